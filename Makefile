@@ -1,0 +1,88 @@
+# Everything that is done to this repository, by name. `make` alone lists it.
+#
+# A fresh clone needs Python 3.11 or newer and make, nothing else: the first target that needs the
+# environment makes it, and it is made again only when pyproject.toml or constraints.txt changed.
+# All paths are relative, so a checkout may live in a folder with spaces.
+#
+#   make test PYTEST_ARGS="tests/state -k codec -n 0"     a part of the tests, in one process
+#   make test PYTHON=python3.13                           the interpreter for a new environment
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help demo test test-all coverage lint format bench clean
+
+PYTEST_ARGS ?=
+BENCH_ARGS ?=
+WORKERS ?= auto
+
+# Demo and tests start many processes; without bytecode each would compile the whole library again.
+unexport PYTHONDONTWRITEBYTECODE
+
+# Versions that CI tests come first, then whatever the machine calls Python.
+PYTHONS := $(if $(PYTHON),"$(PYTHON)",python3.11 python3.12 python3.13 python3 python)
+FITS := import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 11))
+
+# $(call install,FOLDER,EXTRA,CONSTRAINTS): an environment with Clew, editable, and one of its extras.
+# A name on PATH may be a stub that does not start (a version manager's), so each is tried. An
+# environment without a working pip is a torso of an interrupted run, and is made anew.
+define install
+	@set -e; \
+	if ! $(1)/bin/python -m pip --version >/dev/null 2>&1; then \
+	  found=; \
+	  for python in $(PYTHONS); do \
+	    if "$$python" -c '$(FITS)' >/dev/null 2>&1; then found=$$python; break; fi; \
+	  done; \
+	  if [ -z "$$found" ]; then \
+	    echo 'Clew needs Python 3.11 or newer with its venv module; none of these is one:' >&2; \
+	    for python in $(PYTHONS); do \
+	      echo "  $$python: $$("$$python" --version 2>/dev/null || echo 'not there')" >&2; \
+	    done; \
+	    echo 'Install one (on Debian and Ubuntu also python3-venv), or name it: make PYTHON=/path/to/python' >&2; \
+	    exit 1; \
+	  fi; \
+	  echo "Making $(1) with $$("$$found" --version)"; \
+	  "$$found" -m venv --clear $(1); \
+	fi; \
+	echo "Installing .[$(2)] into $(1)"; \
+	$(1)/bin/python -m pip install --quiet --disable-pip-version-check --compile $(3) --editable '.[$(2)]'; \
+	touch $(1)/.installed
+endef
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
+
+demo: .venv/.installed ## a run that answers, dies, resumes, replays and forks
+	@.venv/bin/python -m clew.demo
+
+test: .venv/.installed ## all tests but the slow campaigns
+	@.venv/bin/python -m pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal $(PYTEST_ARGS)
+
+test-all: .venv/.installed ## all tests
+	@.venv/bin/python -m pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal -m 'slow or not slow' $(PYTEST_ARGS)
+
+coverage: .venv/.installed ## tests with branch coverage
+	@.venv/bin/python -m pytest -n $(WORKERS) --maxprocesses 8 --cov --cov-report=term $(PYTEST_ARGS)
+
+lint: .venv/.installed ## ruff and mypy, changing nothing
+	@.venv/bin/python -m ruff check .
+	@.venv/bin/python -m ruff format --check .
+	@.venv/bin/python -m mypy
+
+format: .venv/.installed ## let ruff repair what it can
+	@.venv/bin/python -m ruff check --fix .
+	@.venv/bin/python -m ruff format .
+
+bench: .venv-bench/.installed ## measure Clew beside its peers
+	@.venv-bench/bin/python -m benchmarks $(BENCH_ARGS)
+
+clean: ## remove everything that these targets made
+	@rm -rf .venv .venv-bench .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage .coverage.* htmlcov build dist
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+.venv/.installed: pyproject.toml constraints.txt
+	$(call install,.venv,dev,-c constraints.txt)
+
+# The peers have requirements of their own, which must not move what the tests run on.
+BENCH_PINS := $(or $(wildcard benchmarks/constraints.txt),constraints.txt)
+.venv-bench/.installed: pyproject.toml $(BENCH_PINS)
+	$(call install,.venv-bench,bench,-c $(BENCH_PINS))

@@ -1,0 +1,148 @@
+"""Clew: a graph of plain functions, run in memory; versions and history are kept, as always.
+
+The fan-out lifts the bound on nodes at work at once (`max_concurrent_nodes`), since no peer has one unasked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Any, TypedDict
+
+from benchmarks.functions import ASYNC, chain_functions
+from clew import END, Graph, Send, append, node, route
+
+IMPORTS = "clew"
+
+
+def chain(nodes: int) -> Callable[[], Any]:
+    graph = Graph(chain_functions(nodes))
+    last = f"x{nodes}"
+    # A chain takes a step a node; only the longest needs more steps than a run may take by default.
+    options: dict[str, Any] = {"max_steps": nodes + 1} if nodes >= 10_000 else {}
+
+    def run() -> Any:
+        return graph.run({"x0": 0}, **options)[last]
+
+    return run
+
+
+def async_chain(nodes: int) -> Callable[[], Awaitable[Any]]:
+    graph = Graph(chain_functions(nodes, ASYNC))
+    last = f"x{nodes}"
+
+    async def run() -> Any:
+        return (await graph.arun({"x0": 0}))[last]
+
+    return run
+
+
+def loop(rounds: int) -> Callable[[], Any]:
+    @node(output="count")
+    def step(count: int) -> int:
+        return count + 1
+
+    @route(targets=["step", END])
+    def again(count: int) -> Any:
+        return "step" if count < rounds else END
+
+    graph = Graph([step, again])
+
+    def run() -> Any:
+        return graph.run({"count": 0})["count"]
+
+    return run
+
+
+class Items(TypedDict):
+    branches: int
+    results: Annotated[list[int], append]
+    total: int
+
+
+def fanout(branches: int) -> Callable[[], Awaitable[Any]]:
+    @route(targets=["work"])
+    def fan(branches: int) -> list[Send]:
+        return [Send("work", {"item": item}) for item in range(branches)]
+
+    @node(output="results")
+    async def work(item: int) -> int:
+        return item * 2
+
+    @node(output="total")
+    async def join(results: list[int]) -> int:
+        return sum(results)
+
+    graph = Graph([fan, work, join], state=Items)
+
+    async def run() -> Any:
+        return (await graph.arun({"branches": branches}, max_concurrent_nodes=branches))["total"]
+
+    return run
+
+
+def uneven(slow: float, quick: float) -> Callable[[], Awaitable[Any]]:
+    @node(output="long")
+    async def take_long(start: int) -> int:
+        await asyncio.sleep(slow)
+        return start + 1
+
+    @node(output="first")
+    async def take_first(start: int) -> int:
+        await asyncio.sleep(quick)
+        return start + 1
+
+    @node(output="second")
+    async def take_second(first: int) -> int:
+        await asyncio.sleep(quick)
+        return first + 1
+
+    @node(output="third")
+    async def take_third(second: int) -> int:
+        await asyncio.sleep(quick)
+        return second + 1
+
+    @node(output="total")
+    async def join(long: int, third: int) -> int:
+        return long + third
+
+    graph = Graph([take_long, take_first, take_second, take_third, join])
+
+    async def run() -> Any:
+        return (await graph.arun({"start": 0}))["total"]
+
+    return run
+
+
+def uneven_threads(slow: float, quick: float) -> Callable[[], Any]:
+    @node(output="long")
+    def take_long(start: int) -> int:
+        time.sleep(slow)
+        return start + 1
+
+    @node(output="first")
+    def take_first(start: int) -> int:
+        time.sleep(quick)
+        return start + 1
+
+    @node(output="second")
+    def take_second(first: int) -> int:
+        time.sleep(quick)
+        return first + 1
+
+    @node(output="third")
+    def take_third(second: int) -> int:
+        time.sleep(quick)
+        return second + 1
+
+    @node(output="total")
+    def join(long: int, third: int) -> int:
+        return long + third
+
+    graph = Graph([take_long, take_first, take_second, take_third, join])
+
+    def run() -> Any:
+        return graph.run({"start": 0})["total"]
+
+    return run

@@ -1,0 +1,71 @@
+"""Clew: graphs of Python functions over immutable, versioned state.
+
+The layers, lowest first; imports only ever point down::
+
+    errors      the tree of errors
+    state       0  values: GraphState, reducers, the canonical codec, digests, checkpoints
+    graph       1  definitions: nodes, gates, policies, Context, Graph, subgraphs, validation, drawing
+    stores      1  where runs are kept
+    engine      2  the pure machine: what runs next, merging, planning ahead; no clock, no I/O
+    runtime     3  drivers (blocking, asyncio), executors, the Engine
+    testing        a virtual clock, and a driver that completes items in any order
+"""
+
+from clew.errors import ClewError
+from clew.graph import (
+    END,
+    Command,
+    Context,
+    Graph,
+    Node,
+    NodePolicy,
+    RetryPolicy,
+    Send,
+    SideEffectPolicy,
+    ifelse,
+    interrupt,
+    node,
+    route,
+)
+from clew.runtime import (
+    Checkpoint,
+    Engine,
+    Event,
+    RunResult,
+    SchedulerMetrics,
+    SchedulerState,
+)
+from clew.state import GraphState, NodeExecution, Overwrite, append, merge, register_type
+from clew.stores import MemoryStore
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "END",
+    "Checkpoint",
+    "ClewError",
+    "Command",
+    "Context",
+    "Engine",
+    "Event",
+    "Graph",
+    "GraphState",
+    "MemoryStore",
+    "Node",
+    "NodeExecution",
+    "NodePolicy",
+    "Overwrite",
+    "RetryPolicy",
+    "RunResult",
+    "SchedulerMetrics",
+    "SchedulerState",
+    "Send",
+    "SideEffectPolicy",
+    "append",
+    "ifelse",
+    "interrupt",
+    "merge",
+    "node",
+    "register_type",
+    "route",
+]

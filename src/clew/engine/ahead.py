@@ -1,0 +1,137 @@
+"""Planning ahead: start items of later steps while a step is still open, without changing the chain.
+
+The machine goes on to the next step with the results that are in. A node is *known* there if no unfinished item
+can have a say in whether it runs: nothing that it may wait for, nor a direct source of that or of itself, is
+unfinished, or depends in turn on something unfinished (`Topology.reach`, which widens with the distance in steps).
+A known node that would run in that step starts now. What it reads cannot change any more, so its outcome is the
+one that the plain, step-by-step order would give.
+
+Each level keeps the view after it (`Level.ahead`): all its batches are taken for running, and the outcomes of those
+that have finished are in. When one more finishes its outcomes are laid on top of the views that exist, which is
+right as long as nothing else at or after its level wrote the same values: then the order of merging does not
+matter. Otherwise, and for reduced values, these views are made anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from clew.engine.strand import Batch, Level, Strand
+from clew.engine.view import MergeFailure, View
+from clew.errors import ConflictError
+
+if TYPE_CHECKING:
+    from clew.engine.machine import Machine
+
+
+def spread(machine: Machine, strand: Strand, batch: Batch) -> None:
+    """A batch has finished while its step, or an earlier one, is open: plan what that decides."""
+    level = batch.level
+    position = strand.levels.index(level)
+    names = {name for outcome in batch.outcomes if outcome is not None for name in outcome.update}
+    levels = strand.levels[position:]
+    apart = names.isdisjoint(strand.program.reducers) and all(names.isdisjoint(lv.written) for lv in levels)
+    level.written |= names
+    level.targets.update(strand.program.topology.targets[batch.number])
+    try:
+        if not apart:
+            _rebuild(levels)
+        elif level.ahead is not None:
+            outcomes = [outcome for outcome in batch.outcomes if outcome is not None]
+            for later in levels:
+                if later.ahead is not None:
+                    later.ahead.apply(outcomes, consumed=True)
+        _plan_from(machine, strand, position)
+    except (MergeFailure, ConflictError):
+        return  # it comes up again, and is told, when the step is committed
+
+
+def complete(machine: Machine, strand: Strand) -> None:
+    """The step before the first level is committed, so all of what runs in it is known: add what was not."""
+    level = strand.levels[0]
+    view = level.view = strand.view
+    new = [number for number in view.program.ready(view.due, view.wakes) if number not in level.batches]
+    try:
+        _add(machine, strand, 0, new)
+        if level.open_mask:
+            _plan_from(machine, strand, 0)
+    except (MergeFailure, ConflictError):
+        return
+
+
+def _add(machine: Machine, strand: Strand, position: int, new: Sequence[int]) -> None:
+    """More nodes run in the step at `position` than was known."""
+    if not new:
+        return
+    levels = strand.levels[position:]
+    level = levels[0]
+    batches = [level.add(number) for number in new]
+    if level.ahead is not None:
+        sources = {source for number in new for source in strand.program.topology.sources[number]}
+        if any(number in sources and not b.open for lv in levels for number, b in lv.batches.items()):
+            _rebuild(levels)  # what finished beside or after the new ones may have woken them again
+        else:
+            for later in levels:
+                if later.ahead is not None:
+                    later.ahead.consume(new)
+    machine.queue(level, batches)
+
+
+def _rebuild(levels: Sequence[Level]) -> None:
+    for number, level in enumerate(levels):
+        if level.ahead is None:
+            return
+        level.ahead = _after(level)
+        if number + 1 < len(levels):
+            levels[number + 1].view = level.ahead
+
+
+def _after(level: Level) -> View:
+    """The view after a level, as far as its batches have finished."""
+    view = level.view.branch()
+    view.consume(level.batches)
+    outcomes = level.outcomes()
+    if outcomes:
+        view.apply(outcomes, consumed=True)
+    return view
+
+
+def _plan_from(machine: Machine, strand: Strand, position: int) -> None:
+    """Plan the steps after the one at `position`, as far as anything in them is known."""
+    levels = strand.levels
+    highest = min(strand.limit, machine.options.max_steps)
+    while position < len(levels):
+        level = levels[position]
+        number = level.number + 1
+        if number > highest or all(batch.open for batch in level.batches.values()):
+            return
+        following = levels[position + 1] if position + 1 < len(levels) else None
+        if level.ahead is None:
+            waiting = level.view.due.difference(level.batches)
+            if not any(_known(strand, node, number) for node in (*level.targets, *waiting)):
+                return
+            level.ahead = _after(level)
+        view = level.ahead
+        planned = following.batches if following is not None else {}
+        known = {node for node in view.due if node not in planned and _known(strand, node, number)}
+        new = [node for node in view.program.ready(view.due, view.wakes) if node in known] if known else []
+        if new and following is None:
+            following = Level(strand, number, view)
+            levels.append(following)
+        if following is None:
+            return
+        following.view = view
+        position += 1
+        _add(machine, strand, position, new)
+
+
+def _known(strand: Strand, node: int, number: int) -> bool:
+    """Whether no unfinished item of an earlier step can have a say in what `node` does in step `number`."""
+    reach = strand.program.topology.reach
+    for level in strand.levels:
+        if level.number >= number:
+            return True
+        if level.open_mask and reach(node, number - level.number) & level.open_mask:
+            return False
+    return True

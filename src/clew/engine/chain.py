@@ -1,0 +1,151 @@
+"""The chain of a run, read back: digests, states, executions and work items of any step.
+
+While a run goes on the machine keeps only where it stands, and the steps that it committed are data. Everything
+that somebody may want to know afterwards is computed from these when they look: `walk` applies the steps once more,
+with the very code that made them, so there is no second account that could differ.
+
+The digest of S(k) is SHA-256 over the digest of S(k-1) and the canonical bytes of step k: paths, updates as given,
+decisions. No clock and no run id is in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from clew.engine.records import Choice, Outcome, Step
+from clew.engine.rules import Program
+from clew.engine.view import View
+from clew.graph import Send
+from clew.state import GraphState, NodeExecution, digest, encode
+
+
+def step_digest(previous: str, step: Step) -> str:
+    """The digest of the state after `step`."""
+    items = [
+        [
+            outcome.path,
+            dict(outcome.update),
+            None if outcome.decision is None else [_plain(choice) for choice in outcome.decision],
+            outcome.error is not None,
+        ]
+        for outcome in step.outcomes
+    ]
+    return digest(b"clew:step", bytes.fromhex(previous), encode(items, at=f"step {step.number}"))
+
+
+def _plain(choice: Choice) -> Any:
+    return [choice.target, dict(choice.payload)] if isinstance(choice, Send) else choice
+
+
+def _executions(program: Program, view: View, step: Step, on_conflict: str) -> Iterator[NodeExecution]:
+    """Apply a step to a view; the executions that it adds: the last item of a batch stands for its node."""
+    last: dict[str, Outcome] = {}
+    written: dict[str, set[str]] = {}
+    for outcome in step.outcomes:
+        last[outcome.node] = outcome
+        written.setdefault(outcome.node, set()).update(outcome.update)
+    nodes = program.graph.nodes
+    read = {
+        name: {value: view.versions[value] for value in nodes[name].inputs if value in view.versions}
+        for name in last
+    }
+    view.apply(step.outcomes, on_conflict=on_conflict)
+    for name, outcome in last.items():
+        versions = {value: view.versions[value] for value in nodes[name].outputs if value in written[name]}
+        yield NodeExecution(
+            node_name=name,
+            input_versions=read[name],
+            output_version=next(iter(versions.values()), 0),
+            timestamp=outcome.started,
+            duration_ms=outcome.duration * 1000.0,
+            cached=outcome.cached,
+            output_versions=versions,
+            step=step.number,
+        )
+
+
+class Chain:
+    """S(0) and the steps after it, of one strand: states by step, made when asked for."""
+
+    def __init__(
+        self, program: Program, start: GraphState, steps: Sequence[Step], *, seed: int, on_conflict: str = "error"
+    ) -> None:
+        self.program = program
+        self.start = start
+        self.steps = steps
+        self.seed = seed
+        self._on_conflict = on_conflict
+        self._digests: list[str] = []
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    @property
+    def first(self) -> int:
+        """The step at which the chain starts: 0, or where a restored state stood."""
+        return self.start.step
+
+    @property
+    def last(self) -> int:
+        return self.start.step + len(self.steps)
+
+    def digest(self, step: int) -> str:
+        """The digest of S(step)."""
+        digests = self._digests
+        if not digests:
+            digests.append(self.start.digest)
+        while len(digests) <= step - self.first:
+            digests.append(step_digest(digests[-1], self.steps[len(digests) - 1]))
+        return digests[step - self.first]
+
+    def state(self, step: int) -> GraphState:
+        """S(step)."""
+        if step == self.first:
+            return self.start
+        view = self._view()
+        failed = set(self.start.position.failed)
+        for done in self.steps[: step - self.first]:
+            view.apply(done.outcomes, on_conflict=self._on_conflict)
+            failed.update(outcome.node for outcome in done.outcomes if outcome.error is not None)
+        return self.state_of(view, step, frozenset(failed))
+
+    def states(self) -> Iterator[GraphState]:
+        """S(first), S(first + 1), and so on, in one pass."""
+        yield self.start
+        view = self._view()
+        failed = set(self.start.position.failed)
+        for done in self.steps:
+            view.apply(done.outcomes, on_conflict=self._on_conflict)
+            failed.update(outcome.node for outcome in done.outcomes if outcome.error is not None)
+            yield self.state_of(view, done.number, frozenset(failed))
+
+    def state_of(self, view: View, step: int, failed: frozenset[str]) -> GraphState:
+        """The state that a view of this chain stands for."""
+        return GraphState.assemble(
+            values=view.plain_values(),
+            versions=view.plain_versions(),
+            decisions=dict(view.decisions),
+            terminated=view.terminated,
+            position=view.position(step=step, seed=self.seed, failed=failed),
+            history=lambda: self.history(step),
+            digest=lambda: self.digest(step),
+        )
+
+    def history(self, step: int) -> Mapping[str, NodeExecution]:
+        """The latest execution of each node up to S(step)."""
+        found = dict(self.start.node_history)
+        view = self._view()
+        for done in self.steps[: step - self.first]:
+            for execution in _executions(self.program, view, done, self._on_conflict):
+                found[execution.node_name] = execution
+        return found
+
+    def executions(self) -> Iterator[NodeExecution]:
+        """Every execution of the chain, in order."""
+        view = self._view()
+        for done in self.steps:
+            yield from _executions(self.program, view, done, self._on_conflict)
+
+    def _view(self) -> View:
+        return View.restore(self.program, self.start)

@@ -1,0 +1,538 @@
+"""The machine: what happened goes in, what to do comes out. No clock, no randomness, no I/O.
+
+A driver takes items (`take`), executes them however it likes, and says what became of them: `finish`, `fail`,
+`ask`. A retry comes out as a delay; when that is over the driver says `wake`. Everything else that the machine
+has to say is in its `outbox`, in order, for the driver to make durable and to show: `Start`, `Step` (a step is
+committed), `Journaled` (an item finished early), `Retry`, `Question`, and, when somebody listens, `Notice`.
+
+Rules:
+
+- The chain depends on the graph and on what nodes returned, never on when, where or in which order they ran.
+- A step is committed when all its items have an outcome. The machine plans ahead: a node whose fate no
+  unfinished item can touch any more starts now, as an item of its later step (``clew.engine.ahead``).
+- After a failure nothing of a later step is started; what is left of this and earlier steps still runs. The error
+  is that of the lowest (step, order); `on_error="continue"` confines it to the node's descendants instead.
+- An item that asks stays open. The rest goes on as far as it can; then the run is waiting.
+- What is said about an item that is no longer live (timed out, dropped) changes nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import msgspec
+
+from clew.engine import ahead, descent
+from clew.engine.frontier import Frontier
+from clew.engine.outcomes import read
+from clew.engine.records import Journaled, Outcome, Question, Retry, Start, Step, item_path
+from clew.engine.rules import Program
+from clew.engine.strand import Batch, Item, Level, Strand
+from clew.engine.view import MergeFailure, View
+from clew.errors import ConflictError, MaxStepsError, StalledError
+from clew.state import GraphState
+
+Status = Literal["running", "completed", "failed", "waiting", "cancelled"]
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """How a run behaves, whatever drives it."""
+
+    seed: int = 0
+    queue_depth: int = 1024
+    max_steps: int = 10_000
+    on_error: Literal["stop", "continue"] = "stop"
+    on_conflict: Literal["error", "last"] = "error"
+    listening: bool = False
+
+
+class Notice(msgspec.Struct, frozen=True):
+    """Something worth showing happened; the driver adds run and time."""
+
+    kind: str
+    step: int
+    path: str
+    data: Mapping[str, Any] = {}
+
+
+class Memory(msgspec.Struct, frozen=True):
+    """What earlier work on the same run left behind, by path: used instead of executing again."""
+
+    journal: Mapping[str, Outcome] = {}
+    answers: Mapping[str, Sequence[Any]] = {}
+    attempts: Mapping[str, int] = {}
+    strands: Mapping[str, tuple[Start, Sequence[Step]]] = {}
+
+
+class Counters:
+    """What the machine counts; see ``SchedulerMetrics``."""
+
+    __slots__ = ("active", "executed", "retries", "steps")
+
+    def __init__(self) -> None:
+        self.active = self.executed = self.retries = self.steps = 0
+
+
+class Machine:
+    """One run, from its first step to its last."""
+
+    __slots__ = ("_memory", "_slot", "counters", "frontier", "options", "outbox", "root")
+
+    def __init__(
+        self, program: Program, view: View, options: Options, *, step: int = 0, memory: Memory | None = None
+    ) -> None:
+        self.options = options
+        self.frontier = Frontier(options.queue_depth)
+        self.outbox: list[Any] = []
+        self.counters = Counters()
+        self._slot: Item | None = None  # the only startable item, where there is but one
+        self._memory = memory
+        self.root = Strand(program, view, step=step, prefix="", order=(), owner=None)
+        self._plan(self.root)
+
+    @classmethod
+    def begin(cls, program: Program, values: Mapping[str, Any], options: Options) -> Machine:
+        """A new run."""
+        return cls(program, View.begin(program, values), options)
+
+    @classmethod
+    def restore(
+        cls, program: Program, state: GraphState, options: Options, memory: Memory | None = None
+    ) -> Machine:
+        """Go on from a state."""
+        view = View.restore(program, state)
+        machine = cls.__new__(cls)
+        machine.options = options
+        machine.frontier = Frontier(options.queue_depth)
+        machine.outbox = []
+        machine.counters = Counters()
+        machine._slot = None
+        machine._memory = memory
+        machine.root = Strand(program, view, step=state.step, prefix="", order=(), owner=None)
+        machine.root.failed = set(state.position.failed)
+        machine._plan(machine.root)
+        return machine
+
+    # -- what a driver asks ------------------------------------------------------------------------------
+
+    @property
+    def status(self) -> Status:
+        """Where the run stands, given that nothing is executing and no retry is pending."""
+        root = self.root
+        if root.state != "running":
+            return "failed" if root.state == "failed" or root.failed else "completed"
+        if root.errors:
+            return "failed"
+        return "waiting" if self.questions() else "running"
+
+    def questions(self) -> tuple[Question, ...]:
+        """What is asked, in order."""
+        found = [pair for strand in self._strands(self.root) for pair in strand.questions.items()]
+        return tuple(question for _, question in found)
+
+    def _strands(self, strand: Strand) -> list[Strand]:
+        found = [strand]
+        for level in strand.levels:
+            for number in sorted(level.batches):
+                for inner in level.batches[number].strands.values():
+                    for child in inner:
+                        found.extend(self._strands(child))
+        return found
+
+    def take(self) -> Item | None:
+        """The next item to execute, or None if there is none just now."""
+        while True:
+            item = self._slot
+            if item is not None:
+                self._slot = None
+            elif self.frontier:
+                item = self.frontier.pop()
+            else:
+                return None
+            strand = item.batch.level.strand
+            if strand.state != "running" or item.batch.level.number > strand.limit:
+                continue
+            if self._memory is not None and self._recall(item):
+                continue
+            if item.node.subgraph is not None:
+                descent.enter(self, item)
+                continue
+            item.live = True
+            self.counters.active += 1
+            if self.options.listening:
+                self.notice("item_started", item, node=item.node.name, attempt=item.attempt)
+            return item
+
+    @property
+    def has_more(self) -> bool:
+        """Whether another item could be taken right now."""
+        return self._slot is not None or bool(self.frontier)
+
+    def _recall(self, item: Item) -> bool:
+        """Use what earlier work on this run left behind, if there is something for this item."""
+        memory = self._memory
+        assert memory is not None
+        path = item.path
+        outcome = memory.journal.get(path)
+        if outcome is not None:
+            self._accept(item, outcome)
+            return True
+        item.attempt = max(item.attempt, memory.attempts.get(path, 0))
+        answers = memory.answers.get(path, ())
+        if item.node.kind == "interrupt" and answers:
+            self._settle(item, answers[0], 0.0, 0.0)
+            return True
+        return False
+
+    # -- what a driver says ------------------------------------------------------------------------------
+
+    def finish(self, item: Item, value: Any, started: float = 0.0, duration: float = 0.0) -> None:
+        """The item's function returned `value`."""
+        if not item.live:
+            return
+        item.live = False
+        self.counters.active -= 1
+        self.counters.executed += 1
+        if item.node.kind == "interrupt":
+            self._ask(item, value)
+        else:
+            self._settle(item, value, started, duration)
+
+    def fail(self, item: Item, error: BaseException, started: float = 0.0, duration: float = 0.0) -> None:
+        """The item's function raised, or took too long."""
+        if not item.live:
+            return
+        item.live = False
+        self.counters.active -= 1
+        self.counters.executed += 1
+        self.give_up(item, error, started, duration)
+
+    def ask(self, item: Item, question: Any) -> None:
+        """The item's function asks a question and has stopped."""
+        if item.live:
+            item.live = False
+            self.counters.active -= 1
+            self._ask(item, question)
+
+    def wake(self, item: Item) -> None:
+        """The delay of a retry is over."""
+        if item.waited:
+            item.waited = False
+            self.frontier.push(item)
+
+    def open(self, strand: Strand) -> None:
+        """Plan the first step of a strand."""
+        self._plan(strand)
+
+    def recall_strand(self, prefix: str, attempt: int) -> tuple[Start, Sequence[Step]] | None:
+        """What an earlier process did of the strand at `prefix`, in this same attempt of its item."""
+        found = self._memory.strands.get(prefix) if self._memory is not None else None
+        return found if found is not None and found[0].attempt == attempt else None
+
+    def answers(self, item: Item) -> Sequence[Any]:
+        """The answers that the item's earlier questions were given."""
+        return () if self._memory is None else self._memory.answers.get(item.path, ())
+
+    # -- outcomes ----------------------------------------------------------------------------------------
+
+    def _settle(self, item: Item, value: Any, started: float, duration: float) -> None:
+        batch = item.batch
+        try:
+            update, decision = read(batch.level.view.program, item.node, value, batch.level.view)
+        except Exception as error:
+            self.give_up(item, error, started, duration, retry=False)
+            return
+        outcome = Outcome(
+            item.node.name, batch.visit, item.label, update, decision, item.attempt, started, duration
+        )
+        self._accept(item, outcome)
+
+    def settle_subgraph(self, item: Item, value: Mapping[str, Any]) -> None:
+        """The strands of a subgraph item have ended well."""
+        self.counters.executed += 1
+        self._settle(item, value, 0.0, 0.0)
+
+    def _accept(self, item: Item, outcome: Outcome) -> None:
+        batch = item.batch
+        level = batch.level
+        if self.options.listening:
+            self.notice(
+                "item_finished", item, node=outcome.node, duration=outcome.duration, update=outcome.update
+            )
+            if outcome.decision is not None:
+                self.notice("gate_decided", item, node=outcome.node, decision=outcome.decision)
+        batch.outcomes[item.index] = outcome
+        batch.open -= 1
+        strand = level.strand
+        if batch.open:
+            self.outbox.append(Journaled(item.path, outcome))
+            if batch.open == batch.stuck:
+                self._check_drained(strand)
+            return
+        level.open_mask &= ~(1 << batch.number)
+        if not level.open_mask and strand.levels[0] is level:
+            self._commit(strand)
+        else:
+            self.outbox.append(Journaled(item.path, outcome))
+            ahead.spread(self, strand, batch)
+            self._check_drained(strand)
+
+    def give_up(
+        self,
+        item: Item,
+        error: BaseException,
+        started: float = 0.0,
+        duration: float = 0.0,
+        *,
+        retry: bool = True,
+    ) -> None:
+        """An attempt failed: try again later, or fail for good."""
+        policy = item.node.policy.retry_policy
+        if self.options.listening:
+            self.notice("item_failed", item, node=item.node.name, error=error, attempt=item.attempt)
+        strand = item.strand
+        if (
+            retry
+            and policy is not None
+            and item.attempt + 1 < policy.max_attempts
+            and isinstance(error, Exception)
+            and policy.retryable(error)
+        ):
+            draw = stream(self.options.seed, item.path, item.attempt, "retry").random()
+            delay = policy.delay(item.attempt, draw * policy.base_delay)
+            item.attempt += 1
+            item.waited = True
+            self.counters.retries += 1
+            self.outbox.append(Retry(item, item.path, item.attempt, delay, error))
+            if self.options.listening:
+                self.notice("item_retried", item, node=item.node.name, attempt=item.attempt, delay=delay)
+            return
+        _add_note(error, item)
+        if self.options.on_error == "continue":
+            strand.failed.add(item.node.name)
+            strand.errors.append((item.order, error))
+            batch = item.batch
+            self._accept(
+                item,
+                Outcome(
+                    item.node.name,
+                    batch.visit,
+                    item.label,
+                    {},
+                    None,
+                    item.attempt,
+                    started,
+                    duration,
+                    error=error,
+                ),
+            )
+            return
+        self._fail(strand, item.order, item.step, error)
+        item.batch.stuck += 1
+        self._check_drained(strand)
+
+    def _fail(self, strand: Strand, order: tuple[int, ...], step: int, error: BaseException) -> None:
+        strand.errors.append((order, error))
+        strand.limit = min(strand.limit, step)
+
+    def _ask(self, item: Item, question: Any) -> None:
+        asked = Question(item.path, item.node.name, question, item.step, len(self.answers(item)))
+        item.strand.questions[item.path] = asked
+        item.batch.stuck += 1
+        self.outbox.append(asked)
+        if self.options.listening:
+            self.notice("interrupted", item, node=item.node.name, question=question)
+        self._check_drained(item.strand)
+
+    # -- steps -------------------------------------------------------------------------------------------
+
+    def _plan(self, strand: Strand) -> None:
+        """Nothing is open: plan the next step, or end the strand."""
+        view = strand.view
+        if not view.due:
+            self._end(strand)
+            return
+        if strand.step >= self.options.max_steps:
+            self._too_many_steps(strand)
+            return
+        level = Level(strand, strand.step + 1, view)
+        strand.levels.append(level)
+        ready = view.program.ready(view.due, view.wakes)
+        if len(ready) == 1 and self._slot is None and not self.frontier:
+            batch = level.add(ready[0])
+            if batch.open == 1:
+                batch.cursor = 1
+                self._slot = Item(batch, 0)
+                if self.options.listening:
+                    self._announce(level, (batch,))
+                return
+            batches = [batch]
+        else:
+            batches = [level.add(number) for number in ready]
+        self.queue(level, batches)
+
+    def queue(self, level: Level, batches: Sequence[Batch]) -> None:
+        """Put new batches of a level before the workers."""
+        frontier = self.frontier
+        if self._slot is not None:
+            frontier.push(self._slot)
+            self._slot = None
+        blocks = frontier.blocks
+        for batch in batches:
+            frontier.push(batch)
+        if self.options.listening:
+            self._announce(level, batches)
+            if frontier.blocks > blocks:
+                self.outbox.append(
+                    Notice("backpressure", level.number, level.strand.prefix, {"depth": frontier.capacity})
+                )
+
+    def _announce(self, level: Level, batches: Sequence[Batch]) -> None:
+        nodes = [batch.node.name for batch in batches]
+        self.outbox.append(Notice("step_planned", level.number, level.strand.prefix, {"nodes": nodes}))
+        prefix = level.strand.prefix
+        for batch in batches:
+            path = prefix + item_path(batch.node.name, batch.visit, -1)
+            self.outbox.append(
+                Notice("item_queued", level.number, path, {"node": batch.node.name, "items": batch.open})
+            )
+
+    def _commit(self, strand: Strand) -> None:
+        """Commit the first level, and all after it that are complete by then."""
+        view = strand.view
+        levels = strand.levels
+        while True:
+            level = levels[0]
+            outcomes = level.outcomes()
+            try:
+                view.apply(outcomes, on_conflict=self.options.on_conflict)
+            except MergeFailure as failure:
+                if not self._reject(level, failure):
+                    return
+                continue
+            except ConflictError as error:
+                self._fail(strand, (*strand.order, level.number, len(strand.program.nodes)), level.number, error)
+                self._check_drained(strand)
+                return
+            del levels[0]
+            strand.step = level.number
+            if strand.owner is None:
+                self.counters.steps += 1
+            self.outbox.append(Step(strand.prefix, level.number, outcomes))
+            if self.options.listening:
+                self.outbox.append(
+                    Notice("step_committed", level.number, strand.prefix, {"items": len(outcomes)})
+                )
+            if not levels:
+                self._plan(strand)
+                return
+            ahead.complete(self, strand)
+            if levels[0].open_mask:
+                self._check_drained(strand)
+                return
+
+    def _reject(self, level: Level, failure: MergeFailure) -> bool:
+        """A reducer refused an update: that item failed. True if the step can be committed all the same."""
+        outcome, strand = failure.outcome, level.strand
+        batch = level.batches[strand.program.index[outcome.node]]
+        index = max(outcome.index, 0)
+        error = failure.error
+        error.add_note(
+            f"clew: the reducer of {failure.value!r} refused what {strand.prefix}{outcome.path} returned for it "
+            f"in step {level.number}"
+        )
+        order = (*strand.order, level.number, batch.number, index)
+        if self.options.on_error == "continue":
+            strand.failed.add(outcome.node)
+            strand.errors.append((order, error))
+            batch.outcomes[index] = msgspec.structs.replace(outcome, update={}, decision=None, error=error)
+            return True
+        batch.outcomes[index] = None
+        batch.open += 1
+        batch.stuck += 1
+        level.open_mask |= 1 << batch.number
+        self._fail(strand, order, level.number, error)
+        self._check_drained(strand)
+        return False
+
+    # -- ends --------------------------------------------------------------------------------------------
+
+    def _end(self, strand: Strand) -> None:
+        stalled = strand.view.stalled()
+        if stalled:
+            names = strand.program.names
+            told = "; ".join(
+                f"{names[i]!r} was selected, and lacks {', '.join(map(repr, strand.view.lacking(i)))}"
+                for i in stalled
+            )
+            self._fail(
+                strand,
+                (*strand.order, strand.step + 1),
+                strand.step,
+                StalledError(f"the run cannot go on: {told}; give these values, or let a node write them"),
+            )
+            strand.state = "failed"
+        else:
+            strand.state = "failed" if strand.errors else "completed"
+        if strand.owner is not None:
+            descent.leave(self, strand)
+
+    def _too_many_steps(self, strand: Strand) -> None:
+        names = [strand.program.names[i] for i in sorted(strand.view.due)]
+        visits = {name: strand.view.visits[strand.program.index[name]] for name in names}
+        told = ", ".join(f"{name!r} ({count} times)" for name, count in visits.items())
+        error = MaxStepsError(
+            f"the run did not settle in {self.options.max_steps} steps; still due: {told}; let a gate end the loop, "
+            f"or raise max_steps"
+        )
+        self._fail(strand, (*strand.order, strand.step + 1), strand.step, error)
+        strand.state = "failed"
+        if strand.owner is not None:
+            descent.leave(self, strand)
+
+    def _check_drained(self, strand: Strand) -> None:
+        """A strand that failed has ended once nothing of its open steps can go on."""
+        if (
+            strand.owner is not None
+            and strand.errors
+            and strand.state == "running"
+            and self.options.on_error == "stop"
+            and all(level.is_drained() for level in strand.open_levels())
+        ):
+            strand.state = "failed"
+            descent.leave(self, strand)
+
+    def error(self, strand: Strand | None = None) -> BaseException | None:
+        """The error of the lowest (step, order); the others of its step are attached as ``others``."""
+        errors = (strand or self.root).errors
+        if not errors:
+            return None
+        ordered = sorted(errors, key=lambda pair: pair[0])
+        first_order, first = ordered[0]
+        step = first_order[: len((strand or self.root).order) + 1]
+        others = tuple(e for order, e in ordered[1:] if order[: len(step)] == step and e is not first)
+        if others:
+            first.others = others  # type: ignore[attr-defined]
+            for other in others:
+                first.add_note(f"clew: in the same step also failed: {type(other).__name__}: {other}")
+        return first
+
+    def notice(self, kind: str, item: Item, **data: Any) -> None:
+        """Put something to show into the outbox."""
+        self.outbox.append(Notice(kind, item.step, item.path, data))
+
+
+def stream(seed: int, path: str, attempt: int, name: str) -> random.Random:
+    """The random stream `name` of one attempt of one item: nobody else's draws move it."""
+    parts = (str(seed), path, str(attempt), name)
+    text = "".join(f"{len(part)}:{part}" for part in parts)
+    return random.Random(int.from_bytes(hashlib.sha256(text.encode()).digest(), "big"))
+
+
+def _add_note(error: BaseException, item: Item) -> None:
+    note = f"clew: raised by node {item.node.name!r} at {item.path} in step {item.step}, attempt {item.attempt + 1}"
+    if note not in getattr(error, "__notes__", ()):
+        error.add_note(note)

@@ -1,0 +1,210 @@
+"""From what a function returned to what it means: an update, and a decision.
+
+A node's return value becomes an update by its shape: one output, a tuple matched with the outputs, or a mapping
+of any of them. A gate's return value becomes a decision: a tuple of targets' names, ``"END"`` and Sends. A
+`Command` is both. Whatever does not fit what the node declared is an error that names the node and says what
+would fit; nothing is guessed, because a wrong guess would be found far from here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from clew.engine.records import Choice
+from clew.engine.rules import Program
+from clew.engine.view import View
+from clew.errors import DecisionError, OutputError
+from clew.graph import END, Command, Node, Send
+from clew.graph.names import name_of, nearest
+from clew.graph.signature import MISSING
+from clew.state import Overwrite
+
+Reading = tuple[Mapping[str, Any], tuple[Choice, ...] | None]
+
+
+def read(program: Program, node: Node, value: Any, view: View) -> Reading:
+    """The update and the decision that `value`, returned by `node`, stands for."""
+    decision: tuple[Choice, ...] | None = None
+    if node.kind == "route":
+        return {}, choices(program, node, value, view)
+    if node.kind == "ifelse":
+        if value is not True and value is not False:
+            raise DecisionError(
+                f"gate {node.name!r} returned {_short(value)}, a {type(value).__name__}; an ifelse gate returns "
+                f"True or False (wrap it in bool(...))"
+            )
+        assert node.when is not None
+        target = node.when[0] if value else node.when[1]
+        return {}, () if target in node.pruned else (target,)
+    if node.targets:
+        decision = ()
+    if isinstance(value, Command):
+        if value.goto is not None and not node.targets and not node.pruned:
+            raise DecisionError(
+                f"node {node.name!r} returned a Command with goto={value.goto!r}, but declares no targets; "
+                f"add @node(goto=[...])"
+            )
+        if node.targets or node.pruned:
+            decision = choices(program, node, value.goto, view, several=True)
+        update = _mapping(node, {} if value.update is None else value.update)
+    elif node.shape == "one":
+        update = {node.outputs[0]: value}
+    elif node.shape == "tuple":
+        update = _pairs(node, value)
+    else:
+        update = _mapping(node, value)
+    if program.schema is not None and program.schema.validates:
+        update = _validated(program, node, update)
+    if node.cutoff is not None:
+        update = _changed(program, node, update, view)
+    return update, decision
+
+
+def _pairs(node: Node, value: Any) -> Mapping[str, Any]:
+    wanted = len(node.outputs)
+    if type(value) is not tuple and not (isinstance(value, tuple) and hasattr(value, "_fields")):
+        raise OutputError(
+            f"node {node.name!r} returned a {type(value).__name__}, but declares output={node.outputs!r}; "
+            f"return a tuple of {wanted}"
+        )
+    if len(value) != wanted:
+        raise OutputError(
+            f"node {node.name!r} returned a tuple of {len(value)}, but declares {wanted} outputs, {node.outputs!r}"
+        )
+    return dict(zip(node.outputs, value, strict=True))
+
+
+def _mapping(node: Node, value: Any) -> Mapping[str, Any]:
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise OutputError(
+            f"node {node.name!r} returned a {type(value).__name__}; return a dict of what it writes, any of "
+            f"{tuple(node.writes)!r}"
+        )
+    update: dict[str, Any] = {}
+    for own, item in value.items():
+        name = node.writes.get(own)
+        if name is None:
+            if own in node.outputs and own not in node.writes:
+                name = own  # a renamed output may be given by either of its names
+            else:
+                raise OutputError(
+                    f"node {node.name!r} returned {own!r}, which it does not declare; "
+                    f"{nearest(str(own), node.writes)}"
+                )
+        update[name] = item
+    return update
+
+
+def _validated(program: Program, node: Node, update: Mapping[str, Any]) -> Mapping[str, Any]:
+    schema = program.schema
+    assert schema is not None
+    checked: dict[str, Any] = {}
+    for name, value in update.items():
+        try:
+            checked[name] = schema.validate_update(name, value)
+        except ValueError as error:
+            raise OutputError(
+                f"node {node.name!r} returned a value for {name!r} that the state schema refuses: {error}"
+            ) from error
+    return checked
+
+
+def _changed(program: Program, node: Node, update: Mapping[str, Any], view: View) -> Mapping[str, Any]:
+    """What is left of an update when values equal to those in the state are not written."""
+    equal = node.cutoff
+    assert equal is not None
+    return {
+        name: value
+        for name, value in update.items()
+        if name in program.reducers
+        or isinstance(value, Overwrite)
+        or not view.has(name)
+        or not equal(view.values[name], value)
+    }
+
+
+def choices(
+    program: Program, node: Node, value: Any, view: View, *, several: bool = False
+) -> tuple[Choice, ...]:
+    """A gate's return value as a decision. `several`: a list of targets is fine (as for a Command)."""
+    if value is None:
+        return ()
+    if not isinstance(value, (list, tuple)):
+        return _kept(node, (_choice(program, node, value, view),))
+    decided = tuple(_choice(program, node, one, view) for one in value)
+    names = [choice for choice in decided if not isinstance(choice, Send)]
+    if len(names) > 1 and not several and not node.multi:
+        raise DecisionError(
+            f"gate {node.name!r} returned {len(names)} targets, {', '.join(map(repr, names))}; return one, "
+            f"or declare it with multi=True"
+        )
+    return _kept(node, decided)
+
+
+def _kept(node: Node, decided: tuple[Choice, ...]) -> tuple[Choice, ...]:
+    """Without the targets that `Graph.select` cut off."""
+    if not node.pruned:
+        return decided
+    return tuple(c for c in decided if (c.target if isinstance(c, Send) else c) not in node.pruned)
+
+
+def _choice(program: Program, node: Node, value: Any, view: View) -> Choice:
+    if isinstance(value, Send):
+        _check_target(node, value.target, value)
+        if value.target not in node.pruned:
+            _check_payload(program, node, value, view)
+        return value
+    if value is END:
+        name = "END"
+    elif isinstance(value, str) or callable(value):
+        name = name_of(value, f"gate {node.name!r}")
+    else:
+        name = ""
+    _check_target(node, name, value)
+    return name
+
+
+def _check_target(node: Node, name: str, value: Any) -> None:
+    if name in node.targets or name in node.pruned:
+        return
+    what = "gate" if node.kind == "route" else "node"
+    valid = [t if t != "END" else "END" for t in (*node.targets, *node.pruned)]
+    hint = f" ({nearest(name, valid)})" if name else ""
+    raise DecisionError(
+        f"{what} {node.name!r} chose {_short(value)}, which is not one of its targets: "
+        f"{', '.join(valid)}{hint}"
+    )
+
+
+def _check_payload(program: Program, node: Node, send: Send, view: View) -> None:
+    """A payload that can never satisfy its target is refused where it is made."""
+    target = program.nodes[program.index[send.target]]
+    if not target.reads_state and target.subgraph is None:
+        for name in send.payload:
+            if name not in target.inputs:
+                raise DecisionError(
+                    f"gate {node.name!r} sends {name!r} to {target.name!r}, which does not read it; "
+                    f"{nearest(name, target.inputs)}"
+                )
+    for param in target.params:
+        name = param.source
+        if (
+            param.kind == "value"
+            and param.default is MISSING
+            and name not in send.payload
+            and name not in view.values
+            and name not in program.bound
+            and name not in program.written
+        ):
+            raise DecisionError(
+                f"gate {node.name!r} sends {sorted(send.payload)} to {target.name!r}, which also needs {name!r}, "
+                f"and nothing can bring that; add it to the payload"
+            )
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -1,0 +1,112 @@
+"""What the machine says and hears, as plain data.
+
+A run is a chain of steps; a step is the ordered outcomes of its items; an outcome is what one item wrote and
+decided. An item is named by its *path*: the nesting, the node, its visit (how many batches of the node ran
+before) and, unless it is the only plain item of its batch, its index in the batch: ``scan#1[3]/executor#2``. A
+path says nothing about time or workers, so whatever is recorded is keyed by it.
+
+The *order key* of an item is an unsigned 64-bit number: 16 bits of the node's declaration index, 24 bits of the
+index in the batch, 24 bits of a hash of path and edge. Ascending keys are the order in which updates merge.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from clew.graph import Send
+
+Choice = str | Send
+"""One thing that a gate decided: the name of a target, ``"END"``, or a Send."""
+
+
+class Outcome(msgspec.Struct, frozen=True, gc=True):
+    """What one item did. `decision` is None for a node that cannot decide; `error` is only for failures."""
+
+    node: str
+    visit: int
+    index: int  # -1 for the only plain item of a batch
+    update: Mapping[str, Any]
+    decision: tuple[Choice, ...] | None = None
+    attempt: int = 0
+    started: float = 0.0
+    duration: float = 0.0
+    cached: bool = False
+    error: BaseException | None = None
+
+    @property
+    def path(self) -> str:
+        """The item's name within its strand."""
+        return item_path(self.node, self.visit, self.index)
+
+
+class Step(msgspec.Struct, frozen=True):
+    """Step number `number` of the strand at `prefix` ("" for the run itself): its outcomes in order."""
+
+    prefix: str
+    number: int
+    outcomes: tuple[Outcome, ...]
+
+
+class Start(msgspec.Struct, frozen=True):
+    """A strand begins: the values of its S(0), and which of them were given."""
+
+    prefix: str
+    values: Mapping[str, Any]
+    given: frozenset[str]
+    attempt: int = 0
+
+
+class Journaled(msgspec.Struct, frozen=True):
+    """An item finished while its step is not yet complete."""
+
+    path: str
+    outcome: Outcome
+
+
+class Question(msgspec.Struct, frozen=True):
+    """What an item asks of a person. `number` counts the questions of one item."""
+
+    path: str
+    node: str
+    question: Any
+    step: int
+    number: int = 0
+
+
+class Retry(msgspec.Struct, frozen=True):
+    """An attempt of `item` failed, and the next one, number `attempt`, is due after `delay` seconds."""
+
+    item: Any
+    path: str
+    attempt: int
+    delay: float
+    error: BaseException
+
+
+class WorkItem(msgspec.Struct, frozen=True):
+    """A unit of work as the specification describes it: made when somebody looks."""
+
+    step_id: int
+    order_key: int
+    node_id: str
+    state: Mapping[str, Any]
+    attempt: int
+    parent_node_id: str
+    edge_index: int
+    path: str
+
+
+def item_path(node: str, visit: int, index: int) -> str:
+    """The name of an item within its strand."""
+    return f"{node}#{visit}" if index < 0 else f"{node}#{visit}[{index}]"
+
+
+def order_key(declared: int, index: int, path: str, edge_index: int) -> int:
+    """The place of an item in its step: declaration, index in the batch, then a hash to tell equals apart."""
+    path_hash = hashlib.sha256(path.encode()).digest()
+    tail = hashlib.sha256(path_hash + edge_index.to_bytes(8, "big")).digest()[:3]
+    return (declared & 0xFFFF) << 48 | (max(index, 0) & 0xFFFFFF) << 24 | int.from_bytes(tail, "big")

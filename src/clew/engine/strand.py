@@ -1,0 +1,245 @@
+"""A strand: one graph's chain of steps while it is being made, and the items of its open steps.
+
+The run itself is a strand; each subgraph item holds strands of its own. A strand has a view (the state after its
+last committed step) and *levels*, its open steps: the first is the next to be committed, later ones were planned
+ahead. A level has batches, one per node that runs in that step; a batch has items, one per plain run or Send.
+
+This module is data and its bookkeeping. What happens when is decided by ``clew.engine.machine``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from clew.engine.records import Outcome, Question, WorkItem, item_path, order_key
+from clew.engine.rules import Program
+from clew.engine.view import View
+from clew.graph import Node
+from clew.graph.signature import ABSENT, MISSING
+
+NO_LIMIT = 1 << 62
+
+
+class Item:
+    """One run of one node: what a worker executes."""
+
+    __slots__ = ("_path", "attempt", "batch", "index", "live", "node", "order", "waited")
+
+    def __init__(self, batch: Batch, index: int) -> None:
+        self.batch = batch
+        self.index = index
+        self.node: Node = batch.node
+        self.attempt = 0
+        self.live = False  # handed out, and neither finished nor given up
+        self.waited = False  # between two attempts
+        self._path: str | None = None
+        self.order: tuple[int, ...] = (*batch.level.strand.order, batch.level.number, batch.number, index)
+
+    @property
+    def strand(self) -> Strand:
+        return self.batch.level.strand
+
+    @property
+    def step(self) -> int:
+        return self.batch.level.number
+
+    @property
+    def path(self) -> str:
+        """The item's name in the run."""
+        if self._path is None:
+            batch = self.batch
+            self._path = batch.level.strand.prefix + item_path(self.node.name, batch.visit, self.label)
+        return self._path
+
+    @property
+    def label(self) -> int:
+        """The index that the path shows: none for the only plain item of a batch."""
+        return -1 if self.batch.is_single else self.index
+
+    @property
+    def payload(self) -> Mapping[str, Any] | None:
+        return self.batch.payloads[self.index]
+
+    def values(self) -> dict[str, Any]:
+        """All values that the item sees."""
+        values = self.batch.level.view.plain_values()
+        payload = self.payload
+        if payload:
+            values.update(payload)
+        return values
+
+    def lookup(self, name: str, default: Any) -> Any:
+        """One value that the item sees: payload, state, bound value, then the default."""
+        payload = self.batch.payloads[self.index]
+        if payload is not None and name in payload:
+            return payload[name]
+        values = self.batch.level.view.values
+        if name in values:
+            return values[name]
+        bound = self.strand.program.bound
+        return bound[name] if name in bound else default
+
+    def seen(self) -> dict[str, Any]:
+        """What the boundary of a subgraph is shown: its inputs by name, or everything."""
+        if self.node.reads_state:
+            return self.values()
+        seen = {
+            p.name: value
+            for p in self.node.params
+            if p.kind == "value" and (value := self.lookup(p.source, p.default)) not in (MISSING, ABSENT)
+        }
+        return {**seen, **(self.payload or {})}
+
+    def work_item(self) -> WorkItem:
+        """The item as the specification describes it."""
+        batch = self.batch
+        parent, edge = batch.origin(self.index)
+        return WorkItem(
+            step_id=self.step,
+            order_key=order_key(batch.number, self.index, self.path, edge),
+            node_id=self.node.name,
+            state=self.values(),
+            attempt=self.attempt,
+            parent_node_id=parent,
+            edge_index=edge,
+            path=self.path,
+        )
+
+
+class Batch:
+    """The items of one node in one step: a plain one first, then those of Sends in order."""
+
+    __slots__ = (
+        "cursor",
+        "gates",
+        "is_single",
+        "level",
+        "node",
+        "number",
+        "open",
+        "outcomes",
+        "payloads",
+        "stuck",
+        "visit",
+    )
+
+    def __init__(self, level: Level, number: int) -> None:
+        view = level.view
+        sends = view.sends.get(number, ()) if view.sends else ()
+        self.level = level
+        self.number = number
+        self.node = view.program.nodes[number]
+        self.visit: int = view.visits[number]
+        self.payloads: tuple[Mapping[str, Any] | None, ...]
+        if sends:
+            plain = view.has_plain_item(number)
+            self.payloads = ((None,) if plain else ()) + tuple(payload for _, payload in sends)
+            self.gates: tuple[int, ...] = ((-1,) if plain else ()) + tuple(gate for gate, _ in sends)
+            self.is_single = False
+        else:
+            self.payloads = _PLAIN
+            self.gates = ()
+            self.is_single = True
+        self.outcomes: list[Outcome | None] = [None] * len(self.payloads)
+        self.open = len(self.payloads)  # items without an outcome
+        self.stuck = 0  # of these, items that failed for good or wait for an answer
+        self.cursor = 0  # items made so far
+        self.strands: dict[int, list[Strand]] = {}  # index -> the strands inside that item, while they run
+
+    def origin(self, index: int) -> tuple[str, int]:
+        """The gate that sent an item, and which of its Sends it is."""
+        if not self.gates or self.gates[index] < 0:
+            return "", 0
+        gate = self.gates[index]
+        return self.level.view.program.names[gate], index - self.gates.index(gate)
+
+
+_PLAIN: tuple[None] = (None,)
+
+
+class Level:
+    """An open step. `ahead` is the view after it with what has finished so far, if anyone needed it."""
+
+    __slots__ = ("ahead", "batches", "number", "open_mask", "strand", "targets", "view", "written")
+
+    def __init__(self, strand: Strand, number: int, view: View) -> None:
+        self.strand = strand
+        self.number = number
+        self.view = view
+        self.batches: dict[int, Batch] = {}
+        self.open_mask = 0
+        self.ahead: View | None = None
+        self.written: set[str] = set()  # names that finished batches wrote
+        self.targets: set[int] = set()  # nodes that finished batches have links to
+
+    def add(self, number: int) -> Batch:
+        """A batch of node `number` runs in this step."""
+        batch = self.batches[number] = Batch(self, number)
+        if not batch.open:  # cannot happen by the rules; an empty batch would never end
+            raise AssertionError(f"empty batch of {batch.node.name}")
+        self.open_mask |= 1 << number
+        return batch
+
+    def outcomes(self) -> tuple[Outcome, ...]:
+        """What has finished, in order."""
+        if len(self.batches) == 1:
+            (batch,) = self.batches.values()
+            return tuple(batch.outcomes) if not batch.open else ()  # type: ignore[arg-type]
+        return tuple(
+            outcome
+            for number in sorted(self.batches)
+            if not self.batches[number].open
+            for outcome in self.batches[number].outcomes
+            if outcome is not None
+        )
+
+    def is_drained(self) -> bool:
+        """Whether nothing of this step can go on by itself."""
+        return all(batch.open == batch.stuck for batch in self.batches.values())
+
+
+class Strand:
+    """One graph's chain in the making."""
+
+    __slots__ = (
+        "errors",
+        "failed",
+        "levels",
+        "limit",
+        "order",
+        "owner",
+        "prefix",
+        "program",
+        "questions",
+        "state",
+        "step",
+        "view",
+    )
+
+    def __init__(
+        self,
+        program: Program,
+        view: View,
+        *,
+        step: int,
+        prefix: str,
+        order: tuple[int, ...],
+        owner: Item | None,
+    ) -> None:
+        self.program = program
+        self.view = view
+        self.step = step
+        self.prefix = prefix
+        self.order = order
+        self.owner = owner
+        self.levels: list[Level] = []
+        self.limit = NO_LIMIT  # no item of a later step is started (after a failure)
+        self.errors: list[tuple[tuple[int, ...], BaseException]] = []
+        self.failed: set[str] = set()  # nodes whose failure was confined
+        self.questions: dict[str, Question] = {}
+        self.state: str = "running"  # running | completed | failed | dropped
+
+    def open_levels(self) -> Iterator[Level]:
+        """The levels whose items may still be started."""
+        return (level for level in self.levels if level.number <= self.limit)

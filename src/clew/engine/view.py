@@ -1,0 +1,427 @@
+"""The state of one strand after a step: values, versions, and why each node is woken.
+
+`View.apply` is the only place where a step takes effect: it merges the updates in order, then sets the wakes
+that follow (see ``clew.engine.rules``). The machine applies committed steps in place. To plan ahead it takes a
+`branch`, which shares everything with its origin and keeps what it changes to itself; the origin may move on
+meanwhile, because it only ever moves to where the branch already is.
+
+Merging comes in two phases, so that a reducer that raises or a conflict leaves the view as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from clew.engine.records import Choice, Outcome
+from clew.engine.rules import CHOSEN, FORWARD, WOKEN, Program
+from clew.errors import ConflictError
+from clew.graph import Send
+from clew.state import GraphState, Overwrite, Position
+
+Payload = Mapping[str, Any]
+
+
+class MergeFailure(Exception):
+    """A reducer raised: which outcome it was given, and what it raised."""
+
+    def __init__(self, outcome: Outcome, value: str, error: Exception) -> None:
+        super().__init__(outcome, value, error)
+        self.outcome = outcome
+        self.value = value
+        self.error = error
+
+
+class _Overlay(dict[Any, Any]):
+    """A dict that answers from `origin` for what it does not hold itself."""
+
+    __slots__ = ("origin",)
+
+    def __init__(self, origin: Any, own: Mapping[Any, Any] = {}) -> None:  # noqa: B006 - never changed
+        super().__init__(own)
+        self.origin = origin
+
+    def __missing__(self, key: Any) -> Any:
+        return self.origin[key]
+
+    def __contains__(self, key: object) -> bool:
+        return dict.__contains__(self, key) or (isinstance(self.origin, dict) and key in self.origin)
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        return self[key] if key in self else default
+
+    def plain(self) -> dict[Any, Any]:
+        return {**self.origin, **self}
+
+
+def _branch(mapping: Any) -> _Overlay:
+    if isinstance(mapping, _Overlay):
+        return _Overlay(mapping.origin, mapping)
+    return _Overlay(mapping)
+
+
+class View:
+    """Values, versions and wakes of a strand at one step. Nodes are numbers, values are names."""
+
+    __slots__ = (
+        "blocked",
+        "decisions",
+        "due",
+        "missing",
+        "program",
+        "sends",
+        "terminated",
+        "values",
+        "versions",
+        "visits",
+        "wakes",
+    )
+
+    program: Program
+    values: dict[str, Any]
+    versions: dict[str, int]
+    wakes: Any  # node -> bits; a list, or an overlay of one
+    visits: Any  # node -> batches so far; likewise
+    missing: Any  # node -> how many required inputs are not there; likewise
+    due: set[int]
+    sends: dict[int, tuple[tuple[int, Payload], ...]]  # node -> pending (gate, payload)
+    decisions: dict[str, str | tuple[str, ...]]
+    terminated: bool
+    blocked: frozenset[int]  # downstream of a failure that was confined
+
+    @classmethod
+    def begin(cls, program: Program, values: Mapping[str, Any]) -> View:
+        """S(0) of a new run."""
+        self = cls()
+        self.program = program
+        self.values = dict(values)
+        self.versions = dict.fromkeys(values, 0)
+        self.wakes = program.first_wakes.copy()
+        self.visits = [0] * len(program.nodes)
+        self.sends = {}
+        self.decisions = {}
+        self.terminated = False
+        self.blocked = frozenset()
+        self._look()
+        return self
+
+    @classmethod
+    def restore(cls, program: Program, state: GraphState) -> View:
+        """Where `state` stands; what was written by hand since then wakes its readers."""
+        self = cls()
+        position = state.position
+        index = program.index
+        self.program = program
+        self.values = dict(state.values)
+        self.versions = dict(state.versions)
+        self.visits = [position.visits.get(name, 0) for name in program.names]
+        # a node that never ran still has its first wake; a state made by hand does not say so
+        self.wakes = [
+            position.wakes.get(name, 0) | (0 if visits else first)
+            for name, visits, first in zip(program.names, self.visits, program.first_wakes, strict=True)
+        ]
+        self.sends = {
+            index[name]: tuple((index[gate], payload) for gate, payload in sends)
+            for name, sends in position.sends.items()
+        }
+        self.decisions = dict(state.gate_decisions)
+        self.terminated = state.terminated
+        self.blocked = frozenset().union(*(program.downstream(index[name]) for name in position.failed))
+        history = state.node_history
+        for value in position.touched:
+            for i in program.outside_wakes.get(value, ()):
+                record = history.get(program.names[i])
+                if record is not None and record.input_versions.get(value) != self.versions[value]:
+                    self.wakes[i] |= WOKEN | FORWARD
+        self._look()
+        return self
+
+    def _look(self) -> None:
+        self.missing = [
+            sum(not self.has(value) for value in needs) if needs else 0 for needs in self.program.needs
+        ]
+        self.due = set()
+        wakes = self.wakes
+        for i in range(len(self.program.nodes)):
+            if wakes[i] or i in self.sends:
+                self._judge(i)
+
+    def branch(self) -> View:
+        """A view that can be moved on without moving this one."""
+        other = View()
+        other.program = self.program
+        other.values = _branch(self.values)
+        other.versions = _branch(self.versions)
+        other.wakes = _branch(self.wakes)
+        other.visits = _branch(self.visits)
+        other.missing = _branch(self.missing)
+        other.due = self.due.copy()
+        other.sends = self.sends.copy()
+        other.decisions = self.decisions.copy()
+        other.terminated = self.terminated
+        other.blocked = self.blocked
+        return other
+
+    def copy(self) -> View:
+        """An independent view of the same state."""
+        other = self.branch()
+        for name in ("values", "versions"):
+            overlay = getattr(other, name)
+            setattr(other, name, overlay.plain())
+        for name in ("wakes", "visits", "missing"):
+            overlay = getattr(other, name)
+            setattr(other, name, [overlay[i] for i in range(len(self.program.nodes))])
+        return other
+
+    # -- what is due -------------------------------------------------------------------------------------
+
+    def has(self, value: str) -> bool:
+        """Given or written; a schema default counts only where the rules say so."""
+        version = self.versions.get(value)
+        if version is None:
+            return False
+        return version > 0 or value not in self.program.weak or value in self.program.given
+
+    def _judge(self, node: int) -> None:
+        """Put `node` among the due, or take it away."""
+        wake = self.wakes[node]
+        sends = self.sends.get(node)
+        if not self.missing[node]:
+            is_due = bool(sends) or wake & (WOKEN | CHOSEN) != 0
+        elif sends:
+            needs = self.program.needs[node]
+            is_due = not wake & CHOSEN and all(
+                all(value in payload or self.has(value) for value in needs) for _, payload in sends
+            )
+        else:
+            is_due = False
+        if is_due and node not in self.blocked:
+            self.due.add(node)
+        else:
+            self.due.discard(node)
+
+    def has_plain_item(self, node: int) -> bool:
+        """Whether the batch of this due node begins with a plain item."""
+        return not self.missing[node] and self.wakes[node] & (WOKEN | CHOSEN) != 0
+
+    def stalled(self) -> list[int]:
+        """Nodes that were selected or sent to, and lack inputs."""
+        return [
+            i
+            for i in range(len(self.program.nodes))
+            if i not in self.blocked and i not in self.due and (self.wakes[i] & CHOSEN or self.sends.get(i))
+        ]
+
+    def lacking(self, node: int) -> tuple[str, ...]:
+        """The inputs that `node` still needs."""
+        return tuple(value for value in self.program.needs[node] if not self.has(value))
+
+    # -- a step takes effect -----------------------------------------------------------------------------
+
+    def consume(self, nodes: Iterable[int]) -> None:
+        """These nodes run in the step: whatever woke them is spent."""
+        for node in nodes:
+            self.wakes[node] = 0
+            self.visits[node] += 1
+            self.due.discard(node)
+            self.sends.pop(node, None)
+
+    def apply(self, outcomes: Sequence[Outcome], *, on_conflict: str = "error", consumed: bool = False) -> None:
+        """Let a step take effect: `outcomes` are in order of declaration and index.
+
+        `consumed`: the nodes were consumed before, together with others of the step that have not finished.
+        """
+        if len(outcomes) == 1 and not consumed:
+            outcome = outcomes[0]
+            self._install_one(outcome, self._merge_one(outcome) if self.program.reducers else outcome.update)
+        else:
+            fresh, counts = self._merge(outcomes, on_conflict)
+            self._install(outcomes, fresh, counts, consumed)
+
+    def _merge_one(self, outcome: Outcome) -> dict[str, Any]:
+        reducers = self.program.reducers
+        fresh: dict[str, Any] = {}
+        for name, update in outcome.update.items():
+            reducer = reducers.get(name)
+            if reducer is not None:
+                fresh[name] = self._reduce(outcome, name, reducer, self.values, update)
+            else:
+                fresh[name] = update
+        return fresh
+
+    def _reduce(
+        self,
+        outcome: Outcome,
+        name: str,
+        reducer: Callable[[Any, Any], Any],
+        values: Mapping[str, Any],
+        update: Any,
+    ) -> Any:
+        if type(update) is Overwrite:
+            return update.value
+        try:
+            return reducer(values[name], update)
+        except Exception as error:
+            raise MergeFailure(outcome, name, error) from error
+
+    def _merge(self, outcomes: Sequence[Outcome], on_conflict: str) -> tuple[dict[str, Any], dict[str, int]]:
+        """The new values and how often each was written, without touching the view."""
+        reducers = self.program.reducers
+        fresh: dict[str, Any] = {}
+        counts: dict[str, int] = {}
+        writers: dict[str, Outcome] = {}
+        for outcome in outcomes:
+            for name, update in outcome.update.items():
+                reducer = reducers.get(name)
+                if reducer is not None:
+                    values = fresh if name in fresh else self.values
+                    fresh[name] = self._reduce(outcome, name, reducer, values, update)
+                else:
+                    if name in writers and on_conflict != "last":
+                        raise ConflictError(
+                            f"{writers[name].path} and {outcome.path} both wrote {name!r} in one step; give "
+                            f"{name!r} a reducer (Annotated[..., clew.append] in the state schema), put one "
+                            f'after the other, or run with on_conflict="last"'
+                        )
+                    writers[name] = outcome
+                    fresh[name] = update
+                counts[name] = counts.get(name, 0) + 1
+        return fresh, counts
+
+    def _install_one(self, outcome: Outcome, fresh: Mapping[str, Any]) -> None:
+        """`_install` for the step of one item, which is most steps."""
+        program = self.program
+        wakes, versions, visits = self.wakes, self.versions, self.visits
+        node = program.index[outcome.node]
+        wakes[node] = 0
+        visits[node] += 1
+        self.due.discard(node)
+        if self.sends:
+            self.sends.pop(node, None)
+        if outcome.error is not None:
+            self._block(node)
+        readers = program.data_readers[node]
+        for name, value in fresh.items():
+            self.values[name] = value.value if type(value) is Overwrite else value
+            version = versions.get(name)
+            if version is None or (version == 0 and name in program.weak and name not in program.given):
+                for reader in program.needers.get(name, ()):
+                    self.missing[reader] -= 1
+                    if wakes[reader] or reader in self.sends:
+                        self._judge(reader)
+                versions[name] = 1
+            else:
+                versions[name] = version + 1
+            for reader, bits in readers.get(name, ()):
+                if bits and visits[reader]:
+                    wakes[reader] |= bits
+                    self._judge(reader)
+        for target, bits in program.control_wakes[node]:
+            wakes[target] |= bits
+            self._judge(target)
+        if outcome.decision:
+            self._decide(node, outcome.node, outcome.decision)
+
+    def _install(
+        self, outcomes: Sequence[Outcome], fresh: Mapping[str, Any], counts: Mapping[str, int]
+    ) -> None:
+        program = self.program
+        wakes, versions, visits, sends = self.wakes, self.versions, self.visits, self.sends
+        index = program.index
+        ran: dict[int, bool] = {}  # node -> all its items succeeded
+        for outcome in outcomes:
+            node = index[outcome.node]
+            ran[node] = ran.get(node, True) and outcome.error is None
+        if not consumed:
+            self.consume(ran)
+        for node, succeeded in ran.items():
+            if not succeeded:
+                self._block(node)
+        changed: set[int] = set()
+        for name, value in fresh.items():
+            self.values[name] = value.value if type(value) is Overwrite else value
+            version = versions.get(name)
+            if version is None or (version == 0 and name in program.weak and name not in program.given):
+                for reader in program.needers.get(name, ()):
+                    self.missing[reader] -= 1
+                    changed.add(reader)
+            versions[name] = (version or 0) + counts[name]
+        written: set[tuple[int, str]] = set()
+        for outcome in outcomes:
+            node = index[outcome.node]
+            readers = program.data_readers[node]
+            for name in outcome.update:
+                if (node, name) not in written:
+                    written.add((node, name))
+                    for reader, bits in readers.get(name, ()):
+                        if bits and visits[reader]:
+                            wakes[reader] |= bits
+                            changed.add(reader)
+        for node in ran:
+            for target, bits in program.control_wakes[node]:
+                wakes[target] |= bits
+                changed.add(target)
+        for reader in changed:
+            if wakes[reader] or reader in sends:
+                self._judge(reader)
+        for outcome in outcomes:
+            if outcome.decision:
+                self._decide(index[outcome.node], outcome.node, outcome.decision)
+
+    def _decide(self, gate: int, name: str, decision: tuple[Choice, ...]) -> None:
+        wakes = self.wakes
+        along = self.program.decision_wakes[gate]
+        sent: dict[int, list[tuple[int, Payload]]] = {}
+        for choice in decision:
+            if isinstance(choice, Send):
+                target = self.program.index[choice.target]
+                sent.setdefault(target, []).append((gate, choice.payload))
+                wakes[target] |= along[choice.target]
+            elif choice == "END":
+                self.terminated = True
+            else:
+                target = self.program.index[choice]
+                wakes[target] |= CHOSEN | along[choice]
+                self._judge(target)
+        for target, more in sent.items():
+            # by declaration of the gate, then in the order sent
+            self.sends[target] = tuple(sorted((*self.sends.get(target, ()), *more), key=lambda s: s[0]))
+            self._judge(target)
+        first = decision[0]
+        if len(decision) == 1 and not isinstance(first, Send) and not self.program.nodes[gate].multi:
+            self.decisions[name] = first
+        else:
+            self.decisions[name] = tuple(c.target if isinstance(c, Send) else c for c in decision)
+
+    def _block(self, node: int) -> None:
+        self.blocked |= self.program.downstream(node)
+        for i in self.blocked:
+            self.due.discard(i)
+
+    # -- as a state --------------------------------------------------------------------------------------
+
+    def position(self, *, step: int, seed: int, failed: frozenset[str]) -> Position:
+        """Where this view stands, for a state that can go on from here."""
+        names = self.program.names
+        n = range(len(names))
+        return Position(
+            step=step,
+            seed=seed,
+            given=self.program.given,
+            visits={names[i]: self.visits[i] for i in n if self.visits[i]},
+            wakes={names[i]: self.wakes[i] for i in n if self.wakes[i]},
+            sends={
+                names[i]: tuple((names[gate], payload) for gate, payload in sends)
+                for i, sends in self.sends.items()
+                if sends
+            },
+            failed=failed,
+        )
+
+    def plain_values(self) -> dict[str, Any]:
+        """The values as a dict of its own."""
+        return self.values.plain() if isinstance(self.values, _Overlay) else dict(self.values)
+
+    def plain_versions(self) -> dict[str, int]:
+        """The versions as a dict of its own."""
+        return self.versions.plain() if isinstance(self.versions, _Overlay) else dict(self.versions)

@@ -1,0 +1,206 @@
+"""Hashes: what tells a run that its graph, or the code of a node, is another one than before.
+
+``structure_hash`` covers what decides which items exist and what they mean to each other: names, kinds,
+parameters, outputs, targets, links, the schema's fields, types and reducers, and the same of subgraphs. It is
+the same in every process and under every hash seed.
+
+``code_hash`` covers what a function does, without its source: instructions with the constants and names that
+they use, defaults and closure values. It does not cover line numbers, docstrings and comments, nor the
+functions that it calls by global name. A value inside counts by its canonical encoding or, where it has none,
+by its class. A function in a closure counts by its own code, so a decorated function is not hidden by its
+decorator. Instructions belong to a Python version, and so does the hash.
+"""
+
+from __future__ import annotations
+
+import dis
+import functools
+import inspect
+import types
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from clew.errors import EncodeError
+from clew.graph.annotations import function_name, shown
+from clew.graph.signature import MISSING
+from clew.state.codec import digest, encode
+
+if TYPE_CHECKING:
+    from clew.graph.graph import Graph
+    from clew.graph.node import Node
+
+# The flags that say how a function is called and run; others speak of docstrings and imports.
+_FLAGS = (
+    inspect.CO_VARARGS
+    | inspect.CO_VARKEYWORDS
+    | inspect.CO_GENERATOR
+    | inspect.CO_COROUTINE
+    | inspect.CO_ASYNC_GENERATOR
+)
+_SKIPPED = frozenset({"EXTENDED_ARG", "CACHE", "NOP", "RESUME"})
+
+
+def structure_hash(graph: Graph) -> str:
+    """The digest of a graph's structure."""
+    return digest(b"clew:structure", encode(structure(graph)))
+
+
+def structure(graph: Graph) -> dict[str, Any]:
+    """A graph's structure as plain data: two graphs differ in it exactly if their hashes do."""
+    schema = graph.schema
+    return {
+        "nodes": [_node(node) for node in graph.nodes.values()],
+        "edges": sorted(map(list, graph.edges)),
+        "entry": sorted(graph.entry),
+        "selected": None if graph.selected is None else list(graph.selected),
+        "state": None
+        if schema is None
+        else {
+            field.name: [shown(field.type), None if field.reducer is None else function_name(field.reducer)]
+            for field in schema.fields.values()
+        },
+    }
+
+
+def _node(node: Node) -> dict[str, Any]:
+    inner = node.subgraph
+    return {
+        "name": node.name,
+        "kind": node.kind,
+        "params": [[p.name, p.source, p.kind, p.keyword_only, p.default is not MISSING] for p in node.params],
+        "shape": node.shape,
+        "writes": [list(pair) for pair in node.writes.items()],
+        "targets": list(node.targets),
+        "pruned": list(node.pruned),
+        "multi": node.multi,
+        "when": None if node.when is None else list(node.when),
+        "after": sorted(node.after),
+        "eager": node.eager,
+        "cutoff": node.cutoff is not None,
+        "subgraph": None
+        if inner is None
+        else {
+            "graph": structure(inner.graph),
+            "enter": inner.enter is not None,
+            "leave": inner.leave is not None,
+            "mapped": list(inner.mapped),
+            "mode": inner.mode,
+        },
+    }
+
+
+def graph_code_hash(graph: Graph) -> str:
+    """The digest of the code of a graph's nodes and reducers."""
+    parts = [part.encode() for pair in graph.node_hashes.items() for part in pair]
+    fields = () if graph.schema is None else graph.schema.fields.values()
+    reducers = [code_hash(field.reducer).encode() for field in fields if field.reducer is not None]
+    return digest(b"clew:graph code", *parts, b"reducers", *reducers)
+
+
+def node_code_hash(node: Node) -> str:
+    """The digest of what a node does: its function, or the graph inside it, and its cutoff."""
+    inner = node.subgraph
+    if inner is None:
+        parts = [code_hash(node.func), _optional(node.cutoff)]
+    else:
+        parts = [
+            inner.graph.code_hash,
+            _optional(inner.enter),
+            _optional(inner.leave),
+            _optional(node.cutoff),
+        ]
+    return digest(b"clew:node code", *(part.encode() for part in parts))
+
+
+def _optional(func: Callable[..., Any] | None) -> str:
+    return "" if func is None else code_hash(func)
+
+
+def code_hash(func: Callable[..., Any]) -> str:
+    """The digest of what a function does."""
+    return digest(b"clew:code", *_callable(func, ()))
+
+
+def _callable(func: Any, inside: tuple[int, ...]) -> Iterator[bytes]:
+    """The parts of a callable. ``inside`` holds those around it: a closure may hold its own function."""
+    if id(func) in inside:
+        yield b"recursion"
+        return
+    inside = (*inside, id(func))
+    if isinstance(func, types.FunctionType):
+        yield from _code(func.__code__)
+        yield from _value((func.__defaults__, func.__kwdefaults__), inside)
+        for name, cell in zip(func.__code__.co_freevars, func.__closure__ or (), strict=True):
+            yield name.encode()
+            yield from _cell(cell, inside)
+    elif isinstance(func, functools.partial):
+        yield b"partial"
+        yield from _callable(func.func, inside)
+        yield from _value((func.args, func.keywords), inside)
+    elif inspect.ismethod(func):
+        yield from _callable(func.__func__, inside)
+        yield _class(func.__self__)
+    elif hasattr(func, "__wrapped__"):  # a node, or what functools.lru_cache makes
+        yield from _callable(func.__wrapped__, inside)
+    elif isinstance(func, type) or inspect.isroutine(func):
+        yield function_name(func).encode()
+    else:
+        yield _class(func)
+        yield from _callable(type(func).__call__, inside)
+        yield from _value(vars(func) if hasattr(func, "__dict__") else None, inside)
+
+
+def _cell(cell: types.CellType, inside: tuple[int, ...]) -> Iterator[bytes]:
+    try:
+        value = cell.cell_contents
+    except ValueError:
+        yield b"empty"
+    else:
+        yield from _value(value, inside)
+
+
+def _code(code: types.CodeType) -> Iterator[bytes]:
+    """What a code object does. Instructions by their meaning: a docstring shifts the constants' numbers."""
+    shape = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags & _FLAGS)
+    yield repr((shape, code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])).encode()
+    yield code.co_exceptiontable
+    for instruction in dis.get_instructions(code):
+        if instruction.opname in _SKIPPED:
+            continue
+        yield instruction.opname.encode()
+        if instruction.opcode in dis.hasconst:
+            yield from _value(instruction.argval, ())
+        else:
+            yield instruction.argrepr.encode() or repr(instruction.argval).encode()
+
+
+def _value(value: Any, inside: tuple[int, ...]) -> Iterator[bytes]:
+    """The parts of a constant, a default or a closure value."""
+    if isinstance(value, types.CodeType):
+        yield b"code"
+        yield from _code(value)
+    elif value is ...:
+        yield b"..."
+    elif type(value) is tuple:
+        yield b"tuple %d" % len(value)
+        for item in value:
+            yield from _value(item, inside)
+    elif type(value) is dict and all(isinstance(key, str) for key in value) and id(value) not in inside:
+        yield b"dict %d" % len(value)
+        for key in sorted(value):
+            yield key.encode()
+            yield from _value(value[key], (*inside, id(value)))
+    elif callable(value) and not isinstance(value, type):
+        yield b"function"
+        yield from _callable(value, inside)
+    elif isinstance(value, type):
+        yield function_name(value).encode()
+    else:
+        try:
+            yield encode(value)
+        except EncodeError:
+            yield _class(value)
+
+
+def _class(value: Any) -> bytes:
+    return f"{type(value).__module__}:{type(value).__qualname__}".encode()

@@ -1,0 +1,101 @@
+"""The interface of a graph: which values a run is given, and which it makes.
+
+Of the values that nodes read by name, and that are not bound:
+
+- *required*: some node needs it (no default, neither in the signature nor a schema default that counts), and
+  no other node writes it. A run without it could not do what the graph is for.
+- *seeds*: only nodes on a loop with a reader write it. Whoever gives it decides where the loop starts.
+- *optional*: no node writes it, and every reader can do without: it has a default, or the reader is the
+  target of a gate that may ``Send`` it. Also the fields of the schema that no node writes, where some node
+  reads the whole state.
+
+What other nodes write is no input, though a run may be given it all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from clew.graph.annotations import mentions
+from clew.graph.gates import Send
+from clew.graph.loops import Heads, find_loops
+from clew.graph.topology import Link, links, seeds_that_count
+
+if TYPE_CHECKING:
+    from clew.graph.graph import Graph
+    from clew.graph.node import Node
+
+
+@dataclass(frozen=True)
+class Interface:
+    """The names of a graph's inputs, by what happens without them."""
+
+    required: tuple[str, ...]
+    seeds: tuple[str, ...]
+    optional: tuple[str, ...]
+
+
+def read_interface(graph: Graph) -> Interface:
+    """The inputs of a graph, each kind in the order in which nodes read them."""
+    writers = writers_of(graph.nodes)
+    loop_of = loops_of(graph.nodes, links(graph.nodes, graph.edges))
+    defaults = seeds_that_count(graph)
+    sent_to = {target for node in graph.nodes.values() if may_send(node) for target in node.targets}
+    required: dict[str, None] = {}
+    seeds: dict[str, None] = {}
+    optional: dict[str, None] = {}
+    for reader in graph.nodes.values():
+        for value in reader.inputs:
+            others = [name for name in writers.get(value, ()) if name != reader.name]
+            if value in graph.bound:
+                continue
+            if not others:
+                needed = value in reader.required and value not in defaults and reader.name not in sent_to
+                kind = required if needed else seeds if value in writers else optional
+                kind[value] = None
+            elif reader.name in loop_of and all(loop_of.get(n) == loop_of[reader.name] for n in others):
+                seeds[value] = None
+    if graph.schema is not None and any(node.reads_state for node in graph.nodes.values()):
+        optional.update((field, None) for field in graph.schema.fields if field not in writers)
+    return Interface(
+        tuple(required),
+        tuple(name for name in seeds if name not in required),
+        tuple(name for name in optional if name not in required and name not in graph.bound),
+    )
+
+
+def writers_of(nodes: Mapping[str, Node]) -> dict[str, list[str]]:
+    """Which nodes write each value, in order of declaration."""
+    writers: dict[str, list[str]] = {}
+    for name, node in nodes.items():
+        for value in node.outputs:
+            writers.setdefault(value, []).append(name)
+    return writers
+
+
+def loops_of(nodes: Mapping[str, Node], among: tuple[Link, ...]) -> dict[str, int]:
+    """For each node that is on a loop of these links, a number of that loop; nested ones count as one."""
+    names = list(nodes)
+    index = {name: i for i, name in enumerate(names)}
+    pairs = tuple(dict.fromkeys((index[link.source], index[link.target]) for link in among))
+    # Without a head no loop is taken apart, so what is found are the whole strongly connected sets.
+    headless = Heads(frozenset(), lambda *_: False, lambda *_: False, _no, _nobody, _nobody)
+    loops, _ = find_loops(len(names), pairs, headless)
+    return {names[member]: number for number, loop in enumerate(loops) for member in loop.members}
+
+
+def _no(_: int) -> bool:
+    return False
+
+
+def _nobody(_: int) -> tuple[int, ...]:
+    return ()
+
+
+def may_send(node: Node) -> bool:
+    """Whether a node may return ``Send``s, as far as its annotation tells."""
+    if not node.targets or node.kind == "ifelse":
+        return False
+    return node.kind == "node" or node.returns is Any or mentions(node.returns, Send)

@@ -1,0 +1,156 @@
+"""Loops and their heads: which links of a graph close a circle.
+
+A loop is a strongly connected set of two or more nodes. Its head is the node where a turn starts. Which one
+that is follows from what can run before the rest of the loop, and from a fixed order of preference, so that a
+gate that can decide at once goes first (a while loop) and a node that the gate waits for goes first otherwise
+(do-while). Only *candidates* are considered: nodes that need nothing from the loop to start.
+
+1. the nodes named by ``Graph(entry=...)``;
+2. else a candidate that no gate and no control link of the loop points to;
+3. else all candidates that a gate outside the loop targets;
+4. else a candidate that a control link of the loop points to;
+5. else a gate fed from outside;
+6. else a candidate that a gate of the loop targets;
+7. else any gate, else any candidate.
+
+Ties are broken by declaration. Links into a head from its own loop are back links of that loop; they are taken
+away and what is left is searched for inner loops. A link into an inner head from a node that also wakes the
+head of an enclosing loop belongs to the outermost such loop: it starts a turn of that one.
+
+This module knows numbers and pairs of numbers only; `Heads` tells it what it must know about nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+Pair = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """A strongly connected set, with the heads where its turns start (none: nothing can start it)."""
+
+    members: frozenset[int]
+    heads: tuple[int, ...]
+    outer: tuple[int, ...]  # the numbers of the loops around this one, outermost first
+
+
+@dataclass(frozen=True, slots=True)
+class Heads:
+    """What the choice of a head asks about nodes."""
+
+    entry: frozenset[int]
+    startable: Callable[[int, frozenset[int]], bool]
+    fed: Callable[[int, frozenset[int]], bool]
+    is_gate: Callable[[int], bool]
+    gates_of: Callable[[int], Collection[int]]  # the gates that target a node
+    controls_of: Callable[[int], Collection[int]]  # the sources of a node's control links
+
+    def of(self, members: frozenset[int]) -> tuple[int, ...]:
+        """The heads of the loop `members`."""
+        entered = tuple(i for i in sorted(members) if i in self.entry)
+        if entered:
+            return entered
+        candidates = [i for i in sorted(members) if self.startable(i, members)]
+        by_gate = {i for i in members if any(s in members for s in self.gates_of(i))}
+        by_control = {i for i in members if any(s in members for s in self.controls_of(i))}
+        from_outside = {i for i in members if any(s not in members for s in self.gates_of(i))}
+        free = [i for i in candidates if i not in by_gate and i not in by_control]
+        if free:
+            return (free[0],)
+        entered = tuple(i for i in candidates if i in from_outside)
+        if entered:
+            return entered
+        preferences: tuple[Callable[[int], bool], ...] = (
+            lambda i: i in by_control,
+            lambda i: self.is_gate(i) and self.fed(i, members),
+            lambda i: i in by_gate,
+            self.is_gate,
+            lambda i: True,
+        )
+        for wanted in preferences:
+            for i in candidates:
+                if wanted(i):
+                    return (i,)
+        return ()
+
+
+def find_loops(n: int, pairs: Sequence[Pair], heads: Heads) -> tuple[tuple[Loop, ...], dict[Pair, int]]:
+    """All loops, outer ones first, and the loop that each back link closes."""
+    loops: list[Loop] = []
+    back: dict[Pair, int] = {}
+    unread: list[tuple[frozenset[int], list[Pair], tuple[int, ...]]] = [
+        (members, inside, ()) for members, inside in reversed(_strong_sets(range(n), pairs))
+    ]
+    while unread:
+        members, inside, outer = unread.pop()
+        number = len(loops)
+        loop = Loop(members, heads.of(members), outer)
+        loops.append(loop)
+        if not loop.heads:
+            continue
+        for s, t in inside:
+            if t in loop.heads:
+                back[(s, t)] = next((o for o in outer if any((s, h) in back for h in loops[o].heads)), number)
+        rest = [(s, t) for s, t in inside if t not in loop.heads]
+        inner = _strong_sets(sorted(members), rest)
+        unread.extend((m, within, (*outer, number)) for m, within in reversed(inner))
+    return tuple(loops), back
+
+
+def _strong_sets(nodes: Iterable[int], pairs: Sequence[Pair]) -> list[tuple[frozenset[int], list[Pair]]]:
+    """Strongly connected sets of two or more nodes, each with the pairs inside it, by first member.
+
+    Tarjan's algorithm, without recursion.
+    """
+    nodes = list(nodes)
+    targets: dict[int, list[int]] = {i: [] for i in nodes}
+    for s, t in pairs:
+        targets[s].append(t)
+    order: dict[int, int] = {}
+    low: dict[int, int] = {}
+    pending: list[int] = []
+    is_pending: set[int] = set()
+    found: list[frozenset[int]] = []
+    for root in nodes:
+        if root in order:
+            continue
+        work = [(root, iter(targets[root]))]
+        order[root] = low[root] = len(order)
+        pending.append(root)
+        is_pending.add(root)
+        while work:
+            node, rest = work[-1]
+            for target in rest:
+                if target not in order:
+                    order[target] = low[target] = len(order)
+                    pending.append(target)
+                    is_pending.add(target)
+                    work.append((target, iter(targets[target])))
+                    break
+                if target in is_pending:
+                    low[node] = min(low[node], order[target])
+            else:
+                work.pop()
+                if work:
+                    parent = work[-1][0]
+                    low[parent] = min(low[parent], low[node])
+                if low[node] == order[node]:
+                    members: list[int] = []
+                    while True:
+                        member = pending.pop()
+                        is_pending.discard(member)
+                        members.append(member)
+                        if member == node:
+                            break
+                    if len(members) > 1:
+                        found.append(frozenset(members))
+    found.sort(key=min)
+    home = {member: number for number, members in enumerate(found) for member in members}
+    inside: list[list[Pair]] = [[] for _ in found]
+    for s, t in pairs:
+        if s in home and home[s] == home.get(t):
+            inside[home[s]].append((s, t))
+    return list(zip(found, inside, strict=True))

@@ -1,0 +1,142 @@
+"""Nesting: making a node of a graph, so that it can stand in another.
+
+Rules:
+
+- By default the node reads the graph's inputs and writes its outputs, under the same names. An optional input
+  has the default ``ABSENT``: if the graph around has no such value, the default inside holds.
+- The seed of a loop inside is read only if the loop cannot start without: it is an output too, and a second
+  run of the node would else begin where the first one ended.
+- ``inputs`` and ``outputs`` narrow that down. What is required inside cannot be left out, unless ``enter``
+  makes the values; names that only ``enter`` and ``leave`` know are theirs to choose.
+- ``enter`` without ``inputs`` is given the whole state.
+- A mapped input must be there, and holds a list.
+
+Calling such a node runs the graph in memory; inside a run the engine goes through it step by step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from clew.errors import GraphError, InputError
+from clew.graph.names import check_node_name, check_output_name, check_value_name, nearest
+from clew.graph.node import Node, make_node
+from clew.graph.signature import ABSENT, MISSING, Param
+from clew.graph.subgraph import MapMode, Subgraph
+
+if TYPE_CHECKING:
+    from clew.graph.graph import Graph
+
+
+def subgraph_node(
+    graph: Graph,
+    name: str | None,
+    *,
+    inputs: Iterable[str] | None = None,
+    outputs: Iterable[str] | None = None,
+    enter: Callable[[Any], Any] | None = None,
+    leave: Callable[[Any], Any] | None = None,
+    mapped: tuple[str, ...] = (),
+    mode: MapMode = "zip",
+    **options: Any,
+) -> Node:
+    """The node that runs ``graph``."""
+    name = name if name is not None else graph.name
+    if name is None:
+        raise GraphError(
+            "a graph needs a name to be a node; give it one with as_node(name) or Graph(name=...)."
+        )
+    where = f"subgraph {check_node_name(name)!r}"
+    whole = enter is not None and inputs is None
+    read = () if whole else _inputs(graph, inputs, enter is not None, where)
+    read += tuple(value for value in mapped if value not in read)
+    subgraph = Subgraph(
+        graph=graph,
+        inputs=read,
+        outputs=_outputs(graph, outputs, leave is not None, where),
+        enter=enter,
+        leave=leave,
+        mapped=mapped,
+        mode=mode,
+    )
+    state = Param("state", "state", "state", keyword_only=True)
+    return make_node(
+        _caller(subgraph, name),
+        "subgraph",
+        name=name,
+        shape="update",
+        outputs=subgraph.outputs,
+        params=(state,) if whole else tuple(_param(subgraph, value) for value in read),
+        subgraph=subgraph,
+        **{"description": "", **options},
+    )
+
+
+def _inputs(graph: Graph, inputs: Iterable[str] | None, free: bool, where: str) -> tuple[str, ...]:
+    names = _default_inputs(graph) if inputs is None else _listed(inputs, f"inputs= of {where}")
+    if not free:
+        for name in names:
+            if name not in graph.value_names:
+                raise GraphError(f"{where} knows no input {name!r}; {nearest(name, graph.value_names)}")
+        for name in graph.required_inputs:
+            if name not in names:
+                raise GraphError(
+                    f"{where} needs {name!r}, which inputs= leaves out; add it, or bind it inside."
+                )
+    return tuple(check_value_name(name, where) for name in names)
+
+
+def _default_inputs(graph: Graph) -> tuple[str, ...]:
+    try:
+        graph.topology(frozenset(graph.required_inputs))
+    except InputError:
+        return graph.inputs
+    return tuple(name for name in graph.inputs if name in graph.required_inputs or name not in graph.outputs)
+
+
+def _outputs(graph: Graph, outputs: Iterable[str] | None, free: bool, where: str) -> tuple[str, ...]:
+    names = graph.outputs if outputs is None else _listed(outputs, f"outputs= of {where}")
+    for name in names:
+        check_output_name(name, where)
+        if not free and name not in graph.outputs:
+            raise GraphError(f"{where} makes no {name!r}; {nearest(name, graph.outputs)}")
+    return names
+
+
+def _listed(names: Iterable[str], where: str) -> tuple[str, ...]:
+    if isinstance(names, str):
+        raise GraphError(f"{where} is a list of names, not the string {names!r}; write ({names!r},).")
+    return tuple(dict.fromkeys(names))
+
+
+def _param(subgraph: Subgraph, value: str) -> Param:
+    graph = subgraph.graph
+    annotation = _annotation(graph, value)
+    if value in subgraph.mapped:
+        return Param(value, value, "value", keyword_only=True, annotation=list[annotation])  # type: ignore[valid-type]
+    needed = subgraph.enter is not None or value in graph.required_inputs
+    default = MISSING if needed else ABSENT
+    return Param(value, value, "value", keyword_only=True, default=default, annotation=annotation)
+
+
+def _annotation(graph: Graph, value: str) -> Any:
+    """What the first reader inside says about a value."""
+    readers = (p for node in graph.nodes.values() for p in node.params if p.kind == "value")
+    return next((p.annotation for p in readers if p.source == value), Any)
+
+
+def _caller(subgraph: Subgraph, name: str) -> Callable[..., Any]:
+    def call(**seen: Any) -> dict[str, Any]:
+        values = subgraph.values_of(seen.get("state") if not subgraph.inputs and subgraph.enter else seen)
+        updates = []
+        for item in subgraph.items_of(values):
+            result = subgraph.graph.run(item)
+            if result.error is not None:
+                raise result.error
+            updates.append(subgraph.update_of(result.state.values))
+        return subgraph.gather(updates)
+
+    call.__name__ = call.__qualname__ = name
+    call.__doc__ = f"Run the graph {name!r} in memory."
+    return call

@@ -1,0 +1,313 @@
+"""Node: a function, the values that it reads and the values that it writes.
+
+Rules:
+
+- What a node reads is in its signature (``signature.py``). What it writes is said by one of
+  ``output="docs"`` (the return value), ``output=("lo", "hi")`` (a tuple, matched in order) and
+  ``writes=("errors", "plan")`` (a mapping of any of them). A node that says nothing writes a value of its
+  own name; one that says only ``goto=[...]`` writes nothing.
+- ``goto`` lists where a ``Command`` of this node may lead; without the list the graph could not be read.
+- A node is immutable, and still a function: calling it calls the bare one, which is ``node.func``.
+- ``rename`` changes what the graph calls things, never the function.
+
+Gates are nodes too, of another kind; their decorators are in ``gates.py``. The schema of a graph is not
+known here, so a parameter annotated with it becomes a ``state`` parameter when the graph is built.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar, overload
+
+from clew.errors import GraphError
+from clew.graph.names import check_node_name, check_output_name, check_value_name, names_of, nearest
+from clew.graph.policies import NodePolicy, RetryPolicy, SideEffectPolicy, policy_of
+from clew.graph.signature import MISSING, Mode, Param, mode_of, name_of_function, read_params, read_returns
+from clew.graph.subgraph import Subgraph
+
+__all__ = ["MISSING", "FunctionNode", "Node", "Param", "as_node", "make_node", "node"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+NodeKind = Literal["node", "route", "ifelse", "interrupt", "subgraph"]
+Shape = Literal["one", "tuple", "update", "none"]
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """A function in a graph, as ``@node``, the gates and ``Graph.as_node`` make it."""
+
+    name: str
+    func: Callable[..., Any]
+    kind: NodeKind
+    params: tuple[Param, ...]
+    outputs: tuple[str, ...]
+    shape: Shape
+    writes: Mapping[str, str]
+    targets: tuple[str, ...] = ()
+    multi: bool = False
+    when: tuple[str, str] | None = None
+    mode: Mode = "sync"
+    after: tuple[str, ...] = ()
+    eager: bool = False
+    policy: NodePolicy = NodePolicy()
+    side_effects: SideEffectPolicy = SideEffectPolicy()
+    cache: bool = False
+    cutoff: Callable[[Any, Any], bool] | None = None
+    description: str = ""
+    returns: Any = Any
+    subgraph: Subgraph | None = None
+    pruned: tuple[str, ...] = ()
+    """Targets that ``Graph.select`` has cut off: the function may still choose one, and selects nothing."""
+
+    def __post_init__(self) -> None:
+        for name in ("__doc__", "__name__", "__qualname__", "__module__"):
+            if hasattr(self.func, name):
+                object.__setattr__(self, name, getattr(self.func, name))
+        object.__setattr__(self, "__wrapped__", self.func)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.func(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        leads_to = self.outputs or self.targets
+        return f"<{self.kind} {self.name!r}: {', '.join(self.inputs)} -> {', '.join(leads_to)}>"
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The values that it reads by name, in order."""
+        return tuple(dict.fromkeys(p.source for p in self.params if p.kind == "value"))
+
+    @property
+    def required(self) -> tuple[str, ...]:
+        """Those of its inputs without a default."""
+        reads = [p for p in self.params if p.kind == "value" and p.default is MISSING]
+        return tuple(dict.fromkeys(p.source for p in reads))
+
+    @property
+    def reads_state(self) -> bool:
+        """Whether it is given the whole state."""
+        return any(p.kind == "state" for p in self.params)
+
+    @property
+    def is_gate(self) -> bool:
+        """Whether it only decides, and writes nothing."""
+        return self.kind in ("route", "ifelse")
+
+    def rename(
+        self,
+        *,
+        inputs: Mapping[str, str] | None = None,
+        outputs: Mapping[str, str] | None = None,
+        name: str | None = None,
+    ) -> Node:
+        """A node that reads and writes under other names: ``{old: new}``."""
+        inputs, outputs = inputs or {}, outputs or {}
+        for old in inputs:
+            if old not in self.inputs:
+                raise GraphError(f"{self.name!r} reads no {old!r} to rename; {nearest(old, self.inputs)}")
+        for old in outputs:
+            if old not in self.outputs:
+                raise GraphError(f"{self.name!r} writes no {old!r} to rename; {nearest(old, self.outputs)}")
+        params = tuple(
+            replace(p, source=check_value_name(inputs[p.source], f"rename of {self.name!r}"))
+            if p.kind == "value" and p.source in inputs
+            else p
+            for p in self.params
+        )
+        writes = {own: outputs.get(value, value) for own, value in self.writes.items()}
+        return replace(
+            self,
+            name=self.name if name is None else check_node_name(name),
+            params=params,
+            outputs=_outputs(tuple(writes.values()), f"rename of {self.name!r}"),
+            writes=MappingProxyType(writes),
+        )
+
+
+class FunctionNode(Node, Generic[P, R]):
+    """A node as type checkers see it: it is called as its function is."""
+
+    if TYPE_CHECKING:
+        func: Callable[P, R]
+
+        def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R: ...
+
+
+@overload
+def node(func: Callable[P, R], /) -> FunctionNode[P, R]: ...
+@overload
+def node(
+    func: Callable[P, R],
+    /,
+    *,
+    output: str | Sequence[str] | None = ...,
+    writes: str | Sequence[str] | None = ...,
+    goto: Any = ...,
+    cutoff: bool | Callable[[Any, Any], bool] | None = ...,
+    **options: Any,
+) -> FunctionNode[P, R]: ...
+@overload
+def node(
+    *,
+    output: str | Sequence[str] | None = ...,
+    writes: str | Sequence[str] | None = ...,
+    goto: Any = ...,
+    cutoff: bool | Callable[[Any, Any], bool] | None = ...,
+    name: str | None = ...,
+    after: Any = ...,
+    eager: bool = ...,
+    retry: int | RetryPolicy | None = ...,
+    timeout: float | None = ...,
+    policy: NodePolicy | None = ...,
+    side_effects: SideEffectPolicy | None = ...,
+    idempotency_key: Callable[..., str] | None = ...,
+    cache: bool = ...,
+    description: str | None = ...,
+) -> Callable[[Callable[P, R]], FunctionNode[P, R]]: ...
+def node(
+    func: Callable[..., Any] | None = None,
+    /,
+    *,
+    output: str | Sequence[str] | None = None,
+    writes: str | Sequence[str] | None = None,
+    goto: Any = None,
+    cutoff: bool | Callable[[Any, Any], bool] | None = None,
+    **options: Any,
+) -> Any:
+    """Make a node of a function: ``@node``, ``@node(output=...)`` or ``node(f, output=...)``.
+
+    Options: ``name, after, eager, retry, timeout, policy, side_effects, idempotency_key, cache, cutoff,
+    description``.
+    """
+
+    def decorate(func: Callable[..., Any]) -> FunctionNode[..., Any]:
+        name = node_name(func, options.get("name"))
+        where = f"node {name!r}"
+        if output is not None and writes is not None:
+            raise GraphError(f"{where}: output= and writes= both say what it writes; give one of them.")
+        shape, names = _shape(name, output, writes, goto)
+        return make_node(
+            func,
+            "node",
+            shape=shape,
+            outputs=_outputs(names, where),
+            targets=() if goto is None else check_targets(goto, where),
+            cutoff=_cutoff(cutoff, where),
+            **options,
+        )
+
+    return decorate if func is None else decorate(func)
+
+
+def as_node(func: Callable[..., Any]) -> Node:
+    """A node as it is, or a plain function as a node that writes a value of its own name."""
+    return func if isinstance(func, Node) else node(func)
+
+
+def make_node(
+    func: Callable[P, R],
+    kind: NodeKind,
+    *,
+    shape: Shape,
+    outputs: tuple[str, ...] = (),
+    targets: tuple[str, ...] = (),
+    multi: bool = False,
+    when: tuple[str, str] | None = None,
+    cutoff: Callable[[Any, Any], bool] | None = None,
+    params: tuple[Param, ...] | None = None,
+    subgraph: Subgraph | None = None,
+    name: str | None = None,
+    after: Any = (),
+    eager: bool = False,
+    retry: int | RetryPolicy | None = None,
+    timeout: float | None = None,
+    policy: NodePolicy | None = None,
+    side_effects: SideEffectPolicy | None = None,
+    idempotency_key: Callable[..., str] | None = None,
+    cache: bool = False,
+    description: str | None = None,
+) -> FunctionNode[P, R]:
+    """The one place where nodes of any kind are made, with the options that all of them share."""
+    name = node_name(func, name)
+    where = f"node {name!r}"
+    return FunctionNode(
+        name=name,
+        func=func,
+        kind=kind,
+        params=read_params(func, where) if params is None else params,
+        outputs=outputs,
+        shape=shape,
+        writes=MappingProxyType({output: output for output in outputs}),
+        targets=targets,
+        multi=multi,
+        when=when,
+        mode=mode_of(func),
+        after=names_of(after, f"after= of {where}"),
+        eager=eager,
+        policy=policy_of(policy=policy, timeout=timeout, retry=retry, idempotency_key=idempotency_key),
+        side_effects=SideEffectPolicy() if side_effects is None else side_effects,
+        cache=cache,
+        cutoff=cutoff,
+        description=_first_line(func) if description is None else description,
+        returns=read_returns(func),
+        subgraph=subgraph,
+    )
+
+
+def check_targets(targets: Any, where: str) -> tuple[str, ...]:
+    """The names of a gate's targets, each of them once."""
+    names = names_of(targets, f"targets of {where}")
+    if not names:
+        raise GraphError(f"{where} has no targets; list the nodes that it may choose, or END.")
+    for name in names:
+        if names.count(name) > 1:
+            raise GraphError(f"{where} lists the target {name!r} twice.")
+    return names
+
+
+def node_name(func: Any, name: str | None) -> str:
+    """The node's name; also refuses what cannot be a node's function at all."""
+    if isinstance(func, Node):
+        raise GraphError(f"{func.name!r} is a node already; use rename to change its names.")
+    if isinstance(func, type):
+        raise GraphError(f"{func.__name__} is a class; wrap it in a function that makes one.")
+    if not callable(func):
+        raise GraphError(f"{func!r} is not a function, so it cannot be a node.")
+    if name is None:
+        name = name_of_function(func)
+        if name is None:
+            raise GraphError(f"{func!r} has no name of its own; give it one with node(..., name=...).")
+    return check_node_name(name)
+
+
+def _shape(name: str, output: Any, writes: Any, goto: Any) -> tuple[Shape, tuple[Any, ...]]:
+    if writes is not None:
+        return "update", tuple(writes) if isinstance(writes, (list, tuple)) else (writes,)
+    if output is None:
+        return ("one", (name,)) if goto is None else ("update", ())
+    return ("tuple", tuple(output)) if isinstance(output, (list, tuple)) else ("one", (output,))
+
+
+def _outputs(names: tuple[Any, ...], where: str) -> tuple[str, ...]:
+    for name in names:
+        check_output_name(name, where)
+        if names.count(name) > 1:
+            raise GraphError(f"{where} writes {name!r} twice; give each output a name of its own.")
+    return names
+
+
+def _cutoff(cutoff: Any, where: str) -> Callable[[Any, Any], bool] | None:
+    if cutoff is None or isinstance(cutoff, bool):
+        return operator.eq if cutoff else None
+    if not callable(cutoff):
+        raise GraphError(f"{where}: cutoff is True, False or a function of two values, not {cutoff!r}.")
+    result: Callable[[Any, Any], bool] = cutoff
+    return result
+
+
+def _first_line(func: Callable[..., Any]) -> str:
+    return (getattr(func, "__doc__", None) or "").strip().partition("\n")[0]

@@ -1,0 +1,140 @@
+"""Picture: what a drawing of a graph shows, before anybody decides how it looks.
+
+Rules:
+
+- A box for each node, for each value that a run is given from outside (if some node reads it by name), and one
+  for END if a gate may choose it. A value that a loop hands on to itself counts as given only where the loop
+  could not start without it. Bound values are not state, and not shown.
+- An arrow for each pair of boxes and kind of link. Data arrows name the values, gate arrows what is chosen.
+- An arrow is a *back* arrow where the link closes a loop, as `clew.graph.topology` sees it.
+- A subgraph's box holds the picture of the graph inside, without inputs: they come through its border.
+- Everything is in order of declaration, so one graph has one picture.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from clew.errors import InputError
+from clew.graph.names import END
+from clew.graph.topology import Topology
+
+if TYPE_CHECKING:
+    from clew.graph.graph import Graph
+    from clew.graph.node import Node
+
+BoxKind = Literal["node", "gate", "interrupt", "subgraph", "input", "optional", "end"]
+ArrowKind = Literal["data", "gate", "control"]
+
+
+@dataclass(frozen=True)
+class Box:
+    """Something that arrows join. ``key`` is a plain identifier, unique in the whole drawing."""
+
+    key: str
+    kind: BoxKind
+    label: str
+    note: str
+    inside: Picture | None = None
+
+
+@dataclass(frozen=True)
+class Arrow:
+    """A link between two boxes, by their keys."""
+
+    source: str
+    target: str
+    kind: ArrowKind
+    label: str
+    back: bool
+
+
+@dataclass(frozen=True)
+class Picture:
+    """The boxes and arrows of one graph."""
+
+    title: str
+    boxes: tuple[Box, ...]
+    arrows: tuple[Arrow, ...]
+
+
+def picture_of(graph: Graph) -> Picture:
+    """What to draw of a graph."""
+    return _picture(graph, "n", outermost=True)
+
+
+def _picture(graph: Graph, prefix: str, *, outermost: bool) -> Picture:
+    topology, given = _started(graph)
+    end = str(END)
+    keys = {name: f"{prefix}{number}" for number, name in enumerate(graph.nodes)} | {end: f"{prefix}end"}
+    boxes: list[Box] = []
+    arrows: list[Arrow] = []
+    if outermost:
+        for number, (value, needed) in enumerate(given.items()):
+            key = f"in{number}"
+            note = "given from outside" if needed else "may be given from outside"
+            boxes.append(Box(key, "input" if needed else "optional", value, note))
+            readers = [keys[name] for name, node in graph.nodes.items() if value in node.inputs]
+            arrows += [Arrow(key, reader, "data", "", False) for reader in readers]
+    boxes += [_box(node, keys[node.name]) for node in graph.nodes.values()]
+    if any(end in node.targets for node in graph.nodes.values()):
+        boxes.append(Box(keys[end], "end", end, "the path ends here"))
+    for (source, target, kind), labels in _joined(graph, topology).items():
+        pair = (topology.index[source], topology.index.get(target, -1))
+        back = source == target or pair in topology.back
+        arrows.append(Arrow(keys[source], keys[target], kind, _one_line(", ".join(labels)), back))
+    return Picture(_one_line(graph.name or ""), tuple(boxes), tuple(arrows))
+
+
+def _started(graph: Graph) -> tuple[Topology, dict[str, bool]]:
+    """An ordinary run: its topology, and the values that nodes read from outside with whether they must be given."""
+    needed = set(graph.required_inputs)
+    written = {value for node in graph.nodes.values() for value in node.outputs}
+    seeds = {value for value in graph.inputs if value in written and value not in needed}
+    try:
+        topology, shown = Topology(graph, frozenset(needed)), needed
+    except InputError:  # some loop starts only when it is given what it will write itself
+        topology, shown = Topology(graph, frozenset(needed | seeds)), needed | seeds
+    read = {value for node in graph.nodes.values() for value in node.inputs}
+    given = {value: value in shown for value in graph.inputs if value in read and value not in seeds - shown}
+    return topology, given
+
+
+def _joined(graph: Graph, topology: Topology) -> dict[tuple[str, str, ArrowKind], list[str]]:
+    """The labels of each arrow: by source, target and kind."""
+    joined: dict[tuple[str, str, ArrowKind], list[str]] = {}
+    for link in topology.links:
+        if link.kind != "gate":
+            joined.setdefault((link.source, link.target, link.kind), []).extend([link.value] if link.value else [])
+    for name, node in graph.nodes.items():
+        for target in node.targets:  # not of the links: those leave out END, and nodes that go to themselves
+            labels = [target]
+            if node.when is not None:
+                labels = [word for word, chosen in zip(("true", "false"), node.when, strict=True) if chosen == target]
+            joined[name, target, "gate"] = labels
+    return joined
+
+
+def _box(node: Node, key: str) -> Box:
+    reads = ["the whole state"] * node.reads_state + list(node.inputs)
+    facts = [
+        node.description,
+        f"reads {', '.join(reads)}" if reads else "",
+        f"writes {', '.join(node.outputs)}" if node.outputs else "",
+        f"leads to {', '.join(node.targets)}" if node.targets else "",
+    ]
+    note = "\n".join(_one_line(fact) for fact in facts if fact)
+    if node.subgraph is not None:
+        mapped = f" (for each {', '.join(node.subgraph.mapped)})" if node.subgraph.mapped else ""
+        inside = _picture(node.subgraph.graph, f"{key}_", outermost=False)
+        return Box(key, "subgraph", _one_line(node.name + mapped), note, inside)
+    kind: BoxKind = "gate" if node.is_gate else "interrupt" if node.kind == "interrupt" else "node"
+    return Box(key, kind, _one_line(node.name), note)
+
+
+def _one_line(text: str) -> str:
+    """A text without line breaks, control characters and what no file format can hold."""
+    kept = (" " if unicodedata.category(c) in ("Cc", "Cs", "Zl", "Zp") or c in "\ufffe\uffff" else c for c in text)
+    return " ".join("".join(kept).split())

@@ -1,0 +1,79 @@
+"""Regions: what runs only if a gate has chosen one particular target.
+
+The region of a gate's target is the target, if nothing else can wake it, and every node that cannot run
+without a node of the region: because only nodes of the region point to it with gates and control links, or
+because it needs a value that only they write. Two nodes in the regions of different targets of a gate that
+chooses one target are *exclusive*: the gate never chose both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import combinations
+
+from clew.graph.interface import writers_of
+from clew.graph.node import Node
+from clew.graph.topology import Link
+
+
+class Regions:
+    """The regions of one graph, each found when first asked for."""
+
+    def __init__(self, nodes: Mapping[str, Node], links: Iterable[Link]) -> None:
+        self._nodes = nodes
+        self._writers = writers_of(nodes)
+        self._readers: dict[str, list[str]] = {}
+        self._wakers: dict[str, set[str]] = {name: set() for name in nodes}
+        self._woken: dict[str, list[str]] = {name: [] for name in nodes}
+        for link in links:
+            if link.kind == "data":
+                self._readers.setdefault(link.source, []).append(link.target)
+            else:
+                self._wakers[link.target].add(link.source)
+                self._woken[link.source].append(link.target)
+        self._found: dict[tuple[str, str], frozenset[str]] = {}
+
+    def exclusive(self, one: str, other: str) -> bool:
+        """Whether some gate chooses between these two nodes."""
+        return any(
+            (one in first and other in second) or (one in second and other in first)
+            for gate in self._nodes.values()
+            if not gate.multi
+            for first, second in self.choices(gate)
+        )
+
+    def choices(self, gate: Node) -> Iterator[tuple[frozenset[str], frozenset[str]]]:
+        """The pairs of regions between which a gate chooses."""
+        targets = [target for target in gate.targets if target in self._nodes]
+        for one, other in combinations(targets, 2):
+            yield self._region(gate.name, one), self._region(gate.name, other)
+
+    def _region(self, gate: str, target: str) -> frozenset[str]:
+        found = self._found.get((gate, target))
+        if found is None:
+            region = self._behind(target)
+            if not self._wakers[target] <= region | {gate}:
+                region = set()  # something else wakes the target too, so nothing hangs on this choice alone
+            found = self._found[gate, target] = frozenset(region)
+        return found
+
+    def _behind(self, target: str) -> set[str]:
+        region = {target}
+        waiting = [target]
+        while waiting:
+            name = waiting.pop()
+            for reader in (*self._woken[name], *self._readers.get(name, ())):
+                if reader not in region and self._hangs_on(reader, region):
+                    region.add(reader)
+                    waiting.append(reader)
+        return region
+
+    def _hangs_on(self, name: str, region: set[str]) -> bool:
+        wakers = self._wakers[name]
+        if wakers and wakers <= region:
+            return True
+        return any(
+            region.issuperset(writers) and name not in writers
+            for value in self._nodes[name].required
+            if (writers := self._writers.get(value))
+        )

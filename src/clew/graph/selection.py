@@ -1,0 +1,40 @@
+"""Selection: the part of a graph that some values need.
+
+What a value needs is found by walking links backwards: its writers, what they read, the gates that choose
+them and what they run after. A gate comes along with the targets that are needed; it may still choose one of
+the others, and then selects nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from clew.graph.names import END
+from clew.graph.node import Node
+from clew.graph.topology import links
+
+
+def needed_nodes(
+    nodes: Mapping[str, Node], edges: Iterable[tuple[str, str]], values: Iterable[str]
+) -> dict[str, Node]:
+    """The nodes that these values need, in order of declaration, without the targets that they do not."""
+    sources: dict[str, list[str]] = {name: [] for name in nodes}
+    for link in links(nodes, edges):
+        sources[link.target].append(link.source)
+    wanted = set(values)
+    waiting = [name for name, node in nodes.items() if wanted.intersection(node.outputs)]
+    needed: set[str] = set()
+    while waiting:
+        name = waiting.pop()
+        if name not in needed:
+            needed.add(name)
+            waiting.extend(sources[name])
+    return {name: _pruned(node, needed) for name, node in nodes.items() if name in needed}
+
+
+def _pruned(node: Node, kept: set[str]) -> Node:
+    cut = tuple(target for target in node.targets if target != str(END) and target not in kept)
+    if not cut:
+        return node
+    return replace(node, targets=tuple(target for target in node.targets if target not in cut), pruned=cut)

@@ -1,0 +1,7 @@
+"""Running graphs: drivers, the engine, events and results."""
+
+from clew.runtime.engine import Engine
+from clew.runtime.events import Event
+from clew.runtime.result import Checkpoint, RunResult, SchedulerMetrics, SchedulerState
+
+__all__ = ["Checkpoint", "Engine", "Event", "RunResult", "SchedulerMetrics", "SchedulerState"]

@@ -1,0 +1,169 @@
+"""The blocking driver: runs a machine in the caller's thread, with threads only for what runs at the same time.
+
+A sync node that is alone runs inline; nothing else could happen meanwhile. Nodes that run beside others, and nodes
+with a timeout of their own, go to an executor. `drive` is a generator: it yields whenever events may have come up,
+so that a stream can hand them out in the caller's own thread; `run` simply exhausts it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import Executor, Future
+from queue import Empty, SimpleQueue
+from typing import Any
+
+from clew.engine.strand import Item
+from clew.runtime.crossing import submit
+from clew.runtime.session import Session, Timer
+from clew.runtime.threads import Threads
+
+Done = tuple[Item, int, float, float, "Future[Any]"] | None
+
+
+class Blocking:
+    """One session, driven by the calling thread."""
+
+    def __init__(self, session: Session, *, inline: bool = True) -> None:
+        self._session = session
+        self._inline = inline
+        self._done: SimpleQueue[Done] = SimpleQueue()
+        self._in_flight: dict[Item, Future[Any]] = {}
+        self._threads: Threads | None = None
+
+    def drive(self) -> Iterator[None]:
+        """Run until nothing can go on by itself."""
+        session = self._session
+        machine, most = session.machine, session.settings.max_concurrent_nodes
+        in_flight, outbox = self._in_flight, machine.outbox
+        session.on_tell = self._nudge
+        try:
+            while not session.cancelled:
+                if outbox:
+                    session.flush()
+                    if not self._inline:
+                        yield
+                item = machine.take() if len(in_flight) < most else None
+                if item is not None:
+                    if self._is_alone(item):
+                        self._run_inline(item)
+                    else:
+                        self._submit(item)
+                elif in_flight or session.timers or machine.has_more:
+                    if not self._wait():
+                        break
+                    yield
+                else:
+                    break
+        finally:
+            session.on_tell = None
+            if self._threads is not None:
+                self._threads.shutdown()
+            for future in in_flight.values():
+                future.cancel()
+        session.flush()
+
+    def _is_alone(self, item: Item) -> bool:
+        session = self._session
+        if not self._inline or self._in_flight or item.node.policy.timeout is not None:
+            return False
+        if session.settings.max_concurrent_nodes == 1:
+            return True
+        return not session.machine.has_more and not session.timers
+
+    def _run_inline(self, item: Item) -> None:
+        session = self._session
+        clock, attempt = session.clock, item.attempt
+        started, began = clock.time(), clock.monotonic()
+        try:
+            value = session.call(item)
+        except Exception as error:
+            session.raised(item, attempt, error, started, clock.monotonic() - began)
+        except BaseException as error:
+            if not _is_asking(error):
+                raise  # KeyboardInterrupt and the like belong to the caller
+            session.raised(item, attempt, error, started, clock.monotonic() - began)
+        else:
+            session.returned(item, attempt, value, started, clock.monotonic() - began)
+
+    def _submit(self, item: Item) -> None:
+        session = self._session
+        clock, attempt = session.clock, item.attempt
+        started, began = clock.time(), clock.monotonic()
+        executor: Executor | None = session.settings.executor
+        if executor is None:
+            if self._threads is None:
+                self._threads = Threads()
+            executor = self._threads
+        future = submit(session, item, executor, self._own_threads)
+        self._in_flight[item] = future
+        limit = session.timeout_of(item)
+        if limit is not None:
+            session.at(began + limit, Timer("deadline", item, attempt, limit))
+        future.add_done_callback(lambda f: self._done.put((item, attempt, started, began, f)))
+
+    def _own_threads(self) -> Threads:
+        if self._threads is None:
+            self._threads = Threads()
+        return self._threads
+
+    def _nudge(self) -> None:
+        self._done.put(None)
+
+    def _wait(self) -> bool:
+        """Wait for a result or a timer; False if nothing will ever come."""
+        session = self._session
+        when = session.next_timer()
+        done = self._next_done(when)
+        while done is not _NOTHING:
+            if done is not None:
+                self._settle(*done)  # type: ignore[misc]
+            try:
+                done = self._done.get_nowait()
+            except Empty:
+                break
+        for timer in session.due_timers():
+            if session.expire(timer) and timer.item is not None:
+                self._in_flight.pop(timer.item, None)
+        return True
+
+    def _next_done(self, when: float | None) -> Any:
+        session = self._session
+        clock = session.clock
+        if clock.virtual:
+            if self._in_flight and self._done.empty() and not self._all_overdue(when):
+                return self._done.get()
+            if self._done.empty() and when is not None:
+                clock.advance(when)
+            return _NOTHING if self._done.empty() else self._done.get()
+        if when is None:
+            return self._done.get()
+        try:
+            return self._done.get(timeout=max(0.0, when - clock.monotonic()))
+        except Empty:
+            return _NOTHING
+
+    def _all_overdue(self, when: float | None) -> bool:
+        """On a virtual clock: whether time should pass although something is executing. It should not."""
+        return when is not None and when <= self._session.clock.monotonic()
+
+    def _settle(self, item: Item, attempt: int, started: float, began: float, future: Future[Any]) -> None:
+        session = self._session
+        if self._in_flight.get(item) is future:
+            del self._in_flight[item]
+        if future.cancelled():
+            return
+        duration = session.clock.monotonic() - began
+        error = future.exception()
+        if error is None:
+            session.returned(item, attempt, future.result(), started, duration)
+        else:
+            session.raised(item, attempt, error, started, duration)
+
+
+_NOTHING = object()
+
+
+def _is_asking(error: BaseException) -> bool:
+    from clew.runtime.context import Asking
+
+    return isinstance(error, Asking)

@@ -1,0 +1,102 @@
+"""Calling a node's function: from the values that an item sees to arguments, and back to a return value.
+
+Inputs are found in this order: payload, state, bound value, the parameter's default (a mutable one copied each
+time). How a node is called is worked out once per program. Most nodes need nothing but values that are in the state
+for sure, and get the short way.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from clew.engine.rules import Program
+from clew.engine.strand import Item
+from clew.graph import Node
+from clew.graph.signature import MISSING
+
+Arguments = tuple[list[Any], dict[str, Any]]
+Call = Callable[[Item, Any], Any]
+"""Calls the function for an item, with the context that it is given if it takes one."""
+
+_UNCHANGING = (type(None), bool, int, float, complex, str, bytes, tuple, frozenset, type)
+
+
+def calls_of(program: Program) -> list[tuple[Call, bool]]:
+    """How to call each node of a program, and whether it takes a context."""
+    if program.calls is None:
+        program.calls = [
+            (_call_of(program, node), any(p.kind == "context" for p in node.params)) for node in program.nodes
+        ]
+    calls: list[tuple[Call, bool]] = program.calls
+    return calls
+
+
+def _call_of(program: Program, node: Node) -> Call:
+    func = node.func
+    sources = tuple(p.source for p in node.params)
+    plain = all(
+        p.kind == "value" and not p.keyword_only and p.default is MISSING and p.source not in program.bound
+        for p in node.params
+    )
+
+    def general(item: Item, context: Any) -> Any:
+        args, kwargs = arguments(item, context)
+        return func(*args, **kwargs)
+
+    if not plain:
+        return general
+    if len(sources) == 1:
+        (source,) = sources
+
+        def one(item: Item, context: Any) -> Any:
+            batch = item.batch
+            if batch.payloads[item.index] is not None:
+                return general(item, context)
+            return func(batch.level.view.values[source])
+
+        return one
+
+    def short(item: Item, context: Any) -> Any:
+        batch = item.batch
+        if batch.payloads[item.index] is not None:
+            return general(item, context)
+        values = batch.level.view.values
+        return func(*[values[source] for source in sources])
+
+    return short
+
+
+def arguments(item: Item, context: Any) -> Arguments:
+    """The arguments of an item's function."""
+    args: list[Any] = []
+    kwargs: dict[str, Any] = {}
+    for param in item.node.params:
+        if param.kind == "context":
+            value = context
+        elif param.kind == "state":
+            value = whole_state(item)
+        else:
+            value = item.lookup(param.source, MISSING)
+            if value is MISSING:
+                value = param.default
+                if type(value) not in _UNCHANGING:
+                    value = copy.deepcopy(value)
+        if param.keyword_only:
+            kwargs[param.name] = value
+        else:
+            args.append(value)
+    return args, kwargs
+
+
+def whole_state(item: Item) -> Any:
+    """The read-only state for a `state` parameter: an instance of the schema, or a mapping without one."""
+    values: Mapping[str, Any] = item.values()
+    schema = item.strand.program.schema
+    if schema is None:
+        return MappingProxyType(values)
+    if item.payload:
+        values = {name: value for name, value in values.items() if name in schema.fields}
+    return schema.instance(values)

@@ -1,0 +1,106 @@
+"""The context that a node is given: the run as one attempt of one item sees it.
+
+Whatever is drawn from it depends on the run's seed, the item's path and the attempt alone: not on the other
+branches, nor on the order in which things happen.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from random import Random
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from clew.engine.machine import stream
+from clew.engine.strand import Item
+
+if TYPE_CHECKING:
+    from clew.runtime.session import Session
+
+
+class Asking(BaseException):
+    """Unwinds a node that asks a question. Not an Exception, so that a node's own `except` lets it pass."""
+
+    def __init__(self, question: Any) -> None:
+        super().__init__("a node asks a question; let this pass")
+        self.question = question
+
+
+class RunContext:
+    """Implements ``clew.Context``."""
+
+    __slots__ = ("_asked", "_calls", "_item", "_random", "_session", "attempt")
+
+    def __init__(self, session: Session, item: Item) -> None:
+        self._session = session
+        self._item = item
+        self._random: Random | None = None
+        self._asked = 0
+        self._calls = 0
+        self.attempt = item.attempt
+
+    @property
+    def run_id(self) -> str:
+        return self._session.run_id
+
+    @property
+    def step_id(self) -> int:
+        return self._item.step
+
+    @property
+    def path(self) -> str:
+        return self._item.path
+
+    @property
+    def idempotency_key(self) -> str:
+        """The node's own key function on its inputs, or a key from run and path; constant over attempts."""
+        function = self._item.node.policy.idempotency_key_func
+        if function is not None:
+            values = {
+                p.name: self._item.lookup(p.source, p.default) for p in self._item.node.params if p.kind == "value"
+            }
+            wanted = inspect.signature(function).parameters
+            return str(function(**{name: value for name, value in values.items() if name in wanted}))
+        text = f"{len(self.run_id)}:{self.run_id}{self.path}"
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    @property
+    def cancelled(self) -> bool:
+        return self._session.cancelled or not self._item.live or self._item.attempt != self.attempt
+
+    @property
+    def random(self) -> Random:
+        if self._random is None:
+            self._random = self._stream("random")
+        return self._random
+
+    def _stream(self, name: str) -> Random:
+        return stream(self._session.machine.options.seed, self.path, self.attempt, name)
+
+    def now(self) -> datetime:
+        return datetime.fromtimestamp(self._session.clock.time(), UTC)
+
+    def uuid4(self) -> UUID:
+        return UUID(int=self.random.getrandbits(128), version=4)
+
+    def sleep(self, seconds: float) -> Awaitable[None]:
+        return self._session.sleep(self._item, seconds)
+
+    def emit(self, name: str, data: Any = None) -> None:
+        self._session.tell("emitted", self._item, name=name, data=data)
+
+    def interrupt(self, question: Any) -> Any:
+        answers = self._session.machine.answers(self._item)
+        number = self._asked
+        self._asked += 1
+        if number < len(answers):
+            return answers[number]
+        raise Asking(question)
+
+    def record(self, name: str, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        number = self._calls
+        self._calls += 1
+        return self._session.recorder.call(self._session, self._item, number, name, fn, args, kwargs)

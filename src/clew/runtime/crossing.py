@@ -1,0 +1,55 @@
+"""Handing an item to an executor: in this process as it is, into another one by import path.
+
+Threads share everything with the caller. Any other executor may pickle what it is given, and a decorated function
+does not pickle (its module holds the node under that name), so the function crosses as the path to its node, and
+its arguments as they are. Nodes that take a context, and generators, need this process: they run on threads.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from functools import reduce
+from typing import Any
+
+from clew.engine.strand import Item
+from clew.graph import Node
+from clew.runtime.calls import arguments
+from clew.runtime.session import Session
+from clew.runtime.threads import Threads
+
+
+def submit(
+    session: Session, item: Item, executor: Executor, own_threads: Callable[[], Threads]
+) -> Future[Any]:
+    """Start an item on an executor."""
+    if isinstance(executor, (Threads, ThreadPoolExecutor)):
+        return executor.submit(session.call, item)
+    node = item.node
+    if node.mode != "sync" or any(param.kind == "context" for param in node.params):
+        return own_threads().submit(session.call, item)
+    args, kwargs = arguments(item, None)
+    path = import_path(node)
+    if path is None:
+        return executor.submit(node.func, *args, **kwargs)
+    return executor.submit(call_by_path, *path, args, kwargs)
+
+
+def import_path(node: Node) -> tuple[str, str] | None:
+    """Module and name under which another process finds this node; None if its bare function is found there."""
+    module = getattr(node.func, "__module__", None)
+    name = getattr(node.func, "__qualname__", None)
+    if module is None or name is None or "<" in name:
+        return None
+    try:
+        found = reduce(getattr, name.split("."), importlib.import_module(module))
+    except (ImportError, AttributeError):
+        return None
+    return (module, name) if isinstance(found, Node) else None
+
+
+def call_by_path(module: str, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """Call a node's function in another process."""
+    found: Any = reduce(getattr, name.split("."), importlib.import_module(module))
+    return found.func(*args, **kwargs)

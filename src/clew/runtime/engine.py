@@ -1,0 +1,525 @@
+"""Engine: a graph, a store and options; the verbs that run graphs and look at runs.
+
+Each verb that runs nodes has an async twin with an ``a`` in front. Both make the same session on the same machine;
+what differs is who drives it. A run that fails is returned, not raised.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import uuid
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from queue import SimpleQueue
+from threading import Thread
+from typing import Any
+
+from clew.engine.chain import Chain
+from clew.engine.programs import check_values, complaint, program_of
+from clew.engine.machine import Machine, Memory, Options
+from clew.engine.reasons import Why, why
+from clew.errors import InputError, RunError, RunStateError, UnknownRunError
+from clew.graph import Graph
+from clew.runtime.blocking import Blocking
+from clew.runtime.events import Event, Listener, Listeners
+from clew.runtime.log import Answered, Labelled, RunLog, read_log
+from clew.runtime.loop import Looping
+from clew.runtime.result import Checkpoint, RunResult, SchedulerState, metrics_of
+from clew.runtime.session import Session
+from clew.runtime.settings import Settings, read_settings
+from clew.state import GraphState, Position
+from clew.stores import MemoryStore, RunRow, Store
+
+_NO_ANSWER: Any = object()
+
+
+class Engine:
+    """Runs one graph, and keeps its runs in a store."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        *,
+        store: Store | None = None,
+        listeners: Sequence[Listener] = (),
+        **options: Any,
+    ) -> None:
+        self.graph = graph
+        self.store: Store = MemoryStore() if store is None else store
+        self._settings: Settings = read_settings(options)
+        self._listeners = tuple(listeners)
+        self._live: dict[str, Session] = {}
+        self._has_async: bool | None = None
+
+    def __enter__(self) -> Engine:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Cancel what runs, and close the store."""
+        for run_id in list(self._live):
+            self.cancel(run_id)
+        self.store.close()
+
+    def __repr__(self) -> str:
+        return f"<Engine of {self.graph.name!r} on {self.store!r}>"
+
+    # -- running -----------------------------------------------------------------------------------------
+
+    def run(self, values: Mapping[str, Any] | GraphState | None = None, *, run_id: str | None = None) -> RunResult:
+        """Run the graph on `values`, or go on from a state, until nothing is left to do."""
+        self._no_loop("run", "arun")
+        return self._drive(self._new(values, run_id))
+
+    async def arun(
+        self, values: Mapping[str, Any] | GraphState | None = None, *, run_id: str | None = None
+    ) -> RunResult:
+        """`run` on the running event loop."""
+        return await self._adrive(self._new(values, run_id))
+
+    def stream(
+        self, values: Mapping[str, Any] | GraphState | None = None, *, run_id: str | None = None
+    ) -> Iterator[Event]:
+        """Run, and yield each event as it happens; `engine.result(run_id)` has the result afterwards."""
+        self._no_loop("stream", "astream")
+        told: SimpleQueue[Event | None] = SimpleQueue()
+        session = self._new(values, run_id, told.put)
+        return self._stream(session, told)
+
+    async def astream(
+        self, values: Mapping[str, Any] | GraphState | None = None, *, run_id: str | None = None
+    ) -> AsyncIterator[Event]:
+        """`stream` on the running event loop."""
+        told: asyncio.Queue[Event | None] = asyncio.Queue()
+        loop = asyncio.get_running_loop()
+        session = self._new(values, run_id, lambda event: loop.call_soon_threadsafe(told.put_nowait, event))
+
+        async def drive() -> None:
+            try:
+                await self._adrive(session)
+            finally:
+                loop.call_soon_threadsafe(told.put_nowait, None)
+
+        task = asyncio.ensure_future(drive())
+        try:
+            while (event := await told.get()) is not None:
+                yield event
+            await task
+        finally:
+            if not task.done():
+                self.cancel(session.run_id)
+                task.cancel()
+                await asyncio.wait([task])
+
+    def resume(
+        self, run_id: str, *, answer: Any = _NO_ANSWER, answers: Mapping[str, Any] | None = None
+    ) -> RunResult:
+        """Go on with a run that failed, waits or was cancelled; a finished run is returned as it is."""
+        self._no_loop("resume", "aresume")
+        return self._drive(self._again(run_id, answer, answers))
+
+    async def aresume(
+        self, run_id: str, *, answer: Any = _NO_ANSWER, answers: Mapping[str, Any] | None = None
+    ) -> RunResult:
+        """`resume` on the running event loop."""
+        return await self._adrive(self._again(run_id, answer, answers))
+
+    def fork(
+        self,
+        run_id: str,
+        *,
+        step: int | str | None = None,
+        values: Mapping[str, Any] | None = None,
+        new_run_id: str | None = None,
+        **named: Any,
+    ) -> RunResult:
+        """A new run that goes on from S(step) of another, with other values."""
+        self._no_loop("fork", "afork")
+        return self._drive(self._forked(run_id, step, values, _fork_id(new_run_id, named)))
+
+    async def afork(
+        self,
+        run_id: str,
+        *,
+        step: int | str | None = None,
+        values: Mapping[str, Any] | None = None,
+        new_run_id: str | None = None,
+        **named: Any,
+    ) -> RunResult:
+        """`fork` on the running event loop."""
+        return await self._adrive(self._forked(run_id, step, values, _fork_id(new_run_id, named)))
+
+    def cancel(self, run_id: str) -> bool:
+        """Stop a run that is running, from any thread: async nodes are cancelled, sync ones told by
+        ``ctx.cancelled``. False if it was not running."""
+        session = self._live.get(run_id)
+        if session is None:
+            self.store.row(run_id)
+            return False
+        session.cancelled = True
+        nudge = session.on_tell
+        if nudge is not None:
+            nudge()
+        return True
+
+    # -- looking -----------------------------------------------------------------------------------------
+
+    def result(self, run_id: str) -> RunResult:
+        """The result of a run as it stands, without running anything."""
+        log = self._log(run_id)
+        machine = self._machine_at(log)
+        return self._result(run_id, machine, log.row.status, log.row.start, elapsed=0.0)  # type: ignore[arg-type]
+
+    def state(self, run_id: str, step: int | str | None = None) -> GraphState:
+        """The latest state of a run, or S(step); `step` may be a label."""
+        log = self._log(run_id)
+        chain = log.chain(self._program(log.row.start))
+        return chain.state(self._step(log, chain, step))
+
+    def history(self, run_id: str, *, nested: bool = False) -> list[Checkpoint]:
+        """One checkpoint for each S(k); with `nested`, subgraphs' steps are under their items."""
+        log = self._log(run_id)
+        chain = log.chain(self._program(log.row.start))
+        return log.checkpoints(chain, self.graph, nested=nested)
+
+    def checkpoint(self, run_id: str, label: str, *, step: int | None = None) -> Checkpoint:
+        """Give S(step), the latest by default, a name."""
+        log = self._log(run_id)
+        chain = log.chain(self._program(log.row.start))
+        number = self._step(log, chain, step)
+        known = log.labels.get(label)
+        if known is not None and known != number:
+            raise RunStateError(f"run {run_id!r} has a label {label!r} at step {known} already; choose another")
+        self.store.append(run_id, [Labelled(label, number)])
+        return next(c for c in self.history(run_id) if c.step_id == number)
+
+    def why(self, run_id: str, target: str) -> Why:
+        """Which change made a node run last, or made the value that it wrote."""
+        log = self._log(run_id)
+        program = self._program(log.row.start)
+        return why(program, log.chain(program), target)
+
+    def scheduler(self, run_id: str) -> SchedulerState:
+        """A running run's scheduler, live."""
+        session = self._live.get(run_id)
+        if session is None:
+            status = self.store.row(run_id).status
+            raise RunStateError(f"run {run_id!r} is not running in this engine (it is {status}); see engine.result")
+        machine = session.machine
+        return SchedulerState(
+            active_nodes=machine.counters.active,
+            queue_depth=len(machine.frontier),
+            completed_steps=machine.counters.steps,
+            cancel_func=lambda: (self.cancel(run_id), None)[1],
+            metrics=metrics_of(machine, session.elapsed()),
+            frontier=tuple(item.work_item() for item in machine.frontier.items()),
+        )
+
+    def runs(self, *, status: str | None = None) -> list[RunRow]:
+        """The runs in the store, oldest first."""
+        return self.store.rows(status)
+
+    def delete(self, run_id: str) -> None:
+        """Forget a run."""
+        if run_id in self._live:
+            raise RunStateError(f"run {run_id!r} is running; cancel it first")
+        self.store.delete(run_id)
+
+    # -- sessions ----------------------------------------------------------------------------------------
+
+    def _program(self, start: GraphState) -> Any:
+        return program_of(self.graph, start.position.given)
+
+    def _new(
+        self,
+        values: Mapping[str, Any] | GraphState | None,
+        run_id: str | None,
+        listener: Listener | None = None,
+    ) -> Session:
+        if run_id is None:
+            run_id = uuid.uuid4().hex
+        elif not isinstance(run_id, str) or not run_id:
+            raise InputError(f"run_id is a string that is not empty, not {run_id!r}")
+        if isinstance(values, GraphState):
+            return self._from_state(values, run_id, None, listener)
+        if values is None:
+            values = {}
+        elif not isinstance(values, Mapping):
+            schema = self.graph.schema
+            if schema is None or not isinstance(values, schema.cls):
+                raise InputError(f"values are a mapping of names to values, not {values!r}")
+            values = schema.dump(values)
+        given, seeded = check_values(self.graph, values)
+        seed = self._seed(run_id)
+        start = GraphState.assemble(
+            values=seeded if seeded is not values else dict(seeded),
+            versions=dict.fromkeys(seeded, 0),
+            decisions={},
+            terminated=False,
+            position=Position(seed=seed, given=given),
+            history={},
+        )
+        options, listeners = self._options(seed, listener)
+        machine = Machine.begin(program_of(self.graph, given), seeded, options)
+        return self._session(run_id, machine, start, seed, listeners, parent=None)
+
+    def _from_state(
+        self, state: GraphState, run_id: str, parent: str | None, listener: Listener | None
+    ) -> Session:
+        wrong = complaint(self.graph, frozenset(state.values))
+        if wrong:
+            raise InputError(wrong)
+        for name in state.position.visits:
+            if name not in self.graph.nodes:
+                raise InputError(
+                    f"the state has run a node {name!r} that this graph does not have: it belongs to another graph"
+                )
+        seed = state.seed if state.seed is not None else self._seed(run_id)
+        options, listeners = self._options(seed, listener)
+        machine = Machine.restore(self._program(state), state, options)
+        return self._session(run_id, machine, state, seed, listeners, parent=parent)
+
+    def _forked(
+        self, run_id: str, step: int | str | None, values: Mapping[str, Any] | None, new_run_id: str | None
+    ) -> Session:
+        state = self.state(run_id, step)
+        schema = self.graph.schema
+        if values:
+            if schema is not None:
+                for name in values:
+                    schema.check_name(name, f"fork of {run_id!r}")
+                values = {name: schema.validate(name, value) for name, value in values.items()}
+            state = state.set_multiple(values)
+        return self._from_state(state, new_run_id or uuid.uuid4().hex, run_id, None)
+
+    def _again(self, run_id: str, answer: Any, answers: Mapping[str, Any] | None) -> Session:
+        if run_id in self._live:
+            raise RunStateError(f"run {run_id!r} is running; wait for it, or cancel it")
+        log = self._log(run_id)
+        given: dict[str, Any] = dict(answers or {})
+        if answer is not _NO_ANSWER or given:
+            asked = {question.path: question for question in log.questions}
+            if answer is not _NO_ANSWER:
+                if len(asked) != 1 or given:
+                    told = ", ".join(asked) or "nothing"
+                    raise RunStateError(
+                        f"run {run_id!r} asks {told}; give answers={{path: ...}} for the questions that you answer"
+                        if asked
+                        else f"run {run_id!r} asks nothing, so there is nothing to answer"
+                    )
+                given = {next(iter(asked)): answer}
+            for path in given:
+                if path not in asked:
+                    told = ", ".join(asked) or "nothing"
+                    raise RunStateError(f"run {run_id!r} does not ask at {path!r}; it asks: {told}")
+            self.store.append(run_id, [Answered(path, value) for path, value in given.items()])
+            log = self._log(run_id)
+        elif log.row.status == "waiting":
+            told = "; ".join(f"{question.path}: {question.question!r}" for question in log.questions)
+            raise RunStateError(f"run {run_id!r} waits for an answer ({told}); resume it with answer=...")
+        options, listeners = self._options(log.row.seed, None)
+        machine = self._machine_at(log, options)
+        session = Session(
+            run_id,
+            machine,
+            self.store,
+            self._settings,
+            entries=None,
+            calls=log.calls,
+            listeners=listeners,
+        )
+        session.start = log.row.start
+        return session
+
+    def _machine_at(self, log: RunLog, options: Options | None = None) -> Machine:
+        program = self._program(log.row.start)
+        chain = log.chain(program)
+        memory = Memory(
+            journal=log.journal, answers=log.answers, attempts=log.attempts, strands=log.strands
+        )
+        return Machine.restore(
+            program, chain.state(chain.last), options or self._options(log.row.seed, None)[0], memory
+        )
+
+    def _options(self, seed: int, listener: Listener | None) -> tuple[Options, Listeners | None]:
+        settings = self._settings
+        told = (*self._listeners, listener) if listener is not None else self._listeners
+        return (
+            Options(
+                seed=seed,
+                queue_depth=settings.queue_depth,
+                max_steps=settings.max_steps,
+                on_error=settings.on_error,
+                on_conflict=settings.on_conflict,
+                listening=bool(told),
+            ),
+            Listeners(told) if told else None,
+        )
+
+    def _session(
+        self,
+        run_id: str,
+        machine: Machine,
+        start: GraphState,
+        seed: int,
+        listeners: Listeners | None,
+        *,
+        parent: str | None,
+    ) -> Session:
+        now = self._settings.clock.time()
+        row = RunRow(run_id, self.graph.name or "", start, seed, "running", now, now, parent)
+        entries = self.store.create(row)
+        session = Session(run_id, machine, self.store, self._settings, entries=entries, listeners=listeners)
+        session.start = start
+        return session
+
+    def _seed(self, run_id: str) -> int:
+        if self._settings.seed is not None:
+            return self._settings.seed
+        return int.from_bytes(hashlib.sha256(run_id.encode()).digest()[:7], "big")
+
+    # -- driving -----------------------------------------------------------------------------------------
+
+    def _needs_loop(self) -> bool:
+        if self._has_async is None:
+            self._has_async = has_async(self.graph)
+        return self._has_async
+
+    def _drive(self, session: Session) -> RunResult:
+        if self._needs_loop():
+            return asyncio.run(self._adrive(session))
+        began = self._begin(session)
+        try:
+            for _ in Blocking(session).drive():
+                pass
+        except BaseException:
+            self._end(session, began, broken=True)
+            raise
+        return self._end(session, began)
+
+    async def _adrive(self, session: Session) -> RunResult:
+        began = self._begin(session)
+        try:
+            await Looping(session).drive()
+        except BaseException:
+            self._end(session, began, broken=True)
+            raise
+        return self._end(session, began)
+
+    def _stream(self, session: Session, told: SimpleQueue[Event | None]) -> Iterator[Event]:
+        if self._needs_loop():
+            yield from self._stream_from_thread(session, told)
+            return
+        began = self._begin(session)
+        finished = False
+        try:
+            for _ in Blocking(session, inline=False).drive():
+                while not told.empty():
+                    event = told.get()
+                    if event is not None:
+                        yield event
+            finished = True
+        finally:
+            session.cancelled = session.cancelled or not finished
+            self._end(session, began, broken=not finished)
+        while not told.empty():
+            event = told.get()
+            if event is not None:
+                yield event
+
+    def _stream_from_thread(self, session: Session, told: SimpleQueue[Event | None]) -> Iterator[Event]:
+        failure: list[BaseException] = []
+
+        def work() -> None:
+            try:
+                asyncio.run(self._adrive(session))
+            except BaseException as error:
+                failure.append(error)
+            finally:
+                told.put(None)
+
+        thread = Thread(target=work, name="clew-stream", daemon=True)
+        thread.start()
+        try:
+            while (event := told.get()) is not None:
+                yield event
+        finally:
+            if thread.is_alive():
+                self.cancel(session.run_id)
+                thread.join(5.0)
+        if failure:
+            raise failure[0]
+
+    def _begin(self, session: Session) -> float:
+        self._live[session.run_id] = session
+        session.began = began = self._settings.clock.monotonic()
+        if session.listening:
+            session.announce("run_started", session.start.step, graph=self.graph.name, values=session.start.values)
+        return began
+
+    def _end(self, session: Session, began: float, *, broken: bool = False) -> RunResult:
+        machine = session.machine
+        status = "cancelled" if broken else session.status()
+        clock = self._settings.clock
+        self._live.pop(session.run_id, None)
+        result = self._result(session.run_id, machine, status, session.start, elapsed=clock.monotonic() - began)
+        self.store.update(session.run_id, status=status, updated=clock.time(), error=result.error)
+        if session.listening:
+            session.announce("run_finished", machine.root.step, status=status, error=result.error)
+        return result
+
+    def _result(
+        self, run_id: str, machine: Machine, status: Any, start: GraphState, *, elapsed: float
+    ) -> RunResult:
+        def state() -> GraphState:
+            log = self._log(run_id)
+            chain = log.chain(self._program(start))
+            root = machine.root
+            return chain.state_of(root.view, root.step, frozenset(root.failed))
+
+        return RunResult(run_id, machine, status, state, elapsed=elapsed)
+
+    def _log(self, run_id: str) -> RunLog:
+        return read_log(self.store.row(run_id), self.store.entries(run_id), self._settings.on_conflict)
+
+    def _step(self, log: RunLog, chain: Chain, step: int | str | None) -> int:
+        if step is None:
+            return chain.last
+        if isinstance(step, str):
+            if step not in log.labels:
+                told = ", ".join(map(repr, log.labels)) or "none"
+                raise UnknownRunError(f"run {log.row.run_id!r} has no label {step!r}; there are: {told}")
+            step = log.labels[step]
+        if not chain.first <= step <= chain.last:
+            raise UnknownRunError(
+                f"run {log.row.run_id!r} has no step {step}; it has {chain.first} to {chain.last}"
+            )
+        return step
+
+    def _no_loop(self, verb: str, twin: str) -> None:
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return
+        raise RunError(f"{verb} was called inside a running event loop, which it would block; await {twin} instead")
+
+
+def has_async(graph: Graph) -> bool:
+    """Whether a graph has async nodes, at any depth."""
+    return any(
+        node.mode in ("async", "async_generator") or (node.subgraph is not None and has_async(node.subgraph.graph))
+        for node in graph.nodes.values()
+    )
+
+
+def _fork_id(new_run_id: str | None, named: dict[str, Any]) -> str | None:
+    """`run_id=` names the new run, as the positional one names the old."""
+    unknown = set(named) - {"run_id"}
+    if unknown:
+        raise TypeError(f"fork() got an unexpected keyword argument {sorted(unknown)[0]!r}")
+    return named.get("run_id", new_run_id)
+
+
+_ = Callable

@@ -1,0 +1,142 @@
+"""A run's log, read: what the entries of a store mean together.
+
+Entries are in the order in which they came about. Later ones win where they speak of the same thing: a new attempt
+of a subgraph item starts its strands anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from clew.engine.chain import Chain
+from clew.engine.programs import program_of
+from clew.engine.records import Journaled, Outcome, Question, Retry, Start, Step
+from clew.engine.rules import Program
+from clew.graph import Graph
+from clew.runtime.recorder import RecordedCall
+from clew.runtime.result import Checkpoint
+from clew.state import GraphState, Position
+from clew.stores import RunRow
+
+
+class Answered(msgspec.Struct, frozen=True):
+    """Somebody answered the question at `path`."""
+
+    path: str
+    answer: Any
+
+
+class Labelled(msgspec.Struct, frozen=True):
+    """S(step) has a name."""
+
+    label: str
+    step: int
+
+
+class RunLog(msgspec.Struct):
+    """What the log of a run says."""
+
+    row: RunRow
+    on_conflict: str
+    steps: list[Step]
+    journal: dict[str, Outcome]
+    answers: dict[str, list[Any]]
+    attempts: dict[str, int]
+    strands: dict[str, tuple[Start, list[Step]]]
+    asked: dict[str, Question]
+    labels: dict[str, int]
+    calls: list[RecordedCall]
+
+    @property
+    def questions(self) -> list[Question]:
+        """What is asked and not answered."""
+        return list(self.asked.values())
+
+    def chain(self, program: Program) -> Chain:
+        """The chain of the run."""
+        return Chain(program, self.row.start, self.steps, seed=self.row.seed, on_conflict=self.on_conflict)
+
+    def checkpoints(self, chain: Chain, graph: Graph, *, nested: bool, prefix: str = "") -> list[Checkpoint]:
+        """One checkpoint for each state of a chain."""
+        names = {step: label for label, step in self.labels.items()} if not prefix else {}
+        found: list[Checkpoint] = []
+        for number, state in enumerate(chain.states(), start=chain.first):
+            step = chain.steps[number - chain.first - 1] if number > chain.first else None
+            outcomes = step.outcomes if step is not None else ()
+            found.append(
+                Checkpoint(
+                    run_id=self.row.run_id,
+                    step_id=number,
+                    state=state,
+                    rng_seed=self.row.seed,
+                    timestamp=max((o.started + o.duration for o in outcomes), default=self.row.created),
+                    label=names.get(number),
+                    items=tuple(prefix + outcome.path for outcome in outcomes),
+                    nested=self._nested(graph, prefix, outcomes) if nested else {},
+                )
+            )
+        return found
+
+    def _nested(self, graph: Graph, prefix: str, outcomes: Sequence[Outcome]) -> Mapping[str, tuple[Checkpoint, ...]]:
+        found: dict[str, tuple[Checkpoint, ...]] = {}
+        for outcome in outcomes:
+            inside = graph.nodes[outcome.node].subgraph
+            if inside is None:
+                continue
+            path = prefix + outcome.path
+            for inner, (start, steps) in self.strands.items():
+                if inner == f"{path}/" or (inner.startswith(f"{path}[") and inner.count("/") == path.count("/") + 1):
+                    state = start_state(start, self.row.seed)
+                    chain = Chain(
+                        program_of(inside.graph, start.given), state, steps, seed=self.row.seed, on_conflict=self.on_conflict
+                    )
+                    found[inner[:-1]] = tuple(
+                        self.checkpoints(chain, inside.graph, nested=True, prefix=inner)
+                    )
+        return found
+
+
+def start_state(start: Start, seed: int) -> GraphState:
+    """S(0) of a strand."""
+    return GraphState.assemble(
+        values=dict(start.values),
+        versions=dict.fromkeys(start.values, 0),
+        decisions={},
+        terminated=False,
+        position=Position(seed=seed, given=start.given),
+        history={},
+    )
+
+
+def read_log(row: RunRow, entries: Sequence[Any], on_conflict: str) -> RunLog:
+    """Read a run's log."""
+    log = RunLog(row, on_conflict, [], {}, {}, {}, {}, {}, {}, [])
+    for entry in entries:
+        if isinstance(entry, Step):
+            if entry.prefix:
+                log.strands[entry.prefix][1].append(entry)
+            else:
+                log.steps.append(entry)
+            for outcome in entry.outcomes:
+                log.journal.pop(entry.prefix + outcome.path, None)
+                log.asked.pop(entry.prefix + outcome.path, None)
+        elif isinstance(entry, Journaled):
+            log.journal[entry.path] = entry.outcome
+            log.asked.pop(entry.path, None)
+        elif isinstance(entry, Start):
+            log.strands[entry.prefix] = (entry, [])
+        elif isinstance(entry, Retry):
+            log.attempts[entry.path] = entry.attempt
+        elif isinstance(entry, Question):
+            log.asked[entry.path] = entry
+        elif isinstance(entry, Answered):
+            log.answers.setdefault(entry.path, []).append(entry.answer)
+            log.asked.pop(entry.path, None)
+        elif isinstance(entry, Labelled):
+            log.labels[entry.label] = entry.step
+        elif isinstance(entry, RecordedCall):
+            log.calls.append(entry)
+    return log

@@ -1,0 +1,238 @@
+"""The asyncio driver: runs a machine on the caller's event loop.
+
+An async node that is alone is awaited inline, without a task; nodes that run beside others are tasks. A sync node
+that is alone runs inline, on the loop's thread, as it would in the blocking driver; beside others it goes to an
+executor. One timer stands for all deadlines: setting one for each item would cost more than the engine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import Executor
+from typing import Any
+
+from clew.engine.strand import Item
+from clew.runtime.context import Asking
+from clew.runtime.crossing import submit
+from clew.runtime.session import Session, Timer
+from clew.runtime.threads import Threads
+
+
+class Looping:
+    """One session, driven on an event loop."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._loop = asyncio.get_running_loop()
+        self._tasks: dict[Item, asyncio.Future[Any]] = {}
+        self._news: asyncio.Future[None] | None = None
+        self._alarm: tuple[float, asyncio.TimerHandle] | None = None
+        self._threads: Threads | None = None
+        self._driver: asyncio.Task[Any] | None = None
+        self._inline: Item | None = None
+        self._inline_began = 0.0
+        self._expired: Item | None = None  # the inline item whose time is over
+
+    async def drive(self) -> None:
+        """Run until nothing can go on by itself."""
+        session = self._session
+        machine, most = session.machine, session.settings.max_concurrent_nodes
+        tasks, outbox = self._tasks, machine.outbox
+        self._driver = asyncio.current_task()
+        session.on_tell = self._nudge
+        try:
+            while not session.cancelled:
+                if outbox:
+                    session.flush()
+                item = machine.take() if len(tasks) < most else None
+                if item is not None:
+                    if not tasks and (most == 1 or not (machine.has_more or session.timers)):
+                        await self._run_inline(item)
+                    else:
+                        self._start(item)
+                elif tasks or session.timers:
+                    await self._wait()
+                else:
+                    break
+        finally:
+            session.on_tell = None
+            await self._stop()
+        session.flush()
+
+    # -- inline ------------------------------------------------------------------------------------------
+
+    async def _run_inline(self, item: Item) -> None:
+        node = item.node
+        if node.mode in ("async", "async_generator"):
+            await self._await_inline(item)
+        elif node.policy.timeout is not None:
+            self._start(item)
+        else:
+            session = self._session
+            clock, attempt = session.clock, item.attempt
+            started, began = clock.time(), clock.monotonic()
+            try:
+                value = session.call(item)
+            except (Exception, Asking) as error:
+                session.raised(item, attempt, error, started, clock.monotonic() - began)
+            else:
+                session.returned(item, attempt, value, started, clock.monotonic() - began)
+
+    async def _await_inline(self, item: Item) -> None:
+        session = self._session
+        clock, attempt = session.clock, item.attempt
+        started, began = clock.time(), clock.monotonic()
+        if clock.virtual:
+            self._start(item)  # its sleeps are the driver's to end
+            return
+        limit = session.timeout_of(item)
+        if limit is not None:
+            self._watch(began + limit)
+        self._inline, self._inline_began = item, began
+        try:
+            value = await session.call(item)
+        except asyncio.CancelledError:
+            if self._expired is not item:
+                if not session.cancelled:
+                    raise
+                return
+            self._expired = None
+            assert self._driver is not None
+            self._driver.uncancel()
+            assert limit is not None
+            session.expire(Timer("deadline", item, attempt, limit))
+        except (Exception, Asking) as error:
+            session.raised(item, attempt, error, started, clock.monotonic() - began)
+        else:
+            session.machine.finish(item, value, started, clock.monotonic() - began)
+        finally:
+            self._inline = None
+
+    def _watch(self, when: float) -> None:
+        """See to it that somebody looks at `when`, or earlier: an alarm that goes off early costs nothing."""
+        if self._alarm is not None:
+            if self._alarm[0] <= when:
+                return
+            self._alarm[1].cancel()
+        delay = max(0.0, when - self._session.clock.monotonic())
+        self._alarm = (when, self._loop.call_later(delay, self._ring))
+
+    def _ring(self) -> None:
+        self._alarm = None
+        item, session = self._inline, self._session
+        if item is None:
+            self._nudge()
+            return
+        limit = session.timeout_of(item)
+        assert limit is not None
+        now = session.clock.monotonic()
+        over = self._inline_began + limit
+        if now >= over:
+            self._expired = item
+            assert self._driver is not None
+            self._driver.cancel()
+        else:
+            self._watch(over)
+
+    # -- tasks -------------------------------------------------------------------------------------------
+
+    def _start(self, item: Item) -> None:
+        session = self._session
+        if item.node.mode in ("async", "async_generator"):
+            self._tasks[item] = self._loop.create_task(self._run(item))
+        else:
+            executor: Executor | None = session.settings.executor
+            future = submit(session, item, executor or self._own_threads(), self._own_threads)
+            self._tasks[item] = self._loop.create_task(self._run(item, asyncio.wrap_future(future)))
+        limit = session.timeout_of(item)
+        if limit is not None:
+            when = session.clock.monotonic() + limit
+            session.at(when, Timer("deadline", item, item.attempt, limit))
+
+    def _own_threads(self) -> Threads:
+        if self._threads is None:
+            self._threads = Threads()
+        return self._threads
+
+    async def _run(self, item: Item, future: asyncio.Future[Any] | None = None) -> None:
+        session = self._session
+        clock, attempt = session.clock, item.attempt
+        started, began = clock.time(), clock.monotonic()
+        try:
+            value = await (session.call(item) if future is None else future)
+        except asyncio.CancelledError:
+            if item.live and item.attempt == attempt and not session.cancelled:
+                self._tasks.pop(item, None)
+                raised = asyncio.CancelledError(f"node {item.node.name!r} cancelled itself")
+                session.raised(item, attempt, RuntimeError(str(raised)), started, clock.monotonic() - began)
+            return
+        except (Exception, Asking) as error:
+            self._forget(item, attempt)
+            session.raised(item, attempt, error, started, clock.monotonic() - began)
+        else:
+            self._forget(item, attempt)
+            session.returned(item, attempt, value, started, clock.monotonic() - began)
+        news = self._news
+        if news is not None and not news.done():
+            news.set_result(None)
+
+    def _forget(self, item: Item, attempt: int) -> None:
+        if item.attempt == attempt:
+            self._tasks.pop(item, None)
+
+    # -- waiting -----------------------------------------------------------------------------------------
+
+    def _nudge(self) -> None:
+        """Something happened; may come from another thread."""
+        self._loop.call_soon_threadsafe(self._wake)
+
+    def _wake(self) -> None:
+        if self._news is not None and not self._news.done():
+            self._news.set_result(None)
+
+    async def _wait(self) -> None:
+        session = self._session
+        clock = session.clock
+        when = session.next_timer()
+        if when is None and not self._tasks:
+            return
+        if clock.virtual:
+            await self._wait_virtual(when)
+        elif when is None or when > clock.monotonic():
+            self._news = self._loop.create_future()
+            if when is not None:
+                self._watch(when)
+            await self._news
+            self._news = None
+        for timer in session.due_timers():
+            task = self._tasks.get(timer.item) if timer.item is not None else None
+            if session.expire(timer) and task is not None and timer.item is not None:
+                del self._tasks[timer.item]
+                task.cancel()
+
+    async def _wait_virtual(self, when: float | None) -> None:
+        """Let tasks go as far as they can; time passes only when all of them sleep."""
+        session = self._session
+        for _ in range(50):  # a few turns of the loop for tasks that are about to sleep or end
+            if session.sleepers >= len(self._tasks) or session.machine.has_more:
+                break
+            await asyncio.sleep(0)
+        if session.machine.has_more:
+            return
+        if when is None or session.sleepers < len(self._tasks):
+            self._news = self._loop.create_future()
+            await self._news
+            self._news = None
+        else:
+            session.clock.advance(when)
+
+    async def _stop(self) -> None:
+        if self._alarm is not None:
+            self._alarm[1].cancel()
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=5.0)
+        if self._threads is not None:
+            self._threads.shutdown()

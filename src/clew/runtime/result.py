@@ -1,0 +1,171 @@
+"""What a run gives back: its status, its values, and what can be said about how it went."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from clew.engine.machine import Machine, Status
+from clew.engine.records import Question, WorkItem
+from clew.errors import RunFailedError, UnknownValueError
+from clew.graph.names import nearest
+from clew.state import GraphState
+
+
+class SchedulerMetrics(msgspec.Struct, frozen=True):
+    """Counters of one run."""
+
+    total_steps: int = 0
+    total_nodes_executed: int = 0
+    avg_step_latency_ms: float = 0.0
+    max_queue_depth: int = 0
+    total_retries: int = 0
+    total_backpressure_blocks: int = 0
+
+
+class SchedulerState(msgspec.Struct, frozen=True):
+    """A run while it runs."""
+
+    active_nodes: int
+    queue_depth: int
+    completed_steps: int
+    cancel_func: Callable[[], None]
+    metrics: SchedulerMetrics
+    frontier: tuple[WorkItem, ...] = ()
+
+
+class Checkpoint(msgspec.Struct, frozen=True):
+    """S(step_id) of a run, with the specification's fields and the digest; `state` is the whole state."""
+
+    run_id: str
+    step_id: int
+    state: GraphState
+    rng_seed: int
+    timestamp: float
+    label: str | None
+    items: tuple[str, ...]
+    """Paths of the items of the step, in order."""
+    nested: Mapping[str, tuple[Checkpoint, ...]] = {}
+    """The chains of subgraph items of this step, by path."""
+
+    @property
+    def digest(self) -> str:
+        """The digest of this state."""
+        return self.state.digest
+
+    @property
+    def values(self) -> Mapping[str, Any]:
+        """The values of this state."""
+        return self.state.values
+
+
+class RunResult:
+    """The end of a run, or where it stands: ``status`` is completed, failed, waiting or cancelled."""
+
+    __slots__ = ("_elapsed", "_machine", "_state", "error", "questions", "run_id", "status")
+
+    def __init__(
+        self,
+        run_id: str,
+        machine: Machine,
+        status: Status,
+        state: Callable[[], GraphState],
+        *,
+        elapsed: float,
+    ) -> None:
+        self.run_id = run_id
+        self.status: Status = status
+        self.error = machine.error() if status == "failed" else None
+        self.questions: tuple[Question, ...] = machine.questions() if status in ("waiting", "failed") else ()
+        self._machine = machine
+        self._state: GraphState | Callable[[], GraphState] = state
+        self._elapsed = elapsed
+
+    @property
+    def state(self) -> GraphState:
+        """The last state of the chain."""
+        if not isinstance(self._state, GraphState):
+            self._state = self._state()
+        return self._state
+
+    @property
+    def steps(self) -> int:
+        """The number of the last step."""
+        return self._machine.root.step
+
+    @property
+    def provisional(self) -> Mapping[str, Any]:
+        """What branches have finished beyond the last step, while one waits: committed when the answer comes."""
+        levels = self._machine.root.levels
+        found: dict[str, Any] = {}
+        for level in levels:
+            for outcome in level.outcomes():
+                found.update(outcome.update)
+        return found
+
+    @property
+    def never_ran(self) -> Mapping[str, tuple[str, ...]]:
+        """The nodes that never ran, each with the inputs that it lacked."""
+        view = self._machine.root.view
+        return {
+            name: view.lacking(i) for i, name in enumerate(view.program.names) if not view.visits[i]
+        }
+
+    @property
+    def metrics(self) -> SchedulerMetrics:
+        """Counters of this part of the run (a resumed run counts from its resumption)."""
+        return metrics_of(self._machine, self._elapsed)
+
+    def __getitem__(self, name: str) -> Any:
+        values = self._machine.root.view.values
+        try:
+            return values[name]
+        except KeyError:
+            pass
+        if self.error is not None:
+            raise RunFailedError(
+                f"run {self.run_id!r} failed before it made {name!r}: {type(self.error).__name__}: {self.error}"
+            ) from self.error
+        if self.status == "waiting":
+            asked = ", ".join(question.path for question in self.questions)
+            raise UnknownValueError(
+                f"run {self.run_id!r} has not made {name!r} yet: it waits for an answer to {asked}; go on with "
+                f"engine.resume({self.run_id!r}, answer=...)"
+            )
+        raise UnknownValueError(f"run {self.run_id!r} made no {name!r}; {nearest(name, values)}")
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._machine.root.view.values
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._machine.root.view.plain_values())
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """A value, or `default` if the run did not make it."""
+        return self._machine.root.view.values.get(name, default)
+
+    @property
+    def values(self) -> Mapping[str, Any]:
+        """All values at the end of the chain."""
+        return self._machine.root.view.plain_values()
+
+    def __repr__(self) -> str:
+        told = f", error={self.error!r}" if self.error is not None else ""
+        asked = f", questions={len(self.questions)}" if self.questions else ""
+        return f"<RunResult {self.run_id!r}: {self.status} after {self.steps} steps{told}{asked}>"
+
+
+def metrics_of(machine: Machine, elapsed: float) -> SchedulerMetrics:
+    """The machine's counters in the words of the specification."""
+    counters, frontier = machine.counters, machine.frontier
+    steps = counters.steps
+    return SchedulerMetrics(
+        total_steps=steps,
+        total_nodes_executed=counters.executed,
+        avg_step_latency_ms=elapsed * 1000.0 / steps if steps else 0.0,
+        max_queue_depth=max(frontier.peak, 1 if counters.executed else 0),
+        total_retries=counters.retries,
+        total_backpressure_blocks=frontier.blocks,
+    )

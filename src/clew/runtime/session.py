@@ -1,0 +1,304 @@
+"""A session: one machine, driven. What both drivers share is here; what they do not is how they wait.
+
+The session carries what comes out of the machine to where it belongs, in order: committed steps and journaled
+outcomes to the store, then events to those who listen, retries to the timers. It calls node functions and turns
+whatever they return or raise into what the machine is told. Results of attempts that are over are let fall.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import threading
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from clew.engine.machine import Machine, Notice, Status
+from clew.engine.records import Question, Retry, Step
+from clew.engine.strand import Item
+from clew.errors import NodeTimeoutError, OutputError
+from clew.runtime.calls import arguments, calls_of
+from clew.runtime.context import Asking, RunContext
+from clew.runtime.events import Event, Listeners
+from clew.runtime.mutation import Watch
+from clew.runtime.recorder import RecordedCall, Recorder
+from clew.state import GraphState
+
+if TYPE_CHECKING:
+    from clew.runtime.clock import Clock
+    from clew.runtime.settings import Settings
+    from clew.stores import Store
+
+
+class Timer(msgspec.Struct, frozen=True):
+    """Something that happens to an attempt of an item at a time: it is retried, or it has taken too long."""
+
+    kind: str  # retry | deadline | call
+    item: Item | None
+    attempt: int
+    limit: float = 0.0
+    action: Callable[[], None] | None = None
+
+
+class Session:
+    """One run, or one stretch of a run between two pauses, while it is driven."""
+
+    def __init__(
+        self,
+        run_id: str,
+        machine: Machine,
+        store: Store,
+        settings: Settings,
+        *,
+        entries: list[Any] | None = None,
+        calls: Iterable[RecordedCall] = (),
+        listeners: Listeners | None = None,
+    ) -> None:
+        self.run_id = run_id
+        self.machine = machine
+        self.settings = settings
+        self.clock: Clock = settings.clock
+        self.cancelled = False
+        self.start: GraphState = _EMPTY
+        self.began = 0.0
+        self.recorder = Recorder(calls)
+        self.timers: list[tuple[float, int, Timer]] = []
+        self.sleepers = 0
+        self.on_tell: Callable[[], None] | None = None  # a driver is told that there is something to tell
+        self._store = store
+        self._entries = entries
+        self._listeners = listeners
+        self._kept: list[Any] = []  # from other threads, until the next flush
+        self._told: list[Event] = []
+        self._lock = threading.Lock()
+        self._numbers = itertools.count()
+
+    def elapsed(self) -> float:
+        """Seconds since the session began."""
+        return self.clock.monotonic() - self.began
+
+    # -- calling -----------------------------------------------------------------------------------------
+
+    def call(self, item: Item) -> Any:
+        """Call the item's function: its value, or for an async one its awaitable."""
+        batch = item.batch
+        program = batch.level.strand.program
+        call, takes_context = (program.calls or calls_of(program))[batch.number]
+        node = item.node
+        if node.mode == "sync" and not self.settings.check_mutation:
+            return call(item, RunContext(self, item) if takes_context else None)
+        context = RunContext(self, item)
+        if self.settings.check_mutation:
+            return self._watched(item, context)
+        value = call(item, context)
+        if node.mode == "generator":
+            return self._chunks(item, value)
+        return self._async_chunks(item, value) if node.mode == "async_generator" else value
+
+    def _watched(self, item: Item, context: RunContext) -> Any:
+        args, kwargs = arguments(item, context)
+        watch = Watch(item, args, kwargs)
+        value = item.node.func(*args, **kwargs)
+        if item.node.mode == "async":
+            return watch.after(value)
+        if item.node.mode == "generator":
+            value = self._chunks(item, value)
+        elif item.node.mode == "async_generator":
+            return watch.after(self._async_chunks(item, value))
+        watch.check()
+        return value
+
+    def _chunks(self, item: Item, generator: Any) -> Any:
+        chunks: list[Any] = []
+        while True:
+            try:
+                chunk = next(generator)
+            except StopIteration as stop:
+                return chunks if stop.value is None else stop.value
+            chunks.append(chunk)
+            self.tell("chunk", item, chunk=chunk)
+
+    async def _async_chunks(self, item: Item, generator: Any) -> Any:
+        chunks: list[Any] = []
+        async for chunk in generator:
+            chunks.append(chunk)
+            self.tell("chunk", item, chunk=chunk)
+        return chunks
+
+    # -- what became of it -------------------------------------------------------------------------------
+
+    def returned(self, item: Item, attempt: int, value: Any, started: float, duration: float) -> None:
+        """An attempt returned."""
+        if item.attempt == attempt:
+            if item.node.mode == "sync" and hasattr(value, "__await__"):
+                close = getattr(value, "close", None)
+                if close is not None:
+                    close()
+                self.machine.fail(item, _forgotten_await(item), started, duration)
+            else:
+                self.machine.finish(item, value, started, duration)
+
+    def raised(self, item: Item, attempt: int, error: BaseException, started: float, duration: float) -> None:
+        """An attempt raised."""
+        if item.attempt != attempt:
+            return
+        if isinstance(error, Asking):
+            self.machine.ask(item, error.question)
+        else:
+            self.machine.fail(item, error, started, duration)
+
+    def timeout_of(self, item: Item) -> float | None:
+        """How long an attempt of this item may take."""
+        own = item.node.policy.timeout
+        return self.settings.default_node_timeout if own is None else own
+
+    def expire(self, timer: Timer) -> bool:
+        """A timer went off. True if it ended an attempt."""
+        item = timer.item
+        if timer.kind == "call":
+            assert timer.action is not None
+            timer.action()
+            return False
+        assert item is not None
+        if timer.kind == "retry":
+            self.machine.wake(item)
+            return False
+        if not item.live or item.attempt != timer.attempt:
+            return False
+        self.machine.fail(
+            item,
+            NodeTimeoutError(
+                f"node {item.node.name!r} at {item.path} did not finish within {timer.limit:g} s; raise its timeout, "
+                f"or make it quicker"
+            ),
+            self.clock.time() - timer.limit,
+            timer.limit,
+        )
+        return True
+
+    # -- timers ------------------------------------------------------------------------------------------
+
+    def at(self, when: float, timer: Timer) -> None:
+        """Set a timer."""
+        heapq.heappush(self.timers, (when, next(self._numbers), timer))
+
+    def next_timer(self) -> float | None:
+        """When the next timer that still matters goes off."""
+        timers = self.timers
+        while timers:
+            timer = timers[0][2]
+            if timer.kind == "deadline":
+                item = timer.item
+                assert item is not None
+                if not item.live or item.attempt != timer.attempt:
+                    heapq.heappop(timers)
+                    continue
+            return timers[0][0]
+        return None
+
+    def due_timers(self) -> list[Timer]:
+        """Take the timers whose time has come."""
+        now = self.clock.monotonic()
+        found: list[Timer] = []
+        while self.timers and self.timers[0][0] <= now:
+            found.append(heapq.heappop(self.timers)[2])
+        return found
+
+    def sleep(self, item: Item, seconds: float) -> Awaitable[None]:
+        """`ctx.sleep`; a driver replaces this where it can do better than block."""
+        if item.node.mode in ("async", "async_generator"):
+            from clew.runtime.sleeping import asleep
+
+            return asleep(self, seconds)
+        if self.clock.virtual:
+            self.clock.advance(self.clock.monotonic() + seconds)
+        else:
+            threading.Event().wait(seconds)
+        return _nothing()
+
+    # -- what comes out ----------------------------------------------------------------------------------
+
+    def keep(self, entry: Any) -> None:
+        """Make an entry durable with the next flush; from any thread."""
+        with self._lock:
+            self._kept.append(entry)
+
+    def tell(self, kind: Any, item: Item, **data: Any) -> None:
+        """Tell listeners something that a node does while it runs; from any thread."""
+        if self._listeners:
+            event = Event(
+                kind, self.run_id, item.step, item.path, self.clock.time(), {"node": item.node.name, **data}
+            )
+            with self._lock:
+                self._told.append(event)
+            if self.on_tell is not None:
+                self.on_tell()
+
+    def flush(self) -> None:
+        """Carry what the machine said to where it belongs."""
+        outbox = self.machine.outbox
+        if len(outbox) == 1 and not self._kept and self._entries is not None and type(outbox[0]) is Step:
+            self._entries.append(outbox[0])
+            outbox.clear()
+            return
+        self._flush_all()
+
+    def _flush_all(self) -> None:
+        outbox = self.machine.outbox
+        kept, notices, entries = self._kept, [], []
+        if kept:
+            with self._lock:
+                entries.extend(kept)
+                kept.clear()
+        for entry in outbox:
+            if isinstance(entry, Notice):
+                notices.append(entry)
+                continue
+            if isinstance(entry, Retry):
+                item = entry.item
+                self.at(self.clock.monotonic() + entry.delay, Timer("retry", item, item.attempt))
+                entry = msgspec.structs.replace(entry, item=None)
+            entries.append(entry)
+        outbox.clear()
+        if entries:
+            self._store.append(self.run_id, entries)
+        listeners = self._listeners
+        if listeners:
+            now = self.clock.time()
+            told, self._told = self._told, []
+            for event in told:
+                listeners.tell(event)
+            for n in notices:
+                listeners.tell(Event(n.kind, self.run_id, n.step, n.path, now, n.data))  # type: ignore[arg-type]
+
+    def announce(self, kind: Any, step: int, **data: Any) -> None:
+        """Tell listeners about the run as a whole."""
+        if self._listeners:
+            self._listeners.tell(Event(kind, self.run_id, step, "", self.clock.time(), data))
+
+    @property
+    def listening(self) -> bool:
+        return bool(self._listeners)
+
+    def status(self) -> Status:
+        """The status to report now that the driver has stopped."""
+        return "cancelled" if self.cancelled and self.machine.status == "running" else self.machine.status
+
+    def open_questions(self) -> tuple[Question, ...]:
+        """What is asked."""
+        return self.machine.questions()
+
+
+_EMPTY = GraphState()
+
+
+async def _nothing() -> None:
+    return None
+
+
+def _forgotten_await(item: Item) -> OutputError:
+    return OutputError(
+        f"node {item.node.name!r} returned an awaitable; declare it with `async def`, or await inside it"
+    )

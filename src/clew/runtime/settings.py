@@ -1,0 +1,58 @@
+"""The options of an engine, checked when it is made."""
+
+from __future__ import annotations
+
+from concurrent.futures import Executor
+from typing import Any, Literal, get_args
+
+import msgspec
+
+from clew.errors import DefinitionError
+from clew.graph.names import nearest
+from clew.runtime.clock import SYSTEM_CLOCK, Clock
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """How an engine runs its graph."""
+
+    max_concurrent_nodes: int = 8
+    queue_depth: int = 1024
+    default_node_timeout: float | None = 30.0
+    seed: int | None = None
+    executor: Executor | None = None
+    max_steps: int = 10_000
+    on_error: Literal["stop", "continue"] = "stop"
+    on_conflict: Literal["error", "last"] = "error"
+    check_mutation: bool = False
+    clock: Clock = SYSTEM_CLOCK
+
+
+DEFAULTS = Settings()
+_POSITIVE = ("max_concurrent_nodes", "queue_depth", "max_steps")
+_CHOICES: dict[str, tuple[str, ...]] = {"on_error": ("stop", "continue"), "on_conflict": ("error", "last")}
+
+
+def read_settings(options: dict[str, Any]) -> Settings:
+    """Settings from keyword options, with a clear error for each mistake."""
+    if not options:
+        return DEFAULTS
+    for name, value in options.items():
+        if name not in Settings.__struct_fields__:
+            raise DefinitionError(
+                f"the engine has no option {name!r}; {nearest(name, Settings.__struct_fields__)} "
+                f"(values go in one mapping, the first argument, when options are given)"
+            )
+        if name in _POSITIVE and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
+            raise DefinitionError(f"{name} is a whole number of at least 1, not {value!r}")
+        if name in _CHOICES and value not in _CHOICES[name]:
+            raise DefinitionError(f"{name} is {' or '.join(map(repr, _CHOICES[name]))}, not {value!r}")
+        if name == "default_node_timeout" and value is not None and not value > 0:
+            raise DefinitionError(f"default_node_timeout is a number of seconds above 0, or None, not {value!r}")
+        if name == "executor" and value is not None and not isinstance(value, Executor):
+            raise DefinitionError(f"executor is a concurrent.futures.Executor, not {value!r}")
+        if name == "seed" and value is not None and not isinstance(value, int):
+            raise DefinitionError(f"seed is a whole number or None, not {value!r}")
+    return Settings(**options)
+
+
+assert get_args(Literal["stop", "continue"]) == _CHOICES["on_error"]

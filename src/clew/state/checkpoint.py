@@ -1,0 +1,243 @@
+"""The bytes of a checkpoint: a header, and a state as a plain tree in a pickle that cannot do anything.
+
+::
+
+    magic (8 bytes) | format (2) | SHA-256 of the payload (32) | length of the payload (8) | payload
+
+The payload is a pickle of dicts, lists, text, numbers, booleans and None, written without memo. A digest
+shows damage but not malice, so reading trusts nothing:
+
+- Before unpickling, every opcode is looked at. Only those that such a tree needs are admitted: none that
+  finds, calls or fills a class, none that remembers and repeats, none that reserves memory for what is not
+  there.
+- The unpickler refuses to find any class, should an opcode ever slip through.
+- The tree must have exactly the shape below, and values come back through the codec and its registry alone.
+
+So whatever is wrong is a ``CheckpointError`` that says which, no code of the payload runs, and memory stays
+within a multiple of the data's own size.
+"""
+
+from __future__ import annotations
+
+import pickle
+import pickletools
+import struct
+from hashlib import sha256
+from io import BytesIO
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import msgspec
+
+from clew.errors import CheckpointError, DecodeError, EncodeError
+from clew.state.codec import from_tree, to_tree
+from clew.state.graph_state import NodeExecution, Position
+from clew.state.writers import TOO_DEEP
+
+if TYPE_CHECKING:
+    from clew.state.graph_state import GraphState
+
+# Like PNG's: a first byte that is not text, then line ends that a transfer as text would change.
+MAGIC = b"\x89CLEW\r\n\n"
+FORMAT = 1
+_HEADER = struct.Struct(">8sH32sQ")
+
+# The oldest protocol with opcodes for booleans and short integers: it has no frames and no opcodes for sets
+# or bytearrays, so there is less to admit.
+_PROTOCOL = 3
+
+_ADMITTED = frozenset(
+    ("PROTO", "STOP", "NONE", "NEWTRUE", "NEWFALSE", "BININT", "BININT1", "BININT2", "LONG1", "BINFLOAT")
+    + ("BINUNICODE", "MARK", "EMPTY_LIST", "APPEND", "APPENDS", "EMPTY_DICT", "SETITEM", "SETITEMS")
+)
+
+Count = Annotated[int, msgspec.Meta(ge=0)]
+
+
+class _Execution(msgspec.Struct, forbid_unknown_fields=True):
+    node_name: str
+    input_versions: dict[str, int]
+    output_version: int
+    timestamp: float
+    duration_ms: float
+    cached: bool
+    output_versions: dict[str, int]
+    step: Count
+
+
+class _Place(msgspec.Struct, forbid_unknown_fields=True):
+    step: Count
+    seed: Any  # a tree: a seed may be larger than a number of a tree
+    given: list[str]
+    digest: Annotated[str, msgspec.Meta(pattern="^([0-9a-f]{64})?$")]
+    visits: dict[str, Count]
+    wakes: dict[str, int]
+    sends: dict[str, list[tuple[str, dict[str, Any]]]]
+    failed: list[str]
+    touched: list[str]
+
+
+class _Snapshot(msgspec.Struct, forbid_unknown_fields=True):
+    """The shape of the tree. Where it says ``Any`` there is a tree of the codec."""
+
+    values: list[tuple[str, Any, Count]]
+    decisions: dict[str, str | list[str]]
+    terminated: bool
+    history: list[_Execution]
+    position: _Place
+
+
+def save(state: GraphState) -> bytes:
+    """A state as the bytes of a checkpoint."""
+    out = BytesIO()
+    pickler = pickle.Pickler(out, protocol=_PROTOCOL)
+    pickler.fast = True  # no memo: the bytes do not depend on which parts happen to be one object
+    try:
+        pickler.dump(_tree(state))
+    except RecursionError:  # the caller itself is nested so deep that nothing is left
+        raise EncodeError(f"state: {TOO_DEEP}") from None
+    payload = out.getvalue()
+    return _HEADER.pack(MAGIC, FORMAT, sha256(payload).digest(), len(payload)) + payload
+
+
+def load(data: bytes) -> dict[str, Any]:
+    """The parts of the state that ``save`` wrote, as ``GraphState.assemble`` takes them."""
+    tree = _unpickle(_open(data))
+    try:
+        return _parts(msgspec.convert(tree, _Snapshot))
+    except (msgspec.ValidationError, DecodeError) as error:
+        raise CheckpointError(f"the checkpoint cannot be restored: {error}") from error
+
+
+def _open(data: bytes) -> memoryview:
+    """The payload, once the header fits it."""
+    try:
+        view = memoryview(data).cast("B")
+    except TypeError as error:
+        raise CheckpointError(f"a checkpoint is bytes, not {type(data).__name__}") from error
+    head = bytes(view[: len(MAGIC)])
+    if not head or not MAGIC.startswith(head):
+        raise CheckpointError("this is not a checkpoint: it does not start as one")
+    if len(view) < _HEADER.size:
+        raise CheckpointError(f"the checkpoint is cut off: {len(view)} bytes are less than its header")
+    _, version, checksum, length = _HEADER.unpack_from(view)
+    if version != FORMAT:
+        raise CheckpointError(
+            f"the checkpoint has format {version}, and this version of clew reads format {FORMAT}; "
+            + ("upgrade clew to read it" if version > FORMAT else "it is damaged")
+        )
+    payload = view[_HEADER.size :]
+    if len(payload) < length:
+        raise CheckpointError(f"the checkpoint is cut off: {len(payload)} of {length} bytes are there")
+    if len(payload) > length:
+        raise CheckpointError(f"the checkpoint is damaged: {len(payload) - length} bytes follow its end")
+    if sha256(payload).digest() != checksum:
+        raise CheckpointError("the checkpoint is damaged: its digest does not fit its content")
+    return payload
+
+
+class _Unpickler(pickle.Unpickler):
+    def find_class(self, module_name: str, global_name: str) -> NoReturn:
+        raise CheckpointError(
+            f"the checkpoint asks for {module_name}.{global_name}, and no checkpoint may ask for code"
+        )
+
+
+def _unpickle(payload: memoryview) -> Any:
+    try:
+        end: int | None = None
+        for opcode, _, at in pickletools.genops(BytesIO(payload)):
+            if opcode.name not in _ADMITTED:
+                raise CheckpointError(
+                    f"the checkpoint was not written by clew: {opcode.name} at byte {at} is not plain data"
+                )
+            end = at
+        if end != len(payload) - 1:
+            raise CheckpointError(f"the checkpoint was not written by clew: bytes follow its end at {end}")
+        return _Unpickler(BytesIO(payload)).load()
+    except CheckpointError:
+        raise
+    except Exception as error:  # the many ways in which a pickle can be malformed
+        raise CheckpointError(f"the checkpoint was not written by clew: {error}") from error
+
+
+def _tree(state: GraphState) -> dict[str, Any]:
+    position = state.located()
+    return {
+        "values": [
+            [name, to_tree(value, at=f"state.{name}"), state.get_version(name)]
+            for name, value in state.values.items()
+        ],
+        "decisions": {
+            gate: chosen if isinstance(chosen, str) else list(chosen)
+            for gate, chosen in state.gate_decisions.items()
+        },
+        "terminated": state.terminated,
+        "history": [
+            {
+                "node_name": run.node_name,
+                "input_versions": dict(run.input_versions),
+                "output_version": run.output_version,
+                "timestamp": run.timestamp,
+                "duration_ms": run.duration_ms,
+                "cached": run.cached,
+                "output_versions": dict(run.output_versions),
+                "step": run.step,
+            }
+            for run in state.node_history.values()
+        ],
+        "position": {
+            "step": position.step,
+            "seed": to_tree(position.seed),
+            "given": sorted(position.given),
+            "digest": position.digest,
+            "visits": dict(position.visits),
+            "wakes": dict(position.wakes),
+            "sends": {node: _sent(node, items) for node, items in position.sends.items()},
+            "failed": sorted(position.failed),
+            "touched": sorted(position.touched),
+        },
+    }
+
+
+def _sent(node: str, items: Any) -> list[Any]:
+    return [
+        [gate, {name: to_tree(value, at=f"Send to {node}: {name}") for name, value in payload.items()}]
+        for gate, payload in items
+    ]
+
+
+def _parts(snapshot: _Snapshot) -> dict[str, Any]:
+    values = {name: from_tree(tree) for name, tree, _ in snapshot.values}
+    if len(values) != len(snapshot.values):
+        raise CheckpointError("the checkpoint cannot be restored: a value is there twice")
+    place = snapshot.position
+    seed = from_tree(place.seed)
+    if type(seed) is not int and seed is not None:
+        raise CheckpointError(f"the checkpoint cannot be restored: its seed is a {type(seed).__name__}")
+    unknown = set(place.touched) - values.keys()
+    if unknown:
+        raise CheckpointError(f"the checkpoint cannot be restored: it has no value {min(unknown)!r}")
+    position = Position(
+        step=place.step,
+        seed=seed,
+        given=frozenset(place.given),
+        digest=place.digest,
+        visits=place.visits,
+        wakes=place.wakes,
+        sends={
+            node: tuple(
+                (gate, {name: from_tree(tree) for name, tree in sent.items()}) for gate, sent in items
+            )
+            for node, items in place.sends.items()
+        },
+        failed=frozenset(place.failed),
+        touched=frozenset(place.touched),
+    )
+    return {
+        "values": values,
+        "versions": {name: version for name, _, version in snapshot.values},
+        "decisions": {gate: d if isinstance(d, str) else tuple(d) for gate, d in snapshot.decisions.items()},
+        "terminated": snapshot.terminated,
+        "position": position,
+        "history": {run.node_name: NodeExecution(**msgspec.structs.asdict(run)) for run in snapshot.history},
+    }

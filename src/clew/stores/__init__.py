@@ -1,0 +1,6 @@
+"""Stores: where runs are kept. One protocol; this version has the store in memory."""
+
+from clew.stores.memory import MemoryStore
+from clew.stores.protocol import RunRow, Store
+
+__all__ = ["MemoryStore", "RunRow", "Store"]

@@ -1,0 +1,107 @@
+"""A graph as text, and as data."""
+
+from __future__ import annotations
+
+import json
+import operator
+from typing import Annotated, TypedDict
+
+from clew.graph import END, Graph, node, route
+
+
+class State(TypedDict):
+    query: str
+    docs: Annotated[list[str], operator.add]
+    answer: str | None
+
+
+@node(output="docs")
+def retrieve(query: str, client: object, k: int = 3) -> list[str]:
+    """Find documents."""
+    return [query] * k
+
+
+@node(writes=["answer"], after="retrieve")
+def respond(state: State) -> dict[str, str]:
+    return {"answer": state["docs"][0]}
+
+
+@route(targets=["respond", END])
+def decide(docs: list[str]) -> str:
+    return "respond"
+
+
+GRAPH = Graph(
+    [retrieve, decide, respond], name="rag", state=State, edges=[("retrieve", "respond")], entry="retrieve"
+).bind(client=object())
+
+TEXT = """\
+graph rag
+  inputs: query, k?
+  outputs: docs, answer
+  bound: client
+  starts at: retrieve
+  state State
+    query: str
+    docs: list[str], reduced by add
+    answer: None | str
+  node retrieve(query, client, k=3) -> docs
+    Find documents.
+  route decide(docs) => respond | END
+  node respond(the whole state) -> answer, after retrieve
+  edge retrieve -> respond"""
+
+
+def test_a_graph_as_text() -> None:
+    assert GRAPH.describe() == TEXT
+
+
+def test_a_graph_without_name_and_links_is_short() -> None:
+    assert Graph([node(lambda: 1, name="one")]).describe() == (
+        "graph without name\n  outputs: one\n  node one() -> one"
+    )
+
+
+def test_a_graph_inside_is_described_inside() -> None:
+    inner = Graph([node(lambda x, k=1: x, name="f")], name="inner")
+    assert Graph([inner], name="outer").describe() == (
+        "graph outer\n"
+        "  inputs: x, k?\n"
+        "  outputs: f\n"
+        "  subgraph inner(x, k?) -> f\n"
+        "    graph inner\n"
+        "      inputs: x, k?\n"
+        "      outputs: f\n"
+        "      node f(x, k=1) -> f"
+    )
+
+
+def test_a_node_that_leads_nowhere() -> None:
+    graph = Graph([node(lambda x: None, name="log", writes=())])
+    assert graph.describe() == "graph without name\n  inputs: x\n  node log(x)"
+
+
+def test_a_graph_as_data_can_be_json() -> None:
+    data = GRAPH.describe(json=True)
+    assert json.loads(json.dumps(data)) == data
+
+
+def test_a_graph_as_data_says_the_same() -> None:
+    data = GRAPH.describe(json=True)
+    assert data["nodes"][0] == {
+        "name": "retrieve",
+        "kind": "node",
+        "description": "Find documents.",
+        "inputs": [
+            {"name": "query", "type": "str", "required": True},
+            {"name": "client", "type": "object", "required": True},
+            {"name": "k", "type": "int", "required": False, "default": "3"},
+        ],
+        "reads_state": False,
+        "outputs": ["docs"],
+        "targets": [],
+        "after": [],
+        "subgraph": None,
+    }
+    assert data["state"]["fields"]["docs"] == {"type": "list[str]", "reducer": "add"}
+    assert data["structure_hash"] == GRAPH.structure_hash

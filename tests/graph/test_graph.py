@@ -1,0 +1,175 @@
+"""Building a graph."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from clew.errors import GraphError, RunError
+from clew.graph import Graph, node
+from clew.state.registry import entry_of
+
+
+@dataclasses.dataclass
+class State:
+    query: str = ""
+    answer: str = ""
+
+
+@dataclasses.dataclass
+class Doc:
+    text: str
+
+
+@dataclasses.dataclass
+class Reply:
+    doc: Doc
+
+
+@node(output="docs")
+def retrieve(query: str, client: Any = None) -> list[Doc]:
+    return [Doc(query)]
+
+
+def respond(docs: list[Doc]) -> Reply:
+    return Reply(docs[0])
+
+
+def test_nodes_are_kept_in_order_of_declaration() -> None:
+    assert list(Graph([respond, retrieve]).nodes) == ["respond", "retrieve"]
+
+
+def test_nodes_may_come_from_any_iterable() -> None:
+    assert list(Graph(iter([respond, retrieve])).nodes) == ["respond", "retrieve"]
+
+
+def test_a_graph_shows_its_nodes() -> None:
+    assert repr(Graph([retrieve, respond], name="rag")) == "<Graph rag: retrieve, respond>"
+    assert repr(Graph([respond])) == "<Graph without name: respond>"
+
+
+def test_defaults() -> None:
+    graph = Graph([respond])
+    assert (graph.name, graph.schema, graph.edges, graph.entry) == (None, None, (), ())
+    assert (graph.strict_types, dict(graph.bound), graph.selected) == (False, {}, None)
+
+
+def test_two_nodes_of_one_name() -> None:
+    with pytest.raises(GraphError) as caught:
+        Graph([retrieve, retrieve])
+    assert (
+        str(caught.value) == "two nodes are called 'retrieve'; give one another name with rename(name=...)."
+    )
+
+
+@pytest.mark.parametrize("nodes", [retrieve, respond, 3])
+def test_nodes_come_in_a_list(nodes: Any) -> None:
+    with pytest.raises(GraphError) as caught:
+        Graph(nodes)
+    assert str(caught.value) == f"Graph takes a list of nodes, not {nodes!r}; write Graph([...])."
+
+
+def test_a_graph_is_no_list_of_nodes() -> None:
+    inner: Any = Graph([respond])
+    with pytest.raises(GraphError, match=r"^Graph takes a list of nodes, not <Graph without name: respond>"):
+        Graph(inner)
+
+
+def test_edges_are_pairs_of_names_or_nodes() -> None:
+    assert Graph([retrieve, respond], edges=[(retrieve, respond)]).edges == (("retrieve", "respond"),)
+
+
+def test_a_chain_stands_for_its_pairs_each_once() -> None:
+    nodes = [node(lambda x: x, name=name) for name in "abc"]
+    graph = Graph(nodes, edges=[("a", "b", "c"), ["b", "c"]])
+    assert graph.edges == (("a", "b"), ("b", "c"))
+
+
+@pytest.mark.parametrize("edge", [("retrieve",), "retrieve", {"retrieve", "respond"}])
+def test_an_edge_has_two_ends(edge: Any) -> None:
+    with pytest.raises(GraphError) as caught:
+        Graph([retrieve, respond], edges=[edge])
+    assert str(caught.value) == f"an edge is a pair of nodes, or a longer chain, not {edge!r}."
+
+
+@pytest.mark.parametrize("entry", ["retrieve", retrieve, [retrieve]])
+def test_an_entry_is_one_node_or_several(entry: Any) -> None:
+    assert Graph([retrieve, respond], entry=entry).entry == ("retrieve",)
+
+
+def test_a_parameter_annotated_with_the_schema_is_the_whole_state() -> None:
+    def answer(everything: State, extra: str = "") -> str:
+        return everything.query
+
+    made = Graph([answer], state=State).nodes["answer"]
+    assert [p.kind for p in made.params] == ["state", "value"]
+
+
+def test_also_where_the_schema_is_known_by_name_only() -> None:
+    @dataclasses.dataclass
+    class Local:
+        answer: str = ""
+
+    def answer(everything: Local) -> str:
+        return everything.answer
+
+    assert Graph([answer], state=Local).nodes["answer"].reads_state
+
+
+def test_without_that_schema_it_is_a_value() -> None:
+    def answer(everything: State) -> str:
+        return everything.query
+
+    assert Graph([answer]).inputs == ("everything",)
+
+
+@pytest.mark.parametrize("cls", [State, Doc, Reply])
+def test_classes_in_schema_and_annotations_can_be_stored(cls: type) -> None:
+    Graph([retrieve, respond])
+    Graph([node(lambda query: "", name="f", output="answer")], state=State)
+    assert entry_of(cls) is not None
+
+
+def test_bind_returns_a_new_graph() -> None:
+    graph = Graph([retrieve])
+    bound = graph.bind(client=1)
+    assert (dict(bound.bound), dict(graph.bound)) == ({"client": 1}, {})
+
+
+def test_bind_adds_to_what_is_bound() -> None:
+    assert dict(Graph([retrieve]).bind(client=1, query="a").bind(client=2).bound) == {
+        "client": 2,
+        "query": "a",
+    }
+
+
+def test_bind_of_what_nobody_reads() -> None:
+    with pytest.raises(GraphError) as caught:
+        Graph([retrieve]).bind(clinet=1)
+    assert str(caught.value) == "no node reads 'clinet', so it cannot be bound; did you mean 'client'?"
+
+
+def test_a_topology_is_computed_once_for_the_same_names() -> None:
+    graph = Graph([retrieve])
+    assert graph.topology(frozenset({"query"})) is graph.topology(frozenset({"query"}))
+
+
+def test_a_changed_graph_has_a_topology_of_its_own() -> None:
+    graph = Graph([retrieve])
+    assert graph.bind(client=1).topology() is not graph.topology()
+
+
+async def run_inside_a_loop() -> None:
+    Graph([retrieve]).run(query="a")
+
+
+def test_run_inside_an_event_loop_says_to_await_arun() -> None:
+    import asyncio
+
+    with pytest.raises(RunError) as caught:
+        asyncio.run(run_inside_a_loop())
+    assert str(caught.value) == (
+        "graph.run() would block the running event loop; await graph.arun(...) instead."
+    )

@@ -1,0 +1,173 @@
+"""Making a node of a graph."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from clew.errors import GraphError
+from clew.graph import ABSENT, END, MISSING, Graph, Param, node, route
+
+
+@node(output="docs")
+def retrieve(query: str, k: int = 3) -> list[str]:
+    return [query] * k
+
+
+@node(output="answer")
+def respond(docs: list[str]) -> str:
+    return docs[0].upper()
+
+
+RAG = Graph([retrieve, respond], name="rag")
+
+
+def test_a_graph_reads_its_inputs_and_writes_its_outputs() -> None:
+    made = RAG.as_node()
+    assert (made.name, made.kind, made.shape) == ("rag", "subgraph", "update")
+    assert (made.inputs, made.required, made.outputs) == (("query", "k"), ("query",), ("docs", "answer"))
+
+
+def test_an_optional_input_is_absent_by_default() -> None:
+    assert RAG.as_node().params == (
+        Param("query", "query", "value", keyword_only=True, default=MISSING, annotation=str),
+        Param("k", "k", "value", keyword_only=True, default=ABSENT, annotation=int),
+    )
+
+
+def test_a_graph_in_a_list_of_nodes_is_such_a_node() -> None:
+    outer = Graph([RAG])
+    assert outer.nodes["rag"].subgraph is not None
+    assert outer.nodes["rag"].subgraph.graph is RAG
+
+
+def test_a_node_of_a_graph_takes_the_options_of_a_node() -> None:
+    made = RAG.as_node("search", after="plan", eager=True, retry=2, description="Look up.")
+    assert (made.name, made.after, made.eager, made.description) == ("search", ("plan",), True, "Look up.")
+
+
+def test_inputs_and_outputs_can_be_narrowed_down() -> None:
+    made = RAG.as_node(inputs=["query"], outputs=("answer",))
+    assert (made.inputs, made.outputs) == (("query",), ("answer",))
+
+
+def test_what_another_node_writes_can_be_an_input() -> None:
+    assert RAG.as_node(inputs=["query", "docs"]).required == ("query",)
+
+
+def test_enter_without_inputs_is_given_the_whole_state() -> None:
+    made = RAG.as_node(enter=lambda state: {"query": state["q"]})
+    assert (made.inputs, made.reads_state) == ((), True)
+
+
+def test_enter_with_inputs_is_given_those() -> None:
+    made = RAG.as_node(inputs=("sub_query",), enter=lambda values: {"query": values["sub_query"]})
+    assert (made.inputs, made.required, made.reads_state) == (("sub_query",), ("sub_query",), False)
+
+
+def test_leave_may_write_other_names() -> None:
+    assert RAG.as_node(outputs=("reply",), leave=lambda values: {}).outputs == ("reply",)
+
+
+@node(output="draft")
+def write(query: str, critique: str = "") -> str:
+    return query + critique
+
+
+@node(output="critique")
+def critic(draft: str) -> str:
+    return draft
+
+
+@route(targets=["write", END])
+def again(critique: str) -> str:
+    return "write"
+
+
+def test_the_seed_of_a_loop_that_can_start_is_not_read() -> None:
+    loop = Graph([write, critic, again], name="loop")
+    assert (loop.inputs, loop.as_node().inputs) == (("query", "critique", "draft"), ("query",))
+
+
+def test_the_seed_of_a_loop_that_cannot_start_without_is_read() -> None:
+    needy = node(lambda query, critique: query + critique, name="write", output="draft")
+    loop = Graph([needy, critic, again], name="loop")
+    assert loop.as_node().inputs == ("query", "critique", "draft")
+    assert loop.as_node().required == ("query",)
+
+
+def test_a_graph_without_name_is_no_node() -> None:
+    with pytest.raises(GraphError) as caught:
+        Graph([retrieve]).as_node()
+    assert str(caught.value) == (
+        "a graph needs a name to be a node; give it one with as_node(name) or Graph(name=...)."
+    )
+
+
+def test_the_name_of_the_node_follows_the_rules() -> None:
+    with pytest.raises(GraphError, match="'/' is used in paths"):
+        RAG.as_node("a/b")
+
+
+def test_an_unknown_input_is_refused() -> None:
+    with pytest.raises(GraphError, match=r"^subgraph 'rag' knows no input 'qery'; did you mean 'query'\?$"):
+        RAG.as_node(inputs=["qery"])
+
+
+def test_a_required_input_cannot_be_left_out() -> None:
+    with pytest.raises(GraphError) as caught:
+        RAG.as_node(inputs=["k"])
+    assert str(caught.value) == (
+        "subgraph 'rag' needs 'query', which inputs= leaves out; add it, or bind it inside."
+    )
+
+
+def test_an_unknown_output_is_refused() -> None:
+    with pytest.raises(GraphError, match=r"^subgraph 'rag' makes no 'anser'; did you mean 'answer'\?$"):
+        RAG.as_node(outputs=["anser"])
+
+
+@pytest.mark.parametrize("option", ["inputs", "outputs"])
+def test_names_are_a_list(option: str) -> None:
+    with pytest.raises(GraphError) as caught:
+        RAG.as_node(**{option: "query"})  # type: ignore[arg-type]
+    assert str(caught.value) == (
+        f"{option}= of subgraph 'rag' is a list of names, not the string 'query'; write ('query',)."
+    )
+
+
+def test_a_graph_is_mapped_over_an_input() -> None:
+    made = RAG.map_over("query")
+    only = made.nodes["rag"]
+    assert (made.name, made.required_inputs, made.outputs) == ("rag", ("query",), ("docs", "answer"))
+    assert only.subgraph is not None
+    assert (only.subgraph.mapped, only.subgraph.mode) == (("query",), "zip")
+    assert only.params[0].annotation == list[str]
+
+
+def test_a_mapped_input_must_be_there() -> None:
+    assert RAG.map_over("query", "k", mode="product", name="grid").required_inputs == ("query", "k")
+
+
+def test_a_seed_can_be_mapped_over() -> None:
+    loop = Graph([write, critic, again], name="loop")
+    assert loop.map_over("critique").required_inputs == ("query", "critique")
+
+
+def test_mapping_over_nothing_is_refused() -> None:
+    with pytest.raises(GraphError) as caught:
+        RAG.map_over()
+    assert str(caught.value) == "map_over() needs at least one input; name what to run the graph for."
+
+
+def test_mapping_over_an_unknown_input_is_refused() -> None:
+    with pytest.raises(GraphError) as caught:
+        RAG.map_over("quary")
+    assert str(caught.value) == "the graph takes no 'quary' to map over; did you mean 'query'?"
+
+
+def test_an_unknown_mode_is_refused() -> None:
+    mode: Any = "all"
+    with pytest.raises(GraphError, match=r"^mode is 'zip' or 'product', not 'all'\.$"):
+        RAG.map_over("query", mode=mode)

@@ -1,0 +1,144 @@
+"""Policies are checked when they are made."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clew.errors import PolicyError
+from clew.graph import NodePolicy, RetryPolicy, SideEffectPolicy
+from clew.graph.policies import policy_of
+
+
+def test_defaults_of_a_retry_policy() -> None:
+    policy = RetryPolicy()
+    assert (policy.max_attempts, policy.base_delay, policy.max_delay) == (3, 0.1, 30.0)
+
+
+def test_every_exception_is_retryable_by_default() -> None:
+    assert RetryPolicy().retryable(ValueError())
+
+
+def test_an_interpreter_told_to_stop_is_not() -> None:
+    assert not RetryPolicy().retryable(KeyboardInterrupt())
+
+
+@pytest.mark.parametrize("attempts", [0, -1, 1.5, True, "3"])
+def test_at_least_one_attempt(attempts: Any) -> None:
+    with pytest.raises(PolicyError) as caught:
+        RetryPolicy(max_attempts=attempts)
+    assert str(caught.value) == (
+        f"max_attempts counts the first attempt too: a whole number of at least 1, not {attempts!r}."
+    )
+
+
+@pytest.mark.parametrize("delay", [0, -0.1, math.nan, math.inf, True, "1"])
+def test_a_first_delay_above_zero(delay: Any) -> None:
+    with pytest.raises(PolicyError) as caught:
+        RetryPolicy(base_delay=delay)
+    assert str(caught.value) == f"base_delay is a number of seconds above 0, not {delay!r}."
+
+
+@pytest.mark.parametrize("delay", [0.5, math.inf, None])
+def test_a_longest_delay_not_below_the_first(delay: Any) -> None:
+    with pytest.raises(PolicyError) as caught:
+        RetryPolicy(base_delay=1.0, max_delay=delay)
+    assert (
+        str(caught.value) == f"max_delay is a number of seconds, not below base_delay (1.0), not {delay!r}."
+    )
+
+
+def test_retryable_is_a_function() -> None:
+    with pytest.raises(PolicyError) as caught:
+        RetryPolicy(retryable=ValueError())  # type: ignore[arg-type]
+    assert str(caught.value) == (
+        "retryable is a function from an exception to whether to try again, not ValueError()."
+    )
+
+
+@pytest.mark.parametrize("attempt, delay", [(0, 1.0), (1, 2.0), (2, 4.0), (3, 5.0), (100_000, 5.0)])
+def test_delays_double_up_to_the_longest(attempt: int, delay: float) -> None:
+    assert RetryPolicy(base_delay=1.0, max_delay=5.0).delay(attempt) == delay
+
+
+def test_jitter_is_added() -> None:
+    assert RetryPolicy(base_delay=1.0).delay(1, jitter=0.25) == 2.25
+
+
+@given(
+    base=st.floats(1e-6, 1e6),
+    more=st.floats(0, 1e6),
+    attempt=st.integers(0, 5000),
+    share=st.floats(0, 1, exclude_max=True),
+)
+def test_a_delay_is_the_formula(base: float, more: float, attempt: int, share: float) -> None:
+    policy = RetryPolicy(base_delay=base, max_delay=base + more)
+    jitter = base * share
+    exact = base * 2**attempt + jitter if attempt < 900 else math.inf
+    assert policy.delay(attempt, jitter) == min(exact, base + more)
+
+
+def test_a_node_policy_leaves_everything_to_the_engine() -> None:
+    assert NodePolicy() == NodePolicy(timeout=None, retry_policy=None, idempotency_key_func=None)
+
+
+@pytest.mark.parametrize("timeout", [0, -1, math.nan, True, "1"])
+def test_a_timeout_above_zero(timeout: Any) -> None:
+    with pytest.raises(PolicyError) as caught:
+        NodePolicy(timeout=timeout)
+    assert str(caught.value) == f"timeout is a number of seconds above 0, or None, not {timeout!r}."
+
+
+def test_retry_policy_is_one() -> None:
+    with pytest.raises(PolicyError, match=r"^retry_policy is a RetryPolicy or None, not 3\.$"):
+        NodePolicy(retry_policy=3)  # type: ignore[arg-type]
+
+
+def test_the_idempotency_key_is_computed() -> None:
+    with pytest.raises(PolicyError) as caught:
+        NodePolicy(idempotency_key_func="key")  # type: ignore[arg-type]
+    assert str(caught.value) == "idempotency_key_func is a function of the node's inputs, or None, not 'key'."
+
+
+@pytest.mark.parametrize("field", ["recordable", "requires_idempotency"])
+def test_a_side_effect_is_there_or_not(field: str) -> None:
+    with pytest.raises(PolicyError) as caught:
+        SideEffectPolicy(**{field: 1})  # type: ignore[arg-type]
+    assert str(caught.value) == f"{field} is True or False, not 1."
+
+
+def test_idempotency_needs_no_key_function() -> None:
+    assert SideEffectPolicy(requires_idempotency=True).requires_idempotency
+
+
+def options(**given: Any) -> NodePolicy:
+    return policy_of(**{"policy": None, "timeout": None, "retry": None, "idempotency_key": None, **given})
+
+
+def test_retry_as_a_number_is_a_number_of_attempts() -> None:
+    assert options(retry=5) == NodePolicy(retry_policy=RetryPolicy(max_attempts=5))
+
+
+def test_the_parts_make_a_policy() -> None:
+    retry = RetryPolicy(max_attempts=2)
+    assert options(timeout=1.0, retry=retry, idempotency_key=str) == NodePolicy(1.0, retry, str)
+
+
+def test_a_whole_policy_is_kept() -> None:
+    policy = NodePolicy(timeout=2.0)
+    assert options(policy=policy) is policy
+
+
+def test_a_whole_policy_and_parts_of_it_contradict() -> None:
+    with pytest.raises(PolicyError) as caught:
+        options(policy=NodePolicy(), timeout=1.0, retry=2)
+    assert str(caught.value) == "policy= already says timeout and retry; give one or the other."
+
+
+def test_a_policy_is_a_node_policy() -> None:
+    with pytest.raises(PolicyError, match=r"^policy is a NodePolicy, not 3\.$"):
+        options(policy=3)

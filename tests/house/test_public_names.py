@@ -1,0 +1,70 @@
+"""The public API is exactly what is declared here: a name comes or goes by an edit of this list."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from pathlib import Path
+
+import pytest
+
+import clew
+
+SRC = Path(__file__).resolve().parents[2] / "src"
+
+# Edit here, and in CHANGELOG.md, when the public API changes.
+PUBLIC = {
+    # state
+    "GraphState",
+    "NodeExecution",
+    "Overwrite",
+    "append",
+    "merge",
+    "register_type",
+    # graph
+    "Command",
+    "Context",
+    "END",
+    "Graph",
+    "NodePolicy",
+    "RetryPolicy",
+    "Send",
+    "SideEffectPolicy",
+    "ifelse",
+    "interrupt",
+    "node",
+    "route",
+    # runs
+    "Engine",
+    "MemoryStore",
+    "SQLiteStore",
+}
+
+PACKAGES = sorted(
+    ".".join(file.parent.relative_to(SRC).parts)
+    for file in SRC.glob("clew/*/**/__init__.py")
+    if not any(part.startswith("_") for part in file.parent.relative_to(SRC).parts)
+)
+
+
+def test_all_is_the_declared_list_in_sorted_order() -> None:
+    assert list(clew.__all__) == sorted(PUBLIC)
+
+
+@pytest.mark.parametrize("name", sorted(PUBLIC))
+def test_name_is_importable(name: str) -> None:
+    assert getattr(clew, name) is not None
+
+
+def test_nothing_else_is_visible() -> None:
+    submodules = {module.name for module in pkgutil.iter_modules(clew.__path__)}
+    visible = {name for name in dir(clew) if not name.startswith("_")}
+    visible.discard("annotations")  # left behind by the import from __future__
+    assert visible - submodules - PUBLIC == set()
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_package_declares_its_names(package: str) -> None:
+    module = importlib.import_module(package)
+    assert hasattr(module, "__all__"), f"{package} has no __all__"
+    assert [name for name in module.__all__ if not hasattr(module, name)] == []
