@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import pytest
 
-from clew.graph import END, Graph, ifelse, node, route
+from clew.graph import END, Graph, Node, ifelse, node, route
 from clew.graph.hashes import code_hash, structure
 from clew.state import merge
 
@@ -57,7 +57,7 @@ def test_the_same_graph_has_the_same_structure() -> None:
 
 
 def test_what_a_function_does_is_no_structure() -> None:
-    other = node(lambda query, k=3: [], name="retrieve", output="docs")
+    other: Node = node(lambda query, k=3: [], name="retrieve", output="docs")
     assert Graph([other, respond, decide]).structure_hash == Graph(BASE).structure_hash
 
 

@@ -17,7 +17,8 @@ def test_end_is_called_end() -> None:
 
 
 def test_end_equals_only_itself() -> None:
-    assert END != "END"
+    same: object = "END"
+    assert same != END
 
 
 def test_there_is_one_end() -> None:

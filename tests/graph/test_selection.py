@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from clew.errors import GraphError
-from clew.graph import END, Graph, ifelse, node, route
+from clew.graph import END, Graph, Node, ifelse, node, route
 
 
-def make(name: str, *inputs: str, output: str | None = None, after: tuple[str, ...] = ()) -> object:
+def make(name: str, *inputs: str, output: str | None = None, after: tuple[str, ...] = ()) -> Node:
     """A node that reads ``inputs`` and writes ``output``."""
     func = eval(f"lambda {', '.join(inputs)}: None")
     return node(func, name=name, output=output or name.lower(), after=after)

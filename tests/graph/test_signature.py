@@ -16,8 +16,9 @@ from clew.graph import ABSENT, MISSING, Context, Param
 from clew.graph.signature import mode_of, name_of_function, read_params, read_returns
 
 if TYPE_CHECKING:
-    from clew.graph import Context as RunContext
     from nowhere import Unknown  # type: ignore[import-not-found]
+
+    from clew.graph import Context as RunContext
 
 
 def params(func: Callable[..., Any]) -> tuple[Param, ...]:
@@ -210,7 +211,7 @@ def test_a_mutable_default_is_kept_as_it_is() -> None:
 
 def test_a_mutable_default_that_cannot_be_copied_is_refused() -> None:
     with pytest.raises(GraphError) as caught:
-        params(lambda a=[threading.Lock()]: a)  # noqa: B006, B008
+        params(lambda a=[threading.Lock()]: a)  # noqa: B008
     assert str(caught.value) == (
         "node 'f': the default of 'a' cannot be copied for each run (cannot pickle '_thread.lock' object); "
         "use None and make it inside, or give it with Graph.bind."

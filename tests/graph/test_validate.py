@@ -141,7 +141,8 @@ class TestWholeState:
         nodes = [make("retrieve", "query", output="docs"), make("plan", "state", output="steps")]
         assert refused(lambda: Graph(nodes)) == (
             "'plan' reads the whole state and nothing points to it, so it would run at the start, before "
-            "'retrieve' has written; point to it with edges= or after=, or name it in entry= if it comes first."
+            "'retrieve' has written; point to it with edges= or after=, "
+            "or name it in entry= if it comes first."
         )
 
     def test_a_whole_state_gate_that_nothing_points_to(self) -> None:
@@ -181,8 +182,8 @@ class TestProducers:
     def test_two_producers_of_one_value(self) -> None:
         nodes = [make("a", "x", output="answer"), make("b", "x", output="answer")]
         assert refused(lambda: Graph(nodes)) == (
-            "'answer' is written by 'a' and by 'b', and nothing says which comes last; order them with after=, "
-            "let a gate choose between them, or give the value a reducer in the schema."
+            "'answer' is written by 'a' and by 'b', and nothing says which comes last; order them with "
+            "after=, let a gate choose between them, or give the value a reducer in the schema."
         )
 
     def test_a_reduced_value_may_have_many(self) -> None:
@@ -312,8 +313,8 @@ class TestJoins:
 
 class TestCycles:
     MESSAGE = (
-        "'a', 'b' feed each other and nothing ends that: the run would go on to max_steps; put a gate on the loop, "
-        "or mark one of them @node(cutoff=True) to stop when its output no longer changes."
+        "'a', 'b' feed each other and nothing ends that: the run would go on to max_steps; put a gate on the "
+        "loop, or mark one of them @node(cutoff=True) to stop when its output no longer changes."
     )
 
     def test_a_cycle_that_nothing_ends(self) -> None:

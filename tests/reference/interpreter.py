@@ -18,12 +18,6 @@ from .model import DEFAULT, END, Broken, Decision, MGraph, MNode, act
 Status = Literal["completed", "failed", "refused"]
 Payload = dict[str, Any]
 
-UPSTREAM_FIRST = False
-"""An open question of C6: two nodes that both start a turn of one loop, one upstream of the other. As
-written, both run at once; if this is true, the upstream one goes first (and one that starts a turn of an
-inner loop goes before one that starts a turn of an outer loop)."""
-
-
 @dataclass(frozen=True)
 class Reason:
     """Why a node is woken: by which rule, and through a link from which node (none for rule 1)."""
@@ -174,7 +168,8 @@ def turn_started_by(run: Run, name: str) -> Loop | None:
 
 def waits_for(run: Run, x: str, y: str) -> bool:
     """C6. "X waits for Y (both due, X != Y) iff [ Y in Up(X), or (X starts a turn of loop L and Y is on L) ]
-    and not (Y starts a turn of a loop that X is on). An eager node never waits."
+    and not (Y starts a turn of a loop that X is on, unless X starts a turn too: of the same loop with Y in Up(X), or
+    of a loop around Y's). An eager node never waits."
     """
     if x == y or run.graph.node(x).eager:
         return False
@@ -182,7 +177,7 @@ def waits_for(run: Run, x: str, y: str) -> bool:
     upstream = y in run.layout.upstream[x]
     ends_the_old_turn = turn_of_x is not None and y in turn_of_x.nodes
     belongs_to_the_next = turn_of_y is not None and x in turn_of_y.nodes
-    if UPSTREAM_FIRST and belongs_to_the_next and turn_of_x is not None and turn_of_y is not None:
+    if belongs_to_the_next and turn_of_x is not None and turn_of_y is not None:
         return upstream if turn_of_x is turn_of_y else turn_of_x.depth < turn_of_y.depth
     return (upstream or ends_the_old_turn) and not belongs_to_the_next
 
@@ -301,7 +296,9 @@ def record_decision(run: Run, item: Item) -> None:
         else:
             run.wakes[part].add(Reason("decision", item.node))
     names = tuple(part[0] if isinstance(part, tuple) else part for part in parts)
-    run.decisions[item.node] = names if isinstance(decision, tuple) else decision
+    sent = any(isinstance(part, tuple) for part in parts)
+    alone = len(names) == 1 and not sent and not run.graph.node(item.node).multi
+    run.decisions[item.node] = names[0] if alone else names
 
 
 def wake_readers(run: Run, writer: str, value: str) -> None:

@@ -117,6 +117,6 @@ def _pass_bound(item: Item, inside: Subgraph, values: dict[str, Any]) -> tuple[G
 
 
 def _across(values: Mapping[str, Any], path: str) -> dict[str, Any]:
-    crossed = decode(encode(dict(values), at=path))
+    crossed = decode(encode(dict(values), at=path, ordered=True))
     assert isinstance(crossed, dict)
     return crossed

@@ -120,6 +120,7 @@ class Batch:
         "open",
         "outcomes",
         "payloads",
+        "strands",
         "stuck",
         "visit",
     )

@@ -323,7 +323,7 @@ class View:
             self._decide(node, outcome.node, outcome.decision)
 
     def _install(
-        self, outcomes: Sequence[Outcome], fresh: Mapping[str, Any], counts: Mapping[str, int]
+        self, outcomes: Sequence[Outcome], fresh: Mapping[str, Any], counts: Mapping[str, int], consumed: bool
     ) -> None:
         program = self.program
         wakes, versions, visits, sends = self.wakes, self.versions, self.visits, self.sends

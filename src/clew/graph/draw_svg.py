@@ -183,13 +183,12 @@ def _arrow(arrow: Arrow, route: Route) -> Iterator[str]:
 
 
 def _curves(pieces: Sequence[Sequence[Point]]) -> str:
-    """Through points from top to bottom without overshooting (a monotone cubic), vertical at both ends."""
-    points = [point for piece in pieces for point in piece]
-    slopes = [0.0] * len(points)
-    for i in range(1, len(points) - 1):
-        (x0, y0), (x1, y1), (x2, y2) = points[i - 1 : i + 2]
-        before, after = (x1 - x0) / (y1 - y0), (x2 - x1) / (y2 - y1)
-        slopes[i] = 2 * before * after / (before + after) if before * after > 0 else 0.0
+    """Through points from top to bottom without overshooting (a monotone cubic), vertical at both ends.
+
+    Two pieces that meet at a label meet at one angle, as if they were one line behind it.
+    """
+    lean = [_lean(a, b) for piece in pieces for a, b in zip(piece, piece[1:], strict=False)]  # of each stretch
+    slopes = [0.0, *(2 * a * b / (a + b) if a * b > 0 else 0.0 for a, b in zip(lean, lean[1:], strict=False)), 0.0]
     path, i = "", 0
     for piece in pieces:
         path += f"M{_xy(piece[0])}"
@@ -198,8 +197,11 @@ def _curves(pieces: Sequence[Sequence[Point]]) -> str:
             first, second = (x0 + slopes[i] * third, y0 + third), (x1 - slopes[i + 1] * third, y1 - third)
             path += f"V{_number(y1)}" if x0 == x1 else f"C{_xy(first)} {_xy(second)} {_xy((x1, y1))}"
             i += 1
-        i += 1
     return path
+
+
+def _lean(upper: Point, lower: Point) -> float:
+    return (lower[0] - upper[0]) / (lower[1] - upper[1])
 
 
 def _smooth(points: Sequence[Point], radius: float, closed: bool = False) -> str:

@@ -55,7 +55,7 @@ class Graph:
 
     def __init__(
         self,
-        nodes: Iterable[Node | Graph | Callable[..., Any]],
+        nodes: Iterable[Any],
         *,
         name: str | None = None,
         state: type | None = None,
@@ -253,7 +253,7 @@ class Graph:
             return await engine.arun(given)
 
 
-def _nodes(given: Iterable[Node | Graph | Callable[..., Any]], schema: type | None) -> dict[str, Node]:
+def _nodes(given: Iterable[Any], schema: type | None) -> dict[str, Node]:
     if isinstance(given, (Node, Graph)) or not isinstance(given, Iterable):
         raise GraphError(f"Graph takes a list of nodes, not {given!r}; write Graph([...]).")
     nodes: dict[str, Node] = {}

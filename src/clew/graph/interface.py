@@ -81,13 +81,9 @@ def loops_of(nodes: Mapping[str, Node], among: tuple[Link, ...]) -> dict[str, in
     index = {name: i for i, name in enumerate(names)}
     pairs = tuple(dict.fromkeys((index[link.source], index[link.target]) for link in among))
     # Without a head no loop is taken apart, so what is found are the whole strongly connected sets.
-    headless = Heads(frozenset(), lambda *_: False, lambda *_: False, _no, _nobody, _nobody)
+    headless = Heads(frozenset(), lambda *_: False, lambda *_: False, lambda _: False, _nobody, _nobody)
     loops, _ = find_loops(len(names), pairs, headless)
     return {names[member]: number for number, loop in enumerate(loops) for member in loop.members}
-
-
-def _no(_: int) -> bool:
-    return False
 
 
 def _nobody(_: int) -> tuple[int, ...]:

@@ -61,6 +61,7 @@ class _Place:
     x: float = 0.0
     above: list[_Place] = field(default_factory=list)
     below: list[_Place] = field(default_factory=list)
+    run: list[_Place] = field(default_factory=list)  # of an arrow's place: its places between the outer two
 
     def pull(self, other: _Place) -> float:
         """How much a neighbour counts: arrows that pass many rows should be straight."""
@@ -123,6 +124,8 @@ def _chain(edge: Edge, places: Mapping[str, _Place]) -> list[_Place]:
     for row in range(source.row + 1, target.row):
         labelled = row == source.row + 1 and edge.label_width > 0
         chain.append(_Place(row, edge.label_width if labelled else 0.0, LABEL_HEIGHT if labelled else 0.0))
+    for place in chain[2:-1]:
+        place.run = chain[2:-1]
     chain.append(target)
     for upper, lower in zip(chain, chain[1:], strict=False):
         upper.below.append(lower)
@@ -193,17 +196,32 @@ def _crossings(rows: Sequence[Sequence[_Place]]) -> int:
 def _set_columns(rows: Sequence[Sequence[_Place]]) -> None:
     for row in rows:
         _spread(row, [0.0] * len(row), [1.0] * len(row))
-    sides: list[tuple[bool, bool]] = [(True, False), (False, True)] * 6 + [(True, True)] * 8
+    sides = [(True, False), (False, True)] * 4 + [(True, True)] * 4
     for above, below in sides:
         for row in rows if above else reversed(rows):
-            wanted, weights = [], []
-            for place in row:
-                pulls = [(n.x, place.pull(n)) for n in (place.above if above else [])]
-                pulls += [(n.x, place.pull(n)) for n in (place.below if below else [])]
-                weight = sum(pull for _, pull in pulls)
-                wanted.append(sum(x * pull for x, pull in pulls) / weight if weight else place.x)
-                weights.append(weight or 0.1)
-            _spread(row, wanted, weights)
+            neighbours = [(p.above if above else []) + (p.below if below else []) for p in row]
+            _pull(row, [[(n.x, p.pull(n)) for n in near] for p, near in zip(row, neighbours, strict=True)])
+    # Going by neighbours alone, a long arrow straightens slowly: from here on it is pulled to its own mean.
+    for sweep in range(12):
+        means = {id(p.run): sum(q.x for q in p.run) / len(p.run) for row in rows for p in row if len(p.run) > 1}
+        for row in rows if sweep % 2 else reversed(rows):
+            _pull(
+                row,
+                [
+                    [(means[id(p.run)], 9.0)] if id(p.run) in means else [(n.x, p.pull(n)) for n in p.above + p.below]
+                    for p in row
+                ],
+            )
+
+
+def _pull(row: Sequence[_Place], pulls: Sequence[Sequence[tuple[float, float]]]) -> None:
+    """Move each place of a row towards the weighted mean of the positions that pull it."""
+    wanted, weights = [], []
+    for place, pulling in zip(row, pulls, strict=True):
+        weight = sum(strength for _, strength in pulling)
+        wanted.append(sum(x * strength for x, strength in pulling) / weight if weight else place.x)
+        weights.append(weight or 0.1)
+    _spread(row, wanted, weights)
 
 
 def _spread(row: Sequence[_Place], wanted: Sequence[float], weights: Sequence[float]) -> None:
@@ -241,12 +259,15 @@ def _run(chains: Sequence[Sequence[_Place]], boxes: Mapping[str, Rect], lines: S
         label = None
         for place in chain[1:-1]:
             line = lines[place.row]
-            pieces[-1].append((place.x, line.top))
+            middle = (line.top + line.bottom) / 2
             if place.height:  # the arrow stops above its label, and goes on below it
-                label = (place.x, (line.top + line.bottom) / 2)
-                pieces.append([])
-            if place.height or line.bottom > line.top:
-                pieces[-1].append((place.x, line.bottom))
+                label = (place.x, middle)
+                pieces[-1].append((place.x, line.top))
+                pieces.append([(place.x, line.bottom)])
+            elif place.row % 2:
+                pieces[-1].append((place.x, middle))
+            else:
+                pieces[-1] += [(place.x, line.top), (place.x, line.bottom)]  # straight down between two boxes
         pieces[-1].append((target.x + end, target.y - target.depth_at(end)))
         routes.append(Route(tuple(map(tuple, pieces)), label, curved=True))
     return routes

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from queue import SimpleQueue
 from threading import Thread
 from typing import Any
@@ -380,6 +380,17 @@ class Engine:
             return self._settings.seed
         return int.from_bytes(hashlib.sha256(run_id.encode()).digest()[:7], "big")
 
+    def attach(self, values: Mapping[str, Any] | GraphState | None = None, run_id: str | None = None) -> Session:
+        """For drivers of your own: a session to drive. `detach` ends it."""
+        session = self._new(values, run_id)
+        self._begin(session)
+        return session
+
+    def detach(self, session: Session) -> RunResult:
+        """End a session that was driven from outside."""
+        session.flush()
+        return self._end(session, session.began)
+
     # -- driving -----------------------------------------------------------------------------------------
 
     def _needs_loop(self) -> bool:
@@ -520,6 +531,3 @@ def _fork_id(new_run_id: str | None, named: dict[str, Any]) -> str | None:
     if unknown:
         raise TypeError(f"fork() got an unexpected keyword argument {sorted(unknown)[0]!r}")
     return named.get("run_id", new_run_id)
-
-
-_ = Callable
