@@ -262,9 +262,9 @@ def schema_of(graph: MGraph) -> type | None:
     """A TypedDict, or a dataclass where the schema has defaults; None where the graph needs no schema."""
     if not graph.seeds:
         return None
-    types: dict[str, Any] = {
-        v: Annotated[list, operator.add] if v in graph.reducers else int for v in graph.value_names
-    }
+    sent = [value for part in graph.nodes for send in sends_of(part) for value in send.names]
+    names = dict.fromkeys([*graph.value_names, *sorted(graph.reducers), *sent])
+    types: dict[str, Any] = {v: Annotated[list, operator.add] if v in graph.reducers else int for v in names}
     defaults = dict(graph.schema_defaults)
     if not defaults:
         return TypedDict("State", types)  # type: ignore[operator, no-any-return]
@@ -329,10 +329,12 @@ def items_of(graph: MGraph, state: Any) -> dict[str, Any]:
     """What a whole-state reader sees, from a mapping or an instance of the schema. No value of a model is
     None.
     """
+    sent = [value for part in graph.nodes for send in sends_of(part) for value in send.names]
+    names = dict.fromkeys([*graph.value_names, *sorted(graph.reducers), *sent])
     if isinstance(state, Mapping):
-        found = {value: state.get(value) for value in graph.value_names}
+        found = {value: state.get(value) for value in names}
     else:
-        found = {value: getattr(state, value, None) for value in graph.value_names}
+        found = {value: getattr(state, value, None) for value in names}
     return {value: seen for value, seen in found.items() if seen is not None}
 
 

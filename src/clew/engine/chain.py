@@ -69,7 +69,13 @@ class Chain:
     """S(0) and the steps after it, of one strand: states by step, made when asked for."""
 
     def __init__(
-        self, program: Program, start: GraphState, steps: Sequence[Step], *, seed: int, on_conflict: str = "error"
+        self,
+        program: Program,
+        start: GraphState,
+        steps: Sequence[Step],
+        *,
+        seed: int,
+        on_conflict: str = "error",
     ) -> None:
         self.program = program
         self.start = start
@@ -104,30 +110,26 @@ class Chain:
         if step == self.first:
             return self.start
         view = self._view()
-        failed = set(self.start.position.failed)
         for done in self.steps[: step - self.first]:
             view.apply(done.outcomes, on_conflict=self._on_conflict)
-            failed.update(outcome.node for outcome in done.outcomes if outcome.error is not None)
-        return self.state_of(view, step, frozenset(failed))
+        return self.state_of(view, step)
 
     def states(self) -> Iterator[GraphState]:
         """S(first), S(first + 1), and so on, in one pass."""
         yield self.start
         view = self._view()
-        failed = set(self.start.position.failed)
         for done in self.steps:
             view.apply(done.outcomes, on_conflict=self._on_conflict)
-            failed.update(outcome.node for outcome in done.outcomes if outcome.error is not None)
-            yield self.state_of(view, done.number, frozenset(failed))
+            yield self.state_of(view, done.number)
 
-    def state_of(self, view: View, step: int, failed: frozenset[str]) -> GraphState:
+    def state_of(self, view: View, step: int) -> GraphState:
         """The state that a view of this chain stands for."""
         return GraphState.assemble(
             values=view.plain_values(),
             versions=view.plain_versions(),
             decisions=dict(view.decisions),
             terminated=view.terminated,
-            position=view.position(step=step, seed=self.seed, failed=failed),
+            position=view.position(step=step, seed=self.seed),
             history=lambda: self.history(step),
             digest=lambda: self.digest(step),
         )
@@ -140,6 +142,16 @@ class Chain:
             for execution in _executions(self.program, view, done, self._on_conflict):
                 found[execution.node_name] = execution
         return found
+
+    def errors(self) -> list[tuple[tuple[int, ...], BaseException]]:
+        """The confined failures of the chain, each with its place."""
+        index = self.program.index
+        return [
+            ((step.number, index[outcome.node], max(outcome.index, 0)), outcome.error)
+            for step in self.steps
+            for outcome in step.outcomes
+            if outcome.error is not None
+        ]
 
     def executions(self) -> Iterator[NodeExecution]:
         """Every execution of the chain, in order."""

@@ -32,7 +32,9 @@ def enter(machine: Machine, item: Item) -> None:
         if inside.enter is not None:
             values = _across(values, item.path)
         runs = inside.items_of(values)
-        started = [_begin(machine, item, graph, number, run, bool(inside.mapped)) for number, run in enumerate(runs)]
+        started = [
+            _begin(machine, item, graph, number, run, bool(inside.mapped)) for number, run in enumerate(runs)
+        ]
     except Exception as error:
         machine.give_up(item, error, retry=False)
         return

@@ -18,10 +18,8 @@ Rules:
 
 from __future__ import annotations
 
-import hashlib
-import random
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
@@ -30,50 +28,12 @@ from clew.engine.frontier import Frontier
 from clew.engine.outcomes import read
 from clew.engine.records import Journaled, Outcome, Question, Retry, Start, Step, item_path
 from clew.engine.rules import Program
-from clew.engine.strand import Batch, Item, Level, Strand
+from clew.engine.strand import NO_LIMIT, Batch, Item, Level, Strand
+from clew.engine.terms import Counters, Memory, Notice, Options, Status, stream
 from clew.engine.view import MergeFailure, View
 from clew.errors import ConflictError, MaxStepsError, StalledError
+from clew.graph import Command
 from clew.state import GraphState
-
-Status = Literal["running", "completed", "failed", "waiting", "cancelled"]
-
-
-class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """How a run behaves, whatever drives it."""
-
-    seed: int = 0
-    queue_depth: int = 1024
-    max_steps: int = 10_000
-    on_error: Literal["stop", "continue"] = "stop"
-    on_conflict: Literal["error", "last"] = "error"
-    listening: bool = False
-
-
-class Notice(msgspec.Struct, frozen=True):
-    """Something worth showing happened; the driver adds run and time."""
-
-    kind: str
-    step: int
-    path: str
-    data: Mapping[str, Any] = {}
-
-
-class Memory(msgspec.Struct, frozen=True):
-    """What earlier work on the same run left behind, by path: used instead of executing again."""
-
-    journal: Mapping[str, Outcome] = {}
-    answers: Mapping[str, Sequence[Any]] = {}
-    attempts: Mapping[str, int] = {}
-    strands: Mapping[str, tuple[Start, Sequence[Step]]] = {}
-
-
-class Counters:
-    """What the machine counts; see ``SchedulerMetrics``."""
-
-    __slots__ = ("active", "executed", "retries", "steps")
-
-    def __init__(self) -> None:
-        self.active = self.executed = self.retries = self.steps = 0
 
 
 class Machine:
@@ -90,8 +50,12 @@ class Machine:
         self.counters = Counters()
         self._slot: Item | None = None  # the only startable item, where there is but one
         self._memory = memory
-        self.root = Strand(program, view, step=step, prefix="", order=(), owner=None)
-        self._plan(self.root)
+        self.root = root = Strand(program, view, step=step, prefix="", order=(), owner=None)
+        if memory is not None and memory.errors:
+            root.errors.extend(memory.errors)
+        if view.failed:
+            root.failed.update(program.names[node] for node in view.failed)
+        self._plan(root)
 
     @classmethod
     def begin(cls, program: Program, values: Mapping[str, Any], options: Options) -> Machine:
@@ -103,18 +67,7 @@ class Machine:
         cls, program: Program, state: GraphState, options: Options, memory: Memory | None = None
     ) -> Machine:
         """Go on from a state."""
-        view = View.restore(program, state)
-        machine = cls.__new__(cls)
-        machine.options = options
-        machine.frontier = Frontier(options.queue_depth)
-        machine.outbox = []
-        machine.counters = Counters()
-        machine._slot = None
-        machine._memory = memory
-        machine.root = Strand(program, view, step=state.step, prefix="", order=(), owner=None)
-        machine.root.failed = set(state.position.failed)
-        machine._plan(machine.root)
-        return machine
+        return cls(program, View.restore(program, state), options, step=state.step, memory=memory)
 
     # -- what a driver asks ------------------------------------------------------------------------------
 
@@ -124,7 +77,7 @@ class Machine:
         root = self.root
         if root.state != "running":
             return "failed" if root.state == "failed" or root.failed else "completed"
-        if root.errors:
+        if root.limit < NO_LIMIT:
             return "failed"
         return "waiting" if self.questions() else "running"
 
@@ -165,6 +118,28 @@ class Machine:
             if self.options.listening:
                 self.notice("item_started", item, node=item.node.name, attempt=item.attempt)
             return item
+
+    def solo(self) -> bool:
+        """Whether the next step is of one plain item of the run itself, and nothing else is open or asked for.
+
+        If so the plan of that step is taken back, for `Solo` to take it the short way; `open` plans it again.
+        """
+        root, slot = self.root, self._slot
+        if (
+            slot is None
+            or self._memory is not None
+            or self.options.listening
+            or slot.attempt
+            or len(root.levels) != 1
+            or slot.batch.level is not root.levels[0]
+            or not slot.batch.is_single
+            or self.counters.active
+            or slot.node.subgraph is not None
+        ):
+            return False
+        root.levels.clear()
+        self._slot = None
+        return True
 
     @property
     def has_more(self) -> bool:
@@ -240,11 +215,17 @@ class Machine:
 
     def _settle(self, item: Item, value: Any, started: float, duration: float) -> None:
         batch = item.batch
-        try:
-            update, decision = read(batch.level.view.program, item.node, value, batch.level.view)
-        except Exception as error:
-            self.give_up(item, error, started, duration, retry=False)
-            return
+        view = batch.level.view
+        output = view.program.plain_outputs[batch.number]
+        update: Mapping[str, Any]
+        if output is not None and type(value) is not Command:
+            update, decision = {output: value}, None
+        else:
+            try:
+                update, decision = read(view.program, item.node, value, view)
+            except Exception as error:
+                self.give_up(item, error, started, duration, retry=False)
+                return
         outcome = Outcome(
             item.node.name, batch.visit, item.label, update, decision, item.attempt, started, duration
         )
@@ -258,7 +239,10 @@ class Machine:
     def _accept(self, item: Item, outcome: Outcome) -> None:
         batch = item.batch
         level = batch.level
-        if self.options.listening:
+        if outcome.error is not None:  # a failure that is confined
+            level.strand.failed.add(outcome.node)
+            level.strand.errors.append((item.order, outcome.error))
+        elif self.options.listening:
             self.notice(
                 "item_finished", item, node=outcome.node, duration=outcome.duration, update=outcome.update
             )
@@ -268,7 +252,7 @@ class Machine:
         batch.open -= 1
         strand = level.strand
         if batch.open:
-            self.outbox.append(Journaled(item.path, outcome))
+            self.outbox.append(Journaled(strand.prefix, outcome))
             if batch.open == batch.stuck:
                 self._check_drained(strand)
             return
@@ -276,7 +260,7 @@ class Machine:
         if not level.open_mask and strand.levels[0] is level:
             self._commit(strand)
         else:
-            self.outbox.append(Journaled(item.path, outcome))
+            self.outbox.append(Journaled(strand.prefix, outcome))
             ahead.spread(self, strand, batch)
             self._check_drained(strand)
 
@@ -312,8 +296,6 @@ class Machine:
             return
         _add_note(error, item)
         if self.options.on_error == "continue":
-            strand.failed.add(item.node.name)
-            strand.errors.append((item.order, error))
             batch = item.batch
             self._accept(
                 item,
@@ -414,7 +396,9 @@ class Machine:
                     return
                 continue
             except ConflictError as error:
-                self._fail(strand, (*strand.order, level.number, len(strand.program.nodes)), level.number, error)
+                self._fail(
+                    strand, (*strand.order, level.number, len(strand.program.nodes)), level.number, error
+                )
                 self._check_drained(strand)
                 return
             del levels[0]
@@ -523,13 +507,6 @@ class Machine:
     def notice(self, kind: str, item: Item, **data: Any) -> None:
         """Put something to show into the outbox."""
         self.outbox.append(Notice(kind, item.step, item.path, data))
-
-
-def stream(seed: int, path: str, attempt: int, name: str) -> random.Random:
-    """The random stream `name` of one attempt of one item: nobody else's draws move it."""
-    parts = (str(seed), path, str(attempt), name)
-    text = "".join(f"{len(part)}:{part}" for part in parts)
-    return random.Random(int.from_bytes(hashlib.sha256(text.encode()).digest(), "big"))
 
 
 def _add_note(error: BaseException, item: Item) -> None:

@@ -17,7 +17,6 @@ from clew.engine.view import View
 from clew.errors import DecisionError, OutputError
 from clew.graph import END, Command, Node, Send
 from clew.graph.names import name_of, nearest
-from clew.graph.signature import MISSING
 from clew.state import Overwrite
 
 Reading = tuple[Mapping[str, Any], tuple[Choice, ...] | None]
@@ -153,8 +152,9 @@ def _kept(node: Node, decided: tuple[Choice, ...]) -> tuple[Choice, ...]:
 
 def _choice(program: Program, node: Node, value: Any, view: View) -> Choice:
     if isinstance(value, Send):
-        _check_target(node, value.target, value)
-        if value.target not in node.pruned:
+        if value.target not in node.targets:
+            _check_target(node, value.target, value)
+        if not node.pruned or value.target not in node.pruned:
             _check_payload(program, node, value, view)
         return value
     if value is END:
@@ -181,26 +181,18 @@ def _check_target(node: Node, name: str, value: Any) -> None:
 
 def _check_payload(program: Program, node: Node, send: Send, view: View) -> None:
     """A payload that can never satisfy its target is refused where it is made."""
-    target = program.nodes[program.index[send.target]]
-    if not target.reads_state and target.subgraph is None:
-        for name in send.payload:
-            if name not in target.inputs:
-                raise DecisionError(
-                    f"gate {node.name!r} sends {name!r} to {target.name!r}, which does not read it; "
-                    f"{nearest(name, target.inputs)}"
-                )
-    for param in target.params:
-        name = param.source
-        if (
-            param.kind == "value"
-            and param.default is MISSING
-            and name not in send.payload
-            and name not in view.values
-            and name not in program.bound
-            and name not in program.written
-        ):
+    number = program.index[send.target]
+    payload, allowed = send.payload, program.sendable[number]
+    if allowed is not None and not payload.keys() <= allowed:
+        name = next(name for name in payload if name not in allowed)
+        raise DecisionError(
+            f"gate {node.name!r} sends {name!r} to {send.target!r}, which does not read it; "
+            f"{nearest(name, sorted(allowed))}"
+        )
+    for name in program.needs[number]:
+        if name not in payload and name not in view.values and name not in program.written:
             raise DecisionError(
-                f"gate {node.name!r} sends {sorted(send.payload)} to {target.name!r}, which also needs {name!r}, "
+                f"gate {node.name!r} sends {sorted(payload)} to {send.target!r}, which also needs {name!r}, "
                 f"and nothing can bring that; add it to the payload"
             )
 

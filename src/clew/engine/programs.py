@@ -53,7 +53,11 @@ def complaint(graph: Graph, given: frozenset[str]) -> str:
         if name not in read and name not in written and name not in declared and not anything:
             return f"the graph has no value {name!r}; {nearest(name, sorted(read | written))}"
     seeded = (
-        {name for name, field in graph.schema.fields.items() if field.has_default or field.reducer is not None}
+        {
+            name
+            for name, field in graph.schema.fields.items()
+            if field.has_default or field.reducer is not None
+        }
         if graph.schema is not None
         else set()
     )
@@ -62,7 +66,12 @@ def complaint(graph: Graph, given: frozenset[str]) -> str:
         if node.name in targeted:
             continue  # a Send may bring what it needs
         for value in node.required:
-            if value not in given and value not in written and value not in seeded and value not in graph.bound:
+            if (
+                value not in given
+                and value not in written
+                and value not in seeded
+                and value not in graph.bound
+            ):
                 hint = ""
                 extra = sorted(given - read - written)
                 if extra:

@@ -77,9 +77,13 @@ def why(program: Program, chain: Chain, target: str) -> Why:
         if chain.start.has(target):
             return Why(target, "", "", chain.first, (Reason("given", chain.first, value=target),))
         known = [*program.names, *program.written, *chain.start.values]
-        raise UnknownRunError(f"there is no node and no value {target!r} in this run; {nearest(target, known)}")
+        raise UnknownRunError(
+            f"there is no node and no value {target!r} in this run; {nearest(target, known)}"
+        )
     step, outcome = last
-    return Why(target, outcome.node, outcome.path, step.number, tuple(_reasons(program, chain, step, outcome)))
+    return Why(
+        target, outcome.node, outcome.path, step.number, tuple(_reasons(program, chain, step, outcome))
+    )
 
 
 def _reasons(program: Program, chain: Chain, at: Step, outcome: Outcome) -> Iterator[Reason]:

@@ -51,6 +51,25 @@ class Step(msgspec.Struct, frozen=True):
     outcomes: tuple[Outcome, ...]
 
 
+class Single(msgspec.Struct, frozen=True):
+    """A step of the run itself with one plain item: a `Step` in short."""
+
+    number: int
+    node: str
+    visit: int
+    update: Mapping[str, Any]
+    decision: tuple[Choice, ...] | None
+    started: float
+    duration: float
+
+    def step(self) -> Step:
+        """The same at length."""
+        outcome = Outcome(
+            self.node, self.visit, -1, self.update, self.decision, 0, self.started, self.duration
+        )
+        return Step("", self.number, (outcome,))
+
+
 class Start(msgspec.Struct, frozen=True):
     """A strand begins: the values of its S(0), and which of them were given."""
 
@@ -61,10 +80,15 @@ class Start(msgspec.Struct, frozen=True):
 
 
 class Journaled(msgspec.Struct, frozen=True):
-    """An item finished while its step is not yet complete."""
+    """An item of the strand at `prefix` finished while its step is not yet complete."""
 
-    path: str
+    prefix: str
     outcome: Outcome
+
+    @property
+    def path(self) -> str:
+        """The item's name in the run."""
+        return self.prefix + self.outcome.path
 
 
 class Question(msgspec.Struct, frozen=True):

@@ -52,6 +52,7 @@ class Program:
         "data_readers",
         "decision_wakes",
         "descendants",
+        "first",
         "first_wakes",
         "given",
         "graph",
@@ -62,8 +63,11 @@ class Program:
         "needs",
         "nodes",
         "outside_wakes",
+        "plain_outputs",
         "reducers",
         "schema",
+        "sendable",
+        "solo",
         "topology",
         "weak",
         "written",
@@ -94,7 +98,24 @@ class Program:
         self.needers: dict[str, tuple[int, ...]] = _grouped(
             (value, i) for i, values in enumerate(self.needs) for value in values
         )
+        checked = graph.schema is not None and graph.schema.validates
+        # the output of nodes whose return value is it, with nothing to check or to compare
+        self.plain_outputs: list[str | None] = [
+            node.outputs[0]
+            if node.kind == "node"
+            and node.shape == "one"
+            and not (node.targets or node.pruned or node.cutoff or checked)
+            else None
+            for node in self.nodes
+        ]
+        # the names that a Send to a node may carry; None if any
+        self.sendable: list[frozenset[str] | None] = [
+            None if node.reads_state or node.subgraph is not None else frozenset(node.inputs)
+            for node in self.nodes
+        ]
         self._compile_wakes()
+        self.first: Any = None  # (names, missing, due) of a fresh S(0), once there was one
+        self.solo: Any = None  # see clew.engine.solo
         self.calls: Any = None  # how a driver calls each node, once it knows
         self.inner: dict[str, Graph] = {}  # subgraphs with what is bound outside bound inside
         self.descendants: dict[int, frozenset[int]] = {}

@@ -18,6 +18,7 @@ from clew.engine.rules import CHOSEN, FORWARD, WOKEN, Program
 from clew.errors import ConflictError
 from clew.graph import Send
 from clew.state import GraphState, Overwrite, Position
+from clew.state.reducers import Reducer, fold
 
 Payload = Mapping[str, Any]
 
@@ -67,6 +68,7 @@ class View:
         "blocked",
         "decisions",
         "due",
+        "failed",
         "missing",
         "program",
         "sends",
@@ -87,7 +89,8 @@ class View:
     sends: dict[int, tuple[tuple[int, Payload], ...]]  # node -> pending (gate, payload)
     decisions: dict[str, str | tuple[str, ...]]
     terminated: bool
-    blocked: frozenset[int]  # downstream of a failure that was confined
+    failed: frozenset[int]  # nodes whose failure was confined
+    blocked: frozenset[int]  # these, and what is downstream of them
 
     @classmethod
     def begin(cls, program: Program, values: Mapping[str, Any]) -> View:
@@ -101,8 +104,13 @@ class View:
         self.sends = {}
         self.decisions = {}
         self.terminated = False
-        self.blocked = frozenset()
-        self._look()
+        self.failed = self.blocked = frozenset()
+        first = program.first
+        if first is None or first[0] != self.versions.keys():
+            self._look()
+            program.first = (frozenset(values), self.missing.copy(), self.due.copy())
+        else:
+            self.missing, self.due = first[1].copy(), first[2].copy()
         return self
 
     @classmethod
@@ -126,7 +134,8 @@ class View:
         }
         self.decisions = dict(state.gate_decisions)
         self.terminated = state.terminated
-        self.blocked = frozenset().union(*(program.downstream(index[name]) for name in position.failed))
+        self.failed = frozenset(index[name] for name in position.failed)
+        self.blocked = frozenset().union(*(program.downstream(node) for node in self.failed))
         history = state.node_history
         for value in position.touched:
             for i in program.outside_wakes.get(value, ()):
@@ -159,7 +168,7 @@ class View:
         other.sends = self.sends.copy()
         other.decisions = self.decisions.copy()
         other.terminated = self.terminated
-        other.blocked = self.blocked
+        other.failed, other.blocked = self.failed, self.blocked
         return other
 
     def copy(self) -> View:
@@ -206,6 +215,8 @@ class View:
 
     def stalled(self) -> list[int]:
         """Nodes that were selected or sent to, and lack inputs."""
+        if not self.decisions:
+            return []
         return [
             i
             for i in range(len(self.program.nodes))
@@ -226,17 +237,27 @@ class View:
             self.due.discard(node)
             self.sends.pop(node, None)
 
-    def apply(self, outcomes: Sequence[Outcome], *, on_conflict: str = "error", consumed: bool = False) -> None:
+    def apply(
+        self, outcomes: Sequence[Outcome], *, on_conflict: str = "error", consumed: bool = False
+    ) -> None:
         """Let a step take effect: `outcomes` are in order of declaration and index.
 
         `consumed`: the nodes were consumed before, together with others of the step that have not finished.
         """
         if len(outcomes) == 1 and not consumed:
             outcome = outcomes[0]
-            self._install_one(outcome, self._merge_one(outcome) if self.program.reducers else outcome.update)
+            fresh = self._merge_one(outcome) if self.program.reducers else outcome.update
+            node = self.program.index[outcome.node]
+            if outcome.error is not None:
+                self._block(node)
+            self.install(node, fresh, outcome.decision)
         else:
             fresh, counts = self._merge(outcomes, on_conflict)
             self._install(outcomes, fresh, counts, consumed)
+
+    def merged(self, node: str, update: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The new values that one update makes, without touching the view."""
+        return self._merge_one(Outcome(node, 0, -1, update))
 
     def _merge_one(self, outcome: Outcome) -> dict[str, Any]:
         reducers = self.program.reducers
@@ -269,45 +290,54 @@ class View:
         reducers = self.program.reducers
         fresh: dict[str, Any] = {}
         counts: dict[str, int] = {}
-        writers: dict[str, Outcome] = {}
+        writers: dict[str, list[Outcome]] = {}
         for outcome in outcomes:
             for name, update in outcome.update.items():
-                reducer = reducers.get(name)
-                if reducer is not None:
-                    values = fresh if name in fresh else self.values
-                    fresh[name] = self._reduce(outcome, name, reducer, values, update)
+                if name in writers:
+                    writers[name].append(outcome)
                 else:
-                    if name in writers and on_conflict != "last":
-                        raise ConflictError(
-                            f"{writers[name].path} and {outcome.path} both wrote {name!r} in one step; give "
-                            f"{name!r} a reducer (Annotated[..., clew.append] in the state schema), put one "
-                            f'after the other, or run with on_conflict="last"'
-                        )
-                    writers[name] = outcome
-                    fresh[name] = update
-                counts[name] = counts.get(name, 0) + 1
+                    writers[name] = [outcome]
+                fresh[name] = update
+        for name, many in writers.items():
+            counts[name] = len(many)
+            reducer = reducers.get(name)
+            if reducer is not None:
+                fresh[name] = self._fold(name, reducer, many)
+            elif len(many) > 1 and on_conflict != "last":
+                raise ConflictError(
+                    f"{many[0].path} and {many[1].path} both wrote {name!r} in one step; give {name!r} a reducer "
+                    f"(Annotated[..., clew.append] in the state schema), put one after the other, or run with "
+                    f'on_conflict="last"'
+                )
         return fresh, counts
 
-    def _install_one(self, outcome: Outcome, fresh: Mapping[str, Any]) -> None:
-        """`_install` for the step of one item, which is most steps."""
+    def _fold(self, name: str, reducer: Reducer, outcomes: Sequence[Outcome]) -> Any:
+        try:
+            return fold(reducer, self.values[name], [outcome.update[name] for outcome in outcomes])
+        except Exception:  # one by one, to find whose update it was
+            value = self.values[name]
+            for outcome in outcomes:
+                value = self._reduce(outcome, name, reducer, {name: value}, outcome.update[name])
+            return value
+
+    def install(self, node: int, fresh: Mapping[str, Any], decision: tuple[Choice, ...] | None) -> None:
+        """`_install` for the step of one item, which is most steps: `fresh` are the new values, merged."""
         program = self.program
-        wakes, versions, visits = self.wakes, self.versions, self.visits
-        node = program.index[outcome.node]
+        wakes, versions, visits, sends, due = self.wakes, self.versions, self.visits, self.sends, self.due
         wakes[node] = 0
         visits[node] += 1
-        self.due.discard(node)
-        if self.sends:
-            self.sends.pop(node, None)
-        if outcome.error is not None:
-            self._block(node)
+        due.discard(node)
+        if sends:
+            sends.pop(node, None)
         readers = program.data_readers[node]
         for name, value in fresh.items():
             self.values[name] = value.value if type(value) is Overwrite else value
             version = versions.get(name)
             if version is None or (version == 0 and name in program.weak and name not in program.given):
+                missing = self.missing
                 for reader in program.needers.get(name, ()):
-                    self.missing[reader] -= 1
-                    if wakes[reader] or reader in self.sends:
+                    missing[reader] -= 1
+                    if wakes[reader] or reader in sends:
                         self._judge(reader)
                 versions[name] = 1
             else:
@@ -319,8 +349,8 @@ class View:
         for target, bits in program.control_wakes[node]:
             wakes[target] |= bits
             self._judge(target)
-        if outcome.decision:
-            self._decide(node, outcome.node, outcome.decision)
+        if decision:
+            self._decide(node, program.names[node], decision)
 
     def _install(
         self, outcomes: Sequence[Outcome], fresh: Mapping[str, Any], counts: Mapping[str, int], consumed: bool
@@ -394,13 +424,14 @@ class View:
             self.decisions[name] = tuple(c.target if isinstance(c, Send) else c for c in decision)
 
     def _block(self, node: int) -> None:
+        self.failed |= {node}
         self.blocked |= self.program.downstream(node)
         for i in self.blocked:
             self.due.discard(i)
 
     # -- as a state --------------------------------------------------------------------------------------
 
-    def position(self, *, step: int, seed: int, failed: frozenset[str]) -> Position:
+    def position(self, *, step: int, seed: int) -> Position:
         """Where this view stands, for a state that can go on from here."""
         names = self.program.names
         n = range(len(names))
@@ -415,7 +446,7 @@ class View:
                 for i, sends in self.sends.items()
                 if sends
             },
-            failed=failed,
+            failed=frozenset(names[i] for i in self.failed),
         )
 
     def plain_values(self) -> dict[str, Any]:

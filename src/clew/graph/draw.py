@@ -49,15 +49,16 @@ _MERMAID_STYLES = {
     "optional": "fill:#e6f6ea,stroke:#3f9a5a,color:#0f3019,stroke-dasharray:4 3",
     "end": "fill:#3d444f,stroke:#3d444f,color:#ffffff",
 }
-# Mermaid's own escapes: as in HTML, without the ampersand.
-_MERMAID_ENTITIES = {ord(character): f"#{ord(character)};" for character in "#&<>\"`|;\\"}
+# Mermaid's own escapes: as in HTML, without the ampersand. The colon is among them because Mermaid takes
+# whatever looks like `style x:y#z;` for a style, inside of labels too.
+_MERMAID_ENTITIES = {ord(character): f"#{ord(character)};" for character in '#&<>"`|;:\\'}
 
 
 def mermaid(picture: Picture) -> str:
     """A picture as a Mermaid flowchart."""
     lines = []
     if picture.title:
-        lines += ["---", f"title: {json.dumps(picture.title, ensure_ascii=False)}", "---"]
+        lines += ["---", f"title: {_mermaid_title(picture.title)}", "---"]
     lines.append("flowchart TD")
     lines += _mermaid_body(picture, "    ")
     for kind, style in _MERMAID_STYLES.items():
@@ -87,6 +88,11 @@ def _mermaid_text(text: str) -> str:
     return f'"{text.translate(_MERMAID_ENTITIES)}"'
 
 
+def _mermaid_title(text: str) -> str:
+    # YAML, where JSON's escapes are right. Mermaid drops what looks like HTML here, and decodes nothing.
+    return json.dumps(text.replace("<", "‹").replace(">", "›"), ensure_ascii=False)
+
+
 # -- DOT ----------------------------------------------------------------------------------------------------
 
 _DOT_SHAPES = {
@@ -95,7 +101,7 @@ _DOT_SHAPES = {
     "interrupt": 'shape=hexagon, style=filled, fillcolor="#fde8f1", color="#c2477f"',
     "input": 'shape=oval, style=filled, fillcolor="#e6f6ea", color="#3f9a5a"',
     "optional": 'shape=oval, style="filled,dashed", fillcolor="#e6f6ea", color="#3f9a5a"',
-    "end": 'shape=doublecircle, style=filled, fillcolor="#3d444f", color="#3d444f", fontcolor=white',
+    "end": 'shape=oval, style=filled, fillcolor="#3d444f", color="#3d444f", fontcolor=white',
 }
 _DOT_ARROWS = {"data": "", "gate": 'color="#b87a10"', "control": "style=dashed"}
 
@@ -142,7 +148,7 @@ def _innermost(box: Box, which: int) -> str:
 
 
 def _dot_text(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("&", "&amp;")
     return f'"{escaped}"'
 
 

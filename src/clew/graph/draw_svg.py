@@ -1,8 +1,8 @@
 """SVG: a picture as one self-contained drawing, without script, fonts or references to anything outside.
 
 - Names are set in a monospaced font, whose widths are known without asking it: boxes fit their text.
-- Light and dark are both in the style sheet, and the drawing brings its own background: it can be read wherever
-  it is put. Class names begin with ``clew-``, because the styles of an SVG in a page are styles of the page.
+- Light and dark are both in the style sheet, and the drawing brings its own background: it can be read
+  wherever it is put. Class names begin with ``clew-``, because the styles of an SVG in a page are its page's.
 - Arrow heads are drawn, not markers: markers need ids, and ids clash where a page holds two drawings.
 - Resting the pointer on a box shows what it reads and writes.
 """
@@ -12,13 +12,14 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterator, Sequence
 from html import escape
+from itertools import pairwise
 
 from clew.graph.geometry import Point, Rect, Route, Shape
 from clew.graph.layout import Edge, Layout, lay_out
 from clew.graph.picture import Arrow, Box, Picture
 
 MARGIN = 24.0
-HEADER = 32.0  # the room for the name of a drawing, or of a subgraph
+HEADER = 38.0  # the room for the name of a drawing, or of a subgraph
 INSET = 18.0  # between the border of a subgraph and what is inside
 CHARACTER = 7.85  # at 13px: 0.602 em, the widest of the common monospaced fonts
 LABEL_CHARACTER = 6.65  # at 11px
@@ -27,8 +28,8 @@ TIP = 8.0
 
 _STYLE = """
 .clew-back{fill:#fff}
-.clew-graph text{font:13px ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace;fill:#1c2430;
-text-anchor:middle}
+.clew-graph text{font:13px ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace;
+fill:#1c2430;text-anchor:middle}
 .clew-graph .clew-title{font-size:15px;font-weight:600;text-anchor:start}
 .clew-graph .clew-name{font-weight:600;text-anchor:start}
 .clew-graph .clew-label{font-size:11px;fill:#566172}
@@ -73,12 +74,13 @@ def svg(picture: Picture) -> str:
     header = HEADER if picture.title else 0.0
     width = max(layout.width, _text_width(picture.title, CHARACTER * 15 / 13)) + 2 * MARGIN
     height = layout.height + header + 2 * MARGIN
-    size = f'width="{_number(width)}" height="{_number(height)}" viewBox="0 0 {_number(width)} {_number(height)}"'
-    name = escape(picture.title or "graph")
+    size = f'width="{_number(width)}" height="{_number(height)}"'
+    view = f'viewBox="0 0 {_number(width)} {_number(height)}"'
+    name = f'role="img" aria-label="{escape(picture.title or "graph")}"'
     lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="clew-graph" role="img" aria-label="{name}" {size}>',
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="clew-graph" {name} {size} {view}>',
         f"<style>{_STYLE}</style>",
-        f'<rect class="clew-back" width="{_number(width)}" height="{_number(height)}" rx="8"/>',
+        f'<rect class="clew-back" {size} rx="8"/>',
     ]
     if picture.title:
         lines.append(_text(MARGIN, MARGIN + 8, picture.title, "clew-title"))
@@ -122,7 +124,7 @@ def _label_width(label: str) -> float:
 
 
 def _text_width(text: str, character: float) -> float:
-    """The width of a text, a little too much rather than too little: ideographs and emoji are two characters wide."""
+    """The width of a text, rather too much than too little: ideographs and emoji are two characters wide."""
     cells = 0
     for symbol in text:
         if not unicodedata.combining(symbol) and unicodedata.category(symbol) not in ("Cf", "Mn"):
@@ -187,12 +189,16 @@ def _curves(pieces: Sequence[Sequence[Point]]) -> str:
 
     Two pieces that meet at a label meet at one angle, as if they were one line behind it.
     """
-    lean = [_lean(a, b) for piece in pieces for a, b in zip(piece, piece[1:], strict=False)]  # of each stretch
-    slopes = [0.0, *(2 * a * b / (a + b) if a * b > 0 else 0.0 for a, b in zip(lean, lean[1:], strict=False)), 0.0]
+    lean = [_lean(a, b) for piece in pieces for a, b in pairwise(piece)]  # of each stretch
+    slopes = [
+        0.0,
+        *(2 * a * b / (a + b) if a * b > 0 else 0.0 for a, b in pairwise(lean)),
+        0.0,
+    ]
     path, i = "", 0
     for piece in pieces:
         path += f"M{_xy(piece[0])}"
-        for (x0, y0), (x1, y1) in zip(piece, piece[1:], strict=False):
+        for (x0, y0), (x1, y1) in pairwise(piece):
             third = (y1 - y0) / 3
             first, second = (x0 + slopes[i] * third, y0 + third), (x1 - slopes[i + 1] * third, y1 - third)
             path += f"V{_number(y1)}" if x0 == x1 else f"C{_xy(first)} {_xy(second)} {_xy((x1, y1))}"

@@ -35,12 +35,14 @@ class Send:
     payload: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        name = name_of(self.target, "Send")
-        if name == str(END):
+        target: Any = self.target
+        name = target if type(target) is str else name_of(target, "Send")
+        if name == "END":
             raise GraphError("a Send needs a node to run; return END itself to end the path.")
-        object.__setattr__(self, "target", name)
+        if name is not target:
+            object.__setattr__(self, "target", name)
         payload: Any = self.payload
-        if not isinstance(payload, Mapping) or not all(isinstance(key, str) for key in payload):
+        if not isinstance(payload, Mapping) or not all([isinstance(key, str) for key in payload]):
             raise GraphError(f"the payload of a Send to {name!r} maps names to values, not {payload!r}.")
 
 

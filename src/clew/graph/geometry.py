@@ -1,7 +1,7 @@
 """Geometry: the shapes of boxes and the runs of arrows, as the layout makes them and the drawing needs them.
 
-Every box is a hexagon that is pointed at its left and right by ``slant``: 0 makes it a rectangle, half of the width a
-diamond. So one formula says where an arrow meets any of them.
+Every box is a hexagon that is pointed at its left and right by ``slant``: 0 makes it a rectangle, half of the
+width a diamond. So one formula says where an arrow meets any of them.
 """
 
 from __future__ import annotations
@@ -53,7 +53,9 @@ class Rect:
     def depth_at(self, across: float) -> float:
         """How far its outline is below (and above) the middle, ``across`` to the side of it."""
         beyond = abs(across) - (self.width / 2 - self.slant)
-        return self.height / 2 * (1 - beyond / self.slant) if beyond > 0 else self.height / 2
+        if beyond <= 0 or not self.slant:
+            return self.height / 2
+        return self.height / 2 * (1 - beyond / self.slant)
 
     def breadth_at(self, down: float) -> float:
         """How far its outline is to the right of the middle, ``down`` from it."""
@@ -64,8 +66,8 @@ class Rect:
 class Route:
     """How an arrow runs: through these points, the last one being its tip, with a gap for its label.
 
-    ``pieces`` are drawn one by one, so that no line crosses the label. A curved route leaves and enters each point
-    vertically; another one is made of straight lines with rounded corners.
+    ``pieces`` are drawn one by one, so that no line crosses the label. A curved route swings from point to
+    point, always downwards; another one is made of straight lines with rounded corners.
     """
 
     pieces: tuple[tuple[Point, ...], ...]

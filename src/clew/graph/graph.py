@@ -214,6 +214,15 @@ class Graph:
         """A digest of the code of all nodes and reducers."""
         return graph_code_hash(self)
 
+    @cached_property
+    def has_async_nodes(self) -> bool:
+        """Whether some node, at any depth, is an async function."""
+        return any(
+            node.mode in ("async", "async_generator")
+            or (node.subgraph is not None and node.subgraph.graph.has_async_nodes)
+            for node in self.nodes.values()
+        )
+
     def has_topology(self, given: frozenset[str]) -> bool:
         """Whether `topology` was asked for these names before, and so has accepted them."""
         return given in self._topologies

@@ -2,8 +2,8 @@
 
 A back arrow leaves its box to the right, goes along a lane of its own and comes in from the right. Where
 something else of the row is in the way it leaves through the bottom, or comes in through the top, and passes
-the row in the gap beside it. A lane is further out than everything in the rows that it passes; arrows over few
-rows get the inner lanes, so loops nest and do not cross.
+the row in the gap beside it. A lane is further out than everything in the rows that it passes; arrows over
+few rows get the inner lanes, so loops nest and do not cross.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Back(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A row of the layout: how far right each of its places reaches. The boxes in it are on its middle line."""
+    """A row of the layout: where it is, and how far right each of its places reaches."""
 
     top: float
     bottom: float
@@ -96,7 +96,7 @@ def _side_ports(
 ) -> tuple[dict[int, float], dict[int, float]]:
     """How far below the middle an arrow leaves and enters the right side of a box, if nothing is in the way.
 
-    Entries are above exits, and the inner lanes are nearer to the middle, so that arrows of one box do not cross.
+    Entries are above exits, and inner lanes nearer to the middle, so that arrows of one box do not cross.
     """
     exits: dict[int, float] = {}
     entries: dict[int, float] = {}
@@ -128,8 +128,8 @@ def _to_the_right(box: Rect, port: float, lane: float) -> list[Point]:
 
 
 def _around(box: Rect, edge: float, side: int, channel: int, lane: float) -> list[Point]:
-    """Out of the box, below (side 1) or above it (side -1), and through the gap beside its row to the lane."""
-    across = box.width / 4 - SIDE_GAP * min(channel, 2)
+    """Out of the box, below (side 1) or above it (-1), and through the gap beside its row to the lane."""
+    across = max((box.width - box.slant) / 2 - SIDE_GAP * (1 + min(channel, 2)), 6.0)
     beside = edge + side * (CHANNEL + CHANNEL_GAP * min(channel, 2))
     return [(box.x + across, box.y + side * box.depth_at(across)), (box.x + across, beside), (lane, beside)]
 

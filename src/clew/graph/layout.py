@@ -2,9 +2,9 @@
 
 The layered method, in its simplest form that looks good:
 
-1. *Rows.* A box stands below everything that points to it (longest path); one that nothing points to moves down to
-   just above what it points to. Boxes take the even rows. The odd rows between them hold the arrows' labels, so
-   that a label has room of its own and covers nothing.
+1. *Rows.* A box stands below everything that points to it (longest path); one that nothing points to moves
+   down to just above what it points to. Boxes take the even rows. The odd rows between them hold the arrows'
+   labels, so that a label has room of its own and covers nothing.
 2. *Order.* An arrow takes a place in each row that it passes. Sweeping down and up, places are sorted by
    the mean position of their neighbours (barycentre); the order with the fewest crossings stays.
 3. *Columns.* Sweeping again, each place moves towards the mean of its neighbours as far as the order and the
@@ -19,6 +19,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from clew.graph.geometry import Rect, Route, Shape
 from clew.graph.lanes import Back, Row, run_back_arrows
@@ -61,7 +62,7 @@ class _Place:
     x: float = 0.0
     above: list[_Place] = field(default_factory=list)
     below: list[_Place] = field(default_factory=list)
-    run: list[_Place] = field(default_factory=list)  # of an arrow's place: its places between the outer two
+    goal: float | None = None
 
     def pull(self, other: _Place) -> float:
         """How much a neighbour counts: arrows that pass many rows should be straight."""
@@ -78,7 +79,7 @@ def lay_out(shapes: Mapping[str, Shape], edges: Sequence[Edge]) -> Layout:
     for place in [*places.values(), *(place for chain in chains for place in chain[1:-1])]:
         rows[place.row].append(place)
     rows = _order(rows)
-    _set_columns(rows)
+    _set_columns(rows, chains)
     lines = _lines(rows)
     boxes = {
         key: Rect(place.x, (lines[place.row].top + lines[place.row].bottom) / 2, *shapes[key])
@@ -124,10 +125,8 @@ def _chain(edge: Edge, places: Mapping[str, _Place]) -> list[_Place]:
     for row in range(source.row + 1, target.row):
         labelled = row == source.row + 1 and edge.label_width > 0
         chain.append(_Place(row, edge.label_width if labelled else 0.0, LABEL_HEIGHT if labelled else 0.0))
-    for place in chain[2:-1]:
-        place.run = chain[2:-1]
     chain.append(target)
-    for upper, lower in zip(chain, chain[1:], strict=False):
+    for upper, lower in pairwise(chain):
         upper.below.append(lower)
         lower.above.append(upper)
     return chain
@@ -178,7 +177,7 @@ def _sorted_by_mean(row: list[_Place], fixed: list[_Place], down: bool) -> list[
 
 def _crossings(rows: Sequence[Sequence[_Place]]) -> int:
     count = 0
-    for upper, lower in zip(rows, rows[1:], strict=False):
+    for upper, lower in pairwise(rows):
         position = {id(place): i for i, place in enumerate(lower)}
         seen: list[int] = []
         for place in upper:
@@ -193,45 +192,44 @@ def _crossings(rows: Sequence[Sequence[_Place]]) -> int:
 # -- columns ------------------------------------------------------------------------------------------------
 
 
-def _set_columns(rows: Sequence[Sequence[_Place]]) -> None:
+def _set_columns(rows: Sequence[Sequence[_Place]], chains: Sequence[Sequence[_Place]]) -> None:
     for row in rows:
         _spread(row, [0.0] * len(row), [1.0] * len(row))
-    sides = [(True, False), (False, True)] * 4 + [(True, True)] * 4
-    for above, below in sides:
+    for above, below in [(True, False), (False, True)] * 4 + [(True, True)] * 4:
         for row in rows if above else reversed(rows):
-            neighbours = [(p.above if above else []) + (p.below if below else []) for p in row]
-            _pull(row, [[(n.x, p.pull(n)) for n in near] for p, near in zip(row, neighbours, strict=True)])
-    # Going by neighbours alone, a long arrow straightens slowly: from here on it is pulled to its own mean.
+            _pull(row, above, below)
+    # Going by neighbours alone, a long arrow straightens slowly: from here on it is pulled to its own mean,
+    # but not next to its boxes, where it would turn off at a right angle.
+    long = [chain[2:-2] for chain in chains if len(chain) > 5]
     for sweep in range(12):
-        means = {id(p.run): sum(q.x for q in p.run) / len(p.run) for row in rows for p in row if len(p.run) > 1}
+        for places in long:
+            mean = sum(place.x for place in places) / len(places)
+            for place in places:
+                place.goal = mean
         for row in rows if sweep % 2 else reversed(rows):
-            _pull(
-                row,
-                [
-                    [(means[id(p.run)], 9.0)] if id(p.run) in means else [(n.x, p.pull(n)) for n in p.above + p.below]
-                    for p in row
-                ],
-            )
+            _pull(row, True, True)
 
 
-def _pull(row: Sequence[_Place], pulls: Sequence[Sequence[tuple[float, float]]]) -> None:
-    """Move each place of a row towards the weighted mean of the positions that pull it."""
+def _pull(row: Sequence[_Place], above: bool, below: bool) -> None:
+    """Move each place of a row towards its goal, or else towards the weighted mean of its neighbours."""
     wanted, weights = [], []
-    for place, pulling in zip(row, pulls, strict=True):
-        weight = sum(strength for _, strength in pulling)
-        wanted.append(sum(x * strength for x, strength in pulling) / weight if weight else place.x)
+    for place in row:
+        near = (place.above if above else []) + (place.below if below else [])
+        pulls = [(n.x, place.pull(n)) for n in near] if place.goal is None else [(place.goal, 9.0)]
+        weight = sum(strength for _, strength in pulls)
+        wanted.append(sum(x * strength for x, strength in pulls) / weight if weight else place.x)
         weights.append(weight or 0.1)
     _spread(row, wanted, weights)
 
 
 def _spread(row: Sequence[_Place], wanted: Sequence[float], weights: Sequence[float]) -> None:
-    """Move each place as near to where it wants to be as order and distances allow, in the least-squares sense.
+    """Move each place as near to where it wants to be as order and distances allow, by least squares.
 
-    Measured from where it would stand in a tightly packed row, a position may only grow from left to right, so
-    neighbours that want to pass each other meet at their mean (pooling adjacent violators).
+    Measured from where it would stand in a tightly packed row, a position may only grow from left to right,
+    so neighbours that want to pass each other meet at their mean (pooling adjacent violators).
     """
     packed = [0.0]
-    for left, right in zip(row, row[1:], strict=False):
+    for left, right in pairwise(row):
         gap = BOX_GAP if left.box and right.box else PLACE_GAP
         packed.append(packed[-1] + (left.width + right.width) / 2 + gap)
     pools: list[tuple[float, float, int]] = []  # mean, weight, number of places
@@ -274,7 +272,7 @@ def _run(chains: Sequence[Sequence[_Place]], boxes: Mapping[str, Rect], lines: S
 
 
 def _ports(chains: Sequence[Sequence[_Place]], end: int, next_to_end: int) -> list[float]:
-    """Where each chain meets its box, as a distance from the middle: side by side, in the order they come from."""
+    """Where each chain meets its box, as a distance from the middle: side by side, as they come."""
     meeting: dict[str, list[int]] = {}
     for number, chain in enumerate(chains):
         meeting.setdefault(chain[end].box or "", []).append(number)

@@ -2,9 +2,10 @@
 
 Rules:
 
-- A box for each node, for each value that a run is given from outside (if some node reads it by name), and one
-  for END if a gate may choose it. A value that a loop hands on to itself counts as given only where the loop
-  could not start without it. Bound values are not state, and not shown.
+- A box for each node, for each value that a run is given from outside (if some node reads it by name), and
+  one for END if a path may end at a gate. A value that a loop hands on to itself counts as given only where
+  the loop could not start without it, and never for a loop inside a subgraph. Bound values are not state, and
+  not shown.
 - An arrow for each pair of boxes and kind of link. Data arrows name the values, gate arrows what is chosen.
 - An arrow is a *back* arrow where the link closes a loop, as `clew.graph.topology` sees it.
 - A subgraph's box holds the picture of the graph inside, without inputs: they come through its border.
@@ -79,27 +80,39 @@ def _picture(graph: Graph, prefix: str, *, outermost: bool) -> Picture:
             readers = [keys[name] for name, node in graph.nodes.items() if value in node.inputs]
             arrows += [Arrow(key, reader, "data", "", False) for reader in readers]
     boxes += [_box(node, keys[node.name]) for node in graph.nodes.values()]
-    if any(end in node.targets for node in graph.nodes.values()):
-        boxes.append(Box(keys[end], "end", end, "the path ends here"))
     for (source, target, kind), labels in _joined(graph, topology).items():
         pair = (topology.index[source], topology.index.get(target, -1))
         back = source == target or pair in topology.back
         arrows.append(Arrow(keys[source], keys[target], kind, _one_line(", ".join(labels)), back))
+    if any(arrow.target == keys[end] for arrow in arrows):
+        boxes.append(Box(keys[end], "end", end, "the path ends here"))
     return Picture(_one_line(graph.name or ""), tuple(boxes), tuple(arrows))
 
 
 def _started(graph: Graph) -> tuple[Topology, dict[str, bool]]:
-    """An ordinary run: its topology, and the values that nodes read from outside with whether they must be given."""
+    """An ordinary run: its topology, and which values come from outside, with whether they must."""
     needed = set(graph.required_inputs)
     written = {value for node in graph.nodes.values() for value in node.outputs}
     seeds = {value for value in graph.inputs if value in written and value not in needed}
     try:
-        topology, shown = Topology(graph, frozenset(needed)), needed
-    except InputError:  # some loop starts only when it is given what it will write itself
-        topology, shown = Topology(graph, frozenset(needed | seeds)), needed | seeds
-    read = {value for node in graph.nodes.values() for value in node.inputs}
-    given = {value: value in shown for value in graph.inputs if value in read and value not in seeds - shown}
+        topology, hidden = Topology(graph, frozenset(needed)), seeds
+    except InputError:  # some loop starts only when it is given one of the values that it will write itself
+        topology, hidden = Topology(graph, frozenset(needed | seeds)), set()
+    readers = {value: [n for n in graph.nodes.values() if value in n.inputs] for value in graph.inputs}
+    given = {
+        value: value in needed
+        for value, nodes in readers.items()
+        if value not in hidden and not all(_hands_on(node, value) for node in nodes)
+    }
     return topology, given
+
+
+def _hands_on(node: Node, value: str) -> bool:
+    """Whether a node is a subgraph that takes a value only because a loop inside could be given it."""
+    if node.subgraph is None or value in node.required:
+        return False
+    inner = {param.name for param in node.params if param.source == value}
+    return any(inner.intersection(within.outputs) for within in node.subgraph.graph.nodes.values())
 
 
 def _joined(graph: Graph, topology: Topology) -> dict[tuple[str, str, ArrowKind], list[str]]:
@@ -107,13 +120,14 @@ def _joined(graph: Graph, topology: Topology) -> dict[tuple[str, str, ArrowKind]
     joined: dict[tuple[str, str, ArrowKind], list[str]] = {}
     for link in topology.links:
         if link.kind != "gate":
-            joined.setdefault((link.source, link.target, link.kind), []).extend([link.value] if link.value else [])
+            labels = joined.setdefault((link.source, link.target, link.kind), [])
+            labels += [link.value] if link.value else []
+    # Not of the links: those leave out END, nodes that go to themselves, and targets that select() cut off.
     for name, node in graph.nodes.items():
-        for target in node.targets:  # not of the links: those leave out END, and nodes that go to themselves
-            labels = [target]
-            if node.when is not None:
-                labels = [word for word, chosen in zip(("true", "false"), node.when, strict=True) if chosen == target]
-            joined[name, target, "gate"] = labels
+        for target in node.targets + node.pruned:
+            shown = target if target in graph.nodes else str(END)
+            label = target if node.when is None else "true" if target == node.when[0] else "false"
+            joined.setdefault((name, shown, "gate"), []).append(label)
     return joined
 
 
@@ -136,5 +150,7 @@ def _box(node: Node, key: str) -> Box:
 
 def _one_line(text: str) -> str:
     """A text without line breaks, control characters and what no file format can hold."""
-    kept = (" " if unicodedata.category(c) in ("Cc", "Cs", "Zl", "Zp") or c in "\ufffe\uffff" else c for c in text)
+    kept = (
+        " " if unicodedata.category(c) in ("Cc", "Cs", "Zl", "Zp") or c in "\ufffe\uffff" else c for c in text
+    )
     return " ".join("".join(kept).split())

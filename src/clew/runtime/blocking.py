@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import Executor, Future
 from queue import Empty, SimpleQueue
+from types import CoroutineType
 from typing import Any
 
+from clew.engine.solo import general, steps
 from clew.engine.strand import Item
 from clew.runtime.crossing import submit
-from clew.runtime.session import Session, Timer
+from clew.runtime.session import Session
 from clew.runtime.threads import Threads
 
 Done = tuple[Item, int, float, float, "Future[Any]"] | None
@@ -42,6 +44,8 @@ class Blocking:
                     session.flush()
                     if not self._inline:
                         yield
+                if self._inline and not in_flight and not session.timers and machine.solo():
+                    self._run_solo()
                 item = machine.take() if len(in_flight) < most else None
                 if item is not None:
                     if self._is_alone(item):
@@ -61,6 +65,35 @@ class Blocking:
             for future in in_flight.values():
                 future.cancel()
         session.flush()
+
+    def _run_solo(self) -> None:
+        """Steps of one item each, as long as they go on."""
+        session = self._session
+        if session.settings.check_mutation:
+            session.machine.open(session.machine.root)
+            return
+        machine, monotonic = session.machine, session.clock.monotonic
+        epoch = session.clock.time() - monotonic()
+        short = steps(machine, epoch)
+        began = 0.0
+        try:
+            func, args = next(short)
+            while not session.cancelled:
+                began = monotonic()
+                try:
+                    value = func(*args)
+                except Exception as error:
+                    ended = monotonic()
+                    item = general(machine)
+                    session.raised(item, item.attempt, error, epoch + began, ended - began)
+                    return
+                if type(value) is CoroutineType:
+                    item = general(machine)
+                    session.returned(item, item.attempt, value, epoch + began, monotonic() - began)
+                    return
+                func, args = short.send((value, began, monotonic()))
+        except StopIteration:
+            pass
 
     def _is_alone(self, item: Item) -> bool:
         session = self._session
@@ -96,9 +129,7 @@ class Blocking:
             executor = self._threads
         future = submit(session, item, executor, self._own_threads)
         self._in_flight[item] = future
-        limit = session.timeout_of(item)
-        if limit is not None:
-            session.at(began + limit, Timer("deadline", item, attempt, limit))
+        session.watch(item)
         future.add_done_callback(lambda f: self._done.put((item, attempt, started, began, f)))
 
     def _own_threads(self) -> Threads:

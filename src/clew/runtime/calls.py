@@ -53,17 +53,18 @@ def _call_of(program: Program, node: Node) -> Call:
 
         def one(item: Item, context: Any) -> Any:
             batch = item.batch
-            if batch.payloads[item.index] is not None:
-                return general(item, context)
+            payload = batch.payloads[item.index]
+            if payload is not None and source in payload:
+                return func(payload[source])
             return func(batch.level.view.values[source])
 
         return one
 
     def short(item: Item, context: Any) -> Any:
         batch = item.batch
-        if batch.payloads[item.index] is not None:
-            return general(item, context)
-        values = batch.level.view.values
+        values, payload = batch.level.view.values, batch.payloads[item.index]
+        if payload is not None:
+            return func(*[payload[source] if source in payload else values[source] for source in sources])
         return func(*[values[source] for source in sources])
 
     return short
@@ -97,6 +98,4 @@ def whole_state(item: Item) -> Any:
     schema = item.strand.program.schema
     if schema is None:
         return MappingProxyType(values)
-    if item.payload:
-        values = {name: value for name, value in values.items() if name in schema.fields}
     return schema.instance(values)

@@ -14,8 +14,8 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from clew.engine.machine import stream
 from clew.engine.strand import Item
+from clew.engine.terms import stream
 
 if TYPE_CHECKING:
     from clew.runtime.session import Session
@@ -60,7 +60,9 @@ class RunContext:
         function = self._item.node.policy.idempotency_key_func
         if function is not None:
             values = {
-                p.name: self._item.lookup(p.source, p.default) for p in self._item.node.params if p.kind == "value"
+                p.name: self._item.lookup(p.source, p.default)
+                for p in self._item.node.params
+                if p.kind == "value"
             }
             wanted = inspect.signature(function).parameters
             return str(function(**{name: value for name, value in values.items() if name in wanted}))

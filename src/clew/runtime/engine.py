@@ -16,8 +16,9 @@ from typing import Any
 
 from clew.engine.chain import Chain
 from clew.engine.programs import check_values, complaint, program_of
-from clew.engine.machine import Machine, Memory, Options
+from clew.engine.machine import Machine
 from clew.engine.reasons import Why, why
+from clew.engine.terms import Memory, Options
 from clew.errors import InputError, RunError, RunStateError, UnknownRunError
 from clew.graph import Graph
 from clew.runtime.blocking import Blocking
@@ -49,7 +50,6 @@ class Engine:
         self._settings: Settings = read_settings(options)
         self._listeners = tuple(listeners)
         self._live: dict[str, Session] = {}
-        self._has_async: bool | None = None
 
     def __enter__(self) -> Engine:
         return self
@@ -68,7 +68,9 @@ class Engine:
 
     # -- running -----------------------------------------------------------------------------------------
 
-    def run(self, values: Mapping[str, Any] | GraphState | None = None, *, run_id: str | None = None) -> RunResult:
+    def run(
+        self, values: Mapping[str, Any] | GraphState | None = None, *, run_id: str | None = None
+    ) -> RunResult:
         """Run the graph on `values`, or go on from a state, until nothing is left to do."""
         self._no_loop("run", "arun")
         return self._drive(self._new(values, run_id))
@@ -191,7 +193,9 @@ class Engine:
         number = self._step(log, chain, step)
         known = log.labels.get(label)
         if known is not None and known != number:
-            raise RunStateError(f"run {run_id!r} has a label {label!r} at step {known} already; choose another")
+            raise RunStateError(
+                f"run {run_id!r} has a label {label!r} at step {known} already; choose another"
+            )
         self.store.append(run_id, [Labelled(label, number)])
         return next(c for c in self.history(run_id) if c.step_id == number)
 
@@ -206,7 +210,9 @@ class Engine:
         session = self._live.get(run_id)
         if session is None:
             status = self.store.row(run_id).status
-            raise RunStateError(f"run {run_id!r} is not running in this engine (it is {status}); see engine.result")
+            raise RunStateError(
+                f"run {run_id!r} is not running in this engine (it is {status}); see engine.result"
+            )
         machine = session.machine
         return SchedulerState(
             active_nodes=machine.counters.active,
@@ -337,7 +343,11 @@ class Engine:
         program = self._program(log.row.start)
         chain = log.chain(program)
         memory = Memory(
-            journal=log.journal, answers=log.answers, attempts=log.attempts, strands=log.strands
+            journal=log.journal,
+            answers=log.answers,
+            attempts=log.attempts,
+            strands=log.strands,
+            errors=chain.errors(),
         )
         return Machine.restore(
             program, chain.state(chain.last), options or self._options(log.row.seed, None)[0], memory
@@ -380,7 +390,9 @@ class Engine:
             return self._settings.seed
         return int.from_bytes(hashlib.sha256(run_id.encode()).digest()[:7], "big")
 
-    def attach(self, values: Mapping[str, Any] | GraphState | None = None, run_id: str | None = None) -> Session:
+    def attach(
+        self, values: Mapping[str, Any] | GraphState | None = None, run_id: str | None = None
+    ) -> Session:
         """For drivers of your own: a session to drive. `detach` ends it."""
         session = self._new(values, run_id)
         self._begin(session)
@@ -393,13 +405,8 @@ class Engine:
 
     # -- driving -----------------------------------------------------------------------------------------
 
-    def _needs_loop(self) -> bool:
-        if self._has_async is None:
-            self._has_async = has_async(self.graph)
-        return self._has_async
-
     def _drive(self, session: Session) -> RunResult:
-        if self._needs_loop():
+        if self.graph.has_async_nodes:
             return asyncio.run(self._adrive(session))
         began = self._begin(session)
         try:
@@ -420,7 +427,7 @@ class Engine:
         return self._end(session, began)
 
     def _stream(self, session: Session, told: SimpleQueue[Event | None]) -> Iterator[Event]:
-        if self._needs_loop():
+        if self.graph.has_async_nodes:
             yield from self._stream_from_thread(session, told)
             return
         began = self._begin(session)
@@ -467,7 +474,9 @@ class Engine:
         self._live[session.run_id] = session
         session.began = began = self._settings.clock.monotonic()
         if session.listening:
-            session.announce("run_started", session.start.step, graph=self.graph.name, values=session.start.values)
+            session.announce(
+                "run_started", session.start.step, graph=self.graph.name, values=session.start.values
+            )
         return began
 
     def _end(self, session: Session, began: float, *, broken: bool = False) -> RunResult:
@@ -475,7 +484,9 @@ class Engine:
         status = "cancelled" if broken else session.status()
         clock = self._settings.clock
         self._live.pop(session.run_id, None)
-        result = self._result(session.run_id, machine, status, session.start, elapsed=clock.monotonic() - began)
+        result = self._result(
+            session.run_id, machine, status, session.start, elapsed=clock.monotonic() - began
+        )
         self.store.update(session.run_id, status=status, updated=clock.time(), error=result.error)
         if session.listening:
             session.announce("run_finished", machine.root.step, status=status, error=result.error)
@@ -488,7 +499,7 @@ class Engine:
             log = self._log(run_id)
             chain = log.chain(self._program(start))
             root = machine.root
-            return chain.state_of(root.view, root.step, frozenset(root.failed))
+            return chain.state_of(root.view, root.step)
 
         return RunResult(run_id, machine, status, state, elapsed=elapsed)
 
@@ -514,15 +525,9 @@ class Engine:
             asyncio.get_running_loop()
         except RuntimeError:
             return
-        raise RunError(f"{verb} was called inside a running event loop, which it would block; await {twin} instead")
-
-
-def has_async(graph: Graph) -> bool:
-    """Whether a graph has async nodes, at any depth."""
-    return any(
-        node.mode in ("async", "async_generator") or (node.subgraph is not None and has_async(node.subgraph.graph))
-        for node in graph.nodes.values()
-    )
+        raise RunError(
+            f"{verb} was called inside a running event loop, which it would block; await {twin} instead"
+        )
 
 
 def _fork_id(new_run_id: str | None, named: dict[str, Any]) -> str | None:

@@ -13,7 +13,7 @@ import msgspec
 
 from clew.engine.chain import Chain
 from clew.engine.programs import program_of
-from clew.engine.records import Journaled, Outcome, Question, Retry, Start, Step
+from clew.engine.records import Journaled, Outcome, Question, Retry, Single, Start, Step
 from clew.engine.rules import Program
 from clew.graph import Graph
 from clew.runtime.recorder import RecordedCall
@@ -80,7 +80,9 @@ class RunLog(msgspec.Struct):
             )
         return found
 
-    def _nested(self, graph: Graph, prefix: str, outcomes: Sequence[Outcome]) -> Mapping[str, tuple[Checkpoint, ...]]:
+    def _nested(
+        self, graph: Graph, prefix: str, outcomes: Sequence[Outcome]
+    ) -> Mapping[str, tuple[Checkpoint, ...]]:
         found: dict[str, tuple[Checkpoint, ...]] = {}
         for outcome in outcomes:
             inside = graph.nodes[outcome.node].subgraph
@@ -88,10 +90,16 @@ class RunLog(msgspec.Struct):
                 continue
             path = prefix + outcome.path
             for inner, (start, steps) in self.strands.items():
-                if inner == f"{path}/" or (inner.startswith(f"{path}[") and inner.count("/") == path.count("/") + 1):
+                if inner == f"{path}/" or (
+                    inner.startswith(f"{path}[") and inner.count("/") == path.count("/") + 1
+                ):
                     state = start_state(start, self.row.seed)
                     chain = Chain(
-                        program_of(inside.graph, start.given), state, steps, seed=self.row.seed, on_conflict=self.on_conflict
+                        program_of(inside.graph, start.given),
+                        state,
+                        steps,
+                        seed=self.row.seed,
+                        on_conflict=self.on_conflict,
                     )
                     found[inner[:-1]] = tuple(
                         self.checkpoints(chain, inside.graph, nested=True, prefix=inner)
@@ -115,7 +123,9 @@ def read_log(row: RunRow, entries: Sequence[Any], on_conflict: str) -> RunLog:
     """Read a run's log."""
     log = RunLog(row, on_conflict, [], {}, {}, {}, {}, {}, {}, [])
     for entry in entries:
-        if isinstance(entry, Step):
+        if isinstance(entry, Single):
+            log.steps.append(entry.step())
+        elif isinstance(entry, Step):
             if entry.prefix:
                 log.strands[entry.prefix][1].append(entry)
             else:

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import asyncio
 from concurrent.futures import Executor
+from types import CoroutineType
 from typing import Any
 
+from clew.engine.solo import general, steps
 from clew.engine.strand import Item
 from clew.runtime.context import Asking
 from clew.runtime.crossing import submit
@@ -29,9 +31,10 @@ class Looping:
         self._alarm: tuple[float, asyncio.TimerHandle] | None = None
         self._threads: Threads | None = None
         self._driver: asyncio.Task[Any] | None = None
-        self._inline: Item | None = None
-        self._inline_began = 0.0
-        self._expired: Item | None = None  # the inline item whose time is over
+        self._began = 0.0  # when the inline call began
+        self._limit: float | None = None  # how long the inline call may take
+        self._expired = False  # it has taken longer
+        self._may_be_short = not (session.settings.check_mutation or session.clock.virtual)
 
     async def drive(self) -> None:
         """Run until nothing can go on by itself."""
@@ -44,6 +47,8 @@ class Looping:
             while not session.cancelled:
                 if outbox:
                     session.flush()
+                if not tasks and not session.timers and self._may_be_short and machine.solo():
+                    await self._run_solo()
                 item = machine.take() if len(tasks) < most else None
                 if item is not None:
                     if not tasks and (most == 1 or not (machine.has_more or session.timers)):
@@ -78,35 +83,67 @@ class Looping:
             else:
                 session.returned(item, attempt, value, started, clock.monotonic() - began)
 
+    async def _run_solo(self) -> None:
+        """Steps of one item each, as long as they go on; async functions are awaited in place."""
+        session = self._session
+        machine, monotonic = session.machine, session.clock.monotonic
+        epoch = session.clock.time() - monotonic()
+        default = session.settings.default_node_timeout
+        short = steps(machine, epoch)
+        began = 0.0
+        try:
+            func, args = next(short)
+            while not session.cancelled:
+                began = monotonic()
+                try:
+                    value = func(*args)
+                    if type(value) is CoroutineType:
+                        self._began, self._limit = began, default
+                        if default is not None and self._alarm is None:
+                            self._watch(began + default)
+                        value = await value
+                        self._limit = None
+                except (Exception, asyncio.CancelledError, Asking) as error:
+                    ended = monotonic()
+                    item = general(machine)
+                    self._inline_raised(item, error, epoch + began, ended - began)
+                    return
+                func, args = short.send((value, began, monotonic()))
+        except StopIteration:
+            pass
+
     async def _await_inline(self, item: Item) -> None:
         session = self._session
-        clock, attempt = session.clock, item.attempt
+        clock = session.clock
         started, began = clock.time(), clock.monotonic()
         if clock.virtual:
             self._start(item)  # its sleeps are the driver's to end
             return
         limit = session.timeout_of(item)
+        self._began, self._limit = began, limit
         if limit is not None:
             self._watch(began + limit)
-        self._inline, self._inline_began = item, began
         try:
             value = await session.call(item)
-        except asyncio.CancelledError:
-            if self._expired is not item:
-                if not session.cancelled:
-                    raise
-                return
-            self._expired = None
+        except (Exception, asyncio.CancelledError, Asking) as error:
+            self._inline_raised(item, error, started, clock.monotonic() - began)
+        else:
+            self._limit = None
+            session.machine.finish(item, value, started, clock.monotonic() - began)
+
+    def _inline_raised(self, item: Item, error: BaseException, started: float, duration: float) -> None:
+        """An inline call ended in an exception: its own, the alarm's, or the caller's who cancels the run."""
+        session, limit = self._session, self._limit
+        self._limit = None
+        if not isinstance(error, asyncio.CancelledError):
+            session.raised(item, item.attempt, error, started, duration)
+        elif self._expired:
+            self._expired = False
             assert self._driver is not None
             self._driver.uncancel()
-            assert limit is not None
-            session.expire(Timer("deadline", item, attempt, limit))
-        except (Exception, Asking) as error:
-            session.raised(item, attempt, error, started, clock.monotonic() - began)
-        else:
-            session.machine.finish(item, value, started, clock.monotonic() - began)
-        finally:
-            self._inline = None
+            session.expire(Timer("deadline", item, item.attempt, limit or 0.0))
+        elif not session.cancelled:
+            raise error
 
     def _watch(self, when: float) -> None:
         """See to it that somebody looks at `when`, or earlier: an alarm that goes off early costs nothing."""
@@ -119,16 +156,12 @@ class Looping:
 
     def _ring(self) -> None:
         self._alarm = None
-        item, session = self._inline, self._session
-        if item is None:
-            self._nudge()
+        if self._limit is None:
+            self._wake()
             return
-        limit = session.timeout_of(item)
-        assert limit is not None
-        now = session.clock.monotonic()
-        over = self._inline_began + limit
-        if now >= over:
-            self._expired = item
+        over = self._began + self._limit
+        if self._session.clock.monotonic() >= over:
+            self._expired = True
             assert self._driver is not None
             self._driver.cancel()
         else:
@@ -144,10 +177,7 @@ class Looping:
             executor: Executor | None = session.settings.executor
             future = submit(session, item, executor or self._own_threads(), self._own_threads)
             self._tasks[item] = self._loop.create_task(self._run(item, asyncio.wrap_future(future)))
-        limit = session.timeout_of(item)
-        if limit is not None:
-            when = session.clock.monotonic() + limit
-            session.at(when, Timer("deadline", item, item.attempt, limit))
+        session.watch(item)
 
     def _own_threads(self) -> Threads:
         if self._threads is None:

@@ -53,7 +53,9 @@ class Recorder:
     ) -> Any:
         """The recording of this call, or the call itself, recorded."""
         if not callable(fn):
-            raise TypeError(f"ctx.record({name!r}, ...) takes the function to call, not {fn!r}: pass it, uncalled")
+            raise TypeError(
+                f"ctx.record({name!r}, ...) takes the function to call, not {fn!r}: pass it, uncalled"
+            )
         found = self._successes.get((item.path, number, name))
         is_async = inspect.iscoroutinefunction(fn)
         if found is not None and _same(found.request, (args, kwargs)):

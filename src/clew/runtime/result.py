@@ -7,8 +7,9 @@ from typing import Any
 
 import msgspec
 
-from clew.engine.machine import Machine, Status
+from clew.engine.machine import Machine
 from clew.engine.records import Question, WorkItem
+from clew.engine.terms import Status
 from clew.errors import RunFailedError, UnknownValueError
 from clew.graph.names import nearest
 from clew.state import GraphState
@@ -109,9 +110,7 @@ class RunResult:
     def never_ran(self) -> Mapping[str, tuple[str, ...]]:
         """The nodes that never ran, each with the inputs that it lacked."""
         view = self._machine.root.view
-        return {
-            name: view.lacking(i) for i, name in enumerate(view.program.names) if not view.visits[i]
-        }
+        return {name: view.lacking(i) for i, name in enumerate(view.program.names) if not view.visits[i]}
 
     @property
     def metrics(self) -> SchedulerMetrics:

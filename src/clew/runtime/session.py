@@ -10,14 +10,16 @@ from __future__ import annotations
 import heapq
 import itertools
 import threading
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from clew.engine.machine import Machine, Notice, Status
+from clew.engine.machine import Machine
 from clew.engine.records import Question, Retry, Step
 from clew.engine.strand import Item
+from clew.engine.terms import Notice, Status
 from clew.errors import NodeTimeoutError, OutputError
 from clew.runtime.calls import arguments, calls_of
 from clew.runtime.context import Asking, RunContext
@@ -65,6 +67,7 @@ class Session:
         self.began = 0.0
         self.recorder = Recorder(calls)
         self.timers: list[tuple[float, int, Timer]] = []
+        self._deadlines: deque[tuple[float, Item, int]] = deque()
         self.sleepers = 0
         self.on_tell: Callable[[], None] | None = None  # a driver is told that there is something to tell
         self._store = store
@@ -184,8 +187,31 @@ class Session:
         """Set a timer."""
         heapq.heappush(self.timers, (when, next(self._numbers), timer))
 
+    def watch(self, item: Item) -> None:
+        """Set the deadline of an attempt that is starting.
+
+        The default timeout is the same for all, so these deadlines come in the order of the starts: a queue
+        does, and costs less than a heap.
+        """
+        own = item.node.policy.timeout
+        if own is not None:
+            self.at(self.clock.monotonic() + own, Timer("deadline", item, item.attempt, own))
+        elif self.settings.default_node_timeout is not None:
+            self._deadlines.append((self.clock.monotonic(), item, item.attempt))
+
     def next_timer(self) -> float | None:
         """When the next timer that still matters goes off."""
+        limit = self.settings.default_node_timeout
+        deadlines = self._deadlines
+        while deadlines and (not deadlines[0][1].live or deadlines[0][1].attempt != deadlines[0][2]):
+            deadlines.popleft()
+        later = self._next_own()
+        if not deadlines or limit is None:
+            return later
+        first = deadlines[0][0] + limit
+        return first if later is None else min(first, later)
+
+    def _next_own(self) -> float | None:
         timers = self.timers
         while timers:
             timer = timers[0][2]
@@ -202,6 +228,10 @@ class Session:
         """Take the timers whose time has come."""
         now = self.clock.monotonic()
         found: list[Timer] = []
+        limit = self.settings.default_node_timeout
+        while limit is not None and self._deadlines and self._deadlines[0][0] + limit <= now:
+            _, item, attempt = self._deadlines.popleft()
+            found.append(Timer("deadline", item, attempt, limit))
         while self.timers and self.timers[0][0] <= now:
             found.append(heapq.heappop(self.timers)[2])
         return found

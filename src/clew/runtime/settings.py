@@ -47,7 +47,9 @@ def read_settings(options: dict[str, Any]) -> Settings:
         if name in _CHOICES and value not in _CHOICES[name]:
             raise DefinitionError(f"{name} is {' or '.join(map(repr, _CHOICES[name]))}, not {value!r}")
         if name == "default_node_timeout" and value is not None and not value > 0:
-            raise DefinitionError(f"default_node_timeout is a number of seconds above 0, or None, not {value!r}")
+            raise DefinitionError(
+                f"default_node_timeout is a number of seconds above 0, or None, not {value!r}"
+            )
         if name == "executor" and value is not None and not isinstance(value, Executor):
             raise DefinitionError(f"executor is a concurrent.futures.Executor, not {value!r}")
         if name == "seed" and value is not None and not isinstance(value, int):

@@ -53,7 +53,9 @@ class MemoryStore:
         try:
             return self._runs[run_id]
         except KeyError:
-            raise UnknownRunError(f"there is no run {run_id!r}; engine.runs() lists those there are") from None
+            raise UnknownRunError(
+                f"there is no run {run_id!r}; engine.runs() lists those there are"
+            ) from None
 
     def append(self, run_id: str, entries: Sequence[Any]) -> None:
         """Add to a run's log."""

@@ -1,0 +1,173 @@
+"""The short way: steps of one plain item, with nothing open beside them.
+
+Most steps of most runs are like that, and all that the machine keeps for the general case (levels, batches, items,
+a frontier) has nothing to do in them. `steps` takes such steps directly from view to view. A step goes this way only
+if it has one due node that needs neither context nor deadline, nobody listens and nothing is remembered. As soon as
+anything is out of the ordinary (the node raises, a reducer refuses, two nodes are due) the machine plans the step
+as usual.
+
+This is the hot loop of the library, so it is written for speed: a generator, whose local variables are the fastest
+there are, with the two common cases of `View.install` written out (one new value; one target chosen). Everything
+else goes through `read` and `View.install` themselves. The tests run every random graph both ways.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import Any
+
+from clew.engine.machine import Machine
+from clew.engine.outcomes import read
+from clew.engine.records import Single
+from clew.engine.rules import CHOSEN, Program, Wakes
+from clew.engine.strand import Item
+from clew.engine.view import MergeFailure
+from clew.graph import END, Command, Node
+from clew.graph.signature import MISSING
+from clew.state import Overwrite
+
+Called = tuple[Callable[..., Any], tuple[Any, ...]]
+Returned = tuple[Any, float, float]
+Steps = Generator[Called, Returned, None]
+"""Yields a function and its arguments; is sent its value, and when it began and ended."""
+
+_NOTHING: dict[str, Any] = {}
+_SPECIAL = (Command, Overwrite)
+
+
+def steps(machine: Machine, epoch: float) -> Steps:
+    """Take steps of one item until one comes that is not; `epoch` turns the driver's times into timestamps."""
+    root, view, outbox, counters = machine.root, machine.root.view, machine.outbox, machine.counters
+    program, most = view.program, machine.options.max_steps
+    if program.solo is None:
+        program.solo = [_record_of(program, i) for i in range(len(program.nodes))]
+    records = program.solo
+    due, sends, decisions = view.due, view.sends, view.decisions
+    values, versions, wakes, visits, missing = view.values, view.versions, view.wakes, view.visits, view.missing
+    number = root.step
+    while len(due) == 1 and not sends and number < most and not view.blocked:
+        (node,) = due
+        record = records[node]
+        if record is None:
+            break
+        func, source, sources, name, output, needers, readers, targets, controls = record
+        value, began, ended = yield (
+            func,
+            (values[source],) if source is not None else tuple([values[s] for s in sources]),
+        )
+        if output is not None and type(value) not in _SPECIAL:
+            outbox.append(
+                Single(number + 1, name, visits[node], {output: value}, None, epoch + began, ended - began)
+            )
+            wakes[node] = 0
+            visits[node] += 1
+            due.clear()
+            values[output] = value
+            version = versions.get(output)
+            if version is None:
+                versions[output] = 1
+                for reader in needers:
+                    missing[reader] -= 1
+                    if wakes[reader] and not missing[reader]:
+                        due.add(reader)
+            else:
+                versions[output] = version + 1
+            for reader, bits in readers:
+                if visits[reader]:
+                    wakes[reader] |= bits
+                    if not missing[reader]:
+                        due.add(reader)
+        elif targets is not None and (value is END or type(value) is str) and (chosen := str(value)) in targets:
+            outbox.append(
+                Single(number + 1, name, visits[node], _NOTHING, (chosen,), epoch + began, ended - began)
+            )
+            wakes[node] = 0
+            visits[node] += 1
+            due.clear()
+            decisions[name] = chosen
+            target, bits = targets[chosen]
+            if target < 0:
+                view.terminated = True
+            else:
+                wakes[target] |= bits
+                if not missing[target]:
+                    due.add(target)
+        else:
+            try:
+                update, decision = read(program, program.nodes[node], value, view)
+                fresh = view.merged(name, update) if program.reducers else update
+            except MergeFailure:
+                machine.finish(general(machine), value, epoch + began, ended - began)
+                return
+            except Exception as error:
+                machine.fail(general(machine), error, epoch + began, ended - began)
+                return
+            outbox.append(
+                Single(number + 1, name, visits[node], update, decision, epoch + began, ended - began)
+            )
+            view.install(node, fresh, decision)
+            controls = ()
+        for reader, bits in controls:
+            wakes[reader] |= bits
+            if not missing[reader]:
+                due.add(reader)
+        root.step = number = number + 1
+        counters.steps += 1
+        counters.executed += 1
+    machine.open(root)
+
+
+def general(machine: Machine) -> Item:
+    """The step that was under way, as the machine would have planned it, with its item handed out."""
+    machine.open(machine.root)
+    item = machine.take()
+    assert item is not None
+    return item
+
+
+def _record_of(program: Program, number: int) -> tuple[Any, ...] | None:
+    """What a short step of a node needs; None if its steps cannot be short."""
+    node = program.nodes[number]
+    if not _is_plain(program, node):
+        return None
+    sources = tuple(p.source for p in node.params)
+    output = program.plain_outputs[number]
+    needers: tuple[int, ...] = ()
+    readers: Wakes = ()
+    if output is not None and (output in program.reducers or output in program.weak):
+        output = None
+    if output is not None:
+        needers = program.needers.get(output, ())
+        readers = tuple(wake for wake in program.data_readers[number].get(output, ()) if wake[1])
+    targets: dict[str, tuple[int, int]] | None = None
+    if node.kind == "route" and not node.multi and not node.pruned:
+        along = program.decision_wakes[number]
+        targets = {
+            target: (-1, 0) if target == "END" else (program.index[target], CHOSEN | along[target])
+            for target in node.targets
+        }
+    return (
+        node.func,
+        sources[0] if len(sources) == 1 else None,
+        sources,
+        node.name,
+        output,
+        needers,
+        readers,
+        targets,
+        program.control_wakes[number],
+    )
+
+
+def _is_plain(program: Program, node: Node) -> bool:
+    """Whether the arguments of a node are values of the state and nothing else, and it has no deadline."""
+    return (
+        node.kind in ("node", "route", "ifelse")
+        and node.mode in ("sync", "async")
+        and node.policy.timeout is None
+        and not node.cache
+        and all(
+            p.kind == "value" and not p.keyword_only and p.default is MISSING and p.source not in program.bound
+            for p in node.params
+        )
+    )
