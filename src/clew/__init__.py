@@ -11,6 +11,8 @@ The layers, lowest first; imports only ever point down::
     testing        a virtual clock, and a driver that completes items in any order
 """
 
+from __future__ import annotations
+
 from clew.errors import ClewError
 from clew.graph import (
     END,

@@ -18,6 +18,7 @@ from .model import DEFAULT, END, Broken, Decision, MGraph, MNode, act
 Status = Literal["completed", "failed", "refused"]
 Payload = dict[str, Any]
 
+
 @dataclass(frozen=True)
 class Reason:
     """Why a node is woken: by which rule, and through a link from which node (none for rule 1)."""

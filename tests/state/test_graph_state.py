@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from clew.errors import StateError, UnknownValueError
 from clew.state.codec import digest, encode
-from clew.state.graph_state import GraphState, NodeExecution, Position
+from clew.state.graph_state import GraphState
+from clew.state.position import NodeExecution, Position
 
 
 class TestImmutability:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from clew.engine import endings
 from clew.engine.programs import check_values, program_of
 from clew.engine.records import Start
 from clew.engine.strand import Item, Strand
@@ -78,7 +79,7 @@ def leave(machine: Machine, strand: Strand) -> None:
     if item.waited or strand not in strands:
         return  # a strand of an attempt that is over
     if strand.state == "failed":
-        error = machine.error(strand)
+        error = endings.error_of(strand)
         assert error is not None
         for other in strands:
             other.state = "dropped" if other is not strand else other.state

@@ -21,17 +21,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import msgspec
-
-from clew.engine import ahead, descent
+from clew.engine import ahead, descent, endings
 from clew.engine.frontier import Frontier
 from clew.engine.outcomes import read
 from clew.engine.records import Journaled, Outcome, Question, Retry, Start, Step, item_path
 from clew.engine.rules import Program
-from clew.engine.strand import NO_LIMIT, Batch, Item, Level, Strand
+from clew.engine.strand import Batch, Item, Level, Strand
 from clew.engine.terms import Counters, Memory, Notice, Options, Status, stream
 from clew.engine.view import MergeFailure, View
-from clew.errors import ConflictError, MaxStepsError, StalledError
+from clew.errors import ConflictError
 from clew.graph import Command
 from clew.state import GraphState
 
@@ -77,7 +75,7 @@ class Machine:
         root = self.root
         if root.state != "running":
             return "failed" if root.state == "failed" or root.failed else "completed"
-        if root.limit < NO_LIMIT:
+        if root.has_failed:
             return "failed"
         return "waiting" if self.questions() else "running"
 
@@ -254,7 +252,7 @@ class Machine:
         if batch.open:
             self.outbox.append(Journaled(strand.prefix, outcome))
             if batch.open == batch.stuck:
-                self._check_drained(strand)
+                endings.check_drained(self, strand)
             return
         level.open_mask &= ~(1 << batch.number)
         if not level.open_mask and strand.levels[0] is level:
@@ -262,7 +260,7 @@ class Machine:
         else:
             self.outbox.append(Journaled(strand.prefix, outcome))
             ahead.spread(self, strand, batch)
-            self._check_drained(strand)
+            endings.check_drained(self, strand)
 
     def give_up(
         self,
@@ -294,7 +292,7 @@ class Machine:
             if self.options.listening:
                 self.notice("item_retried", item, node=item.node.name, attempt=item.attempt, delay=delay)
             return
-        _add_note(error, item)
+        endings.note(error, item)
         if self.options.on_error == "continue":
             batch = item.batch
             self._accept(
@@ -312,13 +310,9 @@ class Machine:
                 ),
             )
             return
-        self._fail(strand, item.order, item.step, error)
+        endings.fail(strand, item.order, item.step, error)
         item.batch.stuck += 1
-        self._check_drained(strand)
-
-    def _fail(self, strand: Strand, order: tuple[int, ...], step: int, error: BaseException) -> None:
-        strand.errors.append((order, error))
-        strand.limit = min(strand.limit, step)
+        endings.check_drained(self, strand)
 
     def _ask(self, item: Item, question: Any) -> None:
         asked = Question(item.path, item.node.name, question, item.step, len(self.answers(item)))
@@ -327,7 +321,7 @@ class Machine:
         self.outbox.append(asked)
         if self.options.listening:
             self.notice("interrupted", item, node=item.node.name, question=question)
-        self._check_drained(item.strand)
+        endings.check_drained(self, item.strand)
 
     # -- steps -------------------------------------------------------------------------------------------
 
@@ -335,10 +329,10 @@ class Machine:
         """Nothing is open: plan the next step, or end the strand."""
         view = strand.view
         if not view.due:
-            self._end(strand)
+            endings.end(self, strand)
             return
         if strand.step >= self.options.max_steps:
-            self._too_many_steps(strand)
+            endings.too_many_steps(self, strand)
             return
         level = Level(strand, strand.step + 1, view)
         strand.levels.append(level)
@@ -392,14 +386,14 @@ class Machine:
             try:
                 view.apply(outcomes, on_conflict=self.options.on_conflict)
             except MergeFailure as failure:
-                if not self._reject(level, failure):
+                if not endings.reject(self, level, failure):
                     return
                 continue
             except ConflictError as error:
-                self._fail(
+                endings.fail(
                     strand, (*strand.order, level.number, len(strand.program.nodes)), level.number, error
                 )
-                self._check_drained(strand)
+                endings.check_drained(self, strand)
                 return
             del levels[0]
             strand.step = level.number
@@ -415,101 +409,13 @@ class Machine:
                 return
             ahead.complete(self, strand)
             if levels[0].open_mask:
-                self._check_drained(strand)
+                endings.check_drained(self, strand)
                 return
 
-    def _reject(self, level: Level, failure: MergeFailure) -> bool:
-        """A reducer refused an update: that item failed. True if the step can be committed all the same."""
-        outcome, strand = failure.outcome, level.strand
-        batch = level.batches[strand.program.index[outcome.node]]
-        index = max(outcome.index, 0)
-        error = failure.error
-        error.add_note(
-            f"clew: the reducer of {failure.value!r} refused what {strand.prefix}{outcome.path} returned for it "
-            f"in step {level.number}"
-        )
-        order = (*strand.order, level.number, batch.number, index)
-        if self.options.on_error == "continue":
-            strand.failed.add(outcome.node)
-            strand.errors.append((order, error))
-            batch.outcomes[index] = msgspec.structs.replace(outcome, update={}, decision=None, error=error)
-            return True
-        batch.outcomes[index] = None
-        batch.open += 1
-        batch.stuck += 1
-        level.open_mask |= 1 << batch.number
-        self._fail(strand, order, level.number, error)
-        self._check_drained(strand)
-        return False
-
-    # -- ends --------------------------------------------------------------------------------------------
-
-    def _end(self, strand: Strand) -> None:
-        stalled = strand.view.stalled()
-        if stalled:
-            names = strand.program.names
-            told = "; ".join(
-                f"{names[i]!r} was selected, and lacks {', '.join(map(repr, strand.view.lacking(i)))}"
-                for i in stalled
-            )
-            self._fail(
-                strand,
-                (*strand.order, strand.step + 1),
-                strand.step,
-                StalledError(f"the run cannot go on: {told}; give these values, or let a node write them"),
-            )
-            strand.state = "failed"
-        else:
-            strand.state = "failed" if strand.errors else "completed"
-        if strand.owner is not None:
-            descent.leave(self, strand)
-
-    def _too_many_steps(self, strand: Strand) -> None:
-        names = [strand.program.names[i] for i in sorted(strand.view.due)]
-        visits = {name: strand.view.visits[strand.program.index[name]] for name in names}
-        told = ", ".join(f"{name!r} ({count} times)" for name, count in visits.items())
-        error = MaxStepsError(
-            f"the run did not settle in {self.options.max_steps} steps; still due: {told}; let a gate end the loop, "
-            f"or raise max_steps"
-        )
-        self._fail(strand, (*strand.order, strand.step + 1), strand.step, error)
-        strand.state = "failed"
-        if strand.owner is not None:
-            descent.leave(self, strand)
-
-    def _check_drained(self, strand: Strand) -> None:
-        """A strand that failed has ended once nothing of its open steps can go on."""
-        if (
-            strand.owner is not None
-            and strand.errors
-            and strand.state == "running"
-            and self.options.on_error == "stop"
-            and all(level.is_drained() for level in strand.open_levels())
-        ):
-            strand.state = "failed"
-            descent.leave(self, strand)
-
-    def error(self, strand: Strand | None = None) -> BaseException | None:
-        """The error of the lowest (step, order); the others of its step are attached as ``others``."""
-        errors = (strand or self.root).errors
-        if not errors:
-            return None
-        ordered = sorted(errors, key=lambda pair: pair[0])
-        first_order, first = ordered[0]
-        step = first_order[: len((strand or self.root).order) + 1]
-        others = tuple(e for order, e in ordered[1:] if order[: len(step)] == step and e is not first)
-        if others:
-            first.others = others  # type: ignore[attr-defined]
-            for other in others:
-                first.add_note(f"clew: in the same step also failed: {type(other).__name__}: {other}")
-        return first
+    def error(self) -> BaseException | None:
+        """Why the run failed."""
+        return endings.error_of(self.root)
 
     def notice(self, kind: str, item: Item, **data: Any) -> None:
         """Put something to show into the outbox."""
         self.outbox.append(Notice(kind, item.step, item.path, data))
-
-
-def _add_note(error: BaseException, item: Item) -> None:
-    note = f"clew: raised by node {item.node.name!r} at {item.path} in step {item.step}, attempt {item.attempt + 1}"
-    if note not in getattr(error, "__notes__", ()):
-        error.add_note(note)

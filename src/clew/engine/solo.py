@@ -43,7 +43,13 @@ def steps(machine: Machine, epoch: float) -> Steps:
         program.solo = [_record_of(program, i) for i in range(len(program.nodes))]
     records = program.solo
     due, sends, decisions = view.due, view.sends, view.decisions
-    values, versions, wakes, visits, missing = view.values, view.versions, view.wakes, view.visits, view.missing
+    values, versions, wakes, visits, missing = (
+        view.values,
+        view.versions,
+        view.wakes,
+        view.visits,
+        view.missing,
+    )
     number = root.step
     while len(due) == 1 and not sends and number < most and not view.blocked:
         (node,) = due
@@ -77,7 +83,9 @@ def steps(machine: Machine, epoch: float) -> Steps:
                     wakes[reader] |= bits
                     if not missing[reader]:
                         due.add(reader)
-        elif targets is not None and (value is END or type(value) is str) and (chosen := str(value)) in targets:
+        elif (
+            targets is not None and (value is END or type(value) is str) and (chosen := str(value)) in targets
+        ):
             outbox.append(
                 Single(number + 1, name, visits[node], _NOTHING, (chosen,), epoch + began, ended - began)
             )
@@ -167,7 +175,10 @@ def _is_plain(program: Program, node: Node) -> bool:
         and node.policy.timeout is None
         and not node.cache
         and all(
-            p.kind == "value" and not p.keyword_only and p.default is MISSING and p.source not in program.bound
+            p.kind == "value"
+            and not p.keyword_only
+            and p.default is MISSING
+            and p.source not in program.bound
             for p in node.params
         )
     )

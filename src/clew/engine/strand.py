@@ -241,6 +241,11 @@ class Strand:
         self.questions: dict[str, Question] = {}
         self.state: str = "running"  # running | completed | failed | dropped
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether a failure stops it; one that was confined does not."""
+        return self.limit < NO_LIMIT
+
     def open_levels(self) -> Iterator[Level]:
         """The levels whose items may still be started."""
         return (level for level in self.levels if level.number <= self.limit)

@@ -38,7 +38,7 @@ class _Overlay(dict[Any, Any]):
 
     __slots__ = ("origin",)
 
-    def __init__(self, origin: Any, own: Mapping[Any, Any] = {}) -> None:  # noqa: B006 - never changed
+    def __init__(self, origin: Any, own: Mapping[Any, Any] = {}) -> None:
         super().__init__(own)
         self.origin = origin
 

@@ -1,5 +1,7 @@
 """Running graphs: drivers, the engine, events and results."""
 
+from __future__ import annotations
+
 from clew.runtime.engine import Engine
 from clew.runtime.events import Event
 from clew.runtime.result import Checkpoint, RunResult, SchedulerMetrics, SchedulerState

@@ -147,7 +147,7 @@ class Blocking:
         done = self._next_done(when)
         while done is not _NOTHING:
             if done is not None:
-                self._settle(*done)  # type: ignore[misc]
+                self._settle(*done)
             try:
                 done = self._done.get_nowait()
             except Empty:

@@ -11,16 +11,16 @@ import hashlib
 import uuid
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from queue import SimpleQueue
-from threading import Thread
 from typing import Any
 
 from clew.engine.chain import Chain
-from clew.engine.programs import check_values, complaint, program_of
 from clew.engine.machine import Machine
+from clew.engine.programs import check_values, complaint, program_of
 from clew.engine.reasons import Why, why
 from clew.engine.terms import Memory, Options
 from clew.errors import InputError, RunError, RunStateError, UnknownRunError
 from clew.graph import Graph
+from clew.runtime import streaming
 from clew.runtime.blocking import Blocking
 from clew.runtime.events import Event, Listener, Listeners
 from clew.runtime.log import Answered, Labelled, RunLog, read_log
@@ -88,32 +88,22 @@ class Engine:
         self._no_loop("stream", "astream")
         told: SimpleQueue[Event | None] = SimpleQueue()
         session = self._new(values, run_id, told.put)
-        return self._stream(session, told)
+        if self.graph.has_async_nodes:
+            return streaming.from_thread(
+                lambda: asyncio.run(self._adrive(session)), told, lambda: self.cancel(session.run_id)
+            )
+        return streaming.from_driver(self._driving(session), told)
 
     async def astream(
         self, values: Mapping[str, Any] | GraphState | None = None, *, run_id: str | None = None
     ) -> AsyncIterator[Event]:
         """`stream` on the running event loop."""
-        told: asyncio.Queue[Event | None] = asyncio.Queue()
-        loop = asyncio.get_running_loop()
+        loop, told = asyncio.get_running_loop(), asyncio.Queue[Event | None]()
         session = self._new(values, run_id, lambda event: loop.call_soon_threadsafe(told.put_nowait, event))
-
-        async def drive() -> None:
-            try:
-                await self._adrive(session)
-            finally:
-                loop.call_soon_threadsafe(told.put_nowait, None)
-
-        task = asyncio.ensure_future(drive())
-        try:
-            while (event := await told.get()) is not None:
-                yield event
-            await task
-        finally:
-            if not task.done():
-                self.cancel(session.run_id)
-                task.cancel()
-                await asyncio.wait([task])
+        async for event in streaming.from_task(
+            self._adrive(session), told, lambda: self.cancel(session.run_id)
+        ):
+            yield event
 
     def resume(
         self, run_id: str, *, answer: Any = _NO_ANSWER, answers: Mapping[str, Any] | None = None
@@ -172,7 +162,7 @@ class Engine:
         """The result of a run as it stands, without running anything."""
         log = self._log(run_id)
         machine = self._machine_at(log)
-        return self._result(run_id, machine, log.row.status, log.row.start, elapsed=0.0)  # type: ignore[arg-type]
+        return self._result(run_id, machine, log.row.status, log.row.start, elapsed=0.0)
 
     def state(self, run_id: str, step: int | str | None = None) -> GraphState:
         """The latest state of a run, or S(step); `step` may be a label."""
@@ -246,7 +236,7 @@ class Engine:
     ) -> Session:
         if run_id is None:
             run_id = uuid.uuid4().hex
-        elif not isinstance(run_id, str) or not run_id:
+        elif not run_id or type(run_id) is not str:
             raise InputError(f"run_id is a string that is not empty, not {run_id!r}")
         if isinstance(values, GraphState):
             return self._from_state(values, run_id, None, listener)
@@ -304,27 +294,10 @@ class Engine:
         if run_id in self._live:
             raise RunStateError(f"run {run_id!r} is running; wait for it, or cancel it")
         log = self._log(run_id)
-        given: dict[str, Any] = dict(answers or {})
-        if answer is not _NO_ANSWER or given:
-            asked = {question.path: question for question in log.questions}
-            if answer is not _NO_ANSWER:
-                if len(asked) != 1 or given:
-                    told = ", ".join(asked) or "nothing"
-                    raise RunStateError(
-                        f"run {run_id!r} asks {told}; give answers={{path: ...}} for the questions that you answer"
-                        if asked
-                        else f"run {run_id!r} asks nothing, so there is nothing to answer"
-                    )
-                given = {next(iter(asked)): answer}
-            for path in given:
-                if path not in asked:
-                    told = ", ".join(asked) or "nothing"
-                    raise RunStateError(f"run {run_id!r} does not ask at {path!r}; it asks: {told}")
+        given = log.check_answers({} if answer is _NO_ANSWER else {"answer": answer}, answers or {})
+        if given:
             self.store.append(run_id, [Answered(path, value) for path, value in given.items()])
             log = self._log(run_id)
-        elif log.row.status == "waiting":
-            told = "; ".join(f"{question.path}: {question.question!r}" for question in log.questions)
-            raise RunStateError(f"run {run_id!r} waits for an answer ({told}); resume it with answer=...")
         options, listeners = self._options(log.row.seed, None)
         machine = self._machine_at(log, options)
         session = Session(
@@ -426,49 +399,15 @@ class Engine:
             raise
         return self._end(session, began)
 
-    def _stream(self, session: Session, told: SimpleQueue[Event | None]) -> Iterator[Event]:
-        if self.graph.has_async_nodes:
-            yield from self._stream_from_thread(session, told)
-            return
+    def _driving(self, session: Session) -> Iterator[None]:
+        """Drive a session in the caller's thread, pausing whenever events may have come up."""
         began = self._begin(session)
         finished = False
         try:
-            for _ in Blocking(session, inline=False).drive():
-                while not told.empty():
-                    event = told.get()
-                    if event is not None:
-                        yield event
+            yield from Blocking(session, inline=False).drive()
             finished = True
         finally:
-            session.cancelled = session.cancelled or not finished
             self._end(session, began, broken=not finished)
-        while not told.empty():
-            event = told.get()
-            if event is not None:
-                yield event
-
-    def _stream_from_thread(self, session: Session, told: SimpleQueue[Event | None]) -> Iterator[Event]:
-        failure: list[BaseException] = []
-
-        def work() -> None:
-            try:
-                asyncio.run(self._adrive(session))
-            except BaseException as error:
-                failure.append(error)
-            finally:
-                told.put(None)
-
-        thread = Thread(target=work, name="clew-stream", daemon=True)
-        thread.start()
-        try:
-            while (event := told.get()) is not None:
-                yield event
-        finally:
-            if thread.is_alive():
-                self.cancel(session.run_id)
-                thread.join(5.0)
-        if failure:
-            raise failure[0]
 
     def _begin(self, session: Session) -> float:
         self._live[session.run_id] = session

@@ -15,6 +15,7 @@ from clew.engine.chain import Chain
 from clew.engine.programs import program_of
 from clew.engine.records import Journaled, Outcome, Question, Retry, Single, Start, Step
 from clew.engine.rules import Program
+from clew.errors import RunStateError
 from clew.graph import Graph
 from clew.runtime.recorder import RecordedCall
 from clew.runtime.result import Checkpoint
@@ -54,6 +55,22 @@ class RunLog(msgspec.Struct):
     def questions(self) -> list[Question]:
         """What is asked and not answered."""
         return list(self.asked.values())
+
+    def check_answers(self, single: Mapping[str, Any], answers: Mapping[str, Any]) -> dict[str, Any]:
+        """The answers by path. `single` holds the one given without a path, if any."""
+        run, asked = self.row.run_id, {question.path: question for question in self.questions}
+        told = "; ".join(f"{path}: {question.question!r}" for path, question in asked.items()) or "nothing"
+        if single and (len(asked) != 1 or answers):
+            if not asked:
+                raise RunStateError(f"run {run!r} asks nothing, so there is nothing to answer")
+            raise RunStateError(f"run {run!r} asks several questions ({told}); give answers={{path: ...}}")
+        given = {next(iter(asked)): single["answer"]} if single else dict(answers)
+        for path in given:
+            if path not in asked:
+                raise RunStateError(f"run {run!r} does not ask at {path!r}; it asks: {told}")
+        if self.row.status == "waiting" and not given:
+            raise RunStateError(f"run {run!r} waits for an answer ({told}); resume it with answer=...")
+        return given
 
     def chain(self, program: Program) -> Chain:
         """The chain of the run."""

@@ -6,7 +6,8 @@ Nothing here knows of graphs, runs or stores.
 from __future__ import annotations
 
 from clew.state.codec import decode, digest, encode, from_tree, to_tree
-from clew.state.graph_state import GraphState, NodeExecution, Position
+from clew.state.graph_state import GraphState
+from clew.state.position import NodeExecution, Position
 from clew.state.reducers import Overwrite, append, merge
 from clew.state.registry import register_type
 from clew.state.schema import Field, Schema, read_schema

@@ -30,7 +30,7 @@ import msgspec
 
 from clew.errors import CheckpointError, DecodeError, EncodeError
 from clew.state.codec import from_tree, to_tree
-from clew.state.graph_state import NodeExecution, Position
+from clew.state.position import NodeExecution, Position
 from clew.state.writers import TOO_DEEP
 
 if TYPE_CHECKING:

@@ -1,0 +1,123 @@
+"""How strands end: nothing is due, too many steps, or a failure after which nothing can go on.
+
+The error of a strand is that of the lowest (step, order), whichever came first in time; the others of the same step
+are attached to it. Which items of later steps had been started ahead depends on timing, so what they raised is not
+told. A failed strand of a subgraph has ended once nothing of its open steps can go on; then its item has failed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from clew.engine import descent
+from clew.engine.strand import Item, Level, Strand
+from clew.engine.view import MergeFailure
+from clew.errors import MaxStepsError, StalledError
+
+if TYPE_CHECKING:
+    from clew.engine.machine import Machine
+    from clew.engine.terms import Order
+
+
+def end(machine: Machine, strand: Strand) -> None:
+    """Nothing is due any more."""
+    stalled = strand.view.stalled()
+    if stalled:
+        names = strand.program.names
+        told = "; ".join(
+            f"{names[i]!r} was selected, and lacks {', '.join(map(repr, strand.view.lacking(i)))}"
+            for i in stalled
+        )
+        error = StalledError(f"the run cannot go on: {told}; give these values, or let a node write them")
+        fail(strand, (*strand.order, strand.step + 1), strand.step, error)
+    strand.state = "failed" if strand.errors else "completed"
+    if strand.owner is not None:
+        descent.leave(machine, strand)
+
+
+def too_many_steps(machine: Machine, strand: Strand) -> None:
+    """The strand has had all the steps that it may have, and something is due."""
+    names = [strand.program.names[i] for i in sorted(strand.view.due)]
+    visits = {name: strand.view.visits[strand.program.index[name]] for name in names}
+    told = ", ".join(f"{name!r} ({count} times)" for name, count in visits.items())
+    error = MaxStepsError(
+        f"the run did not settle in {machine.options.max_steps} steps; still due: {told}; let a gate end the loop, "
+        f"or raise max_steps"
+    )
+    fail(strand, (*strand.order, strand.step + 1), strand.step, error)
+    strand.state = "failed"
+    if strand.owner is not None:
+        descent.leave(machine, strand)
+
+
+def fail(strand: Strand, order: Order, step: int, error: BaseException) -> None:
+    """The strand has failed: nothing of a step after `step` is started any more."""
+    strand.errors.append((order, error))
+    strand.limit = min(strand.limit, step)
+
+
+def check_drained(machine: Machine, strand: Strand) -> None:
+    """End a failed strand of a subgraph if nothing of its open steps can go on."""
+    if (
+        strand.owner is not None
+        and strand.has_failed
+        and strand.state == "running"
+        and all(level.is_drained() for level in strand.open_levels())
+    ):
+        strand.state = "failed"
+        descent.leave(machine, strand)
+
+
+def reject(machine: Machine, level: Level, failure: MergeFailure) -> bool:
+    """A reducer refused an update: that item failed. True if the step can be committed all the same."""
+    outcome, strand = failure.outcome, level.strand
+    batch = level.batches[strand.program.index[outcome.node]]
+    index = max(outcome.index, 0)
+    error = failure.error
+    error.add_note(
+        f"clew: the reducer of {failure.value!r} refused what {strand.prefix}{outcome.path} returned for it "
+        f"in step {level.number}"
+    )
+    order = (*strand.order, level.number, batch.number, index)
+    if machine.options.on_error == "continue":
+        strand.failed.add(outcome.node)
+        strand.errors.append((order, error))
+        batch.outcomes[index] = msgspec.structs.replace(outcome, update={}, decision=None, error=error)
+        return True
+    batch.outcomes[index] = None
+    batch.open += 1
+    batch.stuck += 1
+    level.open_mask |= 1 << batch.number
+    fail(strand, order, level.number, error)
+    check_drained(machine, strand)
+    return False
+
+
+def error_of(strand: Strand) -> BaseException | None:
+    """The error of the lowest (step, order); the others of its step are attached as ``others``."""
+    if not strand.errors:
+        return None
+    ordered = sorted(strand.errors, key=lambda pair: pair[0])
+    first_order, first = ordered[0]
+    step = first_order[: len(strand.order) + 1]
+    others = tuple(error for order, error in ordered[1:] if order[: len(step)] == step and error is not first)
+    if others:
+        first.others = others  # type: ignore[attr-defined]
+        for other in others:
+            _note(first, f"clew: in the same step also failed: {type(other).__name__}: {other}")
+    return first
+
+
+def note(error: BaseException, item: Item) -> None:
+    """Say in the error's notes which node raised it, and where."""
+    _note(
+        error,
+        f"clew: raised by node {item.node.name!r} at {item.path} in step {item.step}, attempt {item.attempt + 1}",
+    )
+
+
+def _note(error: BaseException, text: str) -> None:
+    if text not in getattr(error, "__notes__", ()):
+        error.add_note(text)

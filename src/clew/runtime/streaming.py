@@ -1,0 +1,84 @@
+"""Streams: events handed out while a run goes on, wherever it is driven.
+
+A stream that is left early (a `break` in the caller's loop) cancels its run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterator
+from queue import SimpleQueue
+from threading import Thread
+from typing import Any
+
+from clew.runtime.events import Event
+
+
+def from_driver(driving: Iterator[None], told: SimpleQueue[Event | None]) -> Generator[Event, None, None]:
+    """Events of a run that the caller's own thread drives, a little at a time."""
+    try:
+        for _ in driving:
+            yield from _so_far(told)
+    finally:
+        close = getattr(driving, "close", None)
+        if close is not None:
+            close()
+    yield from _so_far(told)
+
+
+def _so_far(told: SimpleQueue[Event | None]) -> Iterator[Event]:
+    while not told.empty():
+        event = told.get()
+        if event is not None:
+            yield event
+
+
+def from_thread(
+    run: Callable[[], Any], told: SimpleQueue[Event | None], cancel: Callable[[], Any]
+) -> Generator[Event, None, None]:
+    """Events of a run with async nodes, whose loop runs in a thread of its own."""
+    failures: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            run()
+        except BaseException as error:
+            failures.append(error)
+        finally:
+            told.put(None)
+
+    thread = Thread(target=work, name="clew-stream", daemon=True)
+    thread.start()
+    try:
+        while (event := told.get()) is not None:
+            yield event
+    finally:
+        if thread.is_alive():
+            cancel()
+            thread.join(5.0)
+    if failures:
+        raise failures[0]
+
+
+async def from_task(
+    run: Coroutine[Any, Any, Any], told: asyncio.Queue[Event | None], cancel: Callable[[], Any]
+) -> AsyncIterator[Event]:
+    """Events of a run that is a task of the caller's loop."""
+    loop = asyncio.get_running_loop()
+
+    async def drive() -> None:
+        try:
+            await run
+        finally:
+            loop.call_soon_threadsafe(told.put_nowait, None)
+
+    task = asyncio.ensure_future(drive())
+    try:
+        while (event := await told.get()) is not None:
+            yield event
+        await task
+    finally:
+        if not task.done():
+            cancel()
+            task.cancel()
+            await asyncio.wait([task])
