@@ -21,6 +21,9 @@ def chain(nodes: int) -> Callable[[], Any]:
     last = f"x{nodes}"
     # A chain takes a step a node; only the longest needs more steps than a run may take by default.
     options: dict[str, Any] = {"max_steps": nodes + 1} if nodes >= 10_000 else {}
+    kept = graph.run({"x0": 0}, **options).state
+    assert kept.versions[last] == 1, "the chain's bar is for runs that keep versions"
+    assert len(kept.node_history) == nodes, "and the history of their nodes"
 
     def run() -> Any:
         return graph.run({"x0": 0}, **options)[last]

@@ -43,11 +43,11 @@ from clew.stores import MemoryStore
 __version__ = "0.1.0"
 
 __all__ = [
-    "END",
     "Checkpoint",
     "ClewError",
     "Command",
     "Context",
+    "END",
     "Engine",
     "Event",
     "Graph",

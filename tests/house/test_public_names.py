@@ -14,6 +14,8 @@ SRC = Path(__file__).resolve().parents[2] / "src"
 
 # Edit here, and in CHANGELOG.md, when the public API changes.
 PUBLIC = {
+    # errors: the root; the rest is in clew.errors
+    "ClewError",
     # state
     "GraphState",
     "NodeExecution",
@@ -26,6 +28,7 @@ PUBLIC = {
     "Context",
     "END",
     "Graph",
+    "Node",
     "NodePolicy",
     "RetryPolicy",
     "Send",
@@ -35,9 +38,13 @@ PUBLIC = {
     "node",
     "route",
     # runs
+    "Checkpoint",
     "Engine",
+    "Event",
     "MemoryStore",
-    "SQLiteStore",
+    "RunResult",
+    "SchedulerMetrics",
+    "SchedulerState",
 }
 
 PACKAGES = sorted(

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from datetime import datetime
-from random import Random
-from typing import Any, ParamSpec, Protocol, TypeVar
-from uuid import UUID
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from random import Random
+    from uuid import UUID
 
 P = ParamSpec("P")
 T = TypeVar("T")

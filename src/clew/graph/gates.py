@@ -42,7 +42,7 @@ class Send:
         if name is not target:
             object.__setattr__(self, "target", name)
         payload: Any = self.payload
-        if not isinstance(payload, Mapping) or not all([isinstance(key, str) for key in payload]):
+        if not isinstance(payload, Mapping) or not all(isinstance(key, str) for key in payload):
             raise GraphError(f"the payload of a Send to {name!r} maps names to values, not {payload!r}.")
 
 

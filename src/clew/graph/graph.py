@@ -13,7 +13,7 @@ What a graph means when it runs is in ``topology.py`` (who waits for whom) and i
 
 from __future__ import annotations
 
-import asyncio
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
@@ -241,11 +241,7 @@ class Graph:
         Given a mapping (or a `GraphState`, to go on from it), keywords are options of `Engine`; without,
         they are the values.
         """
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            pass
-        else:
+        if inside_event_loop():
             raise RunError("graph.run() would block the running event loop; await graph.arun(...) instead.")
         from clew.runtime import Engine
 
@@ -260,6 +256,12 @@ class Graph:
         given, options = (options, {}) if values is None else (values, options)
         with Engine(self, **options) as engine:
             return await engine.arun(given)
+
+
+def inside_event_loop() -> bool:
+    """Whether the caller runs on an asyncio loop. Where nobody imported asyncio, nobody does."""
+    asyncio = sys.modules.get("asyncio")
+    return asyncio is not None and asyncio._get_running_loop() is not None
 
 
 def _nodes(given: Iterable[Any], schema: type | None) -> dict[str, Node]:

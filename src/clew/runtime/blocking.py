@@ -8,18 +8,20 @@ so that a stream can hand them out in the caller's own thread; `run` simply exha
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import Executor, Future
 from queue import Empty, SimpleQueue
 from types import CoroutineType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from clew.engine.solo import general, steps
 from clew.engine.strand import Item
-from clew.runtime.crossing import submit
 from clew.runtime.session import Session
-from clew.runtime.threads import Threads
 
-Done = tuple[Item, int, float, float, "Future[Any]"] | None
+if TYPE_CHECKING:  # concurrent.futures costs more to import than a run without threads takes
+    from concurrent.futures import Future
+
+    from clew.runtime.threads import Threads
+
+    Done = tuple[Item, int, float, float, Future[Any]] | None
 
 
 class Blocking:
@@ -122,18 +124,17 @@ class Blocking:
         session = self._session
         clock, attempt = session.clock, item.attempt
         started, began = clock.time(), clock.monotonic()
-        executor: Executor | None = session.settings.executor
-        if executor is None:
-            if self._threads is None:
-                self._threads = Threads()
-            executor = self._threads
-        future = submit(session, item, executor, self._own_threads)
+        from clew.runtime.crossing import submit
+
+        future = submit(session, item, session.settings.executor or self._own_threads(), self._own_threads)
         self._in_flight[item] = future
         session.watch(item)
         future.add_done_callback(lambda f: self._done.put((item, attempt, started, began, f)))
 
     def _own_threads(self) -> Threads:
         if self._threads is None:
+            from clew.runtime.threads import Threads
+
             self._threads = Threads()
         return self._threads
 

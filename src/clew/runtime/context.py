@@ -12,12 +12,13 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from random import Random
 from typing import TYPE_CHECKING, Any
-from uuid import UUID
 
 from clew.engine.strand import Item
 from clew.engine.terms import stream
 
 if TYPE_CHECKING:
+    from uuid import UUID
+
     from clew.runtime.session import Session
 
 
@@ -86,6 +87,8 @@ class RunContext:
         return datetime.fromtimestamp(self._session.clock.time(), UTC)
 
     def uuid4(self) -> UUID:
+        from uuid import UUID
+
         return UUID(int=self.random.getrandbits(128), version=4)
 
     def sleep(self, seconds: float) -> Awaitable[None]:

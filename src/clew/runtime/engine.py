@@ -6,9 +6,8 @@ what differs is who drives it. A run that fails is returned, not raised.
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
-import uuid
+import os
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from queue import SimpleQueue
 from typing import Any
@@ -20,11 +19,11 @@ from clew.engine.reasons import Why, why
 from clew.engine.terms import Memory, Options
 from clew.errors import InputError, RunError, RunStateError, UnknownRunError
 from clew.graph import Graph
+from clew.graph.graph import inside_event_loop
 from clew.runtime import streaming
 from clew.runtime.blocking import Blocking
 from clew.runtime.events import Event, Listener, Listeners
 from clew.runtime.log import Answered, Labelled, RunLog, read_log
-from clew.runtime.loop import Looping
 from clew.runtime.result import Checkpoint, RunResult, SchedulerState, metrics_of
 from clew.runtime.session import Session
 from clew.runtime.settings import Settings, read_settings
@@ -89,6 +88,8 @@ class Engine:
         told: SimpleQueue[Event | None] = SimpleQueue()
         session = self._new(values, run_id, told.put)
         if self.graph.has_async_nodes:
+            import asyncio
+
             return streaming.from_thread(
                 lambda: asyncio.run(self._adrive(session)), told, lambda: self.cancel(session.run_id)
             )
@@ -98,6 +99,8 @@ class Engine:
         self, values: Mapping[str, Any] | GraphState | None = None, *, run_id: str | None = None
     ) -> AsyncIterator[Event]:
         """`stream` on the running event loop."""
+        import asyncio
+
         loop, told = asyncio.get_running_loop(), asyncio.Queue[Event | None]()
         session = self._new(values, run_id, lambda event: loop.call_soon_threadsafe(told.put_nowait, event))
         async for event in streaming.from_task(
@@ -235,7 +238,7 @@ class Engine:
         listener: Listener | None = None,
     ) -> Session:
         if run_id is None:
-            run_id = uuid.uuid4().hex
+            run_id = _fresh_id()
         elif not run_id or type(run_id) is not str:
             raise InputError(f"run_id is a string that is not empty, not {run_id!r}")
         if isinstance(values, GraphState):
@@ -288,7 +291,7 @@ class Engine:
                     schema.check_name(name, f"fork of {run_id!r}")
                 values = {name: schema.validate(name, value) for name, value in values.items()}
             state = state.set_multiple(values)
-        return self._from_state(state, new_run_id or uuid.uuid4().hex, run_id, None)
+        return self._from_state(state, new_run_id or _fresh_id(), run_id, None)
 
     def _again(self, run_id: str, answer: Any, answers: Mapping[str, Any] | None) -> Session:
         if run_id in self._live:
@@ -380,6 +383,8 @@ class Engine:
 
     def _drive(self, session: Session) -> RunResult:
         if self.graph.has_async_nodes:
+            import asyncio
+
             return asyncio.run(self._adrive(session))
         began = self._begin(session)
         try:
@@ -393,6 +398,8 @@ class Engine:
     async def _adrive(self, session: Session) -> RunResult:
         began = self._begin(session)
         try:
+            from clew.runtime.loop import Looping
+
             await Looping(session).drive()
         except BaseException:
             self._end(session, began, broken=True)
@@ -460,13 +467,15 @@ class Engine:
         return step
 
     def _no_loop(self, verb: str, twin: str) -> None:
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
+        if not inside_event_loop():
             return
         raise RunError(
             f"{verb} was called inside a running event loop, which it would block; await {twin} instead"
         )
+
+
+def _fresh_id() -> str:
+    return os.urandom(16).hex()
 
 
 def _fork_id(new_run_id: str | None, named: dict[str, Any]) -> str | None:

@@ -28,7 +28,6 @@ a run: one that raises is logged and not told anything more.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
@@ -52,9 +51,6 @@ Kind = Literal[
     "checkpoint",
     "run_finished",
 ]
-
-_log = logging.getLogger("clew.events")
-
 
 class Event(msgspec.Struct, frozen=True):
     """Something that happened in a run."""
@@ -96,5 +92,8 @@ class Listeners:
             try:
                 listener(event)
             except Exception:
-                _log.exception("listener %r raised on %s and is dropped", listener, event.kind)
+                import logging
+
+                log = logging.getLogger("clew.events")
+                log.exception("listener %r raised on %s and is dropped", listener, event.kind)
                 self._listeners.remove(listener)

@@ -8,7 +8,9 @@ executor. One timer stands for all deadlines: setting one for each item would co
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from concurrent.futures import Executor
+from functools import partial
 from types import CoroutineType
 from typing import Any
 
@@ -25,7 +27,12 @@ class Looping:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._loop = asyncio.get_running_loop()
+        self._loop = loop = asyncio.get_running_loop()
+        # without a factory the loop's own method would only add a call
+        self._new_task: Callable[..., asyncio.Task[Any]] = (
+            partial(asyncio.Task, loop=loop) if loop.get_task_factory() is None else loop.create_task
+        )
+        self._epoch = session.clock.time() - session.clock.monotonic()
         self._tasks: dict[Item, asyncio.Future[Any]] = {}
         self._news: asyncio.Future[None] | None = None
         self._alarm: tuple[float, asyncio.TimerHandle] | None = None
@@ -172,7 +179,7 @@ class Looping:
     def _start(self, item: Item) -> None:
         session = self._session
         if item.node.mode in ("async", "async_generator"):
-            self._tasks[item] = self._loop.create_task(self._run(item))
+            self._tasks[item] = self._new_task(self._run(item))
         else:
             executor: Executor | None = session.settings.executor
             future = submit(session, item, executor or self._own_threads(), self._own_threads)
@@ -187,7 +194,8 @@ class Looping:
     async def _run(self, item: Item, future: asyncio.Future[Any] | None = None) -> None:
         session = self._session
         clock, attempt = session.clock, item.attempt
-        started, began = clock.time(), clock.monotonic()
+        began = clock.monotonic()
+        started = self._epoch + began
         try:
             value = await (session.call(item) if future is None else future)
         except asyncio.CancelledError:
@@ -200,8 +208,9 @@ class Looping:
             self._forget(item, attempt)
             session.raised(item, attempt, error, started, clock.monotonic() - began)
         else:
-            self._forget(item, attempt)
-            session.returned(item, attempt, value, started, clock.monotonic() - began)
+            if item.attempt == attempt:
+                self._tasks.pop(item, None)
+                session.returned(item, attempt, value, started, clock.monotonic() - began)
         news = self._news
         if news is not None and not news.done():
             news.set_result(None)

@@ -12,6 +12,7 @@ import itertools
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
+from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -135,10 +136,8 @@ class Session:
     def returned(self, item: Item, attempt: int, value: Any, started: float, duration: float) -> None:
         """An attempt returned."""
         if item.attempt == attempt:
-            if item.node.mode == "sync" and hasattr(value, "__await__"):
-                close = getattr(value, "close", None)
-                if close is not None:
-                    close()
+            if type(value) is CoroutineType and item.node.mode == "sync":
+                value.close()
                 self.machine.fail(item, _forgotten_await(item), started, duration)
             else:
                 self.machine.finish(item, value, started, duration)

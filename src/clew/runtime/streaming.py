@@ -5,13 +5,15 @@ A stream that is left early (a `break` in the caller's loop) cancels its run.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterator
 from queue import SimpleQueue
 from threading import Thread
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from clew.runtime.events import Event
+
+if TYPE_CHECKING:
+    import asyncio
 
 
 def from_driver(driving: Iterator[None], told: SimpleQueue[Event | None]) -> Generator[Event, None, None]:
@@ -64,6 +66,8 @@ async def from_task(
     run: Coroutine[Any, Any, Any], told: asyncio.Queue[Event | None], cancel: Callable[[], Any]
 ) -> AsyncIterator[Event]:
     """Events of a run that is a task of the caller's loop."""
+    import asyncio
+
     loop = asyncio.get_running_loop()
 
     async def drive() -> None:
