@@ -145,6 +145,8 @@ class Blocking:
         """Wait for a result or a timer; False if nothing will ever come."""
         session = self._session
         when = session.next_timer()
+        if when is None and not self._in_flight:
+            return True  # there were only timers of attempts that are over, and they are gone now
         done = self._next_done(when)
         while done is not _NOTHING:
             if done is not None:

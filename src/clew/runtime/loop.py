@@ -41,6 +41,7 @@ class Looping:
         self._began = 0.0  # when the inline call began
         self._limit: float | None = None  # how long the inline call may take
         self._expired = False  # it has taken longer
+        self._broken: BaseException | None = None  # something went wrong that is not a node's error
         self._may_be_short = not (session.settings.check_mutation or session.clock.virtual)
 
     async def drive(self) -> None:
@@ -52,6 +53,8 @@ class Looping:
         session.on_tell = self._nudge
         try:
             while not session.cancelled:
+                if self._broken is not None:
+                    raise self._broken
                 if outbox:
                     session.flush()
                 if not tasks and not session.timers and self._may_be_short and machine.solo():
@@ -197,20 +200,22 @@ class Looping:
         began = clock.monotonic()
         started = self._epoch + began
         try:
-            value = await (session.call(item) if future is None else future)
-        except asyncio.CancelledError:
-            if item.live and item.attempt == attempt and not session.cancelled:
-                self._tasks.pop(item, None)
-                raised = asyncio.CancelledError(f"node {item.node.name!r} cancelled itself")
-                session.raised(item, attempt, RuntimeError(str(raised)), started, clock.monotonic() - began)
-            return
-        except (Exception, Asking) as error:
-            self._forget(item, attempt)
-            session.raised(item, attempt, error, started, clock.monotonic() - began)
-        else:
-            if item.attempt == attempt:
-                self._tasks.pop(item, None)
-                session.returned(item, attempt, value, started, clock.monotonic() - began)
+            try:
+                value = await (session.call(item) if future is None else future)
+            except asyncio.CancelledError:
+                if item.live and item.attempt == attempt and not session.cancelled:
+                    self._tasks.pop(item, None)
+                    error: BaseException = RuntimeError(f"node {item.node.name!r} cancelled itself")
+                    session.raised(item, attempt, error, started, clock.monotonic() - began)
+            except (Exception, Asking) as error:
+                self._forget(item, attempt)
+                session.raised(item, attempt, error, started, clock.monotonic() - began)
+            else:
+                if item.attempt == attempt:
+                    self._tasks.pop(item, None)
+                    session.returned(item, attempt, value, started, clock.monotonic() - began)
+        except BaseException as error:  # not the node's: the driver raises it where it can be seen
+            self._broken = error
         news = self._news
         if news is not None and not news.done():
             news.set_result(None)

@@ -11,7 +11,7 @@ import heapq
 import itertools
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 
@@ -67,7 +67,8 @@ class Session:
         self.start: GraphState = _EMPTY
         self.began = 0.0
         self.recorder = Recorder(calls)
-        self.timers: list[tuple[float, int, Timer]] = []
+        self.timers: list[tuple[float, int, Timer]] = []  # retries and sleeps: what may go on by itself
+        self._own_deadlines: list[tuple[float, int, Timer]] = []  # of attempts with a timeout of their own
         self._deadlines: deque[tuple[float, Item, int]] = deque()
         self.sleepers = 0
         self.on_tell: Callable[[], None] | None = None  # a driver is told that there is something to tell
@@ -167,7 +168,7 @@ class Session:
         if timer.kind == "retry":
             self.machine.wake(item)
             return False
-        if not item.live or item.attempt != timer.attempt:
+        if not _matters(timer):
             return False
         self.machine.fail(
             item,
@@ -194,7 +195,10 @@ class Session:
         """
         own = item.node.policy.timeout
         if own is not None:
-            self.at(self.clock.monotonic() + own, Timer("deadline", item, item.attempt, own))
+            timer = Timer("deadline", item, item.attempt, own)
+            heapq.heappush(
+                self._own_deadlines, (self.clock.monotonic() + own, next(self._numbers), timer)
+            )
         elif self.settings.default_node_timeout is not None:
             self._deadlines.append((self.clock.monotonic(), item, item.attempt))
 
@@ -204,24 +208,13 @@ class Session:
         deadlines = self._deadlines
         while deadlines and (not deadlines[0][1].live or deadlines[0][1].attempt != deadlines[0][2]):
             deadlines.popleft()
-        later = self._next_own()
-        if not deadlines or limit is None:
-            return later
-        first = deadlines[0][0] + limit
-        return first if later is None else min(first, later)
-
-    def _next_own(self) -> float | None:
-        timers = self.timers
-        while timers:
-            timer = timers[0][2]
-            if timer.kind == "deadline":
-                item = timer.item
-                assert item is not None
-                if not item.live or item.attempt != timer.attempt:
-                    heapq.heappop(timers)
-                    continue
-            return timers[0][0]
-        return None
+        own = self._own_deadlines
+        while own and not _matters(own[0][2]):
+            heapq.heappop(own)
+        times = [timers[0][0] for timers in (own, self.timers) if timers]
+        if deadlines and limit is not None:
+            times.append(deadlines[0][0] + limit)
+        return min(times, default=None)
 
     def due_timers(self) -> list[Timer]:
         """Take the timers whose time has come."""
@@ -231,8 +224,9 @@ class Session:
         while limit is not None and self._deadlines and self._deadlines[0][0] + limit <= now:
             _, item, attempt = self._deadlines.popleft()
             found.append(Timer("deadline", item, attempt, limit))
-        while self.timers and self.timers[0][0] <= now:
-            found.append(heapq.heappop(self.timers)[2])
+        for timers in (self._own_deadlines, self.timers):
+            while timers and timers[0][0] <= now:
+                found.append(heapq.heappop(timers)[2])
         return found
 
     def sleep(self, item: Item, seconds: float) -> Awaitable[None]:
@@ -245,7 +239,7 @@ class Session:
             self.clock.advance(self.clock.monotonic() + seconds)
         else:
             threading.Event().wait(seconds)
-        return _nothing()
+        return _SLEPT
 
     # -- what comes out ----------------------------------------------------------------------------------
 
@@ -323,8 +317,20 @@ class Session:
 _EMPTY = GraphState()
 
 
-async def _nothing() -> None:
-    return None
+class _Slept:
+    """What a sleep that is over returns: it may be awaited, and need not be."""
+
+    def __await__(self) -> Iterator[None]:
+        return iter(())
+
+
+_SLEPT = _Slept()
+
+
+def _matters(timer: Timer) -> bool:
+    """Whether the attempt that a deadline was set for is still under way."""
+    item = timer.item
+    return item is not None and item.live and item.attempt == timer.attempt
 
 
 def _forgotten_await(item: Item) -> OutputError:
