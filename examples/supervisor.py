@@ -1,8 +1,9 @@
 """A supervisor that fans work out to workers and folds what comes back: map and reduce over Sends.
 
 `supervise` looks at a batch of documents and sends each to the worker for its kind, as many as there are. The
-workers run at the same time; their counts meet in `terms` and `notes` through reducers, in the order sent, so the
-outcome does not depend on who was quick. `summarize` runs once, after all of them.
+workers run at the same time; what they find meets in `terms` and `notes` through reducers, workers in the order of
+their declaration and items in the order sent, so the outcome does not depend on who was quick. `summarize` runs
+once, after all of them.
 """
 
 import csv

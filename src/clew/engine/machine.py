@@ -37,7 +37,7 @@ from clew.state import GraphState
 class Machine:
     """One run, from its first step to its last."""
 
-    __slots__ = ("_memory", "_slot", "counters", "frontier", "options", "outbox", "root")
+    __slots__ = ("_is_planned", "_memory", "_slot", "counters", "frontier", "options", "outbox", "root")
 
     def __init__(
         self, program: Program, view: View, options: Options, *, step: int = 0, memory: Memory | None = None
@@ -53,7 +53,7 @@ class Machine:
             root.errors.extend(memory.errors)
         if view.failed:
             root.failed.update(program.names[node] for node in view.failed)
-        self._plan(root)
+        self._is_planned = False
 
     @classmethod
     def begin(cls, program: Program, values: Mapping[str, Any], options: Options) -> Machine:
@@ -95,6 +95,9 @@ class Machine:
 
     def take(self) -> Item | None:
         """The next item to execute, or None if there is none just now."""
+        if not self._is_planned:
+            self._is_planned = True
+            self._plan(self.root)
         while True:
             item = self._slot
             if item is not None:
@@ -123,6 +126,9 @@ class Machine:
         If so the plan of that step is taken back, for `Solo` to take it the short way; `open` plans it again.
         """
         root, slot = self.root, self._slot
+        if not self._is_planned and self._memory is None and not self.options.listening:
+            self._is_planned = True
+            return True
         if (
             slot is None
             or self._memory is not None
@@ -142,6 +148,9 @@ class Machine:
     @property
     def has_more(self) -> bool:
         """Whether another item could be taken right now."""
+        if not self._is_planned:
+            self._is_planned = True
+            self._plan(self.root)
         return self._slot is not None or bool(self.frontier)
 
     def _recall(self, item: Item) -> bool:

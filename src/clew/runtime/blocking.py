@@ -50,13 +50,16 @@ class Blocking:
                     self._run_solo()
                 item = machine.take() if len(in_flight) < most else None
                 if item is not None:
+                    if outbox:  # that it has started is told before anything that it tells
+                        session.flush()
+                        if not self._inline:
+                            yield
                     if self._is_alone(item):
                         self._run_inline(item)
                     else:
                         self._submit(item)
-                elif in_flight or session.timers or machine.has_more:
-                    if not self._wait():
-                        break
+                elif in_flight or session.timers:
+                    self._wait()
                     yield
                 else:
                     break
@@ -141,8 +144,8 @@ class Blocking:
     def _nudge(self) -> None:
         self._done.put(None)
 
-    def _wait(self) -> bool:
-        """Wait for a result or a timer; False if nothing will ever come."""
+    def _wait(self) -> None:
+        """Wait for a result or a timer."""
         session = self._session
         when = session.next_timer()
         if when is None and not self._in_flight:
@@ -158,7 +161,8 @@ class Blocking:
         for timer in session.due_timers():
             if session.expire(timer) and timer.item is not None:
                 self._in_flight.pop(timer.item, None)
-        return True
+        if session.listening:
+            session.flush()
 
     def _next_done(self, when: float | None) -> Any:
         session = self._session

@@ -16,10 +16,13 @@ from typing import Any
 
 from clew.engine.solo import general, steps
 from clew.engine.strand import Item
+from clew.errors import NodeError
 from clew.runtime.context import Asking
 from clew.runtime.crossing import submit
 from clew.runtime.session import Session, Timer
 from clew.runtime.threads import Threads
+
+_NEVER = float("inf")
 
 
 class Looping:
@@ -40,7 +43,8 @@ class Looping:
         self._driver: asyncio.Task[Any] | None = None
         self._began = 0.0  # when the inline call began
         self._limit: float | None = None  # how long the inline call may take
-        self._expired = False  # it has taken longer
+        self._interrupted = False  # it was cancelled by this driver: it has taken longer, or the run is cancelled
+        self._cancelling = 0  # how often the caller's task had been cancelled before
         self._broken: BaseException | None = None  # something went wrong that is not a node's error
         self._may_be_short = not (session.settings.check_mutation or session.clock.virtual)
 
@@ -50,6 +54,8 @@ class Looping:
         machine, most = session.machine, session.settings.max_concurrent_nodes
         tasks, outbox = self._tasks, machine.outbox
         self._driver = asyncio.current_task()
+        assert self._driver is not None
+        self._cancelling = self._driver.cancelling()
         session.on_tell = self._nudge
         try:
             while not session.cancelled:
@@ -61,6 +67,8 @@ class Looping:
                     await self._run_solo()
                 item = machine.take() if len(tasks) < most else None
                 if item is not None:
+                    if outbox:  # that it has started is told before anything that it tells
+                        session.flush()
                     if not tasks and (most == 1 or not (machine.has_more or session.timers)):
                         await self._run_inline(item)
                     else:
@@ -77,13 +85,12 @@ class Looping:
     # -- inline ------------------------------------------------------------------------------------------
 
     async def _run_inline(self, item: Item) -> None:
-        node = item.node
+        node, session = item.node, self._session
         if node.mode in ("async", "async_generator"):
             await self._await_inline(item)
-        elif node.policy.timeout is not None:
-            self._start(item)
+        elif node.policy.timeout is not None or (node.mode == "generator" and session.listening):
+            self._start(item)  # an inline generator would keep those on this loop from hearing its chunks
         else:
-            session = self._session
             clock, attempt = session.clock, item.attempt
             started, began = clock.time(), clock.monotonic()
             try:
@@ -99,6 +106,7 @@ class Looping:
         machine, monotonic = session.machine, session.clock.monotonic
         epoch = session.clock.time() - monotonic()
         default = session.settings.default_node_timeout
+        limit = _NEVER if default is None else default
         short = steps(machine, epoch)
         began = 0.0
         try:
@@ -108,10 +116,12 @@ class Looping:
                 try:
                     value = func(*args)
                     if type(value) is CoroutineType:
-                        self._began, self._limit = began, default
-                        if default is not None and self._alarm is None:
-                            self._watch(began + default)
+                        self._began, self._limit = began, limit
+                        if self._alarm is None or self._alarm[0] > began + limit:
+                            self._watch(began + limit)
                         value = await value
+                        if self._interrupted:
+                            raise asyncio.CancelledError
                         self._limit = None
                 except (Exception, asyncio.CancelledError, Asking) as error:
                     ended = monotonic()
@@ -129,12 +139,14 @@ class Looping:
         if clock.virtual:
             self._start(item)  # its sleeps are the driver's to end
             return
-        limit = session.timeout_of(item)
+        own = session.timeout_of(item)
+        limit = _NEVER if own is None else own
         self._began, self._limit = began, limit
-        if limit is not None:
-            self._watch(began + limit)
+        self._watch(began + limit)
         try:
             value = await session.call(item)
+            if self._interrupted:
+                raise asyncio.CancelledError
         except (Exception, asyncio.CancelledError, Asking) as error:
             self._inline_raised(item, error, started, clock.monotonic() - began)
         else:
@@ -143,20 +155,23 @@ class Looping:
 
     def _inline_raised(self, item: Item, error: BaseException, started: float, duration: float) -> None:
         """An inline call ended in an exception: its own, the alarm's, or the caller's who cancels the run."""
-        session, limit = self._session, self._limit
+        session, limit, driver = self._session, self._limit, self._driver
         self._limit = None
-        if not isinstance(error, asyncio.CancelledError):
-            session.raised(item, item.attempt, error, started, duration)
-        elif self._expired:
-            self._expired = False
-            assert self._driver is not None
-            self._driver.uncancel()
-            session.expire(Timer("deadline", item, item.attempt, limit or 0.0))
-        elif not session.cancelled:
+        assert driver is not None
+        was_interrupted, self._interrupted = self._interrupted, False
+        if was_interrupted:
+            driver.uncancel()
+        if isinstance(error, asyncio.CancelledError) and driver.cancelling() > self._cancelling:
             raise error
+        if not was_interrupted:
+            session.raised(item, item.attempt, _own(item, error), started, duration)
+        elif not session.cancelled:
+            session.expire(Timer("deadline", item, item.attempt, limit or 0.0))
 
     def _watch(self, when: float) -> None:
         """See to it that somebody looks at `when`, or earlier: an alarm that goes off early costs nothing."""
+        if when == _NEVER:
+            return
         if self._alarm is not None:
             if self._alarm[0] <= when:
                 return
@@ -171,11 +186,16 @@ class Looping:
             return
         over = self._began + self._limit
         if self._session.clock.monotonic() >= over:
-            self._expired = True
-            assert self._driver is not None
-            self._driver.cancel()
+            self._interrupt()
         else:
             self._watch(over)
+
+    def _interrupt(self) -> None:
+        """Cancel the inline call, which is to cancel the caller's task; `_inline_raised` takes that back."""
+        if not self._interrupted:
+            self._interrupted = True
+            assert self._driver is not None
+            self._driver.cancel()
 
     # -- tasks -------------------------------------------------------------------------------------------
 
@@ -202,14 +222,10 @@ class Looping:
         try:
             try:
                 value = await (session.call(item) if future is None else future)
-            except asyncio.CancelledError:
-                if item.live and item.attempt == attempt and not session.cancelled:
+            except (Exception, asyncio.CancelledError, Asking) as error:
+                if item.attempt == attempt and not session.cancelled:
                     self._tasks.pop(item, None)
-                    error: BaseException = RuntimeError(f"node {item.node.name!r} cancelled itself")
-                    session.raised(item, attempt, error, started, clock.monotonic() - began)
-            except (Exception, Asking) as error:
-                self._forget(item, attempt)
-                session.raised(item, attempt, error, started, clock.monotonic() - began)
+                    session.raised(item, attempt, _own(item, error), started, clock.monotonic() - began)
             else:
                 if item.attempt == attempt:
                     self._tasks.pop(item, None)
@@ -220,10 +236,6 @@ class Looping:
         if news is not None and not news.done():
             news.set_result(None)
 
-    def _forget(self, item: Item, attempt: int) -> None:
-        if item.attempt == attempt:
-            self._tasks.pop(item, None)
-
     # -- waiting -----------------------------------------------------------------------------------------
 
     def _nudge(self) -> None:
@@ -231,6 +243,8 @@ class Looping:
         self._loop.call_soon_threadsafe(self._wake)
 
     def _wake(self) -> None:
+        if self._limit is not None and self._session.cancelled:
+            self._interrupt()
         if self._news is not None and not self._news.done():
             self._news.set_result(None)
 
@@ -253,6 +267,8 @@ class Looping:
             if session.expire(timer) and task is not None and timer.item is not None:
                 del self._tasks[timer.item]
                 task.cancel()
+        if session.listening:
+            session.flush()
 
     async def _wait_virtual(self, when: float | None) -> None:
         """Let tasks go as far as they can; time passes only when all of them sleep."""
@@ -274,9 +290,22 @@ class Looping:
         if self._alarm is not None:
             self._alarm[1].cancel()
         tasks = list(self._tasks.values())
-        for task in tasks:
-            task.cancel()
         if tasks:
+            self._session.cancelled = True  # what they say from now on does not count
+            for task in tasks:
+                task.cancel()
             await asyncio.wait(tasks, timeout=5.0)
         if self._threads is not None:
             self._threads.shutdown()
+
+
+def _own(item: Item, error: BaseException) -> BaseException:
+    """What a node raised; a CancelledError that nobody asked for is its failure like any other."""
+    if not isinstance(error, asyncio.CancelledError):
+        return error
+    told = NodeError(
+        f"node {item.node.name!r} at {item.path} raised CancelledError, and nobody cancelled it or the run: "
+        f"something that it awaits was cancelled; catch that where it is awaited"
+    )
+    told.__cause__ = error
+    return told

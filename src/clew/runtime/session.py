@@ -66,7 +66,9 @@ class Session:
         self.cancelled = False
         self.start: GraphState = _EMPTY
         self.began = 0.0
-        self.recorder = Recorder(calls)
+        self.thread = 0  # the driver's
+        self._calls = calls
+        self._recorder: Recorder | None = None
         self.timers: list[tuple[float, int, Timer]] = []  # retries and sleeps: what may go on by itself
         self._own_deadlines: list[tuple[float, int, Timer]] = []  # of attempts with a timeout of their own
         self._deadlines: deque[tuple[float, Item, int]] = deque()
@@ -79,6 +81,13 @@ class Session:
         self._told: list[Event] = []
         self._lock = threading.Lock()
         self._numbers = itertools.count()
+
+    @property
+    def recorder(self) -> Recorder:
+        """The recorded calls of the run."""
+        if self._recorder is None:
+            self._recorder = Recorder(self._calls)
+        return self._recorder
 
     def elapsed(self) -> float:
         """Seconds since the session began."""
@@ -256,13 +265,21 @@ class Session:
             )
             with self._lock:
                 self._told.append(event)
-            if self.on_tell is not None:
+            if threading.get_ident() == self.thread:
+                self._flush_all()  # a chunk of an inline node is told now, not when the node has ended
+            elif self.on_tell is not None:
                 self.on_tell()
 
     def flush(self) -> None:
         """Carry what the machine said to where it belongs."""
         outbox = self.machine.outbox
-        if len(outbox) == 1 and not self._kept and self._entries is not None and type(outbox[0]) is Step:
+        if (
+            len(outbox) == 1
+            and not self._kept
+            and not self._told
+            and self._entries is not None
+            and type(outbox[0]) is Step
+        ):
             self._entries.append(outbox[0])
             outbox.clear()
             return
@@ -290,7 +307,8 @@ class Session:
         listeners = self._listeners
         if listeners:
             now = self.clock.time()
-            told, self._told = self._told, []
+            with self._lock:
+                told, self._told = self._told, []
             for event in told:
                 listeners.tell(event)
             for n in notices:

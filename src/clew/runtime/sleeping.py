@@ -20,11 +20,13 @@ async def asleep(session: Session, seconds: float) -> None:
 
     def wake() -> None:
         if not woken.done():
-            session.sleepers -= 1
             woken.set_result(None)
 
     session.sleepers += 1
     session.at(session.clock.monotonic() + seconds, Timer("call", None, 0, action=wake))
     if session.on_tell is not None:
         session.on_tell()
-    await woken
+    try:
+        await woken
+    finally:
+        session.sleepers -= 1

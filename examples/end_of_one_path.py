@@ -1,0 +1,52 @@
+"""END ends the path it was decided on, and leaves living siblings alone.
+
+A text is spell-checked and counted at the same time. When no word is misspelt, the gate decides END: nothing is
+corrected. The statistics, two nodes long and not waiting for that decision, go on as if nothing had happened.
+"""
+
+import re
+from difflib import get_close_matches
+
+from clew import END, Graph, ifelse, node
+
+DICTIONARY = "a after and began calm captain crew first found harbour in long night sail storm the their to".split()
+
+
+@node(output="misspelt")
+def check(text: str) -> list[str]:
+    return [word for word in re.findall(r"[a-z]+", text.lower()) if word not in DICTIONARY]
+
+
+@ifelse(when_true="correct", when_false=END)
+def any_wrong(misspelt: list[str]) -> bool:
+    return bool(misspelt)
+
+
+@node(output="corrected")
+def correct(text: str, misspelt: list[str]) -> str:
+    for word in misspelt:
+        near = get_close_matches(word, DICTIONARY, n=1)
+        text = text.replace(word, near[0] if near else f"[{word}?]")
+    return text
+
+
+@node(output="lengths")
+def measure(text: str) -> dict[int, int]:
+    """How many words there are of each length."""
+    lengths = [len(word) for word in re.findall(r"[a-z]+", text.lower())]
+    return {length: lengths.count(length) for length in sorted(set(lengths))}
+
+
+@node(output="average")
+def average_length(lengths: dict[int, int]) -> float:
+    return round(sum(n * count for n, count in lengths.items()) / sum(lengths.values()), 2)
+
+
+graph = Graph([check, any_wrong, correct, measure, average_length], name="proofread")
+values = {"text": "After the storm the crew found the harbour"}
+
+if __name__ == "__main__":
+    for text in (values["text"], "After the strom the captian began to sale"):
+        result = graph.run(text=text)
+        print(f"{text!r}: corrected {result.get('corrected', 'nothing')!r}, average length {result['average']}")
+        print(f"    a gate decided END: {result.state.terminated}; never ran: {', '.join(result.never_ran) or 'none'}")
