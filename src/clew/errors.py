@@ -11,11 +11,22 @@
     │   ├── DecodeError            bytes that are not a canonical encoding, or name an unknown class
     │   ├── CheckpointError        bytes that are not a checkpoint of this library
     │   └── UnknownValueError      a name that the state schema does not declare (also a KeyError)
+    ├── StoreError                 a store that cannot be used
+    │   ├── StoreCorruptError      damage: names the run and the step
+    │   ├── StoreVersionError      written by a newer version of this library
+    │   └── StoreUnavailableError  it did not take a write (disk full, read-only, no connection); nothing was lost
     └── RunError                   something about one run
         ├── InputError             values given to a run that do not fit the graph
         ├── UnknownRunError        no run, step or label of that name (also a KeyError)
         ├── RunExistsError         the run id is taken
         ├── RunStateError          the verb does not fit the run's status
+        ├── RunOwnedError          another process owns the run, or has taken it over
+        ├── CommitConflictError    the step was committed already, with another content
+        ├── GraphChangedError      the graph's structure is not the one that the run was made with
+        ├── ReplayError            a replay that cannot go on
+        │   ├── ReplayMismatchError  a call asks for something else than was recorded
+        │   ├── ReplayMissingError   a call that was never recorded
+        │   └── RecordCorruptError   a recording does not fit its digest
         ├── RunFailedError         asked a failed run for a value that it never made
         ├── ConflictError          two items of one step wrote one value that has no reducer
         ├── StalledError           a node was selected and never got its inputs
@@ -73,6 +84,22 @@ class UnknownValueError(StateError, KeyError):
         return str(self.args[0]) if self.args else ""
 
 
+class StoreError(ClewError):
+    """A store cannot be used."""
+
+
+class StoreCorruptError(StoreError):
+    """A store is damaged."""
+
+
+class StoreVersionError(StoreError):
+    """A store was written by a newer version of this library."""
+
+
+class StoreUnavailableError(StoreError):
+    """A store did not take a write; nothing was lost."""
+
+
 class RunError(ClewError):
     """Something about one run."""
 
@@ -94,6 +121,34 @@ class RunExistsError(RunError):
 
 class RunStateError(RunError):
     """The verb does not fit the run's status."""
+
+
+class RunOwnedError(RunError):
+    """Another process owns the run, or has taken it over."""
+
+
+class CommitConflictError(RunError):
+    """The step was committed already, with another content."""
+
+
+class GraphChangedError(RunError):
+    """The graph's structure is not the one that the run was made with."""
+
+
+class ReplayError(RunError):
+    """A replay cannot go on."""
+
+
+class ReplayMismatchError(ReplayError):
+    """A call asks for something else than was recorded."""
+
+
+class ReplayMissingError(ReplayError):
+    """A call was never recorded."""
+
+
+class RecordCorruptError(ReplayError):
+    """A recording does not fit its digest."""
 
 
 class RunFailedError(RunError):

@@ -109,6 +109,7 @@ class Retry(msgspec.Struct, frozen=True):
     attempt: int
     delay: float
     error: BaseException
+    due: float = 0.0  # seconds since the epoch, once a driver has said when
 
 
 class WorkItem(msgspec.Struct, frozen=True):

@@ -28,6 +28,7 @@ class Answered(msgspec.Struct, frozen=True):
 
     path: str
     answer: Any
+    number: int = 0
 
 
 class Labelled(msgspec.Struct, frozen=True):

@@ -1,8 +1,26 @@
-"""Stores: where runs are kept. One protocol; this version has the store in memory."""
+"""Stores: where runs are kept. One protocol, one conformance suite, three stores: memory, SQLite, PostgreSQL.
+
+The two that need a library load it when somebody asks for them.
+"""
 
 from __future__ import annotations
 
-from clew.stores.memory import MemoryStore
-from clew.stores.protocol import RunRow, Store
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["MemoryStore", "RunRow", "Store"]
+from clew.stores.memory import MemoryStore
+from clew.stores.protocol import Entry, RunRow, Store
+
+if TYPE_CHECKING:
+    from clew.stores.postgres import PostgresStore
+    from clew.stores.sqlite import SQLiteStore
+
+__all__ = ["Entry", "MemoryStore", "PostgresStore", "RunRow", "SQLiteStore", "Store"]
+
+_LATER = {"PostgresStore": "clew.stores.postgres", "SQLiteStore": "clew.stores.sqlite"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LATER:
+        return getattr(import_module(_LATER[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

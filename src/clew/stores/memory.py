@@ -1,87 +1,221 @@
 """A store in memory: for tests, for graphs that need no durability, and the default of `Graph.run`.
 
-It keeps the last `keep` runs that have ended (all of them with ``keep=None``); runs that are running or waiting are
-never dropped.
+It keeps the last `keep` runs that have ended (all of them with ``keep=None``); runs that are running or waiting, and
+runs that another one was forked from, are never dropped. Entries may be any objects; what is not an `Entry` is kept in
+order and handed out as it is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from threading import Lock
 from typing import Any
 
-from clew.errors import RunExistsError, UnknownRunError
-from clew.stores.protocol import RunRow
+import msgspec
+
+from clew.errors import (
+    CommitConflictError,
+    RunExistsError,
+    RunOwnedError,
+    StoreCorruptError,
+    StoreError,
+    UnknownRunError,
+)
+from clew.stores.protocol import Entry, RunRow
+from clew.stores.refusals import conflict, exists, has_fork, lost_content, owned, taken_over, unknown
+
+
+class _Run(msgspec.Struct):
+    row: RunRow
+    number: int  # never given twice, so that a fence fits one run only
+    log: list[Any] = []
+    named: dict[tuple[str, str, int], Entry] = {}
+    blobs: set[str] = set()
+    fence: int = 0
+    owner: str = ""
+    until: float = 0.0
 
 
 class MemoryStore:
     """Runs in a dict."""
 
+    encodes = False
+
     def __init__(self, keep: int | None = 1_000) -> None:
         if keep is not None and keep < 0:
             raise ValueError(f"keep is a number of runs, or None for all, not {keep!r}")
         self._keep = keep
-        self._runs: dict[str, tuple[RunRow, list[Any]]] = {}
+        self._runs: dict[str, _Run] = {}
+        self._created = 0
+        self._blobs: dict[str, bytes] = {}
         self._lock = Lock()
 
     def __repr__(self) -> str:
         return f"MemoryStore({len(self._runs)} runs)"
 
-    def create(self, row: RunRow) -> list[Any]:
+    # -- runs --------------------------------------------------------------------------------------------
+
+    def create(self, row: RunRow, blobs: Mapping[str, bytes] = {}) -> None:
         """Keep a new run. RunExistsError if its id is taken."""
-        entries: list[Any] = []
         with self._lock:
             if row.run_id in self._runs:
-                raise RunExistsError(
-                    f"there is a run {row.run_id!r} already; choose another run_id, or go on with "
-                    f"engine.resume({row.run_id!r})"
-                )
-            self._runs[row.run_id] = (row, entries)
+                raise RunExistsError(exists(row.run_id))
+            self._created += 1
+            run = self._runs[row.run_id] = _Run(copy(row), self._created)
+            if blobs:
+                self._put(run, blobs)
             if self._keep is not None and len(self._runs) > self._keep:
                 self._drop_oldest()
-        return entries
 
     def _drop_oldest(self) -> None:
         excess = len(self._runs) - (self._keep or 0)
-        for run_id in [i for i, (row, _) in self._runs.items() if row.status not in ("running", "waiting")]:
-            if excess <= 0:
-                return
-            del self._runs[run_id]
-            excess -= 1
+        parents = {run.row.parent for run in self._runs.values()}
+        ended = [
+            run_id
+            for run_id, run in self._runs.items()
+            if run.row.status not in ("running", "waiting") and run_id not in parents
+        ]
+        for run_id in ended[:excess]:
+            self._drop(run_id)
 
-    def _find(self, run_id: str) -> tuple[RunRow, list[Any]]:
+    def _drop(self, run_id: str) -> None:
+        run = self._runs.pop(run_id)
+        for digest in run.blobs:
+            if not any(digest in other.blobs for other in self._runs.values()):
+                del self._blobs[digest]
+
+    def _find(self, run_id: str) -> _Run:
         try:
             return self._runs[run_id]
         except KeyError:
-            raise UnknownRunError(
-                f"there is no run {run_id!r}; engine.runs() lists those there are"
-            ) from None
-
-    def append(self, run_id: str, entries: Sequence[Any]) -> None:
-        """Add to a run's log."""
-        self._find(run_id)[1].extend(entries)
-
-    def update(self, run_id: str, *, status: str, updated: float, error: BaseException | None) -> None:
-        """Change what is known about a run."""
-        row = self._find(run_id)[0]
-        row.status, row.updated, row.error = status, updated, error
+            raise UnknownRunError(unknown(run_id)) from None
 
     def row(self, run_id: str) -> RunRow:
         """One run."""
-        return self._find(run_id)[0]
-
-    def entries(self, run_id: str) -> Sequence[Any]:
-        """A run's log so far."""
-        return self._find(run_id)[1]
+        with self._lock:
+            return copy(self._find(run_id).row)
 
     def rows(self, status: str | None = None) -> list[RunRow]:
-        """All runs, or those of one status, oldest first."""
-        return [row for row, _ in self._runs.values() if status is None or row.status == status]
+        """All runs, or those of one status, in the order in which they were created."""
+        with self._lock:
+            return [
+                copy(run.row) for run in self._runs.values() if status is None or run.row.status == status
+            ]
+
+    def update(self, run_id: str, *, status: str, updated: float, error: Any, fence: int) -> None:
+        """Change what is known about a run."""
+        with self._lock:
+            row = self._owned(run_id, fence).row
+            row.status, row.updated, row.error = status, updated, error
 
     def delete(self, run_id: str) -> None:
-        """Forget a run."""
-        self._find(run_id)
-        del self._runs[run_id]
+        """Forget a run; forks of it must be gone first."""
+        with self._lock:
+            self._find(run_id)
+            fork = next((other for other, run in self._runs.items() if run.row.parent == run_id), None)
+            if fork is not None:
+                raise StoreError(has_fork(run_id, fork))
+            self._drop(run_id)
+
+    # -- owners ------------------------------------------------------------------------------------------
+
+    def claim(self, run_id: str, owner: str, *, lease: float, now: float) -> int:
+        """Become the owner of a run."""
+        with self._lock:
+            run = self._find(run_id)
+            if run.owner and run.owner != owner and run.until > now:
+                raise RunOwnedError(owned(run_id, run.owner))
+            run.fence = (run.fence or run.number << 32) + 1
+            run.owner, run.until = owner, now + lease
+            return run.fence
+
+    def renew(self, run_id: str, fence: int, *, lease: float, now: float) -> None:
+        """Stay the owner."""
+        with self._lock:
+            self._owned(run_id, fence).until = now + lease
+
+    def release(self, run_id: str, fence: int) -> None:
+        """Stop being the owner."""
+        with self._lock:
+            run = self._runs.get(run_id)
+            if run is not None and run.fence == fence:
+                run.owner, run.until = "", 0.0
+
+    def _owned(self, run_id: str, fence: int) -> _Run:
+        run = self._find(run_id)
+        if run.fence != fence:
+            raise RunOwnedError(taken_over(run_id))
+        return run
+
+    # -- logs --------------------------------------------------------------------------------------------
+
+    def append(
+        self,
+        run_id: str,
+        entries: Sequence[Any],
+        fence: int,
+        *,
+        drop: Sequence[tuple[str, str, int]] = (),
+        blobs: Mapping[str, bytes] = {},
+    ) -> None:
+        """Add entries, all or nothing."""
+        with self._lock:
+            run = self._owned(run_id, fence)
+            fresh: dict[tuple[str, str, int], Entry] = {}
+            plain: list[Any] = []
+            gone = frozenset(drop)
+            for entry in entries:
+                if type(entry) is not Entry:
+                    plain.append(entry)
+                elif entry.name not in gone:
+                    known = run.named.get(entry.name) or fresh.get(entry.name)
+                    if known is None:
+                        fresh[entry.name] = entry
+                    elif known.digest != entry.digest:
+                        raise CommitConflictError(conflict(run_id, entry))
+            run.log += plain
+            run.named.update(fresh)
+            for name in gone:
+                run.named.pop(name, None)
+            if blobs:
+                self._put(run, blobs)
+
+    def _put(self, run: _Run, blobs: Mapping[str, bytes]) -> None:
+        run.blobs.update(blobs)
+        for digest, content in blobs.items():
+            self._blobs.setdefault(digest, content)
+
+    def entries(self, run_id: str, *, after: int = 0) -> Sequence[Any]:
+        """A run's log."""
+        with self._lock:
+            run = self._find(run_id)
+            found = list(run.log)
+            if run.named:
+                named = (run.named[name] for name in sorted(run.named))
+                found += [entry for entry in named if entry.kind != "step" or entry.path or entry.n > after]
+            return found
+
+    def find(self, run_id: str, kind: str, path: str) -> Sequence[Any]:
+        """The entries of one kind and path, by n."""
+        with self._lock:
+            named = self._find(run_id).named
+            return [named[name] for name in sorted(n for n in named if n[0] == kind and n[1] == path)]
+
+    def last(self, run_id: str, kind: str, path: str, n: int) -> Any:
+        """The entry of one kind and path with the largest n up to `n`, or None."""
+        return next((entry for entry in reversed(self.find(run_id, kind, path)) if entry.n <= n), None)
+
+    def blob(self, digest: str) -> bytes:
+        """A large content."""
+        try:
+            return self._blobs[digest]
+        except KeyError:
+            raise StoreCorruptError(lost_content(digest, "the store", is_there=False)) from None
+
+    def check(self) -> Iterator[str]:
+        """Memory does not rot."""
+        return iter(())
 
     def close(self) -> None:
         """Nothing to let go of: the runs stay readable."""

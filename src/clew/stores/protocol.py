@@ -1,56 +1,121 @@
-"""What a store is: rows about runs, and for each run a log of entries that only grows.
+"""What a store is: rows about runs, a log of entries for each run, and who owns a run.
 
-A store does not know what the entries mean. It keeps them in the order given, hands them out again, and never
-has half of an `append`: either all entries of a call are there afterwards, or none.
+A store does not know what entries mean. It upholds these rules, and `clew.stores.conformance` checks them:
+
+- An `append` is all or nothing, and durable when it returns.
+- An entry is named by (run, kind, path, n). The same entry again, with the same digest, is no error and changes
+  nothing; another digest under the same name is a `CommitConflictError`, and nothing of that append is kept.
+- What an append both adds and drops is never written; what it drops and is not there is no error.
+- Who appends shows the fence that `claim` gave; a run that nobody ever claimed has the fence 0. A later claim makes
+  earlier fences stale: whoever comes back with one gets `RunOwnedError`, and nothing is kept. Two claims at once: one
+  wins. A fence fits one run only, also when that run is deleted and another one gets its id.
+- A run is claimed from a living owner only when the lease has run out; from a dead one at once, where the store can
+  tell. An owner is a name: it may claim again what it owns. Releasing keeps the fence good until the next claim.
+- Large contents are kept once, by their digest (hex SHA-256), for as long as a run that brought them is there.
+- Nothing is dropped unless asked for. A run that has a fork cannot be deleted before that one (StoreError).
+- An id that is not there is an `UnknownRunError`, but to `release`, which people call to clean up.
+- What is handed out does not change later. All methods may be called from several threads at once.
+- Ids, kinds and paths are text of any length; what a store cannot keep exactly (NUL, half a surrogate pair), it
+  refuses with a `StoreError`.
+
+`encodes` says whether bodies are bytes. The store in memory keeps whatever objects it is given.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
 
-from clew.state import GraphState
+
+class Entry(msgspec.Struct, frozen=True):
+    """One entry of a run's log. `n` (64 bits, signed) orders the entries of one kind and path."""
+
+    kind: str
+    path: str
+    n: int
+    body: Any
+    digest: bytes = b""
+
+    @property
+    def name(self) -> tuple[str, str, int]:
+        """What names it within its run."""
+        return self.kind, self.path, self.n
 
 
 class RunRow(msgspec.Struct):
-    """What is known about a run beside its log."""
+    """What is known about a run beside its log. `start` and `error` are bytes where the store encodes."""
 
     run_id: str
-    graph: str  # the graph's name
-    start: GraphState  # S(0), or the state that the run went on from
-    seed: int
+    graph: str = ""  # the graph's name
+    start: Any = None  # S(0), or the state that the run went on from
+    seed: int = 0
     status: str = "running"
     created: float = 0.0
     updated: float = 0.0
-    parent: str | None = None  # the run that this one was forked from
-    error: BaseException | None = None
+    parent: str | None = None  # the run that this one was forked from, and where
+    parent_step: int | None = None
+    error: Any = None
+    structure: str = ""  # the graph's structure hash
+    codes: Mapping[str, str] = {}  # each node's code hash
+    target: str = ""  # MODULE:GRAPH, where the run was started from one
 
 
 class Store(Protocol):
     """Where runs are kept."""
 
-    def create(self, row: RunRow) -> list[Any]:
+    encodes: bool
+
+    def create(self, row: RunRow, blobs: Mapping[str, bytes] = ...) -> None:
         """Keep a new run. RunExistsError if its id is taken."""
-
-    def append(self, run_id: str, entries: Sequence[Any]) -> None:
-        """Add to a run's log, all or nothing."""
-
-    def update(self, run_id: str, *, status: str, updated: float, error: BaseException | None) -> None:
-        """Change what is known about a run."""
 
     def row(self, run_id: str) -> RunRow:
         """One run. UnknownRunError if there is none of that id."""
 
-    def entries(self, run_id: str) -> Sequence[Any]:
-        """A run's log so far."""
-
     def rows(self, status: str | None = None) -> list[RunRow]:
-        """All runs, or those of one status, oldest first."""
+        """All runs, or those of one status, in the order in which they were created."""
+
+    def update(self, run_id: str, *, status: str, updated: float, error: Any, fence: int) -> None:
+        """Change what is known about a run."""
+
+    def claim(self, run_id: str, owner: str, *, lease: float, now: float) -> int:
+        """Become the owner of a run; the fence to show from now on. RunOwnedError if a living owner has it."""
+
+    def renew(self, run_id: str, fence: int, *, lease: float, now: float) -> None:
+        """Stay the owner. RunOwnedError if somebody else is."""
+
+    def release(self, run_id: str, fence: int) -> None:
+        """Stop being the owner; nothing if somebody else is."""
+
+    def append(
+        self,
+        run_id: str,
+        entries: Sequence[Any],
+        fence: int,
+        *,
+        drop: Sequence[tuple[str, str, int]] = ...,
+        blobs: Mapping[str, bytes] = ...,
+    ) -> None:
+        """Add entries, take away those named in `drop`, and keep blobs, all or nothing."""
+
+    def entries(self, run_id: str, *, after: int = 0) -> Sequence[Any]:
+        """A run's log by kind, path and n; of its own steps (kind "step", path "") those after `after` only."""
+
+    def find(self, run_id: str, kind: str, path: str) -> Sequence[Any]:
+        """The entries of one kind and path, by n."""
+
+    def last(self, run_id: str, kind: str, path: str, n: int) -> Any:
+        """The entry of one kind and path with the largest n up to `n`, or None."""
+
+    def blob(self, digest: str) -> bytes:
+        """A large content. StoreCorruptError if it is missing or damaged."""
 
     def delete(self, run_id: str) -> None:
-        """Forget a run. UnknownRunError if there is none of that id."""
+        """Forget a run. UnknownRunError if there is none of that id, StoreError if a fork builds on it."""
+
+    def check(self) -> Iterator[str]:
+        """Look at everything; yields a sentence for each thing that is wrong."""
 
     def close(self) -> None:
-        """Let go of whatever the store holds."""
+        """Let go of whatever the store holds, and of the runs that it owns. Closing twice is no error."""

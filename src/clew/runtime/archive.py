@@ -1,0 +1,167 @@
+"""The archive: runs of one graph in a store, written and read as a whole.
+
+It knows how a run begins on disk (its row, and the state that it starts from) and how it is read again: from the last
+snapshot before the step that is asked for, with the digests of all steps after it checked. A fork keeps no copy of its
+parent: it says which run and step it goes on from, and what was changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from clew.engine.programs import program_of
+from clew.errors import CheckpointError, StoreCorruptError
+from clew.graph import Graph
+from clew.runtime.failures import error_of, plain_error
+from clew.runtime.ledger import Durability, Ledger
+from clew.runtime.log import RunLog, read_log
+from clew.runtime.wire import Reader, Writer
+from clew.state import GraphState, decode, encode
+from clew.stores import RunRow, Store
+
+LAST = 1 << 62
+
+
+class Archive:
+    """The runs of one graph in one store."""
+
+    def __init__(self, graph: Graph, store: Store, on_conflict: str) -> None:
+        self._graph = graph
+        self._store = store
+        self._on_conflict = on_conflict
+
+    # -- writing -----------------------------------------------------------------------------------------
+
+    def create(
+        self,
+        run_id: str,
+        start: GraphState,
+        seed: int,
+        now: float,
+        *,
+        parent: str | None = None,
+        parent_step: int | None = None,
+        target: str = "",
+    ) -> None:
+        """Keep a new run."""
+        row = RunRow(
+            run_id=run_id,
+            graph=self._graph.name or "",
+            start=start,
+            seed=seed,
+            status="running",
+            created=now,
+            updated=now,
+            parent=parent,
+            parent_step=parent_step,
+            target=target,
+        )
+        if self._store.encodes:
+            row.structure = self._graph.structure_hash
+            row.codes = dict(self._graph.node_hashes)
+            row.start = self._start_bytes(start, parent, parent_step)
+        self._store.create(row)
+
+    def _start_bytes(self, start: GraphState, parent: str | None, step: int | None) -> bytes:
+        if parent is None:
+            return start.to_checkpoint()
+        touched = {name: start.get(name) for name in sorted(start.position.touched)}
+        return encode({"parent": parent, "step": step, "set": touched}, at="fork", ordered=True)
+
+    def ledger(
+        self, log: RunLog, fence: int, durability: Durability, snapshot: Callable[[], GraphState] | None = None
+    ) -> Ledger:
+        """A ledger that goes on where a run's log ends."""
+        run_id = log.row.run_id
+        if not self._store.encodes:
+            return Ledger(self._store, run_id, fence)
+        chain = log.chain(program_of(self._graph, log.start.position.given))
+        digests = {"": chain.digest(chain.last)}
+        for prefix, inner in log.inner_chains(self._graph):
+            digests[prefix] = inner.digest(inner.last)
+        return Ledger(
+            self._store,
+            run_id,
+            fence,
+            durability=durability,
+            writer=Writer(digests, log.row.seed),
+            snapshot=lambda: self.state(run_id),
+            weight=log.weight,
+            journaled=set(log.journal),
+        )
+
+    def close(self, run_id: str, fence: int, status: str, now: float, error: BaseException | None) -> None:
+        """A stretch of a run has ended."""
+        kept: Any = error
+        if self._store.encodes and error is not None:
+            kept = encode(plain_error(error), at="error", ordered=True)
+        self._store.update(run_id, status=status, updated=now, error=kept, fence=fence)
+
+    # -- reading -----------------------------------------------------------------------------------------
+
+    def row(self, run_id: str) -> RunRow:
+        """What is known about a run, its error as an exception."""
+        return self._opened(self._store.row(run_id))
+
+    def rows(self, status: str | None = None) -> list[RunRow]:
+        """All runs."""
+        return [self._opened(row) for row in self._store.rows(status)]
+
+    def _opened(self, row: RunRow) -> RunRow:
+        if self._store.encodes and row.error is not None:
+            row = msgspec.structs.replace(row, error=error_of(decode(row.error)))
+        return row
+
+    def state(self, run_id: str, step: int | None = None) -> GraphState:
+        """S(step), the last one by default; read from the snapshot before it."""
+        log = self.log(run_id, upto=step)
+        chain = log.chain(program_of(self._graph, log.start.position.given))
+        return chain.state(chain.last if step is None else step)
+
+    def log(self, run_id: str, *, upto: int | None = None, whole: bool = False) -> RunLog:
+        """A run's log: from the last snapshot up to `upto`, or from its beginning if `whole`."""
+        row = self.row(run_id)
+        if not self._store.encodes:
+            return read_log(row, row.start, self._store.entries(run_id), self._on_conflict)
+        snapshot = None
+        if not whole:
+            snapshot = self._store.last(run_id, "snapshot", "", LAST if upto is None else upto)
+        if snapshot is None:
+            start, after, weight = self._start(row), 0, 0
+        else:
+            start, after, weight = self._restored(run_id, snapshot.n, snapshot.body), snapshot.n, len(snapshot.body)
+        reader = Reader(run_id, self._store.blob)
+        entries = self._store.entries(run_id, after=after)
+        records = [reader.record(entry) for entry in entries if entry.kind != "snapshot"]
+        log = read_log(row, start, records, self._on_conflict)
+        log.weight = weight
+        self._verify(log, {(e.path, e.n): e.digest for e in entries if e.kind == "step"})
+        return log
+
+    def _start(self, row: RunRow) -> GraphState:
+        data: bytes = row.start
+        if not data.startswith(b"{"):
+            return self._restored(row.run_id, 0, data)
+        fork: Mapping[str, Any] = decode(data)
+        state = self.state(fork["parent"], fork["step"])
+        return state.set_multiple(fork["set"]) if fork["set"] else state
+
+    def _restored(self, run_id: str, step: int, data: bytes) -> GraphState:
+        try:
+            return GraphState.from_checkpoint(data)
+        except CheckpointError as error:
+            if "register" in str(error):
+                raise
+            raise StoreCorruptError(f"run {run_id!r}: the state at step {step} is damaged ({error})") from error
+
+    def _verify(self, log: RunLog, stored: Mapping[tuple[str, int], bytes]) -> None:
+        chain = log.chain(program_of(self._graph, log.start.position.given))
+        for step in log.steps:
+            if chain.digest(step.number) != stored["", step.number].hex():
+                raise StoreCorruptError(
+                    f"run {log.row.run_id!r}: step {step.number} is damaged: its digest does not fit its content; "
+                    f"other runs can be read, and this one up to step {step.number - 1}"
+                )

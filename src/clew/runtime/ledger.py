@@ -1,0 +1,166 @@
+"""The ledger: carries what a session has to say to the store, as durable as was asked for.
+
+``sync``   what a step did is durable before the next one can be observed;
+``async``  a writer thread follows, in order and not too far behind; before a call to the outside world the ledger is
+           brought up to date, so no call is made on the strength of something that could be lost;
+``exit``   all is written at the end, in one go.
+
+A snapshot of the whole state is written whenever the updates since the last one outweigh it several times, so reading
+any state takes a bounded multiple of its size, and the snapshots together weigh a fraction of the updates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from queue import Queue
+from threading import Thread
+from typing import Any, Literal
+
+from clew.engine.records import Journaled, Single, Step
+from clew.runtime.wire import Writer
+from clew.state import GraphState
+from clew.stores import Entry, Store
+
+Durability = Literal["sync", "async", "exit"]
+_LAG = 1024  # entries that the writer thread may be behind
+_FIRST_SNAPSHOT = 256 * 1024
+_OUTWEIGH = 8
+
+Work = tuple[list[Entry], list[tuple[str, str, int]], dict[str, bytes]]
+
+
+class Ledger:
+    """Writes for one run. Without `writer` the store keeps the records as they are."""
+
+    def __init__(
+        self,
+        store: Store,
+        run_id: str,
+        fence: int,
+        *,
+        durability: Durability = "sync",
+        writer: Writer | None = None,
+        snapshot: Callable[[], GraphState] | None = None,
+        weight: int = 0,
+    ) -> None:
+        self._store = store
+        self._run_id = run_id
+        self._fence = fence
+        self._writer = writer
+        self._durability = durability
+        self._snapshot = snapshot
+        self._since = 0  # bytes of steps since the last snapshot
+        self._weight = weight  # bytes of the last snapshot
+        self._journaled: set[str] = set()
+        self._late: Work = ([], [], {})
+        self._queue: Queue[Work | None] | None = None
+        self._thread: Thread | None = None
+        self._failure: BaseException | None = None
+
+    @property
+    def is_durable(self) -> bool:
+        """Whether each step has to be written before the next one."""
+        return self._writer is not None and self._durability == "sync"
+
+    def write(self, records: Sequence[Any]) -> None:
+        """Keep records, in order."""
+        writer = self._writer
+        if writer is None:
+            self._store.append(self._run_id, records, self._fence)
+            return
+        entries = [writer.entry(record) for record in records]
+        drop: list[tuple[str, str, int]] = []
+        for record in records:
+            if type(record) is Journaled:
+                self._journaled.add(record.path)
+            elif self._journaled and type(record) is Step:
+                for outcome in record.outcomes:
+                    path = record.prefix + outcome.path
+                    if path in self._journaled:
+                        self._journaled.discard(path)
+                        drop.append(("journal", path, 0))
+        blobs, writer.blobs = writer.blobs, {}
+        self._carry((entries, drop, blobs))
+        for record, entry in zip(records, entries, strict=True):
+            if type(record) is Single or (type(record) is Step and not record.prefix):
+                self._since += len(entry.body)
+        if self._since > max(_FIRST_SNAPSHOT, _OUTWEIGH * self._weight):
+            self._write_snapshot()
+
+    def _carry(self, work: Work) -> None:
+        if self._durability == "sync":
+            entries, drop, blobs = work
+            self._store.append(self._run_id, entries, self._fence, drop=drop, blobs=blobs)
+        elif self._durability == "exit":
+            self._late[0].extend(work[0])
+            self._late[1].extend(work[1])
+            self._late[2].update(work[2])
+        else:
+            if self._queue is None:
+                self._queue = Queue(_LAG)
+                self._thread = Thread(target=self._follow, name="clew-ledger", daemon=True)
+                self._thread.start()
+            self._raise()
+            self._queue.put(work)
+
+    def _follow(self) -> None:
+        queue = self._queue
+        assert queue is not None
+        while True:
+            work = queue.get()
+            taken = 1
+            if work is None:
+                queue.task_done()
+                return
+            entries, drop, blobs = list(work[0]), list(work[1]), dict(work[2])
+            stop = False
+            while not queue.empty() and len(entries) < _LAG:
+                more = queue.get()
+                taken += 1
+                if more is None:
+                    stop = True
+                    break
+                entries += more[0]
+                drop += more[1]
+                blobs.update(more[2])
+            try:
+                if self._failure is None:
+                    self._store.append(self._run_id, entries, self._fence, drop=drop, blobs=blobs)
+            except BaseException as error:
+                self._failure = error
+            for _ in range(taken):
+                queue.task_done()
+            if stop:
+                return
+
+    def _raise(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+
+    def barrier(self) -> None:
+        """Return when all that was written is durable. Not for ``exit``, which promises nothing before the end."""
+        if self._queue is not None:
+            self._queue.join()
+            self._raise()
+
+    def close(self) -> None:
+        """Write what is left."""
+        if self._queue is not None:
+            self._queue.put(None)
+            assert self._thread is not None
+            self._thread.join()
+            self._queue = None
+            self._raise()
+        entries, drop, blobs = self._late
+        if entries:
+            self._late = ([], [], {})
+            self._store.append(self._run_id, entries, self._fence, drop=drop, blobs=blobs)
+
+    def _write_snapshot(self) -> None:
+        if self._snapshot is None or self._durability == "exit":
+            return
+        self.barrier()
+        state = self._snapshot()
+        body = state.to_checkpoint()
+        self._since, self._weight = 0, len(body)
+        self._carry(([Entry("snapshot", "", state.step, body, bytes.fromhex(state.digest))], [], {}))

@@ -1,0 +1,221 @@
+"""Records to entries of a store and back: the one place that knows how a run looks on disk.
+
+==========  ==================  =============  ==============================================================
+kind        path                n              body
+==========  ==================  =============  ==============================================================
+start       the strand          the attempt    its values, and which of them were given
+step        the strand          its number     its outcomes; the digest is that of the state after it
+journal     the item            0              its outcome, until its step is committed
+call        the item            attempt, call  a recorded call
+retry       the item            the attempt    when the next attempt is due, and why
+question    the item            its number     what it asks
+answer      the item            its number     what it was answered
+label       the label           0              a step
+snapshot    ""                  a step         the whole state, as a checkpoint
+==========  ==================  =============  ==============================================================
+
+Bodies are JSON in the order in which values came, so that code which goes on with them sees what it would have seen. A
+value of more than 64 KiB is kept apart, once, by its digest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from hashlib import sha256
+from typing import Any
+
+from clew.engine.chain import step_digest
+from clew.engine.records import Choice, Journaled, Outcome, Question, Retry, Single, Start, Step
+from clew.errors import DecodeError, StoreCorruptError
+from clew.graph import Send
+from clew.runtime.failures import error_of, plain_error
+from clew.runtime.log import Answered, Labelled, start_state
+from clew.runtime.recorder import RecordedCall
+from clew.state import decode, encode
+from clew.stores import Entry
+
+LARGE = 64 * 1024
+_CALLS = 1 << 32  # a call's place is attempt * _CALLS + number
+
+
+class Writer:
+    """Writes the records of one run as entries, and keeps the digests of its chains going."""
+
+    def __init__(self, digests: dict[str, str], seed: int) -> None:
+        self._digests = digests  # strand -> the digest of its last state
+        self._seed = seed
+        self.blobs: dict[str, bytes] = {}
+
+    def entry(self, record: Any) -> Entry:
+        """One record as an entry."""
+        kind = type(record)
+        if kind is Single:
+            return self._step(record.step())
+        if kind is Step:
+            return self._step(record)
+        if kind is Start:
+            self._digests[record.prefix] = start_state(record, self._seed).digest
+            body = [self._values(record.values), sorted(record.given)]
+            return _checked("start", record.prefix, record.attempt, body)
+        if kind is Journaled:
+            return _checked("journal", record.path, 0, self._outcome(record.outcome))
+        if kind is RecordedCall:
+            return self._call(record)
+        if kind is Retry:
+            return _checked("retry", record.path, record.attempt, [record.delay, plain_error(record.error), record.due])
+        if kind is Question:
+            return _checked("question", record.path, record.number, [record.node, record.question, record.step])
+        if kind is Answered:
+            return _checked("answer", record.path, record.number, record.answer)
+        if kind is Labelled:
+            return _checked("label", record.label, 0, record.step)
+        raise TypeError(f"no entry for {record!r}")
+
+    def _step(self, step: Step) -> Entry:
+        digest = self._digests[step.prefix] = step_digest(self._digests[step.prefix], step)
+        body = encode([self._outcome(outcome) for outcome in step.outcomes], at="step", ordered=True)
+        return Entry("step", step.prefix, step.number, body, bytes.fromhex(digest))
+
+    def _outcome(self, outcome: Outcome) -> list[Any]:
+        plain: list[Any] = [
+            outcome.node,
+            outcome.visit,
+            outcome.index,
+            self._values(outcome.update),
+            None if outcome.decision is None else [_plain_choice(choice) for choice in outcome.decision],
+            outcome.started,
+            outcome.duration,
+        ]
+        if outcome.attempt or outcome.cached or outcome.error is not None:
+            plain += [outcome.attempt, outcome.cached]
+            if outcome.error is not None:
+                plain.append(plain_error(outcome.error))
+        return plain
+
+    def _values(self, values: Mapping[str, Any]) -> Any:
+        """Values by name; with large ones a pair of the small ones and the digests of the others."""
+        apart: dict[str, str] = {}
+        for name, value in values.items():
+            if _may_be_large(value):
+                content = encode(value, at=name, ordered=True)
+                if len(content) > LARGE:
+                    digest = apart[name] = sha256(content).hexdigest()
+                    self.blobs[digest] = content
+        if not apart:
+            return dict(values)
+        return [{name: value for name, value in values.items() if name not in apart}, apart, list(values)]
+
+    def _call(self, call: RecordedCall) -> Entry:
+        args, kwargs = call.request
+        body = [
+            call.name,
+            [list(args), dict(kwargs)],
+            call.response,
+            None if call.error is None else plain_error(call.error),
+            call.timestamp,
+            call.duration,
+        ]
+        return _checked("call", call.path, call.attempt * _CALLS + call.number, body)
+
+
+def _may_be_large(value: Any) -> bool:
+    """Whether it is worth encoding a value by itself to see how large it is."""
+    if isinstance(value, (str, bytes, bytearray)):
+        return len(value) > LARGE // 4
+    if isinstance(value, (list, tuple, dict, set, frozenset)):
+        return len(value) > 64
+    return not isinstance(value, (int, float, bool, type(None)))
+
+
+def _plain_choice(choice: Choice) -> Any:
+    return [choice.target, dict(choice.payload)] if isinstance(choice, Send) else choice
+
+
+def _checked(kind: str, path: str, n: int, body: Any) -> Entry:
+    data = encode(body, at=f"{kind} {path}", ordered=True)
+    return Entry(kind, path, n, data, sha256(data).digest()[:16])
+
+
+class Reader:
+    """Reads entries as records; damage is found and named."""
+
+    def __init__(self, run_id: str, blob: Callable[[str], bytes]) -> None:
+        self._run_id = run_id
+        self._blob = blob
+
+    def record(self, entry: Entry) -> Any:
+        """One entry as a record."""
+        try:
+            if entry.kind != "step" and sha256(entry.body).digest()[:16] != entry.digest:
+                raise DecodeError("its digest does not fit its content")
+            return getattr(self, f"_{entry.kind}")(entry, decode(entry.body))
+        except StoreCorruptError:
+            raise
+        except (DecodeError, LookupError, TypeError, ValueError, AttributeError) as error:
+            where = f"step {entry.n}" if entry.kind == "step" else f"{entry.kind} {entry.path}"
+            raise StoreCorruptError(
+                f"run {self._run_id!r}: {where}{' of ' + entry.path if entry.kind == 'step' and entry.path else ''} is "
+                f"damaged ({error}); other runs can be read, and this one up to the step before"
+            ) from error
+
+    def _step(self, entry: Entry, body: Any) -> Step:
+        return Step(entry.path, entry.n, tuple(self._outcome(plain) for plain in body))
+
+    def _outcome(self, plain: Sequence[Any]) -> Outcome:
+        node, visit, index, update, decision, started, duration, *rest = plain
+        return Outcome(
+            node=node,
+            visit=visit,
+            index=index,
+            update=self._values(update),
+            decision=None if decision is None else tuple(_choice(choice) for choice in decision),
+            started=started,
+            duration=duration,
+            attempt=rest[0] if rest else 0,
+            cached=rest[1] if rest else False,
+            error=error_of(rest[2]) if len(rest) > 2 else None,
+        )
+
+    def _values(self, plain: Any) -> dict[str, Any]:
+        if isinstance(plain, dict):
+            return plain
+        small, apart, order = plain
+        values = {**small, **{name: decode(self._blob(digest)) for name, digest in apart.items()}}
+        return {name: values[name] for name in order}
+
+    def _start(self, entry: Entry, body: Any) -> Start:
+        return Start(entry.path, self._values(body[0]), frozenset(body[1]), entry.n)
+
+    def _journal(self, entry: Entry, body: Any) -> Journaled:
+        outcome = self._outcome(body)
+        return Journaled(entry.path[: len(entry.path) - len(outcome.path)], outcome)
+
+    def _call(self, entry: Entry, body: Any) -> RecordedCall:
+        name, request, response, error, timestamp, duration = body
+        return RecordedCall(
+            path=entry.path,
+            attempt=entry.n // _CALLS,
+            number=entry.n % _CALLS,
+            name=name,
+            request=(tuple(request[0]), request[1]),
+            response=response,
+            error=None if error is None else error_of(error),
+            timestamp=timestamp,
+            duration=duration,
+        )
+
+    def _retry(self, entry: Entry, body: Any) -> Retry:
+        return Retry(None, entry.path, entry.n, body[0], error_of(body[1]), body[2])
+
+    def _question(self, entry: Entry, body: Any) -> Question:
+        return Question(entry.path, body[0], body[1], body[2], entry.n)
+
+    def _answer(self, entry: Entry, body: Any) -> Answered:
+        return Answered(entry.path, body, entry.n)
+
+    def _label(self, entry: Entry, body: Any) -> Labelled:
+        return Labelled(entry.path, body)
+
+
+def _choice(plain: Any) -> Choice:
+    return plain if isinstance(plain, str) else Send(plain[0], plain[1])

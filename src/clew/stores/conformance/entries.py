@@ -1,0 +1,304 @@
+"""Entries: kept exactly, once, in order, all or nothing."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from itertools import pairwise
+from typing import Any
+
+from clew.errors import (
+    CommitConflictError,
+    RunExistsError,
+    StoreCorruptError,
+    StoreError,
+    UnknownRunError,
+)
+from clew.stores.conformance.place import (
+    LONG,
+    NAMES,
+    Place,
+    an_entry,
+    check,
+    expect,
+    names,
+    refuses,
+)
+from clew.stores.protocol import Entry, RunRow
+
+
+@check
+def entries_come_back_as_they_were_given(place: Place) -> None:
+    store, fence = place.owned()
+    entries = [
+        an_entry(1, b""),
+        an_entry(2, bytes(range(256)), digest=b""),
+        an_entry(3, "🧵".encode(), digest=b"\x00\xff"),
+        an_entry(1, b"{}", kind="call", path="a#1[2]/b"),
+    ]
+    for entry in entries:
+        store.append("r", [entry], fence)
+    again = place.open()
+    expect(list(again.find("r", "step", "")), entries[:3], "the steps")
+    expect(list(again.entries("r")), [entries[3], *entries[:3]], "the log")
+    if not store.encodes:
+        whatever = object()
+        store.append("r", [Entry("label", "x", 0, whatever)], fence)
+        expect(store.find("r", "label", "x")[0].body, whatever, "a body that is any object")
+
+
+@check
+def names_may_be_any_text(place: Place) -> None:
+    store = place.open()
+    for run_id in NAMES:
+        store.create(RunRow(run_id, graph=run_id, parent=None, target=run_id))
+    expect([row.run_id for row in store.rows()], list(NAMES), "the ids")
+    for run_id in NAMES:
+        fence = store.claim(run_id, f"owner {run_id}", lease=1.0, now=0.0)
+        one_by_one = [an_entry(1, kind="call", path=path) for path in NAMES]
+        for entry in one_by_one:
+            store.append(run_id, [entry], fence)
+            store.append(run_id, [entry], fence)
+        together = [an_entry(1, kind="label", path=path) for path in NAMES]
+        store.append(run_id, together, fence)
+        expect(
+            sorted(names(store.entries(run_id))), sorted(names(one_by_one + together)), "the names in a log"
+        )
+        store.append(run_id, [], fence, drop=[entry.name for entry in together])
+        for entry in one_by_one:
+            expect(store.find(run_id, "call", entry.path), [entry], "what is found by path")
+            expect(store.last(run_id, "call", entry.path, 9), entry, "what is found by path")
+    store.create(RunRow("fork", parent=LONG))
+    with refuses(StoreError):
+        store.delete(LONG)
+
+
+@check
+def long_names_that_begin_alike_are_not_the_same(place: Place) -> None:
+    store, fence = place.owned(LONG + "a")
+    with refuses(UnknownRunError):
+        store.row(LONG + "b")
+    store.append(LONG + "a", [an_entry(kind="call", path=LONG + "x")], fence)
+    store.append(LONG + "a", [an_entry(kind="call", path=LONG + "y", digest=b"other")], fence)
+    expect([e.path[-1] for e in store.entries(LONG + "a")], ["x", "y"], "the ends of the paths")
+
+
+@check
+def text_that_cannot_be_kept_is_refused(place: Place) -> None:
+    store, fence = place.owned()
+    for odd in ("nul\x00", "half \ud83e of a pair", "\ud83e" * 5_000):
+        try:
+            store.create(RunRow(odd))
+        except StoreError:
+            pass
+        else:
+            expect(store.row(odd).run_id, odd, "an id")
+        entry = an_entry(kind="label", path=odd)
+        for entries in ([entry], [entry, an_entry(2, kind="label", path=odd)]):
+            try:
+                store.append("r", entries, fence)
+            except StoreError:
+                pass
+            else:
+                expect(store.find("r", "label", odd)[0], entry, "an entry")
+    expect([e for e in store.entries("r") if e.kind != "label"], [], "what else is in the log")
+
+
+@check
+def numbers_may_be_large(place: Place) -> None:
+    store, fence = place.owned()
+    numbers = [0, 1, 2**15, 2**31, 2**32 - 1, 2**32, 2**32 + 1, 2**53 + 1, 2**62]
+    for kind, path in (("step", ""), ("step", "inner"), ("call", "")):
+        for n in reversed(numbers):
+            store.append("r", [an_entry(n, kind=kind, path=path)], fence)
+        expect([e.n for e in store.find("r", kind, path)], numbers, f"n of {kind} {path!r}")
+        for below, n in pairwise(numbers):
+            expect(store.last("r", kind, path, n).n, n, f"the last {kind} up to {n}")
+            expect(
+                store.last("r", kind, path, n - 1).n,
+                max(below, min(n - 1, below)),
+                f"the last {kind} up to {n - 1}",
+            )
+    steps = [e.n for e in store.entries("r", after=2**32) if e.kind == "step" and not e.path]
+    expect(steps, numbers[6:], "steps after 2**32")
+
+
+@check
+def bodies_may_be_large(place: Place) -> None:
+    store, fence = place.owned()
+    for n, size in enumerate((1_000, 4_096, 65_536, 5_000_000)):
+        body = bytes(i * 31 % 251 for i in range(1_000)) * (size // 1_000)
+        store.append("r", [an_entry(n, body, kind="snapshot")], fence)
+        assert store.last("r", "snapshot", "", n).body == body, (
+            f"a body of {len(body)} bytes came back changed"
+        )
+    start: Any = b"s" * 5_000_000 if store.encodes else ["s"] * 5_000
+    store.create(RunRow("large", start=start))
+    assert store.row("large").start == start, "a start of 5 MB came back changed"
+
+
+@check
+def many_entries_are_one_append(place: Place) -> None:
+    store, fence = place.owned()
+    steps = [an_entry(n, b"%d" % n) for n in range(1, 5_001)]
+    calls = [an_entry(n, b"c%d" % n, kind="call", path=f"p{n % 7}") for n in range(1_000)]
+    store.append("r", [*steps, *calls], fence)
+    expect(len(store.entries("r")), 6_000, "entries")
+    expect(list(store.entries("r", after=4_990))[-10:], steps[-10:], "steps after 4,990")
+    store.append("r", [*steps, *calls], fence)
+    expect(len(store.entries("r")), 6_000, "entries after the same append again")
+
+
+@check
+def entries_are_in_the_order_of_kind_path_and_number(place: Place) -> None:
+    store, fence = place.owned()
+    paths = ["", "B", "a", "a/b", "a b", "b", "é", "ﬀ", "🧵"]
+    named = [
+        (kind, path, n)
+        for kind in ("a", "answer", "step", "stepp", "z")
+        for path in paths
+        for n in (1, 2, 10)
+    ]
+    for i in range(len(named)):
+        kind, path, n = named[i * 37 % len(named)]
+        store.append("r", [an_entry(n, kind=kind, path=path)], fence)
+    expect(names(store.entries("r")), sorted(named), "the order of the log")
+    without = [name for name in sorted(named) if name not in (("step", "", 1), ("step", "", 2))]
+    expect(names(store.entries("r", after=2)), without, "the log after step 2")
+    expect(names(store.find("r", "step", "a")), [("step", "a", n) for n in (1, 2, 10)], "what is found")
+
+
+@check
+def the_last_entry_up_to_a_number_is_found(place: Place) -> None:
+    store, fence = place.owned()
+    for kind, path in (("snapshot", ""), ("step", ""), ("step", "inner")):
+        expect(store.last("r", kind, path, 99), None, "the last entry where there is none")
+        for n in (3, 10, 7):
+            store.append("r", [an_entry(n, kind=kind, path=path)], fence)
+        found = [getattr(store.last("r", kind, path, n), "n", None) for n in (0, 2, 3, 6, 7, 9, 10, 2**62)]
+        expect(found, [None, None, 3, 3, 7, 7, 10, 10], f"the last {kind} up to 0, 2, 3, 6, 7, 9, 10, 2**62")
+    expect(list(store.find("r", "step", "other")), [], "what is found where there is nothing")
+
+
+@check
+def what_was_handed_out_does_not_change(place: Place) -> None:
+    store, fence = place.owned()
+    store.append("r", [an_entry(1)], fence)
+    log, found = store.entries("r"), store.find("r", "step", "")
+    store.append("r", [an_entry(2)], fence)
+    store.append("r", [], fence, drop=[("step", "", 1)])
+    expect((names(log), names(found)), ([("step", "", 1)],) * 2, "a log that was handed out before")
+
+
+@check
+def the_same_entry_again_changes_nothing(place: Place) -> None:
+    store, fence = place.owned()
+    for first in (
+        an_entry(1, b"first", digest=b"same"),
+        an_entry(1, b"first", kind="call", path="p", digest=b"same"),
+    ):
+        again = Entry(first.kind, first.path, 1, b"second", b"same")
+        store.append("r", [first], fence)
+        store.append("r", [again], fence)
+        store.append("r", [again, again], fence)
+        expect(store.find("r", first.kind, first.path), [first], "the entry")
+
+
+@check
+def another_content_under_the_same_name_is_a_conflict(place: Place) -> None:
+    store, fence = place.owned()
+    for first in (an_entry(1, b"first"), an_entry(1, b"first", kind="call", path="p")):
+        other = an_entry(1, b"second", kind=first.kind, path=first.path)
+        store.append("r", [first], fence)
+        for entries in ([other], [first, other], [an_entry(2), other, an_entry(3)]):
+            with refuses(CommitConflictError):
+                store.append("r", entries, fence)
+        expect(store.find("r", first.kind, first.path), [first], "the entry that was there")
+
+
+@check
+def an_append_is_all_or_nothing(place: Place) -> None:
+    store, fence = place.owned()
+    content = b"content"
+    digest = sha256(content).hexdigest()
+    kept = [an_entry(1, b"kept"), an_entry(1, b"kept", kind="journal", path="p")]
+    store.append("r", kept, fence)
+    fresh = [an_entry(n) for n in range(5, 105)]
+    for clash in (
+        an_entry(1, b"clash"),
+        an_entry(1, b"clash", kind="journal", path="p"),
+        an_entry(60, b"clash"),
+    ):
+        with refuses(CommitConflictError):
+            store.append(
+                "r",
+                [*fresh[:50], an_entry(9, kind="call", path="q"), *fresh[50:], clash],
+                fence,
+                drop=[("journal", "p", 1) if clash.kind == "step" else ("step", "", 1)],
+                blobs={digest: content},
+            )
+        expect(list(store.entries("r")), kept[::-1], "the log after a refused append")
+        with refuses(StoreCorruptError):
+            store.blob(digest)
+    store.append("r", fresh, fence)
+    expect(len(store.entries("r")), 102, "entries after an append that fits")
+
+
+@check
+def what_is_dropped_is_gone(place: Place) -> None:
+    store, fence = place.owned()
+    journal = [an_entry(0, b"%d" % i, kind="journal", path=f"p{i}") for i in range(5)]
+    store.append("r", journal, fence)
+    store.append("r", [an_entry(1)], fence, drop=[e.name for e in journal[:3]])
+    expect(
+        names(store.entries("r")), [("journal", "p3", 0), ("journal", "p4", 0), ("step", "", 1)], "the log"
+    )
+    store.append("r", [], fence, drop=[("journal", "p0", 0), ("nothing", "", 5), ("step", "", 1)])
+    expect(names(store.entries("r")), [("journal", "p3", 0), ("journal", "p4", 0)], "the log")
+    store.append("r", [an_entry(0, b"new", kind="journal", path="p0"), an_entry(1, b"other")], fence)
+    expect(store.find("r", "journal", "p0")[0].body, b"new", "an entry under a name that was free again")
+
+
+@check
+def what_an_append_adds_and_drops_is_never_there(place: Place) -> None:
+    store, fence = place.owned()
+    first, second = (an_entry(0, body, kind="journal", path="p") for body in (b"first", b"second"))
+    store.append("r", [first, an_entry(1)], fence, drop=[first.name])
+    expect(names(store.entries("r")), [("step", "", 1)], "the log")
+    store.append("r", [first], fence)
+    store.append("r", [second], fence, drop=[first.name])
+    expect(names(store.entries("r")), [("step", "", 1)], "the log")
+
+
+@check
+def large_contents_are_kept_once_while_they_are_needed(place: Place) -> None:
+    store, fence = place.owned("a")
+    contents = {sha256(content).hexdigest(): content for content in (b"", b"\x00\xff", b"x" * 5_000_000)}
+    shared, other, large = contents
+    store.append("a", [an_entry(1)], fence, blobs=contents)
+    store.append("a", [], fence, blobs={shared: contents[shared]})
+    store.create(RunRow("b"), {shared: contents[shared], large: contents[large]})
+    for digest, content in contents.items():
+        assert place.open().blob(digest) == content, "a content came back changed"
+    store.delete("a")
+    expect(
+        (store.blob(shared), len(store.blob(large))),
+        (b"", 5_000_000),
+        "contents that another run brought too",
+    )
+    for digest in (other, "0" * 64):
+        with refuses(StoreCorruptError):
+            store.blob(digest)
+    store.delete("b")
+    with refuses(StoreCorruptError):
+        store.blob(shared)
+
+
+@check
+def a_run_that_cannot_be_created_brings_nothing(place: Place) -> None:
+    store = place.open()
+    store.create(RunRow("r"))
+    digest = sha256(b"content").hexdigest()
+    with refuses(RunExistsError):
+        store.create(RunRow("r"), {digest: b"content"})
+    with refuses(StoreCorruptError):
+        store.blob(digest)

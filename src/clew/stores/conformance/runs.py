@@ -1,0 +1,146 @@
+"""Runs: created once, listed in order, changed by their owner, gone when deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from clew.errors import (
+    RunExistsError,
+    RunOwnedError,
+    StoreError,
+    UnknownRunError,
+)
+from clew.stores.conformance.place import (
+    Place,
+    an_entry,
+    check,
+    expect,
+    refuses,
+)
+from clew.stores.protocol import RunRow
+
+
+@check
+def a_row_comes_back_as_it_was_given(place: Place) -> None:
+    store = place.open()
+    body: Any = b'{"x": 1}\x00\xff' if store.encodes else {"x": object}
+    row = RunRow(
+        "r", "graph", body, 2**64 + 1, "waiting", 1.5, 1e9 + 0.25, "p", 3, body, "hash", {"n": "ö"}, "m:g"
+    )
+    store.create(row)
+    expect(store.row("r"), row, "the row")
+    bare = RunRow("bare")
+    store.create(bare)
+    expect(place.open().row("bare"), bare, "a row of defaults")
+
+
+@check
+def an_id_is_taken_once(place: Place) -> None:
+    store = place.open()
+    store.create(RunRow("r", "first"))
+    with refuses(RunExistsError):
+        store.create(RunRow("r", "second"))
+    expect(store.row("r").graph, "first", "the graph of the run that was there")
+
+
+@check
+def rows_are_listed_in_the_order_of_creation(place: Place) -> None:
+    store = place.open()
+    ids = [f"r{i * 7 % 10}" for i in range(10)]
+    for i, run_id in enumerate(ids):
+        store.create(RunRow(run_id, status="failed" if i % 2 else "running", created=-float(i)))
+    expect([row.run_id for row in store.rows()], ids, "all runs")
+    expect([row.run_id for row in store.rows("failed")], ids[1::2], "failed runs")
+    expect(store.rows("no such status"), [], "runs of a status that none has")
+
+
+@check
+def an_update_changes_what_it_says(place: Place) -> None:
+    store, fence = place.owned()
+    before = store.row("r")
+    error: Any = b"\x00why" if store.encodes else ValueError("why")
+    store.update("r", status="failed", updated=7.5, error=error, fence=fence)
+    after = store.row("r")
+    expect((after.status, after.updated, after.error), ("failed", 7.5, error), "status, updated and error")
+    expect(
+        (before.status, before.updated, before.error),
+        ("running", 0.0, None),
+        "a row that was handed out before",
+    )
+    expect([row.run_id for row in store.rows("failed")], ["r"], "failed runs")
+    store.update("r", status="completed", updated=8.0, error=None, fence=fence)
+    expect(place.open().row("r").error, None, "the error after another update")
+
+
+@check
+def a_row_belongs_to_who_asked_for_it(place: Place) -> None:
+    store = place.open()
+    given = RunRow("r")
+    store.create(given)
+    given.status = store.row("r").status = store.rows()[0].status = "scribbled"
+    expect(store.row("r").status, "running", "the status after writing on rows that were handed out")
+
+
+@check
+def an_unknown_id_is_refused_by_name(place: Place) -> None:
+    store = place.open()
+    uses: list[Callable[[], Any]] = [
+        lambda: store.row("nobody"),
+        lambda: store.update("nobody", status="failed", updated=0.0, error=None, fence=0),
+        lambda: store.claim("nobody", "me", lease=1.0, now=0.0),
+        lambda: store.renew("nobody", 1, lease=1.0, now=0.0),
+        lambda: store.append("nobody", [an_entry()], 0),
+        lambda: store.append("nobody", [an_entry()], 1 << 32 | 1),
+        lambda: store.append("nobody", [], 0),
+        lambda: store.entries("nobody"),
+        lambda: store.find("nobody", "step", ""),
+        lambda: store.last("nobody", "step", "", 1),
+        lambda: store.delete("nobody"),
+    ]
+    for use in uses:
+        with refuses(UnknownRunError):
+            use()
+    store.release("nobody", 1)
+    expect(store.rows(), [], "all runs")
+
+
+@check
+def a_deleted_run_is_gone_with_all_it_had(place: Place) -> None:
+    store, fence = place.owned()
+    store.append("r", [an_entry(1), an_entry(2), an_entry(1, kind="call", path="a")], fence)
+    store.create(RunRow("other"))
+    store.delete("r")
+    with refuses(UnknownRunError):
+        store.row("r")
+    with refuses(UnknownRunError):
+        store.append("r", [an_entry(3)], fence)
+    expect([row.run_id for row in store.rows()], ["other"], "the runs that are left")
+    store.create(RunRow("r", "again"))
+    expect(list(store.entries("r")), [], "the log of a new run with the id of a deleted one")
+
+
+@check
+def a_fence_does_not_fit_another_run_of_the_same_id(place: Place) -> None:
+    store, fence = place.owned()
+    other = place.open()
+    other.delete("r")
+    other.create(RunRow("r"))
+    with refuses(RunOwnedError):
+        store.append("r", [an_entry()], fence)
+    other.claim("r", "me", lease=10.0, now=0.0)
+    with refuses(RunOwnedError):
+        store.append("r", [an_entry()], fence)
+    expect(list(other.entries("r")), [], "the log of the new run")
+
+
+@check
+def a_run_with_a_fork_is_not_deleted(place: Place) -> None:
+    store = place.open()
+    store.create(RunRow("parent"))
+    store.create(RunRow("fork", parent="parent", parent_step=3))
+    with refuses(StoreError):
+        store.delete("parent")
+    store.delete("fork")
+    store.delete("parent")
+    expect(store.rows(), [], "all runs")

@@ -1,0 +1,395 @@
+"""Runs in PostgreSQL: for several machines, or where a server is there anyway.
+
+One round trip a step: one statement that commits by itself, checks the fence and adds the entry. It locks the run's row
+while it does, so an append and a claim never pass each other: either the claim sees the entry, or the entry is refused.
+Several entries, with what they drop and their blobs, are one statement too.
+
+An owner is alive while its connection is: it holds an advisory lock, which the server lets go when the process ends.
+When the server restarts, the store connects again, takes its lock again and repeats what was under way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from hashlib import sha256
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from clew.errors import (
+    CommitConflictError,
+    RunExistsError,
+    RunOwnedError,
+    StoreCorruptError,
+    StoreError,
+    UnknownRunError,
+)
+from clew.stores.postgres_link import LIVES, BrokenRule, Link
+from clew.stores.postgres_schema import key_of
+from clew.stores.protocol import Entry, RunRow
+from clew.stores.refusals import conflict, exists, has_fork, lost_content, owned, taken_over, unknown
+
+if TYPE_CHECKING:
+    from clew.stores.postgres_link import Cursor
+
+_MINE = "FROM runs WHERE id = %s::bigint AND fence = %s::bigint AND key = %s::text FOR NO KEY UPDATE"
+_ADD_STEP = f"""
+    INSERT INTO steps (run, n, body, digest) SELECT id, %s::bigint, %s::bytea, %s::bytea {_MINE}
+"""
+_ADD_ENTRY = f"""
+    INSERT INTO log (run, kind, key, path, n, body, digest)
+    SELECT id, %s::text, %s::text, %s::text, %s::bigint, %s::bytea, %s::bytea {_MINE}
+"""
+# A name that is taken: nothing with the same digest; with another one NOT NULL stops the whole statement.
+_ADD_ALL = """
+    WITH mine AS MATERIALIZED (
+        SELECT id FROM runs WHERE key = %s AND fence = %s FOR NO KEY UPDATE
+    ), stepped AS (
+        INSERT INTO steps (run, n, body, digest)
+        SELECT id, given.* FROM mine, unnest(%s::bigint[], %s::bytea[], %s::bytea[]) AS given
+        ON CONFLICT (run, n) DO UPDATE SET body = NULL WHERE steps.digest <> excluded.digest
+    ), added AS (
+        INSERT INTO log (run, kind, key, path, n, body, digest)
+        SELECT id, given.* FROM mine,
+            unnest(%s::text[], %s::text[], %s::text[], %s::bigint[], %s::bytea[], %s::bytea[]) AS given
+        ON CONFLICT (run, kind, key, n) DO UPDATE SET body = NULL WHERE log.digest <> excluded.digest
+    ), unstepped AS (
+        DELETE FROM steps USING mine WHERE steps.run = mine.id AND steps.n = ANY(%s::bigint[])
+    ), dropped AS (
+        DELETE FROM log USING mine, unnest(%s::text[], %s::text[], %s::bigint[]) AS gone (kind, key, n)
+        WHERE log.run = mine.id AND log.kind = gone.kind AND log.key = gone.key AND log.n = gone.n
+    ), kept AS (
+        INSERT INTO blobs SELECT blob.* FROM mine, unnest(%s::text[], %s::bytea[]) AS blob ON CONFLICT DO NOTHING
+    ), used AS (
+        INSERT INTO uses SELECT id, digest FROM mine, unnest(%s::text[]) AS digest ON CONFLICT DO NOTHING
+    )
+    SELECT id FROM mine
+"""
+_CREATE = """
+    WITH made AS (
+        INSERT INTO runs (
+            key, run_id, status, created, updated, graph, seed, parent, parent_step, structure, target, error)
+        VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT (key) DO NOTHING RETURNING id
+    ), began AS (
+        INSERT INTO origins SELECT id, %s::bytea, %s FROM made
+    ), kept AS (
+        INSERT INTO blobs SELECT blob.* FROM made, unnest(%s::text[], %s::bytea[]) AS blob ON CONFLICT DO NOTHING
+    ), used AS (
+        INSERT INTO uses SELECT id, digest FROM made, unnest(%s::text[]) AS digest ON CONFLICT DO NOTHING
+    )
+    SELECT id FROM made
+"""
+# When the server was started: a restart lets go of all locks, so a lock says nothing about owners from before.
+_SERVER = "extract(epoch FROM pg_postmaster_start_time())::double precision"
+_CLAIM = f"""
+    UPDATE runs SET fence = CASE fence WHEN 0 THEN id << 32 ELSE fence END + 1,
+        owner = %s, slot = %s, until = %s, server = {_SERVER}
+    WHERE key = %s AND (owner IN ('', %s) OR until <= %s OR server = {_SERVER} AND NOT EXISTS (
+        SELECT FROM pg_locks WHERE locktype = 'advisory' AND classid = {LIVES} AND objid = slot::oid AND granted
+        AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+    )) RETURNING fence
+"""
+_OWNER = f"SELECT owner, CASE server WHEN {_SERVER} THEN slot ELSE 0 END FROM runs WHERE key = %s"
+_RUN = "WHERE run = (SELECT id FROM runs WHERE key = %s)"
+_STEPS = f"SELECT 'step', '', n, body, digest FROM steps {_RUN}"
+_OTHERS = f"SELECT kind, coalesce(path, key), n, body, digest FROM log {_RUN}"
+_ROW = """
+    SELECT run_id, graph, start, seed, status, created, updated, parent, parent_step, error, structure, codes, target
+    FROM runs JOIN origins ON origins.run = runs.id
+"""
+_by_name = attrgetter("kind", "path", "n")
+
+
+class PostgresStore:
+    """Runs in a schema of a PostgreSQL database."""
+
+    encodes = True
+
+    def __init__(
+        self, dsn: str, *, schema: str = "clew", connect_timeout: float = 10.0, patience: float = 30.0
+    ) -> None:
+        if not schema:
+            raise StoreError("schema is the name of a schema, for Clew alone")
+        self._link = Link(dsn, schema, connect_timeout=connect_timeout, patience=patience)
+
+    def __repr__(self) -> str:
+        return f"PostgresStore({self._link.name})"
+
+    # -- runs --------------------------------------------------------------------------------------------
+
+    def create(self, row: RunRow, blobs: Mapping[str, bytes] = {}) -> None:
+        """Keep a new run. RunExistsError if its id is taken."""
+        codes = msgspec.json.encode(row.codes).decode()
+        values = (
+            *(key_of(row.run_id), row.run_id, row.status, row.created, row.updated, row.graph, str(row.seed)),
+            *(row.parent, row.parent_step, row.structure, row.target, row.error, row.start, codes),
+            *(list(blobs), list(blobs.values()), list(blobs)),
+        )
+
+        def work(cursor: Cursor, again: bool) -> bool:
+            if cursor.execute(_CREATE, values).fetchone():
+                return True
+            # Repeated: it may be our own, made by the first time.
+            return again and self._row(cursor, row.run_id) == row
+
+        if not self._link.run(f"run {row.run_id!r}", work):
+            raise RunExistsError(exists(row.run_id))
+
+    def row(self, run_id: str) -> RunRow:
+        """One run."""
+        found = self._link.run(f"run {run_id!r}", lambda cursor, _: self._row(cursor, run_id))
+        if found is None:
+            raise UnknownRunError(unknown(run_id))
+        return found
+
+    def _row(self, cursor: Cursor, run_id: str) -> RunRow | None:
+        found = cursor.execute(f"{_ROW} WHERE key = %s", (key_of(run_id),)).fetchone()
+        return None if found is None else _row(found)
+
+    def rows(self, status: str | None = None) -> list[RunRow]:
+        """All runs, or those of one status, in the order in which they were created."""
+        where, values = ("", ()) if status is None else ("WHERE status = %s", (status,))
+        statement = f"{_ROW} {where} ORDER BY runs.id"
+        return [_row(found) for found in self._link.fetch("the list of runs", statement, values)]
+
+    def update(self, run_id: str, *, status: str, updated: float, error: Any, fence: int) -> None:
+        """Change what is known about a run."""
+        self._change(run_id, fence, "status = %s, updated = %s, error = %s", status, updated, error)
+
+    def delete(self, run_id: str) -> None:
+        """Forget a run; forks of it must be gone first."""
+
+        def work(cursor: Cursor, again: bool) -> None:
+            with cursor.connection.transaction():
+                found = cursor.execute(
+                    "SELECT id FROM runs WHERE key = %s FOR UPDATE", (key_of(run_id),)
+                ).fetchone()
+                if found is None:
+                    if again:  # the first time did it
+                        return
+                    raise UnknownRunError(unknown(run_id))
+                select = "SELECT run_id FROM runs WHERE parent = %s ORDER BY id LIMIT 1"
+                if fork := cursor.execute(select, (run_id,)).fetchone():
+                    raise StoreError(has_fork(run_id, fork[0]))
+                cursor.execute("DELETE FROM steps WHERE run = %s", found)
+                cursor.execute("DELETE FROM log WHERE run = %s", found)
+                digests = cursor.execute("DELETE FROM uses WHERE run = %s RETURNING digest", found).fetchall()
+                if digests:
+                    # Nobody brings a content while it is looked at whether anybody needs it.
+                    cursor.execute("LOCK TABLE blobs IN SHARE ROW EXCLUSIVE MODE")
+                    cursor.execute(
+                        "DELETE FROM blobs WHERE digest = ANY(%s) "
+                        "AND NOT EXISTS (SELECT FROM uses WHERE uses.digest = blobs.digest)",
+                        ([digest for (digest,) in digests],),
+                    )
+                cursor.execute("DELETE FROM origins WHERE run = %s", found)
+                cursor.execute("DELETE FROM runs WHERE id = %s", found)
+
+        self._link.run(f"run {run_id!r}", work)
+
+    # -- owners ------------------------------------------------------------------------------------------
+
+    def claim(self, run_id: str, owner: str, *, lease: float, now: float) -> int:
+        """Become the owner of a run. To find that a living owner has it takes a moment."""
+        key, what = key_of(run_id), f"run {run_id!r}"
+        values = (owner, self._link.hold(), now + lease, key, owner, now)
+        while True:
+            if found := self._link.fetch(what, _CLAIM, values):
+                return int(found[0][0])
+            found = self._link.fetch(
+                what,
+                f"SELECT owner, CASE server WHEN {_SERVER} THEN slot ELSE 0 END FROM runs WHERE key = %s",
+                (key,),
+            )
+            if not found:
+                raise UnknownRunError(unknown(run_id))
+            holder, slot = found[0]
+            if not self._link.outlives(slot):
+                raise RunOwnedError(owned(run_id, holder))
+
+    def renew(self, run_id: str, fence: int, *, lease: float, now: float) -> None:
+        """Stay the owner."""
+        self._change(run_id, fence, f"until = %s, server = {_SERVER}", now + lease)
+
+    def release(self, run_id: str, fence: int) -> None:
+        """Stop being the owner."""
+        try:
+            self._change(run_id, fence, "owner = '', slot = 0, until = %s", 0.0)
+        except (RunOwnedError, UnknownRunError):
+            pass
+
+    def _change(self, run_id: str, fence: int, what: str, *values: Any) -> None:
+        statement = f"UPDATE runs SET {what} WHERE key = %s AND fence = %s"
+        if not self._link.change(f"run {run_id!r}", statement, (*values, key_of(run_id), fence)):
+            self._check_fence(run_id, fence)
+
+    def _check_fence(self, run_id: str, fence: int) -> None:
+        found = self._link.fetch(
+            f"run {run_id!r}", "SELECT fence FROM runs WHERE key = %s", (key_of(run_id),)
+        )
+        if not found:
+            raise UnknownRunError(unknown(run_id))
+        if found[0][0] != fence:
+            raise RunOwnedError(taken_over(run_id))
+
+    # -- logs --------------------------------------------------------------------------------------------
+
+    def append(
+        self,
+        run_id: str,
+        entries: Sequence[Any],
+        fence: int,
+        *,
+        drop: Sequence[tuple[str, str, int]] = (),
+        blobs: Mapping[str, bytes] = {},
+    ) -> None:
+        """Add entries, all or nothing, in one round trip."""
+        if len(entries) == 1 and fence and not drop and not blobs:
+            entry: Entry = entries[0]
+            mine = (fence >> 32, fence, key_of(run_id))
+            try:
+                if _is_own_step(entry.kind, entry.path):
+                    values: tuple[Any, ...] = (entry.n, entry.body, entry.digest, *mine)
+                    done = self._link.change(f"run {run_id!r}", _ADD_STEP, values)
+                else:
+                    values = (*_named(entry), entry.n, entry.body, entry.digest, *mine)
+                    done = self._link.change(f"run {run_id!r}", _ADD_ENTRY, values)
+                if done:
+                    return
+            except BrokenRule:
+                pass  # the name is taken: see below by what
+        self._append(run_id, entries, fence, drop, blobs)
+
+    def _append(
+        self,
+        run_id: str,
+        entries: Sequence[Entry],
+        fence: int,
+        drop: Sequence[tuple[str, str, int]],
+        blobs: Mapping[str, bytes],
+    ) -> None:
+        gone = frozenset(drop)
+        kept: dict[tuple[str, str, int], Entry] = {}
+        twice: Entry | None = None
+        for entry in entries:
+            if entry.name not in gone and kept.setdefault(entry.name, entry).digest != entry.digest:
+                twice = twice or entry
+        if twice is not None:
+            self._check_fence(run_id, fence)  # which comes before any other reason
+            raise CommitConflictError(conflict(run_id, twice))
+        values = (
+            *(key_of(run_id), fence),
+            *_columns(((e.n, e.body, e.digest) for e in kept.values() if _is_own_step(e.kind, e.path)), 3),
+            *_columns(
+                (
+                    (*_named(e), e.n, e.body, e.digest)
+                    for e in kept.values()
+                    if not _is_own_step(e.kind, e.path)
+                ),
+                6,
+            ),
+            [n for kind, path, n in gone if _is_own_step(kind, path)],
+            *_columns(((kind, key_of(path), n) for kind, path, n in gone), 3),
+            *_columns(blobs.items(), 2),
+            list(blobs),
+        )
+        try:
+            is_mine = self._link.change(f"run {run_id!r}", _ADD_ALL, values)
+        except BrokenRule as error:
+            raise CommitConflictError(conflict(run_id, self._differing(run_id, kept.values()))) from error
+        if not is_mine:
+            self._check_fence(run_id, fence)
+
+    def _differing(self, run_id: str, entries: Iterable[Entry]) -> Entry:
+        for entry in entries:
+            known = self.last(run_id, entry.kind, entry.path, entry.n)
+            if known is not None and known.n == entry.n and known.digest != entry.digest:
+                return entry
+        raise AssertionError("a name was taken, and is not")
+
+    def entries(self, run_id: str, *, after: int = 0) -> Sequence[Entry]:
+        """A run's log by kind, path and n; of its own steps those after `after` only."""
+        statement = f"{_STEPS} AND n > %s UNION ALL {_OTHERS}"
+        return self._read(run_id, statement, (key_of(run_id), after, key_of(run_id)))
+
+    def find(self, run_id: str, kind: str, path: str) -> Sequence[Entry]:
+        """The entries of one kind and path, by n."""
+        if _is_own_step(kind, path):
+            return self._read(run_id, _STEPS, (key_of(run_id),))
+        return self._read(
+            run_id, f"{_OTHERS} AND kind = %s AND key = %s", (key_of(run_id), kind, key_of(path))
+        )
+
+    def last(self, run_id: str, kind: str, path: str, n: int) -> Entry | None:
+        """The entry of one kind and path with the largest n up to `n`, or None."""
+        up_to = "AND n <= %s ORDER BY n DESC LIMIT 1"
+        if _is_own_step(kind, path):
+            found = self._read(run_id, f"{_STEPS} {up_to}", (key_of(run_id), n))
+        else:
+            values = (key_of(run_id), kind, key_of(path), n)
+            found = self._read(run_id, f"{_OTHERS} AND kind = %s AND key = %s {up_to}", values)
+        return found[0] if found else None
+
+    def _read(self, run_id: str, statement: str, values: Any) -> list[Entry]:
+        found = self._link.run(
+            f"run {run_id!r}", lambda cursor, _: cursor.execute(statement, values).fetchall()
+        )
+        if not found:
+            self.row(run_id)
+        return sorted((Entry(*values) for values in found), key=_by_name)
+
+    def blob(self, digest: str) -> bytes:
+        """A large content, checked."""
+        found = self._link.fetch(
+            f"the content {digest[:12]}…", "SELECT body FROM blobs WHERE digest = %s", (digest,)
+        )
+        if not found or sha256(found[0][0]).hexdigest() != digest:
+            raise StoreCorruptError(lost_content(digest, self._link.name, is_there=bool(found)))
+        return bytes(found[0][0])
+
+    # -- the server --------------------------------------------------------------------------------------
+
+    def check(self) -> Iterator[str]:
+        """Look at everything: the server finds damaged pages when it reads them."""
+        names: list[tuple[Callable[[str], object], str]] = [(self.entries, row.run_id) for row in self.rows()]
+        names += [
+            (self.blob, digest)
+            for (digest,) in self._link.fetch("the contents", "SELECT DISTINCT digest FROM uses")
+        ]
+        for look, name in names:
+            try:
+                look(name)
+            except UnknownRunError:  # deleted meanwhile
+                pass
+            except StoreCorruptError as error:
+                yield str(error)
+
+    def close(self) -> None:
+        """Close the connection, and let go of what this store owned."""
+        self._link.close()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_link"):  # it could be opened
+            self.close()
+
+
+def _row(found: Sequence[Any]) -> RunRow:
+    values = list(found)
+    values[3] = int(values[3])
+    values[11] = msgspec.json.decode(values[11])
+    return RunRow(*values)
+
+
+def _is_own_step(kind: str, path: str) -> bool:
+    return kind == "step" and not path
+
+
+def _named(entry: Entry) -> tuple[str, str, str | None]:
+    """Kind, key, and the path if it is not its own key."""
+    key = key_of(entry.path)
+    return entry.kind, key, None if key is entry.path else entry.path
+
+
+def _columns(rows: Iterable[Sequence[Any]], width: int) -> list[list[Any]]:
+    return [list(column) for column in zip(*rows)] or [[] for _ in range(width)]

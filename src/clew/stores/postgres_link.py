@@ -1,0 +1,157 @@
+"""One connection to PostgreSQL that comes back after the server went away.
+
+Work that was under way when the connection broke is done again from its start, because nobody can know whether the
+server finished it: whatever is given to `run` must be safe to repeat, and is told when it is repeated. A server that
+stays away for longer than `patience` seconds is a `StoreUnavailableError`.
+
+An owner is alive while a session holds its advisory lock. The lock is shared, so that a new connection takes it before
+the server has noticed the end of the old one.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from clew.errors import StoreCorruptError, StoreError, StoreUnavailableError
+from clew.stores.postgres_schema import bring_up_to_date
+
+try:
+    import psycopg
+except ImportError:  # pragma: no cover - the extra is not installed
+    psycopg = None  # type: ignore[assignment]
+
+if TYPE_CHECKING:
+    Cursor = psycopg.Cursor[Any]
+
+T = TypeVar("T")
+Values = Sequence[Any] | Mapping[str, Any]
+
+LIVES = 0x436C6577  # the class of the advisory locks of owners; the other half of the key is the owner's slot
+
+_GRACE = "200ms"  # a server takes a moment to notice that a client was killed
+_REPEATABLE = ("40001", "40P01")  # serialization failure, deadlock
+
+
+class BrokenRule(Exception):
+    """A row breaks a constraint; the store knows what that means."""
+
+
+class Link:
+    """A connection, its lock, and an owner's slot."""
+
+    def __init__(self, dsn: str, schema: str, *, connect_timeout: float, patience: float) -> None:
+        if psycopg is None:  # pragma: no cover - the extra is not installed
+            raise StoreError("PostgresStore needs psycopg; install it with: pip install 'clew[postgres]'")
+        self._schema = schema
+        self._patience = patience
+        self._lock = threading.RLock()
+        self._is_closed = False
+        self.slot = 0
+        defaults = {"connect_timeout": max(1, round(connect_timeout)), "tcp_user_timeout": 30_000}
+        try:
+            given = psycopg.conninfo.conninfo_to_dict(dsn)
+        except psycopg.Error as error:
+            raise StoreError(f"this is no address of a PostgreSQL server ({str(error).strip()})") from error
+        self._options: dict[str, Any] = {"application_name": "clew", **defaults, **given}
+        self.name = (
+            f"PostgreSQL at {given.get('host', 'localhost')}/{given.get('dbname', '')}, schema {schema}"
+        )
+        try:
+            self._connect()
+        except psycopg.Error as error:
+            raise self._explained(error, "opening the store") from error
+
+    def _connect(self) -> None:
+        self._db = psycopg.connect(autocommit=True, **self._options)
+        try:
+            # Fences rely on a statement seeing what was committed while it waited for a row.
+            self._db.execute("SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED")
+            bring_up_to_date(self._db, self._schema, self.name)
+            if self.slot:
+                self._db.execute("SELECT pg_advisory_lock_shared(%s, %s)", (LIVES, self.slot))
+        except BaseException:
+            self._db.close()
+            raise
+        self._cursor = self._db.cursor(binary=True)
+
+    def hold(self) -> int:
+        """The slot whose lock says that this owner is alive."""
+        with self._lock:
+            if not self.slot:
+                self.slot = secrets.randbelow((1 << 31) - 1) + 1
+                self.fetch("an owner", "SELECT pg_advisory_lock_shared(%s, %s)", (LIVES, self.slot))
+            return self.slot
+
+    def outlives(self, slot: int) -> bool:
+        """Whether the owner with this slot is gone, or goes within a moment."""
+
+        def wait(cursor: Cursor, _: bool) -> bool:
+            cursor.execute(f"SET lock_timeout = '{_GRACE}'")
+            try:
+                cursor.execute(
+                    f"SELECT pg_advisory_lock({LIVES}, {slot}), pg_advisory_unlock({LIVES}, {slot})"
+                )
+            except psycopg.errors.LockNotAvailable:
+                return False
+            finally:
+                if not self._db.closed:
+                    cursor.execute("RESET lock_timeout")
+            return True
+
+        return slot not in (0, self.slot) and self.run("an owner", wait)
+
+    def fetch(self, what: str, statement: str, values: Values = ()) -> list[tuple[Any, ...]]:
+        """The rows that a statement answers with; it may be repeated."""
+        return self.run(what, lambda cursor, _: cursor.execute(statement, values).fetchall())
+
+    def change(self, what: str, statement: str, values: Values) -> int:
+        """How many rows a statement changed; it may be repeated."""
+        return self.run(what, lambda cursor, _: cursor.execute(statement, values, prepare=True).rowcount)
+
+    def run(self, what: str, work: Callable[[Cursor, bool], T]) -> T:
+        """Do some work with a cursor: ``work(cursor, again)``. If the connection breaks meanwhile, again."""
+        with self._lock:
+            if self._is_closed:
+                raise StoreError(f"{what}: the store ({self.name}) is closed")
+            deadline, again, pause = None, False, 0.02
+            while True:
+                try:
+                    if self._db.closed:
+                        self._connect()
+                    return work(self._cursor, again)
+                except UnicodeError as error:
+                    raise StoreError(f"{what}: {self.name} cannot keep this ({error})") from error
+                except psycopg.Error as error:
+                    if not self._db.closed and error.sqlstate not in _REPEATABLE:
+                        raise self._explained(error, what) from error
+                    now = time.monotonic()
+                    deadline = deadline or now + self._patience
+                    if now + pause > deadline:
+                        raise self._explained(error, what) from error
+                again = True
+                time.sleep(pause)
+                pause = min(2 * pause, 1.0)
+
+    def _explained(self, error: psycopg.Error, what: str) -> Exception:
+        said = " ".join(str(error).split()) or type(error).__name__
+        state = error.sqlstate or ""
+        if state.startswith("23"):
+            return BrokenRule(said)
+        if state in ("XX001", "XX002"):
+            return StoreCorruptError(f"{what}: {self.name} is damaged ({said})")
+        if isinstance(error, psycopg.OperationalError) or state == "25006":  # a server that only reads
+            return StoreUnavailableError(
+                f"{what}: {self.name} did not take it ({said}); nothing is lost, resume when it does"
+            )
+        return StoreError(f"{what}: {self.name} cannot keep this ({said})")
+
+    def close(self) -> None:
+        """Close the connection; the owner's lock goes with it."""
+        with self._lock:
+            self._is_closed = True
+            if hasattr(self, "_db"):  # it was connected once
+                self._db.close()

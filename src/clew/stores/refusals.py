@@ -1,0 +1,54 @@
+"""What stores say when they refuse something: one wording for all of them, so that advice is the same everywhere."""
+
+from __future__ import annotations
+
+from clew.stores.protocol import Entry
+
+
+def exists(run_id: str) -> str:
+    """What RunExistsError says."""
+    return (
+        f"there is a run {run_id!r} already; choose another run_id, or go on with engine.resume({run_id!r})"
+    )
+
+
+def unknown(run_id: str) -> str:
+    """What UnknownRunError says."""
+    return f"there is no run {run_id!r}; engine.runs() lists those there are"
+
+
+def owned(run_id: str, owner: str) -> str:
+    """What RunOwnedError says to somebody who wants a run."""
+    return f"run {run_id!r} is owned by {owner}, which is alive; wait for it, or cancel it there"
+
+
+def taken_over(run_id: str) -> str:
+    """What RunOwnedError says to somebody who had a run."""
+    return (
+        f"run {run_id!r} was taken over by another owner, so this commit is refused; nothing of it was kept"
+    )
+
+
+def conflict(run_id: str, entry: Entry) -> str:
+    """What CommitConflictError says."""
+    return (
+        f"run {run_id!r} has another {place(entry.kind, entry.path, entry.n)} already; two owners worked on it, or its "
+        f"code is not deterministic"
+    )
+
+
+def has_fork(run_id: str, fork: str) -> str:
+    """What StoreError says to somebody who deletes a run that another one goes on from."""
+    return f"run {run_id!r} has a fork, {fork!r}, that builds on it; delete that first"
+
+
+def lost_content(digest: str, where: str, *, is_there: bool) -> str:
+    """What StoreCorruptError says about a large content."""
+    return f"the content {digest[:12]}… is {'damaged in' if is_there else 'missing from'} {where}"
+
+
+def place(kind: str, path: str, n: int) -> str:
+    """An entry's name, for people."""
+    if kind == "step":
+        return f"step {n} of {path}" if path else f"step {n}"
+    return f"{kind} {path} {n}".replace("  ", " ")

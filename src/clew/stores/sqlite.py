@@ -1,0 +1,458 @@
+"""Runs in a SQLite file: the embedded default.
+
+One statement and one commit a step. WAL, so other processes read while this one writes; ``synchronous="full"`` to
+survive a power cut with the last step, at the price of an fsync a step.
+
+Owners hold a lock on one byte of a file beside the database for as long as they live: a dead owner is noticed at
+once, also after ``kill -9``. Where locks are not to be had, the lease decides alone. A fence is the run's number in the
+file (never used twice) and a count of its claims, so a step's insert needs no other key than the fence.
+
+Every entry carries a checksum of its own: damage is found when it is read, and named by run and entry.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager
+from hashlib import sha256
+from operator import attrgetter
+from pathlib import Path
+from typing import Any, Literal
+from zlib import crc32
+
+import msgspec
+
+from clew.errors import (
+    CommitConflictError,
+    RunExistsError,
+    RunOwnedError,
+    StoreCorruptError,
+    StoreError,
+    StoreUnavailableError,
+    UnknownRunError,
+)
+from clew.stores.liveness import Lifeline, fresh_owner, is_alive
+from clew.stores.protocol import Entry, RunRow
+from clew.stores.refusals import conflict, exists, has_fork, lost_content, owned, place, taken_over, unknown
+from clew.stores.sqlite_file import open_file
+
+__all__ = ["SQLiteStore", "fresh_owner"]
+
+_SPAN = 1 << 32  # a step's key is its run's number times this, plus its n
+_SIGN = 1 << 31  # checksums are kept signed: four bytes instead of six
+
+_ADD_STEP = (
+    "INSERT INTO steps (id, body, digest, crc) SELECT ?, ?, ?, ? FROM runs "
+    "WHERE id = ? AND fence = ? AND run_id = ?"
+)
+_ADD_ENTRY = (
+    "INSERT INTO log (run, kind, path, n, body, digest, crc) SELECT id, ?, ?, ?, ?, ?, ? FROM runs "
+    "WHERE id = ? AND fence = ? AND run_id = ?"
+)
+# A name that is taken: nothing with the same digest; with another one NOT NULL stops the whole append.
+_UNLESS_SAME = "DO UPDATE SET body = NULL WHERE digest <> excluded.digest"
+_PUT_STEP = f"INSERT INTO steps (id, body, digest, crc) VALUES (?, ?, ?, ?) ON CONFLICT (id) {_UNLESS_SAME}"
+_PUT_ENTRY = (
+    "INSERT INTO log (run, kind, path, n, body, digest, crc) VALUES (?, ?, ?, ?, ?, ?, ?) "
+    f"ON CONFLICT (run, kind, path, n) {_UNLESS_SAME}"
+)
+_ROW = (
+    "SELECT run_id, graph, start, seed, status, created, updated, parent, parent_step, error, structure, codes, target "
+    "FROM runs JOIN origins ON origins.run = runs.id"
+)
+_by_name = attrgetter("kind", "path", "n")
+
+
+class SQLiteStore:
+    """Runs in a file."""
+
+    encodes = True
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        synchronous: Literal["normal", "full", "off"] = "normal",
+        timeout: float = 10.0,
+    ) -> None:
+        if synchronous not in ("normal", "full", "off"):
+            raise StoreError(f"synchronous is 'normal', 'full' or 'off', not {synchronous!r}")
+        if os.fspath(path) in ("", ":memory:"):
+            raise StoreError(f"{os.fspath(path)!r} is no file; use MemoryStore() to keep runs in memory")
+        self.path = Path(path)
+        self._lock = threading.RLock()
+        self._lifeline: Lifeline | None = None
+        with self._translated("the file"):
+            self._db = open_file(self.path, synchronous, timeout)
+
+    def __repr__(self) -> str:
+        return f"SQLiteStore({str(self.path)!r})"
+
+    # -- runs --------------------------------------------------------------------------------------------
+
+    def create(self, row: RunRow, blobs: Mapping[str, bytes] = {}) -> None:
+        """Keep a new run. RunExistsError if its id is taken."""
+        with self._writing(f"run {row.run_id!r}") as db:
+            try:
+                number = db.execute(
+                    "INSERT INTO runs (run_id, status, created, updated, graph, seed, parent, parent_step, structure, "
+                    "target, error) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                    (
+                        *(
+                            row.run_id,
+                            row.status,
+                            row.created,
+                            row.updated,
+                            row.graph,
+                            str(row.seed),
+                            row.parent,
+                        ),
+                        *(row.parent_step, row.structure, row.target, row.error),
+                    ),
+                ).lastrowid
+            except sqlite3.IntegrityError:
+                raise RunExistsError(exists(row.run_id)) from None
+            assert number is not None
+            codes = msgspec.json.encode(row.codes).decode()
+            db.execute("INSERT INTO origins VALUES (?, ?, ?)", (number, row.start, codes))
+            self._put_blobs(db, number, blobs)
+
+    def row(self, run_id: str) -> RunRow:
+        """One run."""
+        with self._reading(f"run {run_id!r}") as db:
+            found = db.execute(f"{_ROW} WHERE run_id = ?", (run_id,)).fetchone()
+            if found is None:
+                raise UnknownRunError(unknown(run_id))
+            return _row(found)
+
+    def rows(self, status: str | None = None) -> list[RunRow]:
+        """All runs, or those of one status, in the order in which they were created."""
+        where, values = ("", ()) if status is None else ("WHERE status = ?", (status,))
+        with self._reading("the list of runs") as db:
+            return [
+                _row(found) for found in db.execute(f"{_ROW} {where} ORDER BY runs.id", values).fetchall()
+            ]
+
+    def update(self, run_id: str, *, status: str, updated: float, error: Any, fence: int) -> None:
+        """Change what is known about a run."""
+        self._change(run_id, fence, "status = ?, updated = ?, error = ?", status, updated, error)
+
+    def delete(self, run_id: str) -> None:
+        """Forget a run; forks of it must be gone first."""
+        with self._writing(f"run {run_id!r}") as db:
+            number = self._number(db, run_id)
+            fork = db.execute(
+                "SELECT run_id FROM runs WHERE parent = ? ORDER BY id LIMIT 1", (run_id,)
+            ).fetchone()
+            if fork is not None:
+                raise StoreError(has_fork(run_id, fork[0]))
+            base = number * _SPAN
+            db.execute("DELETE FROM steps WHERE id >= ? AND id < ?", (base, base + _SPAN))
+            db.execute("DELETE FROM log WHERE run = ?", (number,))
+            brought = db.execute("SELECT digest FROM uses WHERE run = ?", (number,)).fetchall()
+            db.execute("DELETE FROM uses WHERE run = ?", (number,))
+            db.executemany(
+                "DELETE FROM blobs WHERE digest = ?1 AND NOT EXISTS (SELECT 1 FROM uses WHERE digest = ?1)",
+                brought,
+            )
+            db.execute("DELETE FROM origins WHERE run = ?", (number,))
+            db.execute("DELETE FROM runs WHERE id = ?", (number,))
+
+    # -- owners ------------------------------------------------------------------------------------------
+
+    def claim(self, run_id: str, owner: str, *, lease: float, now: float) -> int:
+        """Become the owner of a run."""
+        with self._writing(f"run {run_id!r}") as db:
+            if self._lifeline is None:
+                self._lifeline = Lifeline(self.path)
+            number = self._number(db, run_id)
+            fence, holder, slot, until = db.execute(
+                "SELECT fence, owner, slot, until FROM runs WHERE id = ?", (number,)
+            ).fetchone()
+            if holder and holder != owner and until > now and is_alive(self.path, slot):
+                raise RunOwnedError(owned(run_id, holder))
+            fence = (fence or number * _SPAN) + 1
+            db.execute(
+                "UPDATE runs SET fence = ?, owner = ?, slot = ?, until = ? WHERE id = ?",
+                (fence, owner, self._lifeline.slot, now + lease, number),
+            )
+            return int(fence)
+
+    def renew(self, run_id: str, fence: int, *, lease: float, now: float) -> None:
+        """Stay the owner."""
+        self._change(run_id, fence, "until = ?", now + lease)
+
+    def release(self, run_id: str, fence: int) -> None:
+        """Stop being the owner."""
+        try:
+            self._change(run_id, fence, "owner = '', slot = 0, until = ?", 0.0)
+        except (RunOwnedError, UnknownRunError):
+            pass
+
+    def _change(self, run_id: str, fence: int, what: str, *values: Any) -> None:
+        with self._translated(f"run {run_id!r}"), self._lock:
+            statement = f"UPDATE runs SET {what} WHERE run_id = ? AND fence = ?"
+            if not self._db.execute(statement, (*values, run_id, fence)).rowcount:
+                self._owned(self._db, run_id, fence)
+
+    # -- logs --------------------------------------------------------------------------------------------
+
+    def append(
+        self,
+        run_id: str,
+        entries: Sequence[Any],
+        fence: int,
+        *,
+        drop: Sequence[tuple[str, str, int]] = (),
+        blobs: Mapping[str, bytes] = {},
+    ) -> None:
+        """Add entries, all or nothing; one statement and one commit if it is one entry."""
+        if len(entries) == 1 and fence and not drop and not blobs:
+            entry: Entry = entries[0]
+            kind, path, n, body, digest = entry.kind, entry.path, entry.n, entry.body, entry.digest
+            crc = crc32(body, crc32(digest)) - _SIGN
+            number = fence >> 32
+            try:
+                with self._lock:
+                    if kind == "step" and not path and 0 <= n < _SPAN:
+                        key = number * _SPAN + n
+                        done = self._db.execute(_ADD_STEP, (key, body, digest, crc, number, fence, run_id))
+                    else:
+                        done = self._db.execute(
+                            _ADD_ENTRY, (kind, path, n, body, digest, crc, number, fence, run_id)
+                        )
+                    if done.rowcount:
+                        return
+            except sqlite3.IntegrityError:
+                pass  # the name is taken: see below by what
+            except (sqlite3.Error, OverflowError, UnicodeError) as error:
+                raise self._explained(error, f"run {run_id!r}") from error
+        self._append(run_id, entries, fence, drop, blobs)
+
+    def _append(
+        self,
+        run_id: str,
+        entries: Sequence[Entry],
+        fence: int,
+        drop: Sequence[tuple[str, str, int]],
+        blobs: Mapping[str, bytes],
+    ) -> None:
+        gone = frozenset(drop)
+        with self._writing(f"run {run_id!r}") as db:
+            number = self._owned(db, run_id, fence)
+            kept = [entry for entry in entries if entry.name not in gone]
+            steps = [entry for entry in kept if _is_own_step(entry)]
+            others = [entry for entry in kept if not _is_own_step(entry)] if len(steps) < len(kept) else ()
+            try:
+                db.executemany(_PUT_STEP, [(number * _SPAN + e.n, e.body, e.digest, _crc(e)) for e in steps])
+                db.executemany(_PUT_ENTRY, [(number, *e.name, e.body, e.digest, _crc(e)) for e in others])
+            except sqlite3.IntegrityError as error:
+                raise CommitConflictError(conflict(run_id, self._differing(number, kept))) from error
+            for kind, path, n in gone:
+                db.execute(
+                    "DELETE FROM log WHERE run = ? AND kind = ? AND path = ? AND n = ?",
+                    (number, kind, path, n),
+                )
+                if kind == "step" and not path and 0 <= n < _SPAN:
+                    db.execute("DELETE FROM steps WHERE id = ?", (number * _SPAN + n,))
+            self._put_blobs(db, number, blobs)
+
+    def _differing(self, number: int, entries: Iterable[Entry]) -> Entry:
+        """The first entry whose name is taken by another digest, in the store or before it in the append."""
+        digests: dict[tuple[str, str, int], bytes] = {}
+        for entry in entries:
+            known = self._newest(number, entry.kind, entry.path, entry.n)
+            if known is not None and known[0] == entry.n:
+                digests.setdefault(entry.name, known[2])
+            if digests.setdefault(entry.name, entry.digest) != entry.digest:
+                return entry
+        raise AssertionError("a name was taken, and is not")
+
+    def entries(self, run_id: str, *, after: int = 0) -> Sequence[Entry]:
+        """A run's log by kind, path and n; of its own steps those after `after` only."""
+        with self._reading(f"run {run_id!r}") as db:
+            number = self._number(db, run_id)
+            base = number * _SPAN
+            steps = db.execute(
+                "SELECT 'step', '', id - ?1, body, digest, crc FROM steps WHERE id > ?2 AND id < ?1 + ?3 ORDER BY id",
+                (base, base + min(max(after, -1), _SPAN), _SPAN),
+            ).fetchall()
+            others = db.execute(
+                "SELECT kind, path, n, body, digest, crc FROM log WHERE run = ? "
+                "AND NOT (kind = 'step' AND path = '' AND n <= ?) ORDER BY kind, path, n",
+                (number, after),
+            ).fetchall()
+        if not others:
+            return _checked(run_id, steps)
+        return sorted(_checked(run_id, others + steps), key=_by_name)  # two sorted runs: a merge
+
+    def find(self, run_id: str, kind: str, path: str) -> Sequence[Entry]:
+        """The entries of one kind and path, by n."""
+        with self._reading(f"run {run_id!r}") as db:
+            number = self._number(db, run_id)
+            found = db.execute(
+                "SELECT kind, path, n, body, digest, crc FROM log WHERE run = ? AND kind = ? AND path = ? ORDER BY n",
+                (number, kind, path),
+            ).fetchall()
+            if kind == "step" and not path:
+                base = number * _SPAN
+                found += db.execute(
+                    "SELECT 'step', '', id - ?1, body, digest, crc FROM steps WHERE id >= ?1 AND id < ?2 ORDER BY id",
+                    (base, base + _SPAN),
+                ).fetchall()
+        return sorted(_checked(run_id, found), key=_by_name)
+
+    def last(self, run_id: str, kind: str, path: str, n: int) -> Entry | None:
+        """The entry of one kind and path with the largest n up to `n`, or None."""
+        with self._reading(f"run {run_id!r}") as db:
+            found = self._newest(self._number(db, run_id), kind, path, n)
+        return None if found is None else _checked(run_id, [(kind, path, *found)])[0]
+
+    def _newest(self, number: int, kind: str, path: str, n: int) -> tuple[int, bytes, bytes, int] | None:
+        found = self._db.execute(
+            "SELECT n, body, digest, crc FROM log WHERE run = ? AND kind = ? AND path = ? AND n <= ? "
+            "ORDER BY n DESC LIMIT 1",
+            (number, kind, path, n),
+        ).fetchall()
+        if kind == "step" and not path and n >= 0:
+            base = number * _SPAN
+            found += self._db.execute(
+                "SELECT id - ?1, body, digest, crc FROM steps WHERE id >= ?1 AND id <= ?2 ORDER BY id DESC LIMIT 1",
+                (base, base + min(n, _SPAN - 1)),
+            ).fetchall()
+        return max(found, default=None)
+
+    def blob(self, digest: str) -> bytes:
+        """A large content, checked."""
+        with self._reading(f"the content {digest[:12]}…") as db:
+            found = db.execute("SELECT body FROM blobs WHERE digest = ?", (digest,)).fetchone()
+        if found is None or sha256(found[0]).hexdigest() != digest:
+            raise StoreCorruptError(lost_content(digest, str(self.path), is_there=found is not None))
+        return bytes(found[0])
+
+    # -- the file ----------------------------------------------------------------------------------------
+
+    def check(self) -> Iterator[str]:
+        """Look at everything."""
+        names: list[tuple[Callable[[str], object], str]] = []
+        try:
+            # A connection of its own: this takes long, and nobody shall wait for it.
+            with closing(sqlite3.connect(self.path, isolation_level=None)) as db:
+                lines = [line for (line,) in db.execute("PRAGMA integrity_check(100)") if line != "ok"]
+                names += [
+                    (self.entries, run_id) for (run_id,) in db.execute("SELECT run_id FROM runs ORDER BY id")
+                ]
+                names += [(self.blob, digest) for (digest,) in db.execute("SELECT DISTINCT digest FROM uses")]
+        except sqlite3.Error as error:
+            lines = [str(error)]
+        yield from (f"{self.path}: {line}" for line in lines)
+        for look, name in names:
+            try:
+                look(name)
+            except UnknownRunError:  # deleted meanwhile
+                pass
+            except StoreCorruptError as error:
+                yield str(error)
+
+    def close(self) -> None:
+        """Close the file, and let go of what this store owned."""
+        with self._lock:
+            if self._lifeline is not None:
+                self._lifeline.close()
+                self._lifeline = None
+            self._db.close()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_db"):  # it could be opened
+            self.close()
+
+    def _number(self, db: sqlite3.Connection, run_id: str) -> int:
+        found = db.execute("SELECT id FROM runs WHERE run_id = ?", (run_id,)).fetchone()
+        if found is None:
+            raise UnknownRunError(unknown(run_id))
+        return int(found[0])
+
+    def _owned(self, db: sqlite3.Connection, run_id: str, fence: int) -> int:
+        number = self._number(db, run_id)
+        if db.execute("SELECT fence FROM runs WHERE id = ?", (number,)).fetchone()[0] != fence:
+            raise RunOwnedError(taken_over(run_id))
+        return number
+
+    def _put_blobs(self, db: sqlite3.Connection, number: int, blobs: Mapping[str, bytes]) -> None:
+        if blobs:
+            db.executemany("INSERT INTO blobs VALUES (?, ?) ON CONFLICT DO NOTHING", list(blobs.items()))
+            db.executemany(
+                "INSERT INTO uses VALUES (?, ?) ON CONFLICT DO NOTHING", [(number, d) for d in blobs]
+            )
+
+    @contextmanager
+    def _transaction(self, what: str, begin: str) -> Iterator[sqlite3.Connection]:
+        with self._translated(what), self._lock:
+            self._db.execute(begin)
+            try:
+                yield self._db
+                self._db.execute("COMMIT")
+            except BaseException:
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+                raise
+
+    def _writing(self, what: str) -> AbstractContextManager[sqlite3.Connection]:
+        return self._transaction(what, "BEGIN IMMEDIATE")
+
+    def _reading(self, what: str) -> AbstractContextManager[sqlite3.Connection]:
+        return self._transaction(what, "BEGIN")
+
+    @contextmanager
+    def _translated(self, what: str) -> Iterator[None]:
+        """SQLite's errors in the words of this library."""
+        try:
+            yield
+        except (sqlite3.Error, OverflowError, UnicodeError) as error:
+            raise self._explained(error, what) from error
+
+    def _explained(self, error: Exception, what: str) -> StoreError:
+        name = getattr(error, "sqlite_errorname", "") or ""
+        if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_FORMAT")):
+            return StoreCorruptError(
+                f"{what}: {self.path} is damaged ({error}); `clew doctor` looks at all of it"
+            )
+        if name.startswith("SQLITE_BUSY"):
+            return StoreUnavailableError(f"{what}: another process keeps {self.path} locked; try again")
+        if isinstance(error, sqlite3.OperationalError):
+            return StoreUnavailableError(
+                f"{what}: {self.path} did not take it ({error}); nothing is lost, resume when there is room and a "
+                f"right to write"
+            )
+        if "closed" in str(error):
+            return StoreError(f"{what}: the store {self.path} is closed")
+        return StoreError(f"{what}: {self.path} cannot keep this ({error})")
+
+
+def _row(found: Sequence[Any]) -> RunRow:
+    values = list(found)
+    values[3] = int(values[3])
+    values[11] = msgspec.json.decode(values[11])
+    return RunRow(*values)
+
+
+def _is_own_step(entry: Entry) -> bool:
+    return entry.kind == "step" and not entry.path and 0 <= entry.n < _SPAN
+
+
+def _crc(entry: Entry) -> int:
+    return crc32(entry.body, crc32(entry.digest)) - _SIGN
+
+
+def _checked(run_id: str, found: Iterable[Sequence[Any]]) -> list[Entry]:
+    entries = []
+    for kind, path, n, body, digest, crc in found:
+        if crc32(body, crc32(digest)) - _SIGN != crc:
+            raise StoreCorruptError(
+                f"run {run_id!r}: {place(kind, path, n)} is damaged: its checksum does not fit; other runs can be read"
+            )
+        entries.append(Entry(kind, path, n, body, digest))
+    return entries

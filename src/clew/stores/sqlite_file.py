@@ -1,0 +1,104 @@
+"""The file of a `SQLiteStore`: its format, its migrations, and how it is opened.
+
+A run's own steps, most of what is ever written, lie in a table whose key is one integer (the run's number, then the
+step's), so a step costs one insert at the end of one tree, and neither run nor path is repeated in it. All other
+entries lie in `log`. What a run began with is apart from its row, which is rewritten when an owner renews its lease.
+
+A file of another program, or of a newer version of this library, is refused before anything is changed in it.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from pathlib import Path
+
+from clew.errors import StoreError, StoreUnavailableError, StoreVersionError
+
+APPLICATION_ID = 0x436C6577  # "Clew"
+
+MIGRATIONS: tuple[str, ...] = (
+    """
+    CREATE TABLE runs (
+        id INTEGER PRIMARY KEY AUTOINCREMENT, run_id TEXT NOT NULL UNIQUE,
+        fence INTEGER NOT NULL DEFAULT 0, owner TEXT NOT NULL DEFAULT '', slot INTEGER NOT NULL DEFAULT 0,
+        until REAL NOT NULL DEFAULT 0,
+        status TEXT NOT NULL, created REAL NOT NULL, updated REAL NOT NULL, graph TEXT NOT NULL, seed TEXT NOT NULL,
+        parent TEXT, parent_step INTEGER, structure TEXT NOT NULL, target TEXT NOT NULL, error BLOB
+    );
+    CREATE INDEX runs_by_status ON runs (status, id);
+    CREATE INDEX runs_by_parent ON runs (parent) WHERE parent IS NOT NULL;
+    CREATE TABLE origins (run INTEGER PRIMARY KEY, start BLOB, codes TEXT NOT NULL);
+    CREATE TABLE steps (id INTEGER PRIMARY KEY, body BLOB NOT NULL, digest BLOB NOT NULL, crc INTEGER NOT NULL);
+    CREATE TABLE log (
+        id INTEGER PRIMARY KEY, run INTEGER NOT NULL, kind TEXT NOT NULL, path TEXT NOT NULL, n INTEGER NOT NULL,
+        body BLOB NOT NULL, digest BLOB NOT NULL, crc INTEGER NOT NULL
+    );
+    CREATE UNIQUE INDEX log_by_name ON log (run, kind, path, n);
+    CREATE TABLE blobs (digest TEXT NOT NULL UNIQUE, body BLOB NOT NULL);
+    CREATE TABLE uses (run INTEGER NOT NULL, digest TEXT NOT NULL, PRIMARY KEY (run, digest)) WITHOUT ROWID;
+    CREATE INDEX uses_by_digest ON uses (digest);
+    """,
+)
+"""One script for each version of the format; a file is brought up to date when it is opened."""
+
+
+def open_file(path: Path, synchronous: str, timeout: float) -> sqlite3.Connection:
+    """A connection to a file of this library, made if it is not there, in today's format."""
+    try:
+        db = sqlite3.connect(path, timeout=timeout, isolation_level=None, check_same_thread=False)
+    except sqlite3.OperationalError as error:
+        raise StoreUnavailableError(f"cannot open {path}: {error}; is its folder there?") from error
+    try:
+        deadline = time.monotonic() + timeout
+        while True:
+            try:
+                _prepare(db, path, synchronous)
+                return db
+            except sqlite3.OperationalError as error:
+                # SQLite waits for others by itself, but not when the journal of a new file is switched to WAL.
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                    raise
+            time.sleep(0.005)
+    except BaseException:
+        db.close()
+        raise
+
+
+def _prepare(db: sqlite3.Connection, path: Path, synchronous: str) -> None:
+    version = _version(db, path)
+    db.execute("PRAGMA journal_mode = WAL")
+    db.execute(f"PRAGMA synchronous = {synchronous}")
+    if version < len(MIGRATIONS):
+        _migrate(db, path)
+
+
+def _version(db: sqlite3.Connection, path: Path) -> int:
+    application = db.execute("PRAGMA application_id").fetchone()[0]
+    version = int(db.execute("PRAGMA user_version").fetchone()[0])
+    tables = db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    if application != APPLICATION_ID and (tables or application):
+        raise StoreError(f"{path} is a SQLite file of another program; give Clew a file of its own")
+    if version > len(MIGRATIONS):
+        raise StoreVersionError(
+            f"{path} was written by a newer Clew (format {version}, this one reads up to {len(MIGRATIONS)}); "
+            f"update Clew"
+        )
+    return version
+
+
+def _migrate(db: sqlite3.Connection, path: Path) -> None:
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        version = _version(db, path)  # again: another process may have been quicker
+        for script in MIGRATIONS[version:]:
+            for statement in script.split(";"):
+                if statement.strip():
+                    db.execute(statement)
+        db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        db.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
+        db.execute("COMMIT")
+    except BaseException:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+        raise

@@ -1,0 +1,86 @@
+"""All three stores pass the published suite; and the suite finds stores that break its rules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clew.errors import ClewError
+from clew.stores import MemoryStore, RunRow, SQLiteStore, conformance
+
+
+@pytest.mark.parametrize("check", conformance.checks)
+def test_memory(check: conformance.Check) -> None:
+    store = MemoryStore()
+    check(lambda: store)
+
+
+@pytest.mark.parametrize("check", [*conformance.checks, *conformance.liveness_checks])
+def test_sqlite(check: conformance.Check, tmp_path: Path) -> None:
+    check(lambda: SQLiteStore(tmp_path / "runs.db"))
+
+
+@pytest.mark.parametrize("check", [*conformance.checks, *conformance.liveness_checks])
+def test_postgres(check: conformance.Check, open_postgres: Callable[[], conformance.Store]) -> None:
+    check(open_postgres)
+
+
+class Forgetful(MemoryStore):
+    """Keeps what came before a conflict."""
+
+    def append(self, run_id: str, entries: Sequence[Any], fence: int, **more: Any) -> None:
+        for entry in entries:
+            super().append(run_id, [entry], fence)
+        super().append(run_id, [], fence, **more)
+
+
+class Trusting(MemoryStore):
+    """Does not look at fences."""
+
+    def append(self, run_id: str, entries: Sequence[Any], fence: int, **more: Any) -> None:
+        super().append(run_id, entries, self._find(run_id).fence, **more)
+
+
+class Greedy(MemoryStore):
+    """Gives a run to whoever wants it."""
+
+    def claim(self, run_id: str, owner: str, *, lease: float, now: float) -> int:
+        return super().claim(run_id, owner, lease=lease, now=now + 1e9)
+
+
+class Generous(MemoryStore):
+    """Hands out its own rows."""
+
+    def row(self, run_id: str) -> RunRow:
+        return self._find(run_id).row
+
+
+class Unordered(MemoryStore):
+    """Lists the log as it came."""
+
+    def entries(self, run_id: str, *, after: int = 0) -> Sequence[Any]:
+        return list(self._find(run_id).named.values())
+
+
+class Hasty(MemoryStore):
+    """Lets the last one win."""
+
+    def append(self, run_id: str, entries: Sequence[Any], fence: int, **more: Any) -> None:
+        super().append(run_id, [], fence, drop=[entry.name for entry in entries])
+        super().append(run_id, entries, fence, **more)
+
+
+@pytest.mark.parametrize("broken", [Forgetful, Trusting, Greedy, Generous, Unordered, Hasty])
+def test_the_suite_finds(broken: type[MemoryStore]) -> None:
+    found = []
+    for check in conformance.checks:
+        store = broken()
+        try:
+            check(lambda store=store: store)
+        except (AssertionError, ClewError) as error:
+            found.append((check.__name__, error))
+    assert found
+    assert len(found) < len(conformance.checks) / 2  # one fault, not a store that does nothing

@@ -1,0 +1,378 @@
+"""What is PostgreSQL's own: the connection, the schema, a server that goes away. The rest is in test_conformance."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections.abc import Callable, Iterator
+from hashlib import sha256
+from pathlib import Path
+from secrets import token_hex
+
+import psycopg
+import pytest
+
+from clew.errors import (
+    CommitConflictError,
+    RunOwnedError,
+    StoreCorruptError,
+    StoreError,
+    StoreUnavailableError,
+    StoreVersionError,
+)
+from clew.stores import Entry, PostgresStore, RunRow, postgres_link, postgres_schema
+from tests.stores.processes import step
+from tests.stores.servers import PostgresServer
+
+
+@pytest.fixture
+def schema() -> str:
+    return f"t_{token_hex(6)}"
+
+
+@pytest.fixture
+def store(server: PostgresServer, schema: str) -> Iterator[PostgresStore]:
+    store = PostgresStore(server.dsn, schema=schema)
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def admin(server: PostgresServer) -> Iterator[psycopg.Connection[tuple[object, ...]]]:
+    with psycopg.connect(server.dsn, autocommit=True) as connection:
+        yield connection
+
+
+def _owned(store: PostgresStore, run_id: str = "r") -> int:
+    store.create(RunRow(run_id))
+    return store.claim(run_id, "me", lease=30.0, now=0.0)
+
+
+def _cut(store: PostgresStore, admin: psycopg.Connection[tuple[object, ...]]) -> None:
+    """End the store's session, and return when it is gone."""
+    pid = store._link._db.info.backend_pid
+    assert admin.execute("SELECT pg_terminate_backend(%s, 5000)", (pid,)).fetchone() == (True,)
+
+
+class TestOpening:
+    def test_a_server_that_is_not_there(self) -> None:
+        with pytest.raises(StoreUnavailableError, match="opening the store: PostgreSQL at /nowhere"):
+            PostgresStore("host=/nowhere dbname=x")
+
+    def test_an_address_that_is_none(self) -> None:
+        with pytest.raises(StoreError, match="no address"):
+            PostgresStore("host=a =b")
+
+    def test_passwords_are_not_shown(self, server: PostgresServer, schema: str) -> None:
+        store = PostgresStore(f"{server.dsn} password=hush", schema=schema)
+        assert "hush" not in repr(store)
+        assert schema in repr(store)
+        store.close()
+
+    def test_a_schema_needs_a_name(self, server: PostgresServer) -> None:
+        with pytest.raises(StoreError, match="schema"):
+            PostgresStore(server.dsn, schema="")
+
+    def test_a_schema_may_have_any_name(self, server: PostgresServer, schema: str) -> None:
+        store = PostgresStore(server.dsn, schema=f'{schema} "Ünïcode"; --')
+        _owned(store)
+        store.close()
+
+    def test_two_schemas_are_two_stores(
+        self, server: PostgresServer, store: PostgresStore, schema: str
+    ) -> None:
+        other = PostgresStore(server.dsn, schema=f"{schema}_other")
+        _owned(store)
+        assert other.rows() == []
+        other.close()
+
+    def test_a_schema_of_another_program_is_refused(
+        self, server: PostgresServer, schema: str, admin: psycopg.Connection[tuple[object, ...]]
+    ) -> None:
+        admin.execute(f"CREATE SCHEMA {schema}; CREATE TABLE {schema}.theirs (x int)")
+        with pytest.raises(StoreError, match="another program"):
+            PostgresStore(server.dsn, schema=schema)
+
+    def test_a_newer_schema_is_refused(
+        self,
+        server: PostgresServer,
+        store: PostgresStore,
+        schema: str,
+        admin: psycopg.Connection[tuple[object, ...]],
+    ) -> None:
+        admin.execute(f"UPDATE {schema}.version SET version = 99")
+        with pytest.raises(StoreVersionError, match="format 99"):
+            PostgresStore(server.dsn, schema=schema)
+
+    def test_an_older_schema_is_brought_up_to_date(
+        self, server: PostgresServer, store: PostgresStore, schema: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        store.append("r", [step(1)], _owned(store))
+        later = (*postgres_schema.MIGRATIONS, "CREATE TABLE extra (x int); CREATE INDEX extra_x ON extra (x)")
+        monkeypatch.setattr(postgres_schema, "MIGRATIONS", later)
+        new = PostgresStore(server.dsn, schema=schema)
+        assert new._link.fetch("", "SELECT count(*) FROM extra") == [(0,)]
+        assert list(new.entries("r")) == [step(1)]
+        new.close()
+
+    def test_threads_open_a_new_schema_at_once(self, server: PostgresServer, schema: str) -> None:
+        stores, start = list[PostgresStore](), threading.Barrier(4)
+
+        def open_store() -> None:
+            start.wait()
+            stores.append(PostgresStore(server.dsn, schema=schema))
+
+        threads = [threading.Thread(target=open_store) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(stores) == 4
+        for store in stores:
+            store.close()
+
+    def test_without_psycopg_it_says_what_to_install(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(postgres_link, "psycopg", None)
+        with pytest.raises(StoreError, match=r"pip install 'clew\[postgres\]'"):
+            PostgresStore("host=/nowhere")
+
+    def test_a_store_that_nobody_closed_lets_go(
+        self, server: PostgresServer, store: PostgresStore, schema: str
+    ) -> None:
+        _owned(PostgresStore(server.dsn, schema=schema))
+        gc.collect()
+        store.claim("r", "other", lease=30.0, now=1.0)
+
+
+class TestCutConnection:
+    def test_every_verb_connects_again(
+        self, store: PostgresStore, admin: psycopg.Connection[tuple[object, ...]]
+    ) -> None:
+        content = b"content"
+        digest = sha256(content).hexdigest()
+        _cut(store, admin)
+        store.create(RunRow("r"), {digest: content})
+        _cut(store, admin)
+        fence = store.claim("r", "me", lease=30.0, now=0.0)
+        _cut(store, admin)
+        store.append("r", [step(1)], fence)
+        _cut(store, admin)
+        store.append("r", [step(2), step(3)], fence, drop=[("journal", "p", 0)])
+        _cut(store, admin)
+        assert [entry.n for entry in store.entries("r")] == [1, 2, 3]
+        _cut(store, admin)
+        store.renew("r", fence, lease=30.0, now=1.0)
+        _cut(store, admin)
+        store.update("r", status="completed", updated=1.0, error=None, fence=fence)
+        _cut(store, admin)
+        assert store.blob(digest) == content
+        _cut(store, admin)
+        assert [row.status for row in store.rows()] == ["completed"]
+        _cut(store, admin)
+        store.release("r", fence)
+        _cut(store, admin)
+        store.delete("r")
+        assert store.rows() == []
+
+    def test_refusals_stay_refusals(
+        self, store: PostgresStore, admin: psycopg.Connection[tuple[object, ...]]
+    ) -> None:
+        fence = _owned(store)
+        store.append("r", [step(1)], fence)
+        _cut(store, admin)
+        with pytest.raises(CommitConflictError):
+            store.append("r", [step(1, b"other")], fence)
+        store.claim("r", "me", lease=30.0, now=0.0)
+        _cut(store, admin)
+        with pytest.raises(RunOwnedError):
+            store.append("r", [step(2)], fence)
+
+    def test_its_owner_counts_as_alive_again(
+        self,
+        server: PostgresServer,
+        store: PostgresStore,
+        schema: str,
+        admin: psycopg.Connection[tuple[object, ...]],
+    ) -> None:
+        fence = _owned(store)
+        _cut(store, admin)
+        store.append("r", [step(1)], fence)
+        other = PostgresStore(server.dsn, schema=schema)
+        with pytest.raises(RunOwnedError):
+            other.claim("r", "other", lease=30.0, now=1.0)
+        _cut(store, admin)
+        other.claim("r", "other", lease=30.0, now=1.0)
+        with pytest.raises(RunOwnedError):
+            store.append("r", [step(2)], fence)
+        other.close()
+
+    @pytest.mark.parametrize("verb", ["create", "delete", "append", "append two", "claim"])
+    def test_what_was_done_before_the_cut_is_not_done_twice(
+        self, store: PostgresStore, admin: psycopg.Connection[tuple[object, ...]], verb: str
+    ) -> None:
+        """The server commits, and the connection breaks before the answer arrives."""
+        fence = _owned(store)
+        link, run = store._link, store._link.run
+
+        def lossy(what, work):  # type: ignore[no-untyped-def]
+            def done_and_cut(cursor, again):  # type: ignore[no-untyped-def]
+                answer = work(cursor, again)
+                if not again:
+                    _cut(store, admin)
+                    cursor.execute("SELECT 1")
+                return answer
+
+            return run(what, done_and_cut)
+
+        link.run = lossy  # type: ignore[method-assign]
+        content = b"large"
+        if verb == "create":
+            store.create(RunRow("new", seed=5, codes={"n": "x"}), {sha256(content).hexdigest(): content})
+        elif verb == "delete":
+            store.delete("r")
+        elif verb == "append":
+            store.append("r", [step(1)], fence)
+        elif verb == "append two":
+            store.append("r", [step(1), Entry("call", "p", 0, b"", b"")], fence, drop=[("x", "", 0)])
+        else:
+            fence = store.claim("r", "me", lease=30.0, now=1.0)
+            store.append("r", [step(1)], fence)
+        link.run = run  # type: ignore[method-assign]
+        assert [row.run_id for row in store.rows()] == {"create": ["r", "new"], "delete": []}.get(verb, ["r"])
+        if verb in ("append", "append two", "claim"):
+            assert [entry.n for entry in store.find("r", "step", "")] == [1]
+
+
+class TestServer:
+    """A server of its own, because it is stopped."""
+
+    @pytest.fixture
+    def own(self, server: PostgresServer) -> Iterator[PostgresServer]:
+        own = PostgresServer()
+        own.start()
+        yield own
+        own.remove()
+
+    @pytest.mark.parametrize("mode", ["fast", "immediate"])
+    def test_a_restart_loses_nothing(self, own: PostgresServer, mode: str) -> None:
+        store, other = PostgresStore(own.dsn), PostgresStore(own.dsn)
+        fence = _owned(store)
+        store.append("r", [step(1)], fence)
+        own.stop(mode)
+        own.start()
+        # Before it has noticed: its lock is gone with the server, and proves nothing.
+        with pytest.raises(RunOwnedError):
+            other.claim("r", "other", lease=30.0, now=1.0)
+        store.append("r", [step(2)], fence)
+        store.append("r", [step(3), step(4)], fence)
+        assert [entry.n for entry in store.entries("r")] == [1, 2, 3, 4]
+        store.renew("r", fence, lease=30.0, now=2.0)
+        with pytest.raises(RunOwnedError):
+            other.claim("r", "other", lease=30.0, now=2.0)
+        store.close()
+        other.claim("r", "other", lease=30.0, now=2.0)
+        other.close()
+
+    def test_it_waits_for_a_server_that_comes_back(self, own: PostgresServer) -> None:
+        store = PostgresStore(own.dsn)
+        fence = _owned(store)
+        own.stop()
+        start = threading.Thread(target=own.start)
+        start.start()
+        store.append("r", [step(1)], fence)
+        start.join()
+        assert list(store.entries("r")) == [step(1)]
+        store.close()
+
+    def test_a_server_that_stays_away(self, own: PostgresServer) -> None:
+        store = PostgresStore(own.dsn, patience=0.1)
+        fence = _owned(store)
+        own.stop()
+        with pytest.raises(
+            StoreUnavailableError, match=r"run 'r': PostgreSQL at .* did not take it .*nothing is lost"
+        ):
+            store.append("r", [step(1)], fence)
+        own.start()
+        store.append("r", [step(1)], fence)
+        assert list(store.entries("r")) == [step(1)]
+        store.close()
+
+
+def test_a_server_that_only_reads(store: PostgresStore) -> None:
+    fence = _owned(store)
+    store._link._db.execute("SET default_transaction_read_only = on")
+    with pytest.raises(StoreUnavailableError, match="read-only"):
+        store.append("r", [step(1)], fence)
+    store._link._db.execute("SET default_transaction_read_only = off")
+    store.append("r", [step(1)], fence)
+
+
+def test_a_claim_waits_for_an_append_that_is_under_way(
+    server: PostgresServer, store: PostgresStore, schema: str, admin: psycopg.Connection[tuple[object, ...]]
+) -> None:
+    """Otherwise an entry could appear behind the back of the new owner."""
+    fence = _owned(store)
+    db = store._link._db
+    other = PostgresStore(server.dsn, schema=schema)
+    claimed = []
+    with db.transaction():
+        store.append("r", [step(1)], fence)
+        claim = threading.Thread(
+            target=lambda: claimed.append(other.claim("r", "other", lease=30.0, now=31.0))
+        )
+        claim.start()
+        waits = "SELECT count(*) FROM pg_stat_activity WHERE pid = %s AND wait_event_type = 'Lock'"
+        while admin.execute(waits, (other._link._db.info.backend_pid,)).fetchone() != (1,):
+            assert not claimed
+    claim.join()
+    assert claimed
+    assert list(other.entries("r")) == [step(1)]
+    with pytest.raises(RunOwnedError):
+        store.append("r", [step(2)], fence)
+    other.close()
+
+
+def test_a_damaged_content_is_found_and_named(
+    store: PostgresStore, schema: str, admin: psycopg.Connection[tuple[object, ...]]
+) -> None:
+    digest = sha256(b"content").hexdigest()
+    store.create(RunRow("r"), {digest: b"content"})
+    admin.execute(f"UPDATE {schema}.blobs SET body = 'contend'")
+    with pytest.raises(StoreCorruptError, match=f"{digest[:12]}… is damaged"):
+        store.blob(digest)
+    assert [line for line in store.check() if digest[:12] in line]
+
+
+def test_an_append_is_one_round_trip(store: PostgresStore, tmp_path: Path) -> None:
+    fence = _owned(store)
+    store.append("r", [step(1)], fence)
+    store.append("r", [step(2), step(3)], fence)
+    connection = store._link._db.pgconn
+
+    def round_trips(append: Callable[[], None]) -> int:
+        with (tmp_path / "trace").open("w+b") as trace:
+            connection.trace(trace.fileno())
+            append()
+            connection.untrace()
+            return (tmp_path / "trace").read_bytes().count(b"Sync")
+
+    assert round_trips(lambda: store.append("r", [step(4)], fence)) == 1
+    call = Entry("call", "p", 0, b"", b"")
+    content = {sha256(b"x").hexdigest(): b"x"}
+    many = [step(n) for n in range(5, 105)]
+    store.append("r", [call], fence)
+    assert (
+        round_trips(lambda: store.append("r", many, fence, drop=[call.name], blobs=content)) <= 2
+    )  # one to prepare
+    assert round_trips(lambda: store.append("r", many, fence, drop=[call.name], blobs=content)) == 1
+    assert len(store.entries("r")) == 104
+
+
+def test_the_key_of_a_long_text_is_its_own() -> None:
+    key_of = postgres_schema.key_of
+    for short in ("", "a", "é" * 250, "x" * 1000, "🧵" * 250):
+        assert key_of(short) == short
+    longs = ["x" * 1001, "x" * 1002, "🧵" * 251, "a" + "🧵" * 400, "aa" + "🧵" * 400, "aaa" + "🧵" * 400]
+    keys = [key_of(long) for long in longs]
+    assert len(set(keys)) == len(longs)
+    assert all(1000 < len(key.encode()) < 1100 for key in keys)

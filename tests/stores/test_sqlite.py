@@ -1,0 +1,298 @@
+"""What is SQLite's own: the file, its format, room on the disk, damage. The rest is in test_conformance."""
+
+from __future__ import annotations
+
+import gc
+import os
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from clew.errors import RunOwnedError, StoreCorruptError, StoreError, StoreUnavailableError, StoreVersionError
+from clew.stores import Entry, RunRow, SQLiteStore, sqlite_file
+from tests.stores.processes import Process, step
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "runs.db"
+
+
+@pytest.fixture
+def store(path: Path) -> Iterator[SQLiteStore]:
+    store = SQLiteStore(path)
+    yield store
+    store.close()
+
+
+def _owned(store: SQLiteStore, run_id: str = "r") -> int:
+    store.create(RunRow(run_id))
+    return store.claim(run_id, "me", lease=30.0, now=0.0)
+
+
+class TestOpening:
+    @pytest.mark.parametrize("synchronous, level", [("off", 0), ("normal", 1), ("full", 2)])
+    def test_it_writes_ahead_and_syncs_as_told(self, path: Path, synchronous: str, level: int) -> None:
+        store = SQLiteStore(path, synchronous=synchronous)  # type: ignore[arg-type]
+        assert store._db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        assert store._db.execute("PRAGMA synchronous").fetchone() == (level,)
+        store.close()
+
+    def test_normal_is_the_default(self, store: SQLiteStore) -> None:
+        assert store._db.execute("PRAGMA synchronous").fetchone() == (1,)
+
+    def test_other_words_are_refused(self, path: Path) -> None:
+        with pytest.raises(StoreError, match="'normal', 'full' or 'off', not 'extra'"):
+            SQLiteStore(path, synchronous="extra")  # type: ignore[arg-type]
+        assert not path.exists()
+
+    @pytest.mark.parametrize("name", [":memory:", ""])
+    def test_memory_is_no_file(self, name: str) -> None:
+        with pytest.raises(StoreError, match="MemoryStore"):
+            SQLiteStore(name)
+
+    def test_a_folder_that_is_not_there(self, tmp_path: Path) -> None:
+        with pytest.raises(StoreUnavailableError, match="is its folder there"):
+            SQLiteStore(tmp_path / "nowhere" / "runs.db")
+
+    def test_an_empty_file_becomes_a_store(self, path: Path) -> None:
+        path.touch()
+        SQLiteStore(path).close()
+
+    def test_a_file_of_another_program_is_refused_and_left_alone(self, path: Path) -> None:
+        db = sqlite3.connect(path)
+        db.execute("CREATE TABLE theirs (x)")
+        db.commit()
+        db.close()
+        before = path.read_bytes()
+        with pytest.raises(StoreError, match="another program"):
+            SQLiteStore(path)
+        assert path.read_bytes() == before
+
+    def test_a_file_that_is_no_database_is_refused_and_left_alone(self, path: Path) -> None:
+        path.write_text("Dear diary, " * 1000)
+        with pytest.raises(StoreCorruptError, match="not a database"):
+            SQLiteStore(path)
+        assert path.read_text().startswith("Dear diary")
+
+    def test_a_newer_format_is_refused(self, path: Path) -> None:
+        SQLiteStore(path).close()
+        db = sqlite3.connect(path)
+        db.execute("PRAGMA user_version = 99")
+        db.close()
+        with pytest.raises(StoreVersionError, match="format 99"):
+            SQLiteStore(path)
+
+    def test_an_older_format_is_brought_up_to_date(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        old = SQLiteStore(path)
+        fence = _owned(old)
+        old.append("r", [step(1)], fence)
+        old.close()
+        later = (*sqlite_file.MIGRATIONS, "CREATE TABLE extra (x); CREATE INDEX extra_x ON extra (x)")
+        monkeypatch.setattr(sqlite_file, "MIGRATIONS", later)
+        new = SQLiteStore(path)
+        assert new._db.execute("PRAGMA user_version").fetchone() == (2,)
+        assert new._db.execute("SELECT count(*) FROM extra").fetchone() == (0,)
+        assert list(new.entries("r")) == [step(1)]
+        new.close()
+        monkeypatch.undo()
+        with pytest.raises(StoreVersionError):
+            SQLiteStore(path)
+
+    def test_a_migration_that_fails_changes_nothing(
+        self, path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        SQLiteStore(path).close()
+        monkeypatch.setattr(
+            sqlite_file, "MIGRATIONS", (*sqlite_file.MIGRATIONS, "CREATE TABLE a (x); CREATE nonsense")
+        )
+        with pytest.raises(StoreUnavailableError):
+            SQLiteStore(path)
+        monkeypatch.undo()
+        store = SQLiteStore(path)
+        assert store._db.execute("SELECT name FROM sqlite_master WHERE name = 'a'").fetchone() is None
+        store.close()
+
+    def test_a_store_that_nobody_closed_lets_go(self, path: Path) -> None:
+        _owned(SQLiteStore(path))
+        gc.collect()
+        store = SQLiteStore(path)
+        store.claim("r", "other", lease=30.0, now=1.0)
+        store.close()
+
+    def test_it_says_what_it_is(self, store: SQLiteStore, path: Path) -> None:
+        assert repr(store) == f"SQLiteStore('{path}')"
+
+
+class TestNoRoom:
+    def test_a_full_disk_loses_nothing(self, path: Path) -> None:
+        """A process may write no more to its files, as if the disk were full; then it may again."""
+        with Process(str(path)) as owner:
+            owner.do("create", "r")
+            fence = owner.do("claim", "r", "me", 0.0)
+            assert owner.do("append", "r", 1, fence) is None
+            owner.do("limit", 100_000)
+            answers = []
+            while "StoreUnavailableError" not in answers:
+                answers.append(owner.do("append", "r", len(answers) + 2, fence, 5_000))
+                assert len(answers) < 100
+            reached = len(answers)
+            assert answers[:-1] == [None] * (reached - 1)
+            assert owner.do("append two", "r", reached + 1, fence, 5_000) == "StoreUnavailableError"
+            assert owner.do("steps", "r") == list(range(1, reached + 1))
+            owner.do("limit", None)
+            assert owner.do("append", "r", reached + 1, fence, 5_000) is None
+            assert owner.do("append two", "r", reached + 2, fence) is None
+        store = SQLiteStore(path)
+        assert [entry.n for entry in store.entries("r")] == list(range(1, reached + 4))
+        assert list(store.check()) == []
+        store.close()
+
+    def test_a_file_that_may_grow_no_more(self, store: SQLiteStore, path: Path) -> None:
+        fence = _owned(store)
+        pages = store._db.execute("PRAGMA page_count").fetchone()[0]
+        store._db.execute(f"PRAGMA max_page_count = {pages}")
+        with pytest.raises(StoreUnavailableError, match=r"run 'r'.*full.*nothing is lost"):
+            store.append("r", [step(1, b"x" * 100_000)], fence)
+        with pytest.raises(StoreUnavailableError, match="full"):
+            store.append("r", [step(1, b"x" * 100_000), step(2)], fence)
+        assert list(store.entries("r")) == []
+        store._db.execute("PRAGMA max_page_count = 1000000")
+        store.append("r", [step(1, b"x" * 100_000)], fence)
+        assert len(store.entries("r")) == 1
+
+    def test_a_file_that_may_only_be_read(self, store: SQLiteStore) -> None:
+        fence = _owned(store)
+        store._db.execute("PRAGMA query_only = on")
+        with pytest.raises(StoreUnavailableError, match="right to write"):
+            store.append("r", [step(1)], fence)
+        with pytest.raises(StoreUnavailableError):
+            store.append("r", [step(1), step(2)], fence)
+        assert store.row("r").status == "running"
+        store._db.execute("PRAGMA query_only = off")
+        store.append("r", [step(1)], fence)
+
+    def test_a_folder_that_may_only_be_read(self, path: Path) -> None:
+        folder = Path(tempfile.mkdtemp())  # pytest's own folders may not even be entered by others
+        SQLiteStore(folder / "runs.db").close()
+        for file in (*folder.iterdir(), folder):
+            file.chmod(0o555)
+        with Process(str(path)) as other:
+            other.do("become nobody")
+            assert other.do("open", str(folder / "runs.db")) == "StoreUnavailableError"
+        folder.chmod(0o755)
+        shutil.rmtree(folder)
+
+    def test_a_writer_that_does_not_end(self, path: Path) -> None:
+        store = SQLiteStore(path, timeout=0.0)
+        fence = _owned(store)
+        other = sqlite3.connect(path, isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StoreUnavailableError, match="locked"):
+            store.append("r", [step(1)], fence)
+        with pytest.raises(StoreUnavailableError, match="locked"):
+            store.append("r", [step(1), step(2)], fence)
+        assert list(store.entries("r")) == []
+        other.execute("ROLLBACK")
+        store.append("r", [step(1)], fence)
+        other.close()
+        store.close()
+
+
+class TestDamage:
+    @pytest.fixture
+    def runs(self, path: Path) -> dict[str, list[Entry]]:
+        """Two runs whose logs fill some pages each."""
+        store = SQLiteStore(path)
+        logs = {}
+        for run_id in ("sound", "hurt"):
+            fence = _owned(store, run_id)
+            steps = [step(n, f"{run_id} step {n} ".encode() * 20) for n in range(1, 101)]
+            calls = [Entry("call", f"p{n}", 0, f"{run_id} call {n} ".encode() * 20, b"d") for n in range(10)]
+            store.append(run_id, [*calls, *steps], fence)
+            logs[run_id] = list(store.entries(run_id))
+        store.close()
+        return logs
+
+    @pytest.mark.parametrize("where, named", [("step 57 ", "step 57"), ("call 3 ", "call p3 0")])
+    def test_a_flipped_bit_is_found_and_named(
+        self, path: Path, runs: dict[str, list[Entry]], where: str, named: str
+    ) -> None:
+        data = bytearray(path.read_bytes())
+        data[data.index(f"hurt {where}".encode()) + 9] ^= 1
+        path.write_bytes(data)
+        store = SQLiteStore(path)
+        with pytest.raises(StoreCorruptError, match=f"run 'hurt': {named} is damaged"):
+            store.entries("hurt")
+        assert list(store.entries("sound")) == runs["sound"]
+        assert [row.run_id for row in store.rows()] == ["sound", "hurt"]
+        assert store.entries("hurt", after=60) if named.startswith("step") else store.find("hurt", "step", "")
+        assert [line for line in store.check() if "hurt" in line and named in line]
+        store.close()
+
+    def test_a_page_of_rubbish_is_found_and_named(self, path: Path, runs: dict[str, list[Entry]]) -> None:
+        data = bytearray(path.read_bytes())
+        at = data.index(b"hurt step 57 ") // 4096 * 4096
+        data[at : at + 4096] = b"\xaa" * 4096
+        path.write_bytes(data)
+        store = SQLiteStore(path)
+        with pytest.raises(StoreCorruptError, match=r"run 'hurt'.*damaged"):
+            store.entries("hurt")
+        assert list(store.entries("sound")) == runs["sound"]
+        assert list(store.check())
+        store.close()
+
+    def test_a_damaged_content_is_found_and_named(self, path: Path) -> None:
+        content = b"large content " * 10_000
+        digest = sha256(content).hexdigest()
+        store = SQLiteStore(path)
+        store.create(RunRow("r"), {digest: content})
+        store.close()
+        data = bytearray(path.read_bytes())
+        data[data.index(b"large content large") + 3] ^= 1
+        path.write_bytes(data)
+        store = SQLiteStore(path)
+        with pytest.raises(StoreCorruptError, match=f"{digest[:12]}… is damaged"):
+            store.blob(digest)
+        assert [line for line in store.check() if digest[:12] in line]
+        store.close()
+
+    def test_a_file_cut_short(self, path: Path, runs: dict[str, list[Entry]]) -> None:
+        with path.open("r+b") as file:
+            file.truncate(path.stat().st_size // 4096 // 2 * 4096)
+        with pytest.raises(StoreCorruptError, match="is damaged"):
+            SQLiteStore(path)
+
+
+def test_a_step_costs_little_beyond_its_body(path: Path) -> None:
+    store = SQLiteStore(path)
+    fence = _owned(store)
+    store.close()
+    before = path.stat().st_size
+    store = SQLiteStore(path)
+    for n in range(1, 2_001):
+        store.append("r", [Entry("step", "", n, os.urandom(150), os.urandom(32))], fence)
+    store.close()
+    assert (path.stat().st_size - before) / 2_000 - 150 < 70
+
+
+def test_a_lease_is_renewed_without_writing_the_start_again(path: Path) -> None:
+    store = SQLiteStore(path)
+    store.create(RunRow("r", start=b"s" * 1_000_000))
+    fence = store.claim("r", "me", lease=30.0, now=0.0)
+    store._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    store.renew("r", fence, lease=30.0, now=1.0)
+    assert Path(f"{path}-wal").stat().st_size < 20_000
+    store.close()
+
+
+def test_a_refused_append_of_another_owner_names_the_run(store: SQLiteStore) -> None:
+    fence = _owned(store, "nightly")
+    store.claim("nightly", "me", lease=30.0, now=0.0)
+    with pytest.raises(RunOwnedError, match="run 'nightly' was taken over"):
+        store.append("nightly", [step(1)], fence)
