@@ -76,7 +76,7 @@ def why(program: Program, chain: Chain, target: str) -> Why:
             raise UnknownRunError(f"node {target!r} has not run; result.never_ran says what it lacked")
         if chain.start.has(target):
             return Why(target, "", "", chain.first, (Reason("given", chain.first, value=target),))
-        known = [*program.names, *program.written, *chain.start.values]
+        known = [*program.names, *sorted(program.written), *chain.start.values]
         raise UnknownRunError(
             f"there is no node and no value {target!r} in this run; {nearest(target, known)}"
         )
@@ -103,7 +103,7 @@ def _reasons(program: Program, chain: Chain, at: Step, outcome: Outcome) -> Iter
                 if reason.kind != "changed" or reason.value in inputs:
                     found = True
                     yield msgspec.structs.replace(reason, version=versions.get(reason.value, 0))
-    for value in chain.start.position.touched:
+    for value in sorted(chain.start.position.touched):
         if value in inputs and previous is None:
             found = True
             yield Reason("outside", chain.first, value=value)

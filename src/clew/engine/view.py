@@ -171,17 +171,6 @@ class View:
         other.failed, other.blocked = self.failed, self.blocked
         return other
 
-    def copy(self) -> View:
-        """An independent view of the same state."""
-        other = self.branch()
-        for name in ("values", "versions"):
-            overlay = getattr(other, name)
-            setattr(other, name, overlay.plain())
-        for name in ("wakes", "visits", "missing"):
-            overlay = getattr(other, name)
-            setattr(other, name, [overlay[i] for i in range(len(self.program.nodes))])
-        return other
-
     # -- what is due -------------------------------------------------------------------------------------
 
     def has(self, value: str) -> bool:
@@ -335,11 +324,11 @@ class View:
             version = versions.get(name)
             if version is None or (version == 0 and name in program.weak and name not in program.given):
                 missing = self.missing
+                versions[name] = 1  # before judging: a Send is judged by what is there beside its payload
                 for reader in program.needers.get(name, ()):
                     missing[reader] -= 1
                     if wakes[reader] or reader in sends:
                         self._judge(reader)
-                versions[name] = 1
             else:
                 versions[name] = version + 1
             for reader, bits in readers.get(name, ()):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from clew.engine.solo import general, steps
 from clew.engine.strand import Item
+from clew.errors import NodeError
 from clew.runtime.session import Session
 
 if TYPE_CHECKING:  # concurrent.futures costs more to import than a run without threads takes
@@ -44,11 +45,11 @@ class Blocking:
             while not session.cancelled:
                 if outbox:
                     session.flush()
-                    if not self._inline:
-                        yield
                 if self._inline and not in_flight and not session.timers and machine.solo():
                     self._run_solo()
-                item = machine.take() if len(in_flight) < most else None
+                    if outbox:  # a retry, for instance, which only a flush makes a timer
+                        continue
+                item = session.take() if len(in_flight) < most else None
                 if item is not None:
                     if outbox:  # that it has started is told before anything that it tells
                         session.flush()
@@ -148,8 +149,6 @@ class Blocking:
         """Wait for a result or a timer."""
         session = self._session
         when = session.next_timer()
-        if when is None and not self._in_flight:
-            return True  # there were only timers of attempts that are over, and they are gone now
         done = self._next_done(when)
         while done is not _NOTHING:
             if done is not None:
@@ -188,10 +187,8 @@ class Blocking:
         session = self._session
         if self._in_flight.get(item) is future:
             del self._in_flight[item]
-        if future.cancelled():
-            return
         duration = session.clock.monotonic() - began
-        error = future.exception()
+        error = _cancelled(item) if future.cancelled() else future.exception()
         if error is None:
             session.returned(item, attempt, future.result(), started, duration)
         else:
@@ -199,6 +196,13 @@ class Blocking:
 
 
 _NOTHING = object()
+
+
+def _cancelled(item: Item) -> NodeError:
+    return NodeError(
+        f"node {item.node.name!r} at {item.path} was cancelled by its executor; keep an executor open until the "
+        f"runs that use it have ended"
+    )
 
 
 def _is_asking(error: BaseException) -> bool:

@@ -15,7 +15,7 @@ from clew.engine.chain import Chain
 from clew.engine.programs import program_of
 from clew.engine.records import Journaled, Outcome, Question, Retry, Single, Start, Step
 from clew.engine.rules import Program
-from clew.errors import RunStateError
+from clew.errors import RunStateError, UnknownRunError
 from clew.graph import Graph
 from clew.runtime.recorder import RecordedCall
 from clew.runtime.result import Checkpoint
@@ -75,6 +75,20 @@ class RunLog(msgspec.Struct):
     def chain(self, program: Program) -> Chain:
         """The chain of the run."""
         return Chain(program, self.row.start, self.steps, seed=self.row.seed, on_conflict=self.on_conflict)
+
+    def step_of(self, chain: Chain, step: int | str | None) -> int:
+        """The number of a step: itself, the one with that label, or the last."""
+        run = self.row.run_id
+        if step is None:
+            return chain.last
+        if isinstance(step, str):
+            if step not in self.labels:
+                told = ", ".join(map(repr, self.labels)) or "none"
+                raise UnknownRunError(f"run {run!r} has no label {step!r}; there are: {told}")
+            return self.labels[step]
+        if not chain.first <= step <= chain.last:
+            raise UnknownRunError(f"run {run!r} has no step {step}; it has {chain.first} to {chain.last}")
+        return step
 
     def checkpoints(self, chain: Chain, graph: Graph, *, nested: bool, prefix: str = "") -> list[Checkpoint]:
         """One checkpoint for each state of a chain."""
@@ -164,6 +178,7 @@ def read_log(row: RunRow, entries: Sequence[Any], on_conflict: str) -> RunLog:
             log.asked.pop(entry.path, None)
         elif isinstance(entry, Labelled):
             log.labels[entry.label] = entry.step
-        elif isinstance(entry, RecordedCall):
+        else:
+            assert isinstance(entry, RecordedCall)
             log.calls.append(entry)
     return log

@@ -65,7 +65,9 @@ class Looping:
                     session.flush()
                 if not tasks and not session.timers and self._may_be_short and machine.solo():
                     await self._run_solo()
-                item = machine.take() if len(tasks) < most else None
+                    if outbox:  # a retry, for instance, which only a flush makes a timer
+                        continue
+                item = session.take() if len(tasks) < most else None
                 if item is not None:
                     if outbox:  # that it has started is told before anything that it tells
                         session.flush()
@@ -116,6 +118,10 @@ class Looping:
                 try:
                     value = func(*args)
                     if type(value) is CoroutineType:
+                        if getattr(func, "__code__", value.cr_code) is not value.cr_code:
+                            item = general(machine)  # a sync function, which forgot to await
+                            session.returned(item, item.attempt, value, epoch + began, monotonic() - began)
+                            return
                         self._began, self._limit = began, limit
                         if self._alarm is None or self._alarm[0] > began + limit:
                             self._watch(began + limit)
@@ -151,7 +157,7 @@ class Looping:
             self._inline_raised(item, error, started, clock.monotonic() - began)
         else:
             self._limit = None
-            session.machine.finish(item, value, started, clock.monotonic() - began)
+            session.returned(item, item.attempt, value, started, clock.monotonic() - began)
 
     def _inline_raised(self, item: Item, error: BaseException, started: float, duration: float) -> None:
         """An inline call ended in an exception: its own, the alarm's, or the caller's who cancels the run."""
@@ -252,10 +258,8 @@ class Looping:
         session = self._session
         clock = session.clock
         when = session.next_timer()
-        if when is None and not self._tasks:
-            return
         if clock.virtual:
-            await self._wait_virtual(when)
+            await self._wait_virtual()
         elif when is None or when > clock.monotonic():
             self._news = self._loop.create_future()
             if when is not None:
@@ -270,20 +274,20 @@ class Looping:
         if session.listening:
             session.flush()
 
-    async def _wait_virtual(self, when: float | None) -> None:
+    async def _wait_virtual(self) -> None:
         """Let tasks go as far as they can; time passes only when all of them sleep."""
-        session = self._session
-        for _ in range(50):  # a few turns of the loop for tasks that are about to sleep or end
-            if session.sleepers >= len(self._tasks) or session.machine.has_more:
-                break
+        session, tasks = self._session, len(self._tasks)
+        for turn in range(50):  # a few turns of the loop for tasks that are about to sleep, end or be cancelled
             await asyncio.sleep(0)
-        if session.machine.has_more:
-            return
-        if when is None or session.sleepers < len(self._tasks):
+            if len(self._tasks) < tasks or session.cancelled or self._broken is not None:
+                return
+            if turn > 2 and session.sleepers >= tasks:
+                break
+        if session.sleepers < tasks:
             self._news = self._loop.create_future()
             await self._news
             self._news = None
-        else:
+        elif (when := session.next_timer()) is not None:
             session.clock.advance(when)
 
     async def _stop(self) -> None:

@@ -168,3 +168,15 @@ def metrics_of(machine: Machine, elapsed: float) -> SchedulerMetrics:
         total_retries=counters.retries,
         total_backpressure_blocks=frontier.blocks,
     )
+
+
+def scheduler_state(machine: Machine, elapsed: float, cancel: Callable[[], object]) -> SchedulerState:
+    """A machine that is being driven, in the words of the specification."""
+    return SchedulerState(
+        active_nodes=machine.counters.active,
+        queue_depth=len(machine.frontier),
+        completed_steps=machine.counters.steps,
+        cancel_func=lambda: (cancel(), None)[1],
+        metrics=metrics_of(machine, elapsed),
+        frontier=tuple(item.work_item() for item in machine.frontier.items()),
+    )

@@ -11,17 +11,18 @@ import heapq
 import itertools
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Generator, Iterable
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from clew.engine.machine import Machine
-from clew.engine.records import Question, Retry, Step
+from clew.engine.records import Retry, Step
 from clew.engine.strand import Item
 from clew.engine.terms import Notice, Status
 from clew.errors import NodeTimeoutError, OutputError
+from clew.runtime.cache import NO_RESULT, Cache
 from clew.runtime.calls import arguments, calls_of
 from clew.runtime.context import Asking, RunContext
 from clew.runtime.events import Event, Listeners
@@ -58,6 +59,7 @@ class Session:
         entries: list[Any] | None = None,
         calls: Iterable[RecordedCall] = (),
         listeners: Listeners | None = None,
+        cache: Cache | None = None,
     ) -> None:
         self.run_id = run_id
         self.machine = machine
@@ -75,12 +77,15 @@ class Session:
         self.sleepers = 0
         self.on_tell: Callable[[], None] | None = None  # a driver is told that there is something to tell
         self._store = store
-        self._entries = entries
+        self.entries = entries
         self._listeners = listeners
         self._kept: list[Any] = []  # from other threads, until the next flush
         self._told: list[Event] = []
         self._lock = threading.Lock()
         self._numbers = itertools.count()
+        self.cache = cache
+        self._keys: dict[Item, str] = {}  # of cached nodes that are executing
+        self.take: Callable[[], Item | None] = machine.take if cache is None else self._take
 
     @property
     def recorder(self) -> Recorder:
@@ -92,6 +97,21 @@ class Session:
     def elapsed(self) -> float:
         """Seconds since the session began."""
         return self.clock.monotonic() - self.began
+
+    def _take(self) -> Item | None:
+        """The next item to execute; those whose results are cached are settled on the way."""
+        cache = self.cache
+        assert cache is not None
+        while (item := self.machine.take()) is not None:
+            key = cache.key(item) if item.node.cache else None
+            if key is None:
+                break
+            value = cache.get(key)
+            if value is NO_RESULT:
+                self._keys[item] = key
+                break
+            self.machine.finish(item, value, self.clock.time(), cached=True)
+        return item
 
     # -- calling -----------------------------------------------------------------------------------------
 
@@ -150,6 +170,8 @@ class Session:
                 value.close()
                 self.machine.fail(item, _forgotten_await(item), started, duration)
             else:
+                if self.cache is not None and item in self._keys:
+                    self.cache.put(self._keys.pop(item), value)
                 self.machine.finish(item, value, started, duration)
 
     def raised(self, item: Item, attempt: int, error: BaseException, started: float, duration: float) -> None:
@@ -195,6 +217,11 @@ class Session:
     def at(self, when: float, timer: Timer) -> None:
         """Set a timer."""
         heapq.heappush(self.timers, (when, next(self._numbers), timer))
+
+    def forget(self, timer: Timer) -> None:
+        """Take a timer back."""
+        self.timers = [entry for entry in self.timers if entry[2] is not timer]
+        heapq.heapify(self.timers)
 
     def watch(self, item: Item) -> None:
         """Set the deadline of an attempt that is starting.
@@ -277,10 +304,10 @@ class Session:
             len(outbox) == 1
             and not self._kept
             and not self._told
-            and self._entries is not None
+            and self.entries is not None
             and type(outbox[0]) is Step
         ):
-            self._entries.append(outbox[0])
+            self.entries.append(outbox[0])
             outbox.clear()
             return
         self._flush_all()
@@ -316,8 +343,8 @@ class Session:
 
     def announce(self, kind: Any, step: int, **data: Any) -> None:
         """Tell listeners about the run as a whole."""
-        if self._listeners:
-            self._listeners.tell(Event(kind, self.run_id, step, "", self.clock.time(), data))
+        assert self._listeners is not None
+        self._listeners.tell(Event(kind, self.run_id, step, "", self.clock.time(), data))
 
     @property
     def listening(self) -> bool:
@@ -327,10 +354,6 @@ class Session:
         """The status to report now that the driver has stopped."""
         return "cancelled" if self.cancelled and self.machine.status == "running" else self.machine.status
 
-    def open_questions(self) -> tuple[Question, ...]:
-        """What is asked."""
-        return self.machine.questions()
-
 
 _EMPTY = GraphState()
 
@@ -338,8 +361,8 @@ _EMPTY = GraphState()
 class _Slept:
     """What a sleep that is over returns: it may be awaited, and need not be."""
 
-    def __await__(self) -> Iterator[None]:
-        return iter(())
+    def __await__(self) -> Generator[Any, Any, None]:
+        yield from ()
 
 
 _SLEPT = _Slept()

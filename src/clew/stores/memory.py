@@ -22,6 +22,7 @@ class MemoryStore:
             raise ValueError(f"keep is a number of runs, or None for all, not {keep!r}")
         self._keep = keep
         self._runs: dict[str, tuple[RunRow, list[Any]]] = {}
+        self._ended: dict[str, None] = {}  # in the order in which they ended
         self._lock = Lock()
 
     def __repr__(self) -> str:
@@ -36,18 +37,18 @@ class MemoryStore:
                     f"there is a run {row.run_id!r} already; choose another run_id, or go on with "
                     f"engine.resume({row.run_id!r})"
                 )
+            while self._keep is not None and len(self._ended) > self._keep:
+                oldest = next(iter(self._ended))
+                del self._ended[oldest], self._runs[oldest]
             self._runs[row.run_id] = (row, entries)
-            if self._keep is not None and len(self._runs) > self._keep:
-                self._drop_oldest()
+            self._note(row)
         return entries
 
-    def _drop_oldest(self) -> None:
-        excess = len(self._runs) - (self._keep or 0)
-        for run_id in [i for i, (row, _) in self._runs.items() if row.status not in ("running", "waiting")]:
-            if excess <= 0:
-                return
-            del self._runs[run_id]
-            excess -= 1
+    def _note(self, row: RunRow) -> None:
+        """Keep account of the runs that have ended."""
+        self._ended.pop(row.run_id, None)
+        if row.status not in ("running", "waiting"):
+            self._ended[row.run_id] = None
 
     def _find(self, run_id: str) -> tuple[RunRow, list[Any]]:
         try:
@@ -63,8 +64,10 @@ class MemoryStore:
 
     def update(self, run_id: str, *, status: str, updated: float, error: BaseException | None) -> None:
         """Change what is known about a run."""
-        row = self._find(run_id)[0]
-        row.status, row.updated, row.error = status, updated, error
+        with self._lock:
+            row = self._find(run_id)[0]
+            row.status, row.updated, row.error = status, updated, error
+            self._note(row)
 
     def row(self, run_id: str) -> RunRow:
         """One run."""
@@ -76,12 +79,15 @@ class MemoryStore:
 
     def rows(self, status: str | None = None) -> list[RunRow]:
         """All runs, or those of one status, oldest first."""
-        return [row for row, _ in self._runs.values() if status is None or row.status == status]
+        with self._lock:
+            return [row for row, _ in self._runs.values() if status is None or row.status == status]
 
     def delete(self, run_id: str) -> None:
         """Forget a run."""
-        self._find(run_id)
-        del self._runs[run_id]
+        with self._lock:
+            self._find(run_id)
+            del self._runs[run_id]
+            self._ended.pop(run_id, None)
 
     def close(self) -> None:
         """Nothing to let go of: the runs stay readable."""
