@@ -167,7 +167,9 @@ def test_an_overwrite_without_reducer_is_its_value() -> None:
 
 
 def test_an_overwrite_among_several_updates_of_a_step() -> None:
-    nodes = [node(name=f"n{i}", output="log")(lambda x, u=u: u) for i, u in enumerate([[1], Overwrite([2]), [3]])]
+    nodes = [
+        node(name=f"n{i}", output="log")(lambda x, u=u: u) for i, u in enumerate([[1], Overwrite([2]), [3]])
+    ]
     result = run(*nodes, state=Reduced)
     assert (result["log"], result.state.versions["log"]) == ([2, 3], 3)
 
@@ -175,7 +177,7 @@ def test_an_overwrite_among_several_updates_of_a_step() -> None:
 # ---- ifelse
 
 
-@pytest.mark.parametrize(("value", "ran"), [(True, "y"), (False, "z")])
+@pytest.mark.parametrize("value, ran", [(True, "y"), (False, "z")])
 def test_an_ifelse_gate_chooses_by_a_bool(value: bool, ran: str) -> None:
     door = ifelse(name="door", when_true="target", when_false="other")(lambda x: value)
     assert run(door, TARGET, OTHER).values.keys() == {"x", ran}

@@ -181,16 +181,15 @@ def test_a_failure_is_not_cached() -> None:
 
 
 def test_two_nodes_of_the_same_code_have_results_of_their_own() -> None:
-    def of(client: Any) -> Any:
-        def call(a: int) -> str:
-            return str(client["name"])
+    class Client:
+        def __init__(self, name: str) -> None:
+            self.name = name
 
-        return call
+        def call(self, a: int) -> str:
+            return self.name
 
-    graph = Graph(
-        [node(of({"name": name, "id": object()}), name=name, output=name, cache=True) for name in ("x", "y")]
-    )
-    result = graph.run(a=1)
+    graph = Graph([node(Client(name).call, name=name, output=name, cache=True) for name in ("x", "y")])
+    result = graph.run({"a": 1}, max_concurrent_nodes=1)
     assert (result["x"], result["y"]) == ("x", "y")
 
 

@@ -323,6 +323,21 @@ def test_what_a_node_tells_comes_after_its_start_and_before_its_end() -> None:
     assert [e.data["name"] for e in events if e.kind == "emitted" and e.path == "x#0"] == [*map(str, range(20))]
 
 
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_what_an_inline_node_tells_comes_after_its_start_too(asynchronous: bool) -> None:
+    def tell(a: int, ctx: Context) -> int:
+        ctx.emit("something")
+        return a
+
+    async def atell(a: int, ctx: Context) -> int:
+        return tell(a, ctx)
+
+    told: list[str] = []
+    graph = Graph([node(atell if asynchronous else tell, name="x", output="x")])
+    Engine(graph, listeners=[lambda event: told.append(event.kind)]).run({"a": 1})
+    assert told[3:6] == ["item_started", "emitted", "item_finished"]
+
+
 # -- streams that are left, and that fail
 
 

@@ -199,7 +199,10 @@ def test_an_async_node_is_cancelled_at_each_of_its_timeouts(beside: bool) -> Non
 
 
 @pytest.mark.parametrize("beside", [False, True])
-def test_a_node_that_swallows_its_cancellation_has_failed_all_the_same(beside: bool) -> None:
+@pytest.mark.parametrize("options", [{"timeout": SOON}, {}], ids=["own", "default"])
+def test_a_node_that_swallows_its_cancellation_has_failed_all_the_same(
+    beside: bool, options: dict[str, Any]
+) -> None:
     async def stubborn(a: int) -> str:
         try:
             await asyncio.sleep(60)
@@ -207,7 +210,7 @@ def test_a_node_that_swallows_its_cancellation_has_failed_all_the_same(beside: b
             return "late"
         return "never"
 
-    result, cancelling = outcome(async_graph(beside, stubborn, timeout=SOON))
+    result, cancelling = outcome(async_graph(beside, stubborn, **options), default_node_timeout=SOON)
     assert (type(result.error), "x" in result, cancelling) == (NodeTimeoutError, False, 0)
 
 
@@ -313,24 +316,32 @@ def test_a_cancellation_of_the_node_s_own_is_its_failure(beside: bool, context: 
     assert isinstance(result.error.__cause__, asyncio.CancelledError)
 
 
-def test_a_late_first_attempt_of_a_task_does_not_count_as_the_second() -> None:
+def test_a_late_first_attempt_of_a_task_does_not_end_the_second() -> None:
     async def main() -> Any:
         second_runs, first_returned = asyncio.Event(), asyncio.Event()
 
+        @node(output="x", timeout=0.1, retry=AT_ONCE)
         async def slow(a: int, ctx: Context) -> str:
             if ctx.attempt == 0:
                 try:
                     await asyncio.sleep(60)
                 except asyncio.CancelledError:
                     await second_runs.wait()
+                for _ in range(5):  # until `beside` has ended, and only the second attempt is left
+                    await asyncio.sleep(0)
                 first_returned.set()
                 return "first, late"
             second_runs.set()
             await first_returned.wait()
-            await asyncio.sleep(0)
+            for _ in range(5):
+                await asyncio.sleep(0)
             return "second"
 
-        return (await async_graph(True, slow, timeout=0.1, retry=AT_ONCE).arun(a=1))["x"]
+        @node(output="y")
+        async def beside(a: int) -> None:
+            await second_runs.wait()
+
+        return (await Graph([slow, beside]).arun(a=1))["x"]
 
     assert asyncio.run(main()) == "second"
 
@@ -397,6 +408,21 @@ def test_after_a_sleeper_was_cancelled_time_does_not_run_ahead() -> None:
 
     clock = VirtualClock()
     assert (Graph([slow]).run({"a": 1}, clock=clock)["x"], round(clock.monotonic())) == (1, 15)
+
+
+def test_a_sleeper_that_was_cancelled_does_not_count_as_asleep() -> None:
+    def napping(name: str, seconds: float, turns: int = 0, **options: Any) -> Any:
+        async def nap(a: int, ctx: Context) -> float:
+            await ctx.sleep(seconds)
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            return ctx.now().timestamp()
+
+        return node(nap, name=name, output=name, **options)
+
+    # at 10 s x is cancelled and y is busy; z sleeps on, so time must not go on to where z wakes up
+    nodes = [napping("x", 1000, timeout=10), napping("y", 10, turns=20), napping("z", 20)]
+    assert Graph(nodes).run({"a": 1}, clock=VirtualClock(0.0)).provisional == {"y": 10, "z": 20}
 
 
 def test_time_stands_still_while_nodes_do_not_sleep() -> None:

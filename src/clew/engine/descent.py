@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from clew.engine import endings
 from clew.engine.programs import check_values, program_of
-from clew.engine.records import Start
+from clew.engine.records import Deadline, Start
 from clew.engine.strand import Item, Strand
 from clew.engine.view import View
 from clew.graph import Graph, Subgraph
@@ -45,6 +45,8 @@ def enter(machine: Machine, item: Item) -> None:
         machine.settle_subgraph(item, inside.gather([]))
         return
     item.batch.strands[item.index] = started
+    if item.node.policy.timeout is not None:
+        machine.outbox.append(Deadline(item, item.attempt, item.node.policy.timeout))
     for strand in started:
         if strand.state == "running":
             machine.open(strand)
@@ -72,6 +74,13 @@ def _begin(
     program = program_of(graph, given)
     machine.outbox.append(Start(prefix, seeded, given, item.attempt))
     return Strand(program, View.begin(program, seeded), step=0, prefix=prefix, order=order, owner=item)
+
+
+def abandon(machine: Machine, item: Item, error: BaseException) -> None:
+    """What happens inside `item` took too long: let it fall."""
+    for strand in item.batch.strands.pop(item.index):
+        strand.drop()
+    machine.give_up(item, error)
 
 
 def leave(machine: Machine, strand: Strand) -> None:

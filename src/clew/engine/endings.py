@@ -28,8 +28,8 @@ def end(machine: Machine, strand: Strand) -> None:
     if stalled:
         names = strand.program.names
         told = "; ".join(
-            f"{names[i]!r} was selected, and lacks {', '.join(map(repr, strand.view.lacking(i)))}"
-            for i in stalled
+            f"{names[i]!r} was selected, and lacks {', '.join(map(repr, lacking))}"
+            for i, lacking in stalled.items()
         )
         error = StalledError(f"the run cannot go on: {told}; give these values, or let a node write them")
         fail(strand, (*strand.order, strand.step + 1), strand.step, error)

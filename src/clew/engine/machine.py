@@ -189,6 +189,13 @@ class Machine:
         self.counters.executed += 1
         self.give_up(item, error, started, duration)
 
+    def expire(self, item: Item, error: BaseException, started: float, duration: float) -> None:
+        """The item, or what happens inside it, took too long."""
+        if item.is_inside:
+            descent.abandon(self, item, error)
+        else:
+            self.fail(item, error, started, duration)
+
     def ask(self, item: Item, question: Any) -> None:
         """The item's function asks a question and has stopped."""
         if self._returns(item):

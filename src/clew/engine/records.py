@@ -111,6 +111,14 @@ class Retry(msgspec.Struct, frozen=True):
     error: BaseException
 
 
+class Deadline(msgspec.Struct, frozen=True):
+    """What happens inside a subgraph item has `seconds` to end."""
+
+    item: Any
+    attempt: int
+    seconds: float
+
+
 class WorkItem(msgspec.Struct, frozen=True):
     """A unit of work as the specification describes it: made when somebody looks."""
 

@@ -45,6 +45,11 @@ class Item:
         return self.batch.level.number
 
     @property
+    def is_inside(self) -> bool:
+        """Whether it is a subgraph item with strands under way."""
+        return self.index in self.batch.strands
+
+    @property
     def is_wanted(self) -> bool:
         """Whether it may start: no strand around it is over, and no failure came before its step."""
         item: Item | None = self

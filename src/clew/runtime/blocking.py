@@ -103,11 +103,13 @@ class Blocking:
 
     def _is_alone(self, item: Item) -> bool:
         session = self._session
+        if session.machine.outbox:
+            session.flush()  # a deadline may have come up for what is around the item
         if not self._inline or self._in_flight or item.node.policy.timeout is not None:
             return False
         if session.settings.max_concurrent_nodes == 1:
             return True
-        return not session.machine.has_more and not session.timers
+        return not session.machine.has_more and session.next_timer() is None
 
     def _run_inline(self, item: Item) -> None:
         session = self._session
@@ -158,8 +160,9 @@ class Blocking:
             except Empty:
                 break
         for timer in session.due_timers():
-            if session.expire(timer) and timer.item is not None:
-                self._in_flight.pop(timer.item, None)
+            if session.expire(timer):
+                for item in [item for item in self._in_flight if not item.live or not item.is_wanted]:
+                    del self._in_flight[item]
         if session.listening:
             session.flush()
 

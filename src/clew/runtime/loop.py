@@ -71,7 +71,7 @@ class Looping:
                 if item is not None:
                     if outbox:  # that it has started is told before anything that it tells
                         session.flush()
-                    if not tasks and (most == 1 or not (machine.has_more or session.timers)):
+                    if not tasks and (most == 1 or not (machine.has_more or session.next_timer() is not None)):
                         await self._run_inline(item)
                     else:
                         self._start(item)
@@ -267,21 +267,20 @@ class Looping:
             await self._news
             self._news = None
         for timer in session.due_timers():
-            task = self._tasks.get(timer.item) if timer.item is not None else None
-            if session.expire(timer) and task is not None and timer.item is not None:
-                del self._tasks[timer.item]
-                task.cancel()
+            if session.expire(timer):
+                for item in [item for item in self._tasks if not item.live or not item.is_wanted]:
+                    self._tasks.pop(item).cancel()
         if session.listening:
             session.flush()
 
     async def _wait_virtual(self) -> None:
         """Let tasks go as far as they can; time passes only when all of them sleep."""
         session, tasks = self._session, len(self._tasks)
-        for turn in range(50):  # a few turns of the loop for tasks that are about to sleep, end or be cancelled
+        for _ in range(50):  # a few turns of the loop for tasks that are about to sleep, end or be cancelled
             await asyncio.sleep(0)
             if len(self._tasks) < tasks or session.cancelled or self._broken is not None:
                 return
-            if turn > 2 and session.sleepers >= tasks:
+            if session.sleepers >= tasks:
                 break
         if session.sleepers < tasks:
             self._news = self._loop.create_future()

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from clew.engine.machine import Machine
-from clew.engine.records import Retry, Step
+from clew.engine.records import Deadline, Retry, Step
 from clew.engine.strand import Item
 from clew.engine.terms import Notice, Status
 from clew.errors import NodeTimeoutError, OutputError
@@ -201,7 +201,7 @@ class Session:
             return False
         if not _matters(timer):
             return False
-        self.machine.fail(
+        self.machine.expire(
             item,
             NodeTimeoutError(
                 f"node {item.node.name!r} at {item.path} did not finish within {timer.limit:g} s; raise its timeout, "
@@ -231,12 +231,13 @@ class Session:
         """
         own = item.node.policy.timeout
         if own is not None:
-            timer = Timer("deadline", item, item.attempt, own)
-            heapq.heappush(
-                self._own_deadlines, (self.clock.monotonic() + own, next(self._numbers), timer)
-            )
+            self._set_deadline(item, item.attempt, own)
         elif self.settings.default_node_timeout is not None:
             self._deadlines.append((self.clock.monotonic(), item, item.attempt))
+
+    def _set_deadline(self, item: Item, attempt: int, seconds: float) -> None:
+        timer = Timer("deadline", item, attempt, seconds)
+        heapq.heappush(self._own_deadlines, (self.clock.monotonic() + seconds, next(self._numbers), timer))
 
     def next_timer(self) -> float | None:
         """When the next timer that still matters goes off."""
@@ -323,6 +324,9 @@ class Session:
             if isinstance(entry, Notice):
                 notices.append(entry)
                 continue
+            if isinstance(entry, Deadline):
+                self._set_deadline(entry.item, entry.attempt, entry.seconds)
+                continue
             if isinstance(entry, Retry):
                 item = entry.item
                 self.at(self.clock.monotonic() + entry.delay, Timer("retry", item, item.attempt))
@@ -371,7 +375,7 @@ _SLEPT = _Slept()
 def _matters(timer: Timer) -> bool:
     """Whether the attempt that a deadline was set for is still under way."""
     item = timer.item
-    return item is not None and item.live and item.attempt == timer.attempt
+    return item is not None and (item.live or item.is_inside) and item.attempt == timer.attempt
 
 
 def _forgotten_await(item: Item) -> OutputError:
