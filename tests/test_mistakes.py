@@ -42,7 +42,9 @@ def raised(function: Any, *args: Any, **kwargs: Any) -> tuple[type, str]:
 def failure(*nodes: Any, asynchronously: bool = False, **options: Any) -> tuple[type, str]:
     """What the run of some nodes on a=1 fails with."""
     graph = Graph(nodes)
-    result = asyncio.run(graph.arun({"a": 1}, **options)) if asynchronously else graph.run({"a": 1}, **options)
+    result = (
+        asyncio.run(graph.arun({"a": 1}, **options)) if asynchronously else graph.run({"a": 1}, **options)
+    )
     return type(result.error), str(result.error)
 
 
@@ -122,7 +124,11 @@ FIRST = "(values go in one mapping, the first argument, when options are given)"
         ("on_error", "ignore", "on_error is 'stop' or 'continue', not 'ignore'"),
         ("on_conflict", "first", "on_conflict is 'error' or 'last', not 'first'"),
         ("default_node_timeout", 0, "default_node_timeout is a number of seconds above 0, or None, not 0"),
-        ("default_node_timeout", "9", "default_node_timeout is a number of seconds above 0, or None, not '9'"),
+        (
+            "default_node_timeout",
+            "9",
+            "default_node_timeout is a number of seconds above 0, or None, not '9'",
+        ),
         ("executor", 5, "executor is a concurrent.futures.Executor, not 5"),
         ("seed", "x", "seed is a whole number or None, not 'x'"),
         ("check_mutation", "yes", "check_mutation is True or False, not 'yes'"),
@@ -347,7 +353,9 @@ def ask(a: int) -> str:
         (Graph([ask]), {}, "run 'r' waits for an answer (ask#0: 'sure?'); resume it with answer=..."),
     ],
 )
-def test_an_answer_to_no_question_and_a_question_without_answer(graph: Graph, answers: Any, told: str) -> None:
+def test_an_answer_to_no_question_and_a_question_without_answer(
+    graph: Graph, answers: Any, told: str
+) -> None:
     engine = Engine(graph)
     engine.run({"a": 1}, run_id="r")
     assert raised(engine.resume, "r", **answers) == (RunStateError, told)

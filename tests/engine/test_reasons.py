@@ -172,3 +172,29 @@ def test_a_name_that_is_neither_node_nor_value() -> None:
         UnknownRunError, match="no node and no value 'secnd' in this run; did you mean 'second'"
     ):
         why(PLAIN, "secnd", {"x": 1})
+
+
+def test_a_fork_knows_what_happened_before_it() -> None:
+    engine = Engine(PLAIN)
+    engine.run({"x": 1}, run_id="run")
+    engine.fork("run", step=1, values={"x": 5}, run_id="fork")
+    assert (
+        str(engine.why("fork", "x"))
+        == "'x' was set from outside before step 2, and no node has written it since"
+    )
+    assert [str(reason) for reason in engine.why("fork", "first").reasons] == [
+        "'x' was set from outside before step 2"
+    ]
+    engine.fork("run", step=1, run_id="same")
+    assert engine.why("same", "second").reasons == engine.why("run", "second").reasons
+    assert engine.why("same", "first").path == "first#0"
+
+
+def test_a_run_that_goes_on_from_a_bare_state_says_where_to_ask() -> None:
+    engine = Engine(PLAIN)
+    state = engine.run({"x": 1}).state
+    engine.run(state, run_id="later")
+    with pytest.raises(
+        UnknownRunError, match="node 'first' ran in step 1, before the state that this run went on from"
+    ):
+        engine.why("later", "first")

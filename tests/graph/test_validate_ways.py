@@ -59,7 +59,9 @@ def test_a_long_row_of_gates_is_not_followed_for_ever() -> None:
             return f"g{number + 1}" if number < 299 else "x"
 
         following = f"g{number + 1}" if number < 299 else "x"
-        return route(targets=[following, "y"] if number == 299 else [following, END], name=f"g{number}")(decide)
+        return route(targets=[following, "y"] if number == 299 else [following, END], name=f"g{number}")(
+            decide
+        )
 
     assert Graph([*(gate(n) for n in range(300)), x, y]).run(i=1)["o"] == 1
 

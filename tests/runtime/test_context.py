@@ -225,7 +225,12 @@ def test_emit_puts_an_event_into_the_stream() -> None:
         return a
 
     (event,) = [event for event in Engine(Graph([tell])).stream({"a": 1}) if event.kind == "emitted"]
-    assert (event.node, event.name, event.data["data"], event.path) == ("tell", "progress", {"done": 1}, "tell#0")
+    assert (event.node, event.name, event.data["data"], event.path) == (
+        "tell",
+        "progress",
+        {"done": 1},
+        "tell#0",
+    )
 
 
 def test_emit_without_listeners_does_nothing() -> None:

@@ -139,7 +139,9 @@ def test_a_blocking_verb_inside_a_loop_says_what_to_await(verb: str) -> None:
     async def inside() -> None:
         getattr(engine, verb)("r" if verb in ("resume", "fork") else {"a": 1})
 
-    with pytest.raises(RunError, match=f"{verb} was called inside a running event loop, .* await a{verb} instead"):
+    with pytest.raises(
+        RunError, match=f"{verb} was called inside a running event loop, .* await a{verb} instead"
+    ):
         asyncio.run(inside())
 
 
@@ -168,7 +170,9 @@ def test_a_failed_run_is_returned() -> None:
 
 def test_asking_a_failed_run_for_what_it_never_made_raises_from_the_cause() -> None:
     result = Engine(Graph([first, breaks])).run({"a": 1}, run_id="r")
-    with pytest.raises(RunFailedError, match="run 'r' failed before it made 'broken': ValueError: no") as raised:
+    with pytest.raises(
+        RunFailedError, match="run 'r' failed before it made 'broken': ValueError: no"
+    ) as raised:
         result["broken"]
     assert raised.value.__cause__ is result.error
 
@@ -184,7 +188,9 @@ def test_asking_for_a_value_that_no_node_makes_suggests_the_nearest() -> None:
 
 def test_asking_a_waiting_run_for_a_value_says_what_it_waits_for() -> None:
     result = Engine(Graph([first, approve])).run({"a": 1}, run_id="r")
-    with pytest.raises(UnknownValueError, match="has not made 'approved' yet: it waits for an answer to approve#0"):
+    with pytest.raises(
+        UnknownValueError, match="has not made 'approved' yet: it waits for an answer to approve#0"
+    ):
         result["approved"]
     assert repr(result) == "<RunResult 'r': waiting after 1 steps, questions=1>"
 
@@ -300,7 +306,10 @@ def test_nested_history_of_a_mapped_subgraph_has_one_chain_for_each_item() -> No
     engine = Engine(CHAIN.map_over("a"))
     engine.run({"a": [1, 2]}, run_id="r")
     nested = engine.history("r", nested=True)[1].nested
-    assert {path: chain[-1].values["c"] for path, chain in nested.items()} == {"chain#0[0]": 20, "chain#0[1]": 30}
+    assert {path: chain[-1].values["c"] for path, chain in nested.items()} == {
+        "chain#0[0]": 20,
+        "chain#0[1]": 30,
+    }
 
 
 def test_nested_history_goes_all_the_way_down() -> None:
@@ -364,7 +373,8 @@ def test_a_label_where_there_are_none() -> None:
 
 
 @pytest.mark.parametrize(
-    "verb", ["result", "state", "history", "scheduler", "resume", "fork", "cancel", "delete", "why", "checkpoint"]
+    "verb",
+    ["result", "state", "history", "scheduler", "resume", "fork", "cancel", "delete", "why", "checkpoint"],
 )
 def test_an_unknown_run(verb: str) -> None:
     more = ["x"] if verb in ("why", "checkpoint") else []

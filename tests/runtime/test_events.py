@@ -84,7 +84,9 @@ def test_the_events_of_failures_retries_and_questions() -> None:
         return "well?"
 
     told: list[Event] = []
-    engine = Engine(Graph([flaky, ask]), listeners=[told.append], max_concurrent_nodes=1, clock=VirtualClock())
+    engine = Engine(
+        Graph([flaky, ask]), listeners=[told.append], max_concurrent_nodes=1, clock=VirtualClock()
+    )
     engine.run({"a": 1})
     wanted = ("item_failed", "item_retried", "interrupted", "run_finished")
     shown_of = [(e.kind, e.path) for e in told if e.kind in wanted]
@@ -228,7 +230,9 @@ def test_the_chunks_of_a_generator_are_streamed_while_it_runs() -> None:
 
 @pytest.mark.parametrize("beside", [False, True])
 @pytest.mark.parametrize("asynchronously", [False, True])
-def test_the_chunks_of_an_async_generator_are_streamed_while_it_runs(beside: bool, asynchronously: bool) -> None:
+def test_the_chunks_of_an_async_generator_are_streamed_while_it_runs(
+    beside: bool, asynchronously: bool
+) -> None:
     heard = threading.Event()
 
     @node(output="x")
@@ -302,7 +306,9 @@ def test_a_listener_hears_the_chunks_of_an_inline_generator_while_it_runs() -> N
         yield 2
         counts.append(len(heard))
 
-    engine = Engine(Graph([chunks]), listeners=[lambda e: heard.append(e.chunk) if e.kind == "chunk" else None])
+    engine = Engine(
+        Graph([chunks]), listeners=[lambda e: heard.append(e.chunk) if e.kind == "chunk" else None]
+    )
     engine.run({"a": 1})
     assert counts == [1, 2]
 
@@ -320,7 +326,9 @@ def test_what_a_node_tells_comes_after_its_start_and_before_its_end() -> None:
     for name in "xy":
         own = [e.kind for e in events if e.path == f"{name}#0"]
         assert own == ["item_queued", "item_started", *["emitted"] * 20, "item_finished"]
-    assert [e.data["name"] for e in events if e.kind == "emitted" and e.path == "x#0"] == [*map(str, range(20))]
+    assert [e.data["name"] for e in events if e.kind == "emitted" and e.path == "x#0"] == [
+        *map(str, range(20))
+    ]
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])

@@ -34,7 +34,12 @@ def test_a_question_pauses_the_run() -> None:
     result = Engine(ASKING).run({"plan": "it"})
     (question,) = result.questions
     assert result.status == "waiting"
-    assert (question.path, question.node, question.question, question.step) == ("approve#0", "approve", "do it?", 1)
+    assert (question.path, question.node, question.question, question.step) == (
+        "approve#0",
+        "approve",
+        "do it?",
+        1,
+    )
 
 
 def test_the_answer_is_the_output() -> None:
@@ -95,7 +100,9 @@ def test_several_questions_are_answered_one_after_the_other() -> None:
 
 
 def test_one_answer_for_several_questions_is_refused() -> None:
-    with pytest.raises(RunStateError, match=r"asks several questions \(ask_left#0: 'left\?'; ask_right#0: 'right\?'\)"):
+    with pytest.raises(
+        RunStateError, match=r"asks several questions \(ask_left#0: 'left\?'; ask_right#0: 'right\?'\)"
+    ):
         two_questions().resume("r", answer="x")
 
 
@@ -305,7 +312,9 @@ def counting() -> tuple[Engine, Counter[str]]:
         (None, {"b": 7}, 70, {"second": 1}),
     ],
 )
-def test_a_fork_runs_what_reads_the_changed_values(step: Any, values: Any, c: int, ran: dict[str, int]) -> None:
+def test_a_fork_runs_what_reads_the_changed_values(
+    step: Any, values: Any, c: int, ran: dict[str, int]
+) -> None:
     engine, calls = counting()
     assert (engine.fork("r", step=step, values=values)["c"], dict(calls)) == (c, ran)
 

@@ -101,7 +101,9 @@ def test_a_late_result_changes_nothing(asynchronously: bool) -> None:
         return a
 
     engine = Engine(Graph([slow, beside]))
-    result = asyncio.run(engine.arun({"a": 1}, run_id="r")) if asynchronously else engine.run({"a": 1}, run_id="r")
+    result = (
+        asyncio.run(engine.arun({"a": 1}, run_id="r")) if asynchronously else engine.run({"a": 1}, run_id="r")
+    )
     over.set()
     assert (result.status, result.provisional, "x" in engine.state("r").values) == ("failed", {"y": 1}, False)
 

@@ -25,7 +25,7 @@ from clew.runtime import streaming
 from clew.runtime.blocking import Blocking
 from clew.runtime.cache import Cache
 from clew.runtime.events import Event, Listener, Listeners
-from clew.runtime.log import Answered, Labelled, RunLog, read_log
+from clew.runtime.log import Answered, Labelled, RunLog, read_log, story_of
 from clew.runtime.result import Checkpoint, RunResult, SchedulerState, scheduler_state
 from clew.runtime.session import Session
 from clew.runtime.settings import Settings, read_settings
@@ -205,8 +205,7 @@ class Engine:
     def why(self, run_id: str, target: str) -> Why:
         """Which change made a node run last, or made the value that it wrote."""
         log = self._log(run_id)
-        program = self._program(log.row.start)
-        return why(program, log.chain(program), target)
+        return why(self._program(log.row.start), story_of(log, self._log), target)
 
     def scheduler(self, run_id: str) -> SchedulerState:
         """A running run's scheduler, live."""

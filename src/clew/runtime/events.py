@@ -52,6 +52,7 @@ Kind = Literal[
     "run_finished",
 ]
 
+
 class Event(msgspec.Struct, frozen=True):
     """Something that happened in a run."""
 

@@ -6,13 +6,14 @@ of a subgraph item starts its strands anew.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from clew.engine.chain import Chain
 from clew.engine.programs import program_of
+from clew.engine.reasons import Story
 from clew.engine.records import Journaled, Outcome, Question, Retry, Single, Start, Step
 from clew.engine.rules import Program
 from clew.errors import RunStateError, UnknownRunError
@@ -148,6 +149,18 @@ def start_state(start: Start, seed: int) -> GraphState:
         position=Position(seed=seed, given=start.given),
         history={},
     )
+
+
+def story_of(log: RunLog, parent: Callable[[str], RunLog]) -> Story:
+    """What happened in a run, and before it in the runs that it was forked from."""
+    start, steps = log.row.start, list(log.steps)
+    outside = [(start.step, start.position.touched)]
+    while log.row.parent is not None:
+        log = parent(log.row.parent)
+        steps[:0] = [step for step in log.steps if step.number <= start.step]
+        start = log.row.start
+        outside.append((start.step, start.position.touched))
+    return Story(start, steps, outside)
 
 
 def read_log(row: RunRow, entries: Sequence[Any], on_conflict: str) -> RunLog:

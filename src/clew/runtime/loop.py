@@ -43,7 +43,9 @@ class Looping:
         self._driver: asyncio.Task[Any] | None = None
         self._began = 0.0  # when the inline call began
         self._limit: float | None = None  # how long the inline call may take
-        self._interrupted = False  # it was cancelled by this driver: it has taken longer, or the run is cancelled
+        self._interrupted = (
+            False  # it was cancelled by this driver: it has taken longer, or the run is cancelled
+        )
         self._cancelling = 0  # how often the caller's task had been cancelled before
         self._broken: BaseException | None = None  # something went wrong that is not a node's error
         self._may_be_short = not (session.settings.check_mutation or session.clock.virtual)
@@ -71,7 +73,9 @@ class Looping:
                 if item is not None:
                     if outbox:  # that it has started is told before anything that it tells
                         session.flush()
-                    if not tasks and (most == 1 or not (machine.has_more or session.next_timer() is not None)):
+                    if not tasks and (
+                        most == 1 or not (machine.has_more or session.next_timer() is not None)
+                    ):
                         await self._run_inline(item)
                     else:
                         self._start(item)

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     import asyncio
 
 
-def from_driver(driving: Generator[None, None, None], told: SimpleQueue[Event | None]) -> Generator[Event, None, None]:
+def from_driver(
+    driving: Generator[None, None, None], told: SimpleQueue[Event | None]
+) -> Generator[Event, None, None]:
     """Events of a run that the caller's own thread drives, a little at a time."""
     try:
         for _ in driving:
