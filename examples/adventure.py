@@ -58,9 +58,9 @@ def lair(state: Story) -> Command:
 
 
 graph = Graph([gate, hall, lair], name="labyrinth", state=Story, entry="gate")
-values = {"words": "take in left right fight back out".split()}
+values = {"words": ["take", "in", "left", "right", "fight", "back", "out"]}
 
 if __name__ == "__main__":
-    for words in (values["words"], "in right fight back".split()):
+    for words in (values["words"], ["in", "right", "fight", "back"]):
         result = graph.run({"words": words})
         print(*result["told"], f"    (bag: {', '.join(result['bag'])})", sep="\n")

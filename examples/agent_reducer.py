@@ -30,7 +30,9 @@ def assistant(state: Conversation) -> dict[str, list[dict[str, str]]]:
     if wanted:
         return {"messages": [{"role": "assistant", "calls": " ".join(wanted)}]}
     largest = max(found, key=lambda city: PEOPLE[city])
-    return {"messages": [{"role": "assistant", "content": f"{largest} is the largest of {', '.join(found)}."}]}
+    return {
+        "messages": [{"role": "assistant", "content": f"{largest} is the largest of {', '.join(found)}."}]
+    }
 
 
 @route(targets=["look_up"], after="assistant")

@@ -53,5 +53,7 @@ if __name__ == "__main__":
     engine = Engine(graph)
     for run_id, answer in (("yes", True), ("no", False)):
         waiting = engine.run(values, run_id=run_id)
-        print(f"{waiting.status}: {waiting.questions[0].question} (meanwhile: broken rate {waiting['broken_rate']})")
+        print(
+            f"{waiting.status}: {waiting.questions[0].question} (meanwhile: broken rate {waiting['broken_rate']})"
+        )
         print(f"    {answer}: {engine.resume(run_id, answer=answer)['letter']}")

@@ -43,7 +43,10 @@ def main() -> None:
     whole = engine.run(values, run_id="whole")
     early = engine.state("whole", step=6)
     print(f"so far:         {len(early.get('primes'))} primes, S({early.step}) {early.digest[:12]}")
-    print(f"in one go:      {len(whole['primes'])} primes, S({whole.steps}) {whole.state.digest[:12]}", flush=True)
+    print(
+        f"in one go:      {len(whole['primes'])} primes, S({whole.steps}) {whole.state.digest[:12]}",
+        flush=True,
+    )
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "early.clew")
         file.write_bytes(early.to_checkpoint())

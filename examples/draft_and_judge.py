@@ -10,14 +10,12 @@ from collections import Counter
 
 from clew import END, Graph, ifelse, node
 
-COMMON = frozenset("a an and are at by for from in is it of on or the to was were with".split())
-
 
 @node(output="draft")
 def shorten(article: str, keep: int) -> str:
     """The `keep` sentences with the most telling words, in their old order."""
     sentences = re.findall(r"[^.]+\.", article)
-    weight = Counter(word for word in re.findall(r"[a-z]+", article.lower()) if word not in COMMON)
+    weight = Counter(word for word in re.findall(r"[a-z]+", article.lower()) if len(word) > 3)
 
     def worth(sentence: str) -> float:
         found = [weight[word] for word in re.findall(r"[a-z]+", sentence.lower())]

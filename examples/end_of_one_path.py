@@ -9,7 +9,8 @@ from difflib import get_close_matches
 
 from clew import END, Graph, ifelse, node
 
-DICTIONARY = "a after and began calm captain crew first found harbour in long night sail storm the their to".split()
+LOGBOOK = "after a long night in the storm the captain and their crew found a calm harbour and began to sail"
+DICTIONARY = sorted(set(LOGBOOK.split()))
 
 
 @node(output="misspelt")
@@ -48,5 +49,9 @@ values = {"text": "After the storm the crew found the harbour"}
 if __name__ == "__main__":
     for text in (values["text"], "After the strom the captian began to sale"):
         result = graph.run(text=text)
-        print(f"{text!r}: corrected {result.get('corrected', 'nothing')!r}, average length {result['average']}")
-        print(f"    a gate decided END: {result.state.terminated}; never ran: {', '.join(result.never_ran) or 'none'}")
+        print(
+            f"{text!r}: corrected {result.get('corrected', 'nothing')!r}, average length {result['average']}"
+        )
+        print(
+            f"    a gate decided END: {result.state.terminated}; never ran: {', '.join(result.never_ran) or 'none'}"
+        )

@@ -23,7 +23,8 @@ def words(text: str) -> list[str]:
 def vowel_groups(words: list[str]) -> dict[str, int]:
     """Runs of vowels in each word; a silent e at the end is none."""
     return {
-        word: len(re.findall(r"[aeiouy]+", re.sub(r"(?<=[^aeiouy])e$", "", word))) for word in sorted(set(words))
+        word: len(re.findall(r"[aeiouy]+", re.sub(r"(?<=[^aeiouy])e$", "", word)))
+        for word in sorted(set(words))
     }
 
 
@@ -45,6 +46,8 @@ values = {
 
 if __name__ == "__main__":
     result = graph.run(values)
-    print(f"{len(result['words'])} words, {len(result['sentences'])} sentences, {result['syllables']} syllables")
+    print(
+        f"{len(result['words'])} words, {len(result['sentences'])} sentences, {result['syllables']} syllables"
+    )
     print(f"reading ease {result['reading_ease']}")
     print(f"the join ran {result.state.visits['reading_ease']} time in {result.steps} steps")

@@ -65,4 +65,6 @@ if __name__ == "__main__":
     print("\n".join(result["seen"]))
     print(result["directions"])
     visits = result.state.visits
-    print(f"settle ran {visits['settle']} times, progress {visits['progress']}, directions {visits['directions']}")
+    print(
+        f"settle ran {visits['settle']} times, progress {visits['progress']}, directions {visits['directions']}"
+    )

@@ -20,7 +20,7 @@ def patient(error: BaseException) -> bool:
 
 
 @node(output="tide", retry=RetryPolicy(max_attempts=6, base_delay=5.0, max_delay=60.0, retryable=patient))
-def fetch(station: str, ctx: Context) -> list[float]:
+async def fetch(station: str, ctx: Context) -> list[float]:
     """The station answers when its outage is over, as many attempts as that takes."""
     if station not in TIDES:
         raise KeyError(f"no station {station}")

@@ -2,7 +2,7 @@
 
 Each turn `fan_out` sends every page of the frontier to `read_page`, one item each. What the items find meets in
 `found` through its reducer, in the order sent; when all of them are done, `next_layer` makes the next frontier of
-it. An empty list selects nothing, which ends the loop.
+it, and empties `found` past its reducer. An empty list of Sends selects nothing, which ends the loop.
 """
 
 import operator
@@ -42,8 +42,8 @@ def read_page(page: str) -> dict[str, list[str]]:
 @node(writes=["frontier", "found", "depth_of"], after="read_page")
 def next_layer(found: list[str], depth_of: dict[str, int]) -> dict[str, object]:
     fresh = [page for page in dict.fromkeys(found) if page not in depth_of]
-    depth = max(depth_of.values()) + 1
-    return {"frontier": fresh, "found": Overwrite([]), "depth_of": {**depth_of, **dict.fromkeys(fresh, depth)}}
+    depths = {**depth_of, **dict.fromkeys(fresh, max(depth_of.values()) + 1)}
+    return {"frontier": fresh, "found": Overwrite([]), "depth_of": depths}
 
 
 graph = Graph([fan_out, read_page, next_layer], name="crawl", state=Crawl)

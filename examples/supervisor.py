@@ -32,7 +32,8 @@ class Desk(TypedDict):
 def supervise(documents: dict[str, str]) -> list[Send] | str:
     worker = {"txt": "read_prose", "csv": "read_table", "json": "read_record"}
     return [
-        Send(worker[name.rpartition(".")[2]], {"name": name, "text": text}) for name, text in documents.items()
+        Send(worker[name.rpartition(".")[2]], {"name": name, "text": text})
+        for name, text in documents.items()
     ] or "summarize"
 
 

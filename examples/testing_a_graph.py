@@ -78,9 +78,7 @@ def test_a_slow_shop_fails_the_run() -> None:
 
 
 def test_no_order_matters() -> None:
-    digests = {
-        run_in_order(Engine(graph), values, choose=shuffled(seed)).state.digest for seed in range(20)
-    }
+    digests = {run_in_order(Engine(graph), values, choose=shuffled(seed)).state.digest for seed in range(20)}
     assert len(digests) == 1
 
 

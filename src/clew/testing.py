@@ -119,7 +119,7 @@ class Stepper:
         session = self._session
         while True:
             while self._workers is None or len(self._running) < self._workers:
-                item = session.machine.take()
+                item = session.take()
                 if item is None:
                     break
                 self._running[item.path] = item

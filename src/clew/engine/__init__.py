@@ -1,4 +1,5 @@
 """The pure machine: what runs next, merging in order, planning ahead. No clock, no randomness, no I/O."""
+
 from __future__ import annotations
 
 from clew.engine.machine import Machine

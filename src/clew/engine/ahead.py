@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 def spread(machine: Machine, strand: Strand, batch: Batch) -> None:
     """A batch has finished while its step, or an earlier one, is open: plan what that decides."""
     level = batch.level
-    position = strand.levels.index(level)
+    position = level.number - strand.levels[0].number
     names = {name for outcome in batch.outcomes if outcome is not None for name in outcome.update}
     levels = strand.levels[position:]
     apart = names.isdisjoint(strand.program.reducers) and all(names.isdisjoint(lv.written) for lv in levels)
@@ -36,12 +36,12 @@ def spread(machine: Machine, strand: Strand, batch: Batch) -> None:
     level.targets.update(strand.program.topology.targets[batch.number])
     try:
         if not apart:
-            _rebuild(levels)
+            _rebuild(machine, levels)
         elif level.ahead is not None:
             outcomes = [outcome for outcome in batch.outcomes if outcome is not None]
             for later in levels:
                 if later.ahead is not None:
-                    later.ahead.apply(outcomes, consumed=True)
+                    later.ahead.apply(outcomes, on_conflict=machine.options.on_conflict, consumed=True)
         _plan_from(machine, strand, position)
     except (MergeFailure, ConflictError):
         return  # it comes up again, and is told, when the step is committed
@@ -67,10 +67,12 @@ def _add(machine: Machine, strand: Strand, position: int, new: Sequence[int]) ->
     levels = strand.levels[position:]
     level = levels[0]
     batches = [level.add(number) for number in new]
+    if position:
+        strand.open_ahead[level.number] = level
     if level.ahead is not None:
         sources = {source for number in new for source in strand.program.topology.sources[number]}
         if any(number in sources and not b.open for lv in levels for number, b in lv.batches.items()):
-            _rebuild(levels)  # what finished beside or after the new ones may have woken them again
+            _rebuild(machine, levels)  # what finished beside or after the new ones may have woken them again
         else:
             for later in levels:
                 if later.ahead is not None:
@@ -78,22 +80,22 @@ def _add(machine: Machine, strand: Strand, position: int, new: Sequence[int]) ->
     machine.queue(level, batches)
 
 
-def _rebuild(levels: Sequence[Level]) -> None:
+def _rebuild(machine: Machine, levels: Sequence[Level]) -> None:
     for number, level in enumerate(levels):
         if level.ahead is None:
             return
-        level.ahead = _after(level)
+        level.ahead = _after(machine, level)
         if number + 1 < len(levels):
             levels[number + 1].view = level.ahead
 
 
-def _after(level: Level) -> View:
+def _after(machine: Machine, level: Level) -> View:
     """The view after a level, as far as its batches have finished."""
     view = level.view.branch()
     view.consume(level.batches)
     outcomes = level.outcomes()
     if outcomes:
-        view.apply(outcomes, consumed=True)
+        view.apply(outcomes, on_conflict=machine.options.on_conflict, consumed=True)
     return view
 
 
@@ -109,12 +111,12 @@ def _plan_from(machine: Machine, strand: Strand, position: int) -> None:
         following = levels[position + 1] if position + 1 < len(levels) else None
         if level.ahead is None:
             waiting = level.view.due.difference(level.batches)
-            if not any(_known(strand, node, number) for node in (*level.targets, *waiting)):
+            if not any(_known(machine, strand, node, number) for node in (*level.targets, *waiting)):
                 return
-            level.ahead = _after(level)
+            level.ahead = _after(machine, level)
         view = level.ahead
         planned = following.batches if following is not None else {}
-        known = {node for node in view.due if node not in planned and _known(strand, node, number)}
+        known = {node for node in view.due if node not in planned and _known(machine, strand, node, number)}
         new = [node for node in view.program.ready(view.due, view.wakes) if node in known] if known else []
         if new and following is None:
             following = Level(strand, number, view)
@@ -126,12 +128,15 @@ def _plan_from(machine: Machine, strand: Strand, position: int) -> None:
         _add(machine, strand, position, new)
 
 
-def _known(strand: Strand, node: int, number: int) -> bool:
+def _known(machine: Machine, strand: Strand, node: int, number: int) -> bool:
     """Whether no unfinished item of an earlier step can have a say in what `node` does in step `number`."""
-    reach = strand.program.topology.reach
-    for level in strand.levels:
-        if level.number >= number:
-            return True
-        if level.open_mask and reach(node, number - level.number) & level.open_mask:
-            return False
+    topology = strand.program.topology
+    # a confined failure blocks all that is downstream of it, also an eager node, which waits for nobody
+    blockers = topology.up(node) if machine.options.on_error == "continue" else 0
+    # finished levels have no say, and there may be thousands of them beside one slow node
+    for level in (strand.levels[0], *strand.open_ahead.values()):
+        if level.number < number:
+            told = level.open_mask
+            if told and (topology.reach(node, number - level.number) | blockers) & told:
+                return False
     return True

@@ -17,7 +17,9 @@ from clew.engine.records import Choice, Outcome, Step
 from clew.engine.rules import Program
 from clew.engine.view import View
 from clew.graph import Send
-from clew.state import GraphState, NodeExecution, digest, encode
+from clew.state import GraphState, NodeExecution, Overwrite, digest, encode, register_type
+
+register_type(Overwrite, name="clew:Overwrite")  # part of an update as it was given, so of a step's bytes
 
 
 def step_digest(previous: str, step: Step) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from clew.engine import endings
 from clew.engine.programs import check_values, program_of
-from clew.engine.records import Start
+from clew.engine.records import Deadline, Start
 from clew.engine.strand import Item, Strand
 from clew.engine.view import View
 from clew.graph import Graph, Subgraph
@@ -45,6 +45,8 @@ def enter(machine: Machine, item: Item) -> None:
         machine.settle_subgraph(item, inside.gather([]))
         return
     item.batch.strands[item.index] = started
+    if item.node.policy.timeout is not None:
+        machine.outbox.append(Deadline(item, item.attempt, item.node.policy.timeout))
     for strand in started:
         if strand.state == "running":
             machine.open(strand)
@@ -60,13 +62,25 @@ def _begin(
         start, steps = earlier
         program = program_of(graph, start.given)
         view = View.begin(program, start.values)
+        strand = Strand(program, view, step=len(steps), prefix=prefix, order=order, owner=item)
         for step in steps:
             view.apply(step.outcomes, on_conflict=machine.options.on_conflict)
-        return Strand(program, view, step=len(steps), prefix=prefix, order=order, owner=item)
+            for outcome in step.outcomes:
+                if outcome.error is not None:  # it was confined, and fails the strand in the end
+                    place = (step.number, program.index[outcome.node], max(outcome.index, 0))
+                    strand.errors.append(((*order, *place), outcome.error))
+        return strand
     given, seeded = check_values(graph, values)
     program = program_of(graph, given)
     machine.outbox.append(Start(prefix, seeded, given, item.attempt))
     return Strand(program, View.begin(program, seeded), step=0, prefix=prefix, order=order, owner=item)
+
+
+def abandon(machine: Machine, item: Item, error: BaseException) -> None:
+    """What happens inside `item` took too long: let it fall."""
+    for strand in item.batch.strands.pop(item.index):
+        strand.drop()
+    machine.give_up(item, error)
 
 
 def leave(machine: Machine, strand: Strand) -> None:
@@ -75,20 +89,22 @@ def leave(machine: Machine, strand: Strand) -> None:
     assert item is not None
     inside = item.node.subgraph
     assert inside is not None
-    strands = item.batch.strands.get(item.index, [])
-    if item.waited or strand not in strands:
-        return  # a strand of an attempt that is over
+    strands = item.batch.strands[item.index]
     if strand.state == "failed":
-        error = endings.error_of(strand)
-        assert error is not None
-        for other in strands:
-            other.state = "dropped" if other is not strand else other.state
-        del item.batch.strands[item.index]
-        machine.give_up(item, error)
-        return
-    if any(other.state != "completed" for other in strands):
+        for later in strands[strands.index(strand) + 1 :]:
+            later.drop()  # earlier ones go on: theirs would be the error, whichever came first in time
+    if any(other.state == "running" for other in strands):
         return
     del item.batch.strands[item.index]
+    failed = next((other for other in strands if other.state == "failed"), None)
+    if failed is not None:
+        error = endings.error_of(failed)
+        assert error is not None
+        machine.give_up(item, error)
+        if item.waited:
+            for over in strands:
+                over.drop()
+        return
     try:
         updates = [inside.update_of(other.view.plain_values()) for other in strands]
         if inside.leave is not None:
@@ -113,9 +129,10 @@ def _pass_bound(item: Item, inside: Subgraph, values: dict[str, Any]) -> tuple[G
     if not passed:
         return inside.graph, values
     known = item.strand.program.inner
-    graph = known.get(item.node.name)
+    key = (item.node.name, *passed)  # a payload may take the place of what is bound
+    graph = known.get(key)
     if graph is None:
-        graph = known[item.node.name] = inside.graph.bind(**passed)
+        graph = known[key] = inside.graph.bind(**passed)
     return graph, {name: value for name, value in values.items() if name not in passed}
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from clew.engine import descent
+from clew.engine.records import Journaled
 from clew.engine.strand import Item, Level, Strand
 from clew.engine.view import MergeFailure
 from clew.errors import MaxStepsError, StalledError
@@ -27,8 +28,8 @@ def end(machine: Machine, strand: Strand) -> None:
     if stalled:
         names = strand.program.names
         told = "; ".join(
-            f"{names[i]!r} was selected, and lacks {', '.join(map(repr, strand.view.lacking(i)))}"
-            for i in stalled
+            f"{names[i]!r} was selected, and lacks {', '.join(map(repr, lacking))}"
+            for i, lacking in stalled.items()
         )
         error = StalledError(f"the run cannot go on: {told}; give these values, or let a node write them")
         fail(strand, (*strand.order, strand.step + 1), strand.step, error)
@@ -81,11 +82,19 @@ def reject(machine: Machine, level: Level, failure: MergeFailure) -> bool:
         f"in step {level.number}"
     )
     order = (*strand.order, level.number, batch.number, index)
+    failed = msgspec.structs.replace(outcome, update={}, decision=None, error=error)
     if machine.options.on_error == "continue":
         strand.failed.add(outcome.node)
         strand.errors.append((order, error))
-        batch.outcomes[index] = msgspec.structs.replace(outcome, update={}, decision=None, error=error)
+        batch.outcomes[index] = failed
+        for later in strand.levels[1:]:  # they were planned as if it had succeeded
+            later.drop()
+        del strand.levels[1:]
+        strand.open_ahead.clear()
         return True
+    # what finished stays in the journal; a failed outcome there says that the item has to run again
+    done = [failed if other is outcome else other for other in level.outcomes()]
+    machine.outbox.extend(Journaled(strand.prefix, each) for each in done)
     batch.outcomes[index] = None
     batch.open += 1
     batch.stuck += 1

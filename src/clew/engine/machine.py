@@ -82,7 +82,7 @@ class Machine:
     def questions(self) -> tuple[Question, ...]:
         """What is asked, in order."""
         found = [pair for strand in self._strands(self.root) for pair in strand.questions.items()]
-        return tuple(question for _, question in found)
+        return tuple(question for _, question in sorted(found, key=lambda pair: pair[0]))
 
     def _strands(self, strand: Strand) -> list[Strand]:
         found = [strand]
@@ -106,8 +106,7 @@ class Machine:
                 item = self.frontier.pop()
             else:
                 return None
-            strand = item.batch.level.strand
-            if strand.state != "running" or item.batch.level.number > strand.limit:
+            if not item.is_wanted:
                 continue
             if self._memory is not None and self._recall(item):
                 continue
@@ -159,7 +158,7 @@ class Machine:
         assert memory is not None
         path = item.path
         outcome = memory.journal.get(path)
-        if outcome is not None:
+        if outcome is not None and (outcome.error is None or self.options.on_error == "continue"):
             self._accept(item, outcome)
             return True
         item.attempt = max(item.attempt, memory.attempts.get(path, 0))
@@ -171,33 +170,44 @@ class Machine:
 
     # -- what a driver says ------------------------------------------------------------------------------
 
-    def finish(self, item: Item, value: Any, started: float = 0.0, duration: float = 0.0) -> None:
-        """The item's function returned `value`."""
-        if not item.live:
+    def finish(
+        self, item: Item, value: Any, started: float = 0.0, duration: float = 0.0, *, cached: bool = False
+    ) -> None:
+        """The item's function returned `value`, now or, if it is `cached`, at another time."""
+        if not self._returns(item):
             return
-        item.live = False
-        self.counters.active -= 1
         self.counters.executed += 1
         if item.node.kind == "interrupt":
             self._ask(item, value)
         else:
-            self._settle(item, value, started, duration)
+            self._settle(item, value, started, duration, cached=cached)
 
     def fail(self, item: Item, error: BaseException, started: float = 0.0, duration: float = 0.0) -> None:
         """The item's function raised, or took too long."""
-        if not item.live:
+        if not self._returns(item):
             return
-        item.live = False
-        self.counters.active -= 1
         self.counters.executed += 1
         self.give_up(item, error, started, duration)
 
+    def expire(self, item: Item, error: BaseException, started: float, duration: float) -> None:
+        """The item, or what happens inside it, took too long."""
+        if item.is_inside:
+            descent.abandon(self, item, error)
+        else:
+            self.fail(item, error, started, duration)
+
     def ask(self, item: Item, question: Any) -> None:
         """The item's function asks a question and has stopped."""
-        if item.live:
-            item.live = False
-            self.counters.active -= 1
+        if self._returns(item):
             self._ask(item, question)
+
+    def _returns(self, item: Item) -> bool:
+        """An item comes back from a worker. False if nobody waits for it any more."""
+        if not item.live:
+            return False
+        item.live = False
+        self.counters.active -= 1
+        return not item.batch.level.is_void
 
     def wake(self, item: Item) -> None:
         """The delay of a retry is over."""
@@ -220,7 +230,9 @@ class Machine:
 
     # -- outcomes ----------------------------------------------------------------------------------------
 
-    def _settle(self, item: Item, value: Any, started: float, duration: float) -> None:
+    def _settle(
+        self, item: Item, value: Any, started: float, duration: float, *, cached: bool = False
+    ) -> None:
         batch = item.batch
         view = batch.level.view
         output = view.program.plain_outputs[batch.number]
@@ -234,7 +246,7 @@ class Machine:
                 self.give_up(item, error, started, duration, retry=False)
                 return
         outcome = Outcome(
-            item.node.name, batch.visit, item.label, update, decision, item.attempt, started, duration
+            item.node.name, batch.visit, item.label, update, decision, item.attempt, started, duration, cached
         )
         self._accept(item, outcome)
 
@@ -264,7 +276,11 @@ class Machine:
                 endings.check_drained(self, strand)
             return
         level.open_mask &= ~(1 << batch.number)
+        if not level.open_mask and strand.open_ahead:
+            strand.open_ahead.pop(level.number, None)
         if not level.open_mask and strand.levels[0] is level:
+            if len(strand.levels) > 1:
+                ahead.spread(self, strand, batch)  # the steps planned ahead have not seen this outcome
             self._commit(strand)
         else:
             self.outbox.append(Journaled(strand.prefix, outcome))
@@ -325,7 +341,7 @@ class Machine:
 
     def _ask(self, item: Item, question: Any) -> None:
         asked = Question(item.path, item.node.name, question, item.step, len(self.answers(item)))
-        item.strand.questions[item.path] = asked
+        item.strand.questions[item.order] = asked
         item.batch.stuck += 1
         self.outbox.append(asked)
         if self.options.listening:
@@ -399,6 +415,7 @@ class Machine:
                     return
                 continue
             except ConflictError as error:
+                self.outbox.extend(Journaled(strand.prefix, outcome) for outcome in outcomes)
                 endings.fail(
                     strand, (*strand.order, level.number, len(strand.program.nodes)), level.number, error
                 )

@@ -171,8 +171,9 @@ def _check_target(node: Node, name: str, value: Any) -> None:
     if name in node.targets or name in node.pruned:
         return
     what = "gate" if node.kind == "route" else "node"
-    valid = [t if t != "END" else "END" for t in (*node.targets, *node.pruned)]
-    hint = f" ({nearest(name, valid)})" if name else ""
+    valid = (*node.targets, *node.pruned)
+    similar = nearest(name, valid)
+    hint = f" ({similar})" if similar.startswith("did you mean") else ""  # the names are all told anyway
     raise DecisionError(
         f"{what} {node.name!r} chose {_short(value)}, which is not one of its targets: "
         f"{', '.join(valid)}{hint}"

@@ -7,17 +7,17 @@ nothing points to has no other reason than the start of the run, and the inputs 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 import msgspec
 
-from clew.engine.chain import Chain
 from clew.engine.records import Outcome, Step
 from clew.engine.rules import Program
 from clew.errors import UnknownRunError
 from clew.graph import Send
 from clew.graph.names import nearest
+from clew.state import GraphState
 
 
 class Reason(msgspec.Struct, frozen=True):
@@ -57,41 +57,59 @@ class Why(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         if not self.node:
-            return f"{self.target!r} was given to the run, and no node has written it since"
+            where = " to the run" if self.reasons[0].kind == "given" else ""
+            return f"{self.reasons[0]}{where}, and no node has written it since"
         told = "\n".join(f"  - {reason}" for reason in self.reasons)
         what = self.node if self.target == self.node else f"{self.target!r} was written by {self.node}, which"
         return f"{what} ran in step {self.step} ({self.path}) because\n{told}"
 
 
-def why(program: Program, chain: Chain, target: str) -> Why:
+class Story(msgspec.Struct, frozen=True):
+    """All that happened up to a state: of the run, and of the runs that it was forked from."""
+
+    start: GraphState
+    steps: Sequence[Step]
+    outside: Sequence[tuple[int, frozenset[str]]] = ()  # what was set from outside, and after which step
+
+
+def why(program: Program, story: Story, target: str) -> Why:
     """Why a node ran last, or why the node ran that wrote a value last."""
     is_node = target in program.index
     last: tuple[Step, Outcome] | None = None
-    for step in chain.steps:
+    for step in story.steps:
         for outcome in step.outcomes:
             if outcome.node == target if is_node else target in outcome.update:
                 last = (step, outcome)
-    if last is None:
-        if is_node:
-            raise UnknownRunError(f"node {target!r} has not run; result.never_ran says what it lacked")
-        if chain.start.has(target):
-            return Why(target, "", "", chain.first, (Reason("given", chain.first, value=target),))
-        known = [*program.names, *program.written, *chain.start.values]
-        raise UnknownRunError(
-            f"there is no node and no value {target!r} in this run; {nearest(target, known)}"
-        )
-    step, outcome = last
-    return Why(
-        target, outcome.node, outcome.path, step.number, tuple(_reasons(program, chain, step, outcome))
+    set_after = (
+        None if is_node else max((step for step, names in story.outside if target in names), default=None)
     )
+    if set_after is not None and (last is None or set_after >= last[0].number):
+        return Why(target, "", "", set_after, (Reason("outside", set_after, value=target),))
+    if last is not None:
+        step, outcome = last
+        reasons = tuple(_reasons(program, story, step, outcome))
+        return Why(target, outcome.node, outcome.path, step.number, reasons)
+    start = story.start
+    if is_node:
+        ran = start.node_history.get(target)
+        if ran is None:
+            raise UnknownRunError(f"node {target!r} has not run; result.never_ran says what it lacked")
+        raise UnknownRunError(
+            f"node {target!r} ran in step {ran.step}, before the state that this run went on from; ask the run that "
+            f"made that state"
+        )
+    if start.has(target):
+        return Why(target, "", "", start.step, (Reason("given", start.step, value=target),))
+    known = [*program.names, *sorted(program.written), *start.values]
+    raise UnknownRunError(f"there is no node and no value {target!r} in this run; {nearest(target, known)}")
 
 
-def _reasons(program: Program, chain: Chain, at: Step, outcome: Outcome) -> Iterator[Reason]:
+def _reasons(program: Program, story: Story, at: Step, outcome: Outcome) -> Iterator[Reason]:
     name, node = outcome.node, program.index[outcome.node]
-    before = [s for s in chain.steps if s.number < at.number]
+    before = [s for s in story.steps if s.number < at.number]
     previous = max((s.number for s in before if any(o.node == name for o in s.outcomes)), default=None)
     inputs = program.nodes[node].inputs
-    versions = dict(chain.start.versions)
+    versions = dict(story.start.versions)
     found = False
     for step in before:
         for done in step.outcomes:
@@ -103,15 +121,16 @@ def _reasons(program: Program, chain: Chain, at: Step, outcome: Outcome) -> Iter
                 if reason.kind != "changed" or reason.value in inputs:
                     found = True
                     yield msgspec.structs.replace(reason, version=versions.get(reason.value, 0))
-    for value in chain.start.position.touched:
-        if value in inputs and previous is None:
-            found = True
-            yield Reason("outside", chain.first, value=value)
+    for after, names in story.outside:
+        if after < at.number and (previous is None or after >= previous):
+            for value in sorted(names.intersection(inputs)):
+                found = True
+                yield Reason("outside", after, value=value)
     if not found:
-        given = [value for value in inputs if chain.start.has(value)]
-        yield from (Reason("given", chain.first, value=value) for value in given)
+        given = [value for value in inputs if story.start.has(value)]
+        yield from (Reason("given", story.start.step, value=value) for value in given)
         if not given:
-            yield Reason("start", chain.first)
+            yield Reason("start", story.start.step)
 
 
 def _wakes(program: Program, step: Step, done: Outcome, node: int, *, first: bool) -> Iterator[Reason]:

@@ -112,6 +112,14 @@ class Retry(msgspec.Struct, frozen=True):
     due: float = 0.0  # seconds since the epoch, once a driver has said when
 
 
+class Deadline(msgspec.Struct, frozen=True):
+    """What happens inside a subgraph item has `seconds` to end."""
+
+    item: Any
+    attempt: int
+    seconds: float
+
+
 class WorkItem(msgspec.Struct, frozen=True):
     """A unit of work as the specification describes it: made when somebody looks."""
 

@@ -117,7 +117,7 @@ class Program:
         self.first: Any = None  # (names, missing, due) of a fresh S(0), once there was one
         self.solo: Any = None  # see clew.engine.solo
         self.calls: Any = None  # how a driver calls each node, once it knows
-        self.inner: dict[str, Graph] = {}  # subgraphs with what is bound outside bound inside
+        self.inner: dict[tuple[str, ...], Graph] = {}  # subgraphs with what is bound outside bound inside
         self.descendants: dict[int, frozenset[int]] = {}
 
     def _compile_wakes(self) -> None:

@@ -21,7 +21,6 @@ from clew.engine.outcomes import read
 from clew.engine.records import Single
 from clew.engine.rules import CHOSEN, Program, Wakes
 from clew.engine.strand import Item
-from clew.engine.view import MergeFailure
 from clew.graph import END, Command, Node
 from clew.graph.signature import MISSING
 from clew.state import Overwrite
@@ -104,11 +103,8 @@ def steps(machine: Machine, epoch: float) -> Steps:
             try:
                 update, decision = read(program, program.nodes[node], value, view)
                 fresh = view.merged(name, update) if program.reducers else update
-            except MergeFailure:
+            except Exception:  # the machine will find the same, and knows what follows
                 machine.finish(general(machine), value, epoch + began, ended - began)
-                return
-            except Exception as error:
-                machine.fail(general(machine), error, epoch + began, ended - began)
                 return
             outbox.append(
                 Single(number + 1, name, visits[node], update, decision, epoch + began, ended - began)

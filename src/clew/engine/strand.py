@@ -45,6 +45,23 @@ class Item:
         return self.batch.level.number
 
     @property
+    def is_inside(self) -> bool:
+        """Whether it is a subgraph item with strands under way."""
+        return self.index in self.batch.strands
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether it may start: no strand around it is over, and no failure came before its step."""
+        item: Item | None = self
+        while item is not None:
+            level = item.batch.level
+            strand = level.strand
+            if level.is_void or strand.state != "running" or level.number > strand.limit:
+                return False
+            item = strand.owner
+        return True
+
+    @property
     def path(self) -> str:
         """The item's name in the run."""
         if self._path is None:
@@ -87,7 +104,9 @@ class Item:
         seen = {
             p.name: value
             for p in self.node.params
-            if p.kind == "value" and (value := self.lookup(p.source, p.default)) not in (MISSING, ABSENT)
+            if p.kind == "value"
+            and (value := self.lookup(p.source, p.default)) is not MISSING
+            and value is not ABSENT
         }
         return {**seen, **(self.payload or {})}
 
@@ -162,7 +181,7 @@ _PLAIN: tuple[None] = (None,)
 class Level:
     """An open step. `ahead` is the view after it with what has finished so far, if anyone needed it."""
 
-    __slots__ = ("ahead", "batches", "number", "open_mask", "strand", "targets", "view", "written")
+    __slots__ = ("ahead", "batches", "is_void", "number", "open_mask", "strand", "targets", "view", "written")
 
     def __init__(self, strand: Strand, number: int, view: View) -> None:
         self.strand = strand
@@ -170,6 +189,7 @@ class Level:
         self.view = view
         self.batches: dict[int, Batch] = {}
         self.open_mask = 0
+        self.is_void = False  # planned for an attempt that is over, or on an outcome that did not hold
         self.ahead: View | None = None
         self.written: set[str] = set()  # names that finished batches wrote
         self.targets: set[int] = set()  # nodes that finished batches have links to
@@ -177,8 +197,6 @@ class Level:
     def add(self, number: int) -> Batch:
         """A batch of node `number` runs in this step."""
         batch = self.batches[number] = Batch(self, number)
-        if not batch.open:  # cannot happen by the rules; an empty batch would never end
-            raise AssertionError(f"empty batch of {batch.node.name}")
         self.open_mask |= 1 << number
         return batch
 
@@ -199,6 +217,14 @@ class Level:
         """Whether nothing of this step can go on by itself."""
         return all(batch.open == batch.stuck for batch in self.batches.values())
 
+    def drop(self) -> None:
+        """Nobody waits for its items any more: those that run are let fall, and no other is started."""
+        self.is_void = True
+        for batch in self.batches.values():
+            for strands in batch.strands.values():
+                for strand in strands:
+                    strand.drop()
+
 
 class Strand:
     """One graph's chain in the making."""
@@ -208,6 +234,7 @@ class Strand:
         "failed",
         "levels",
         "limit",
+        "open_ahead",
         "order",
         "owner",
         "prefix",
@@ -234,17 +261,24 @@ class Strand:
         self.prefix = prefix
         self.order = order
         self.owner = owner
-        self.levels: list[Level] = []
+        self.levels: list[Level] = []  # open steps, with no number left out
+        self.open_ahead: dict[int, Level] = {}  # those planned ahead that have unfinished items, by number
         self.limit = NO_LIMIT  # no item of a later step is started (after a failure)
         self.errors: list[tuple[tuple[int, ...], BaseException]] = []
         self.failed: set[str] = set()  # nodes whose failure was confined
-        self.questions: dict[str, Question] = {}
+        self.questions: dict[tuple[int, ...], Question] = {}  # by the order of the item that asks
         self.state: str = "running"  # running | completed | failed | dropped
 
     @property
     def has_failed(self) -> bool:
         """Whether a failure stops it; one that was confined does not."""
         return self.limit < NO_LIMIT
+
+    def drop(self) -> None:
+        """The attempt that it belongs to is over."""
+        self.state = "dropped"
+        for level in self.levels:
+            level.drop()
 
     def open_levels(self) -> Iterator[Level]:
         """The levels whose items may still be started."""

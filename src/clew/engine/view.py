@@ -171,17 +171,6 @@ class View:
         other.failed, other.blocked = self.failed, self.blocked
         return other
 
-    def copy(self) -> View:
-        """An independent view of the same state."""
-        other = self.branch()
-        for name in ("values", "versions"):
-            overlay = getattr(other, name)
-            setattr(other, name, overlay.plain())
-        for name in ("wakes", "visits", "missing"):
-            overlay = getattr(other, name)
-            setattr(other, name, [overlay[i] for i in range(len(self.program.nodes))])
-        return other
-
     # -- what is due -------------------------------------------------------------------------------------
 
     def has(self, value: str) -> bool:
@@ -213,15 +202,21 @@ class View:
         """Whether the batch of this due node begins with a plain item."""
         return not self.missing[node] and self.wakes[node] & (WOKEN | CHOSEN) != 0
 
-    def stalled(self) -> list[int]:
-        """Nodes that were selected or sent to, and lack inputs."""
+    def stalled(self) -> dict[int, tuple[str, ...]]:
+        """Nodes that were selected or sent to, and the inputs that they lack."""
         if not self.decisions:
-            return []
-        return [
-            i
-            for i in range(len(self.program.nodes))
-            if i not in self.blocked and i not in self.due and (self.wakes[i] & CHOSEN or self.sends.get(i))
-        ]
+            return {}
+        found: dict[int, tuple[str, ...]] = {}
+        for i in range(len(self.program.nodes)):
+            if i in self.blocked or i in self.due:
+                continue
+            payloads = [payload for _, payload in self.sends.get(i, ())]
+            if self.wakes[i] & CHOSEN:
+                payloads.append({})
+            if payloads:
+                lacking = self.lacking(i)
+                found[i] = tuple(v for v in lacking if not all(v in payload for payload in payloads))
+        return found
 
     def lacking(self, node: int) -> tuple[str, ...]:
         """The inputs that `node` still needs."""
@@ -335,11 +330,11 @@ class View:
             version = versions.get(name)
             if version is None or (version == 0 and name in program.weak and name not in program.given):
                 missing = self.missing
+                versions[name] = 1  # before judging: a Send is judged by what is there beside its payload
                 for reader in program.needers.get(name, ()):
                     missing[reader] -= 1
                     if wakes[reader] or reader in sends:
                         self._judge(reader)
-                versions[name] = 1
             else:
                 versions[name] = version + 1
             for reader, bits in readers.get(name, ()):

@@ -223,6 +223,14 @@ class Graph:
             for node in self.nodes.values()
         )
 
+    @cached_property
+    def has_cached_nodes(self) -> bool:
+        """Whether some node, at any depth, is cached."""
+        return any(
+            node.cache or (node.subgraph is not None and node.subgraph.graph.has_cached_nodes)
+            for node in self.nodes.values()
+        )
+
     def has_topology(self, given: frozenset[str]) -> bool:
         """Whether `topology` was asked for these names before, and so has accepted them."""
         return given in self._topologies

@@ -94,4 +94,4 @@ def may_send(node: Node) -> bool:
     """Whether a node may return ``Send``s, as far as its annotation tells."""
     if not node.targets or node.kind == "ifelse":
         return False
-    return node.kind == "node" or node.returns is Any or mentions(node.returns, Send)
+    return node.kind == "node" or node.returns in (Any, object) or mentions(node.returns, Send)

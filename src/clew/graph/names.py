@@ -42,7 +42,7 @@ class _End:
         return "END"
 
 
-END: Final = _End()
+END: Any = _End()
 """The target that ends a path: a gate that returns it selects nothing."""
 
 

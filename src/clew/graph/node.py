@@ -181,7 +181,9 @@ def node(
     """Make a node of a function: ``@node``, ``@node(output=...)`` or ``node(f, output=...)``.
 
     Options: ``name, after, eager, retry, timeout, policy, side_effects, idempotency_key, cache, cutoff,
-    description``.
+    description``. With ``cache=True`` an engine calls the function once for equal inputs (by their canonical
+    encoding) and uses the result again, in the same run and in later ones; a node that takes a Context, or
+    an input that cannot be encoded, is not cached.
     """
 
     def decorate(func: Callable[..., Any]) -> FunctionNode[..., Any]:

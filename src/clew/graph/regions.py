@@ -15,6 +15,12 @@ from clew.graph.interface import writers_of
 from clew.graph.node import Node
 from clew.graph.topology import Link
 
+Way = dict[str, str]
+"""Gates, and the target that each of them must have chosen."""
+
+_MANY_WAYS = 64
+"""Where more ways than this lead to a node, or longer ones, nothing is concluded from them."""
+
 
 class Regions:
     """The regions of one graph, each found when first asked for."""
@@ -32,15 +38,42 @@ class Regions:
                 self._wakers[link.target].add(link.source)
                 self._woken[link.source].append(link.target)
         self._found: dict[tuple[str, str], frozenset[str]] = {}
+        self._known_ways: dict[str, list[Way]] = {}
 
     def exclusive(self, one: str, other: str) -> bool:
-        """Whether some gate chooses between these two nodes."""
-        return any(
+        """Whether some gate chooses between these two nodes, on every way that leads to them."""
+        if any(
             (one in first and other in second) or (one in second and other in first)
             for gate in self._nodes.values()
             if not gate.multi
             for first, second in self.choices(gate)
+        ):
+            return True
+        return all(self._contradict(a, b) for a in self._ways(one) for b in self._ways(other))
+
+    def _contradict(self, one: Way, other: Way) -> bool:
+        return any(
+            gate in other and other[gate] != target and not self._nodes[gate].multi
+            for gate, target in one.items()
         )
+
+    def _ways(self, name: str, depth: int = 0) -> list[Way]:
+        """What gates must have chosen for a node to run: one way is enough, and all of a way is needed."""
+        known = self._known_ways.get(name)
+        if known is not None:
+            return known
+        if depth > _MANY_WAYS:
+            return [{}]
+        self._known_ways[name] = [{}]  # around a loop nothing more is known
+        ways: list[Way] = []
+        for waker in sorted(self._wakers[name]):
+            chosen = {waker: name} if name in self._nodes[waker].targets else {}
+            ways += [{**way, **chosen} for way in self._ways(waker, depth + 1)]
+            if len(ways) > _MANY_WAYS:
+                ways = []
+                break
+        self._known_ways[name] = ways or [{}]
+        return self._known_ways[name]
 
     def choices(self, gate: Node) -> Iterator[tuple[frozenset[str], frozenset[str]]]:
         """The pairs of regions between which a gate chooses."""

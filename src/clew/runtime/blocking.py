@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from clew.engine.solo import general, steps
 from clew.engine.strand import Item
+from clew.errors import NodeError
 from clew.runtime.session import Session
 
 if TYPE_CHECKING:  # concurrent.futures costs more to import than a run without threads takes
@@ -44,11 +45,11 @@ class Blocking:
             while not session.cancelled:
                 if outbox:
                     session.flush()
-                    if not self._inline:
-                        yield
                 if self._inline and not in_flight and not session.timers and machine.solo():
                     self._run_solo()
-                item = machine.take() if len(in_flight) < most else None
+                    if outbox:  # a retry, for instance, which only a flush makes a timer
+                        continue
+                item = session.take() if len(in_flight) < most else None
                 if item is not None:
                     if outbox:  # that it has started is told before anything that it tells
                         session.flush()
@@ -102,11 +103,13 @@ class Blocking:
 
     def _is_alone(self, item: Item) -> bool:
         session = self._session
+        if session.machine.outbox:
+            session.flush()  # a deadline may have come up for what is around the item
         if not self._inline or self._in_flight or item.node.policy.timeout is not None:
             return False
         if session.settings.max_concurrent_nodes == 1:
             return True
-        return not session.machine.has_more and not session.timers
+        return not session.machine.has_more and session.next_timer() is None
 
     def _run_inline(self, item: Item) -> None:
         session = self._session
@@ -148,8 +151,6 @@ class Blocking:
         """Wait for a result or a timer."""
         session = self._session
         when = session.next_timer()
-        if when is None and not self._in_flight:
-            return True  # there were only timers of attempts that are over, and they are gone now
         done = self._next_done(when)
         while done is not _NOTHING:
             if done is not None:
@@ -159,8 +160,9 @@ class Blocking:
             except Empty:
                 break
         for timer in session.due_timers():
-            if session.expire(timer) and timer.item is not None:
-                self._in_flight.pop(timer.item, None)
+            if session.expire(timer):
+                for item in [item for item in self._in_flight if not item.live or not item.is_wanted]:
+                    del self._in_flight[item]
         if session.listening:
             session.flush()
 
@@ -188,10 +190,8 @@ class Blocking:
         session = self._session
         if self._in_flight.get(item) is future:
             del self._in_flight[item]
-        if future.cancelled():
-            return
         duration = session.clock.monotonic() - began
-        error = future.exception()
+        error = _cancelled(item) if future.cancelled() else future.exception()
         if error is None:
             session.returned(item, attempt, future.result(), started, duration)
         else:
@@ -199,6 +199,13 @@ class Blocking:
 
 
 _NOTHING = object()
+
+
+def _cancelled(item: Item) -> NodeError:
+    return NodeError(
+        f"node {item.node.name!r} at {item.path} was cancelled by its executor; keep an executor open until the "
+        f"runs that use it have ended"
+    )
 
 
 def _is_asking(error: BaseException) -> bool:

@@ -26,11 +26,10 @@ _UNCHANGING = (type(None), bool, int, float, complex, str, bytes, tuple, frozens
 
 def calls_of(program: Program) -> list[tuple[Call, bool]]:
     """How to call each node of a program, and whether it takes a context."""
-    if program.calls is None:
-        program.calls = [
-            (_call_of(program, node), any(p.kind == "context" for p in node.params)) for node in program.nodes
-        ]
-    calls: list[tuple[Call, bool]] = program.calls
+    calls: list[tuple[Call, bool]] = [
+        (_call_of(program, node), any(p.kind == "context" for p in node.params)) for node in program.nodes
+    ]
+    program.calls = calls
     return calls
 
 

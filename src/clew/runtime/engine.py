@@ -8,23 +8,25 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+import threading
+from collections.abc import AsyncIterator, Generator, Iterator, Mapping, Sequence
+from contextlib import aclosing
 from queue import SimpleQueue
 from typing import Any
 
-from clew.engine.chain import Chain
 from clew.engine.machine import Machine
 from clew.engine.programs import check_values, complaint, program_of
 from clew.engine.reasons import Why, why
 from clew.engine.terms import Memory, Options
-from clew.errors import InputError, RunError, RunStateError, UnknownRunError
+from clew.errors import InputError, RunError, RunStateError
 from clew.graph import Graph
 from clew.graph.graph import inside_event_loop
 from clew.runtime import streaming
 from clew.runtime.blocking import Blocking
+from clew.runtime.cache import Cache
 from clew.runtime.events import Event, Listener, Listeners
-from clew.runtime.log import Answered, Labelled, RunLog, read_log
-from clew.runtime.result import Checkpoint, RunResult, SchedulerState, metrics_of
+from clew.runtime.log import Answered, Labelled, RunLog, read_log, story_of
+from clew.runtime.result import Checkpoint, RunResult, SchedulerState, scheduler_state
 from clew.runtime.session import Session
 from clew.runtime.settings import Settings, read_settings
 from clew.state import GraphState, Position
@@ -49,6 +51,7 @@ class Engine:
         self._settings: Settings = read_settings(options)
         self._listeners = tuple(listeners)
         self._live: dict[str, Session] = {}
+        self._cache = Cache() if graph.has_cached_nodes else None
 
     def __enter__(self) -> Engine:
         return self
@@ -103,10 +106,10 @@ class Engine:
 
         loop, told = asyncio.get_running_loop(), asyncio.Queue[Event | None]()
         session = self._new(values, run_id, lambda event: loop.call_soon_threadsafe(told.put_nowait, event))
-        async for event in streaming.from_task(
-            self._adrive(session), told, lambda: self.cancel(session.run_id)
-        ):
-            yield event
+        events = streaming.from_task(self._adrive(session), told, lambda: self.cancel(session.run_id))
+        async with aclosing(events):  # a stream that is closed has cancelled its run by then
+            async for event in events:
+                yield event
 
     def resume(
         self, run_id: str, *, answer: Any = _NO_ANSWER, answers: Mapping[str, Any] | None = None
@@ -123,28 +126,28 @@ class Engine:
 
     def fork(
         self,
-        run_id: str,
+        parent: str,
+        /,
         *,
         step: int | str | None = None,
         values: Mapping[str, Any] | None = None,
-        new_run_id: str | None = None,
-        **named: Any,
+        run_id: str | None = None,
     ) -> RunResult:
-        """A new run that goes on from S(step) of another, with other values."""
+        """A new run that goes on from S(step) of the run `parent`, with other values."""
         self._no_loop("fork", "afork")
-        return self._drive(self._forked(run_id, step, values, _fork_id(new_run_id, named)))
+        return self._drive(self._forked(parent, step, values, run_id))
 
     async def afork(
         self,
-        run_id: str,
+        parent: str,
+        /,
         *,
         step: int | str | None = None,
         values: Mapping[str, Any] | None = None,
-        new_run_id: str | None = None,
-        **named: Any,
+        run_id: str | None = None,
     ) -> RunResult:
         """`fork` on the running event loop."""
-        return await self._adrive(self._forked(run_id, step, values, _fork_id(new_run_id, named)))
+        return await self._adrive(self._forked(parent, step, values, run_id))
 
     def cancel(self, run_id: str) -> bool:
         """Stop a run that is running, from any thread: async nodes are cancelled, sync ones told by
@@ -165,13 +168,17 @@ class Engine:
         """The result of a run as it stands, without running anything."""
         log = self._log(run_id)
         machine = self._machine_at(log)
-        return self._result(run_id, machine, log.row.status, log.row.start, elapsed=0.0)
+        while machine.take() is not None:
+            pass  # what was journaled is recalled on the way; the rest is not executed
+        result = self._result(run_id, machine, log.row.status, log.row.start, elapsed=0.0)
+        result.error, result.questions = log.row.error, tuple(log.questions)
+        return result
 
     def state(self, run_id: str, step: int | str | None = None) -> GraphState:
         """The latest state of a run, or S(step); `step` may be a label."""
         log = self._log(run_id)
         chain = log.chain(self._program(log.row.start))
-        return chain.state(self._step(log, chain, step))
+        return chain.state(log.step_of(chain, step))
 
     def history(self, run_id: str, *, nested: bool = False) -> list[Checkpoint]:
         """One checkpoint for each S(k); with `nested`, subgraphs' steps are under their items."""
@@ -183,20 +190,22 @@ class Engine:
         """Give S(step), the latest by default, a name."""
         log = self._log(run_id)
         chain = log.chain(self._program(log.row.start))
-        number = self._step(log, chain, step)
+        number = log.step_of(chain, step)
         known = log.labels.get(label)
         if known is not None and known != number:
             raise RunStateError(
                 f"run {run_id!r} has a label {label!r} at step {known} already; choose another"
             )
         self.store.append(run_id, [Labelled(label, number)])
+        if self._listeners:
+            event = Event("checkpoint", run_id, number, "", self._settings.clock.time(), {"label": label})
+            Listeners(self._listeners).tell(event)
         return next(c for c in self.history(run_id) if c.step_id == number)
 
     def why(self, run_id: str, target: str) -> Why:
         """Which change made a node run last, or made the value that it wrote."""
         log = self._log(run_id)
-        program = self._program(log.row.start)
-        return why(program, log.chain(program), target)
+        return why(self._program(log.row.start), story_of(log, self._log), target)
 
     def scheduler(self, run_id: str) -> SchedulerState:
         """A running run's scheduler, live."""
@@ -206,15 +215,7 @@ class Engine:
             raise RunStateError(
                 f"run {run_id!r} is not running in this engine (it is {status}); see engine.result"
             )
-        machine = session.machine
-        return SchedulerState(
-            active_nodes=machine.counters.active,
-            queue_depth=len(machine.frontier),
-            completed_steps=machine.counters.steps,
-            cancel_func=lambda: (self.cancel(run_id), None)[1],
-            metrics=metrics_of(machine, session.elapsed()),
-            frontier=tuple(item.work_item() for item in machine.frontier.items()),
-        )
+        return scheduler_state(session.machine, session.elapsed(), lambda: self.cancel(run_id))
 
     def runs(self, *, status: str | None = None) -> list[RunRow]:
         """The runs in the store, oldest first."""
@@ -237,10 +238,7 @@ class Engine:
         run_id: str | None,
         listener: Listener | None = None,
     ) -> Session:
-        if run_id is None:
-            run_id = _fresh_id()
-        elif not run_id or type(run_id) is not str:
-            raise InputError(f"run_id is a string that is not empty, not {run_id!r}")
+        run_id = _new_id(run_id)
         if isinstance(values, GraphState):
             return self._from_state(values, run_id, None, listener)
         if values is None:
@@ -281,17 +279,20 @@ class Engine:
         return self._session(run_id, machine, state, seed, listeners, parent=parent)
 
     def _forked(
-        self, run_id: str, step: int | str | None, values: Mapping[str, Any] | None, new_run_id: str | None
+        self, parent: str, step: int | str | None, values: Mapping[str, Any] | None, run_id: str | None
     ) -> Session:
-        state = self.state(run_id, step)
+        state = self.state(parent, step)
         schema = self.graph.schema
         if values:
             if schema is not None:
                 for name in values:
-                    schema.check_name(name, f"fork of {run_id!r}")
-                values = {name: schema.validate(name, value) for name, value in values.items()}
+                    schema.check_name(name, f"fork of {parent!r}")
+                try:
+                    values = {name: schema.validate(name, value) for name, value in values.items()}
+                except ValueError as error:
+                    raise InputError(f"fork of {parent!r}: {error}") from error
             state = state.set_multiple(values)
-        return self._from_state(state, new_run_id or _fresh_id(), run_id, None)
+        return self._from_state(state, _new_id(run_id), parent, None)
 
     def _again(self, run_id: str, answer: Any, answers: Mapping[str, Any] | None) -> Session:
         if run_id in self._live:
@@ -311,8 +312,10 @@ class Engine:
             entries=None,
             calls=log.calls,
             listeners=listeners,
+            cache=self._cache,
         )
         session.start = log.row.start
+        self.store.update(run_id, status="running", updated=self._settings.clock.time(), error=None)
         return session
 
     def _machine_at(self, log: RunLog, options: Options | None = None) -> Machine:
@@ -357,7 +360,15 @@ class Engine:
         now = self._settings.clock.time()
         row = RunRow(run_id, self.graph.name or "", start, seed, "running", now, now, parent)
         entries = self.store.create(row)
-        session = Session(run_id, machine, self.store, self._settings, entries=entries, listeners=listeners)
+        session = Session(
+            run_id,
+            machine,
+            self.store,
+            self._settings,
+            entries=entries,
+            listeners=listeners,
+            cache=self._cache,
+        )
         session.start = start
         return session
 
@@ -406,7 +417,7 @@ class Engine:
             raise
         return self._end(session, began)
 
-    def _driving(self, session: Session) -> Iterator[None]:
+    def _driving(self, session: Session) -> Generator[None, None, None]:
         """Drive a session in the caller's thread, pausing whenever events may have come up."""
         began = self._begin(session)
         finished = False
@@ -418,6 +429,7 @@ class Engine:
 
     def _begin(self, session: Session) -> float:
         self._live[session.run_id] = session
+        session.thread = threading.get_ident()
         session.began = began = self._settings.clock.monotonic()
         if session.listening:
             session.announce(
@@ -427,11 +439,19 @@ class Engine:
 
     def _end(self, session: Session, began: float, *, broken: bool = False) -> RunResult:
         machine = session.machine
+        if broken:
+            session.cancelled = True  # for nodes that still run on threads
+            session.flush()
         status = "cancelled" if broken else session.status()
         clock = self._settings.clock
         self._live.pop(session.run_id, None)
         result = self._result(
-            session.run_id, machine, status, session.start, elapsed=clock.monotonic() - began
+            session.run_id,
+            machine,
+            status,
+            session.start,
+            elapsed=clock.monotonic() - began,
+            entries=session.entries,
         )
         self.store.update(session.run_id, status=status, updated=clock.time(), error=result.error)
         if session.listening:
@@ -439,10 +459,19 @@ class Engine:
         return result
 
     def _result(
-        self, run_id: str, machine: Machine, status: Any, start: GraphState, *, elapsed: float
+        self,
+        run_id: str,
+        machine: Machine,
+        status: Any,
+        start: GraphState,
+        *,
+        elapsed: float,
+        entries: Sequence[Any] | None = None,
     ) -> RunResult:
         def state() -> GraphState:
-            log = self._log(run_id)
+            kept = self.store.entries(run_id) if entries is None else entries  # the store may have dropped it
+            row = RunRow(run_id, "", start, machine.options.seed)
+            log = read_log(row, kept, self._settings.on_conflict)
             chain = log.chain(self._program(start))
             root = machine.root
             return chain.state_of(root.view, root.step)
@@ -452,20 +481,6 @@ class Engine:
     def _log(self, run_id: str) -> RunLog:
         return read_log(self.store.row(run_id), self.store.entries(run_id), self._settings.on_conflict)
 
-    def _step(self, log: RunLog, chain: Chain, step: int | str | None) -> int:
-        if step is None:
-            return chain.last
-        if isinstance(step, str):
-            if step not in log.labels:
-                told = ", ".join(map(repr, log.labels)) or "none"
-                raise UnknownRunError(f"run {log.row.run_id!r} has no label {step!r}; there are: {told}")
-            step = log.labels[step]
-        if not chain.first <= step <= chain.last:
-            raise UnknownRunError(
-                f"run {log.row.run_id!r} has no step {step}; it has {chain.first} to {chain.last}"
-            )
-        return step
-
     def _no_loop(self, verb: str, twin: str) -> None:
         if not inside_event_loop():
             return
@@ -474,13 +489,9 @@ class Engine:
         )
 
 
-def _fresh_id() -> str:
-    return os.urandom(16).hex()
-
-
-def _fork_id(new_run_id: str | None, named: dict[str, Any]) -> str | None:
-    """`run_id=` names the new run, as the positional one names the old."""
-    unknown = set(named) - {"run_id"}
-    if unknown:
-        raise TypeError(f"fork() got an unexpected keyword argument {sorted(unknown)[0]!r}")
-    return named.get("run_id", new_run_id)
+def _new_id(run_id: str | None) -> str:
+    if run_id is None:
+        return os.urandom(16).hex()
+    if not run_id or type(run_id) is not str:
+        raise InputError(f"run_id is a string that is not empty, not {run_id!r}")
+    return run_id

@@ -52,6 +52,7 @@ Kind = Literal[
     "run_finished",
 ]
 
+
 class Event(msgspec.Struct, frozen=True):
     """Something that happened in a run."""
 
@@ -81,10 +82,6 @@ class Listeners:
 
     def __bool__(self) -> bool:
         return bool(self._listeners)
-
-    def add(self, listener: Listener) -> None:
-        """Tell one more."""
-        self._listeners.append(listener)
 
     def tell(self, event: Event) -> None:
         """Tell all; whoever raises is told no more."""

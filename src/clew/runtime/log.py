@@ -6,16 +6,17 @@ of a subgraph item starts its strands anew.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from clew.engine.chain import Chain
 from clew.engine.programs import program_of
+from clew.engine.reasons import Story
 from clew.engine.records import Journaled, Outcome, Question, Retry, Single, Start, Step
 from clew.engine.rules import Program
-from clew.errors import RunStateError
+from clew.errors import RunStateError, UnknownRunError
 from clew.graph import Graph
 from clew.runtime.recorder import RecordedCall
 from clew.runtime.result import Checkpoint
@@ -77,6 +78,20 @@ class RunLog(msgspec.Struct):
         """The chain of the run."""
         return Chain(program, self.row.start, self.steps, seed=self.row.seed, on_conflict=self.on_conflict)
 
+    def step_of(self, chain: Chain, step: int | str | None) -> int:
+        """The number of a step: itself, the one with that label, or the last."""
+        run = self.row.run_id
+        if step is None:
+            return chain.last
+        if isinstance(step, str):
+            if step not in self.labels:
+                told = ", ".join(map(repr, self.labels)) or "none"
+                raise UnknownRunError(f"run {run!r} has no label {step!r}; there are: {told}")
+            return self.labels[step]
+        if not chain.first <= step <= chain.last:
+            raise UnknownRunError(f"run {run!r} has no step {step}; it has {chain.first} to {chain.last}")
+        return step
+
     def checkpoints(self, chain: Chain, graph: Graph, *, nested: bool, prefix: str = "") -> list[Checkpoint]:
         """One checkpoint for each state of a chain."""
         names = {step: label for label, step in self.labels.items()} if not prefix else {}
@@ -137,6 +152,18 @@ def start_state(start: Start, seed: int) -> GraphState:
     )
 
 
+def story_of(log: RunLog, parent: Callable[[str], RunLog]) -> Story:
+    """What happened in a run, and before it in the runs that it was forked from."""
+    start, steps = log.row.start, list(log.steps)
+    outside = [(start.step, start.position.touched)]
+    while log.row.parent is not None:
+        log = parent(log.row.parent)
+        steps[:0] = [step for step in log.steps if step.number <= start.step]
+        start = log.row.start
+        outside.append((start.step, start.position.touched))
+    return Story(start, steps, outside)
+
+
 def read_log(row: RunRow, entries: Sequence[Any], on_conflict: str) -> RunLog:
     """Read a run's log."""
     log = RunLog(row, on_conflict, [], {}, {}, {}, {}, {}, {}, [])
@@ -165,6 +192,7 @@ def read_log(row: RunRow, entries: Sequence[Any], on_conflict: str) -> RunLog:
             log.asked.pop(entry.path, None)
         elif isinstance(entry, Labelled):
             log.labels[entry.label] = entry.step
-        elif isinstance(entry, RecordedCall):
+        else:
+            assert isinstance(entry, RecordedCall)
             log.calls.append(entry)
     return log

@@ -43,7 +43,9 @@ class Looping:
         self._driver: asyncio.Task[Any] | None = None
         self._began = 0.0  # when the inline call began
         self._limit: float | None = None  # how long the inline call may take
-        self._interrupted = False  # it was cancelled by this driver: it has taken longer, or the run is cancelled
+        self._interrupted = (
+            False  # it was cancelled by this driver: it has taken longer, or the run is cancelled
+        )
         self._cancelling = 0  # how often the caller's task had been cancelled before
         self._broken: BaseException | None = None  # something went wrong that is not a node's error
         self._may_be_short = not (session.settings.check_mutation or session.clock.virtual)
@@ -65,11 +67,15 @@ class Looping:
                     session.flush()
                 if not tasks and not session.timers and self._may_be_short and machine.solo():
                     await self._run_solo()
-                item = machine.take() if len(tasks) < most else None
+                    if outbox:  # a retry, for instance, which only a flush makes a timer
+                        continue
+                item = session.take() if len(tasks) < most else None
                 if item is not None:
                     if outbox:  # that it has started is told before anything that it tells
                         session.flush()
-                    if not tasks and (most == 1 or not (machine.has_more or session.timers)):
+                    if not tasks and (
+                        most == 1 or not (machine.has_more or session.next_timer() is not None)
+                    ):
                         await self._run_inline(item)
                     else:
                         self._start(item)
@@ -116,6 +122,10 @@ class Looping:
                 try:
                     value = func(*args)
                     if type(value) is CoroutineType:
+                        if getattr(func, "__code__", value.cr_code) is not value.cr_code:
+                            item = general(machine)  # a sync function, which forgot to await
+                            session.returned(item, item.attempt, value, epoch + began, monotonic() - began)
+                            return
                         self._began, self._limit = began, limit
                         if self._alarm is None or self._alarm[0] > began + limit:
                             self._watch(began + limit)
@@ -151,7 +161,7 @@ class Looping:
             self._inline_raised(item, error, started, clock.monotonic() - began)
         else:
             self._limit = None
-            session.machine.finish(item, value, started, clock.monotonic() - began)
+            session.returned(item, item.attempt, value, started, clock.monotonic() - began)
 
     def _inline_raised(self, item: Item, error: BaseException, started: float, duration: float) -> None:
         """An inline call ended in an exception: its own, the alarm's, or the caller's who cancels the run."""
@@ -252,10 +262,8 @@ class Looping:
         session = self._session
         clock = session.clock
         when = session.next_timer()
-        if when is None and not self._tasks:
-            return
         if clock.virtual:
-            await self._wait_virtual(when)
+            await self._wait_virtual()
         elif when is None or when > clock.monotonic():
             self._news = self._loop.create_future()
             if when is not None:
@@ -263,27 +271,26 @@ class Looping:
             await self._news
             self._news = None
         for timer in session.due_timers():
-            task = self._tasks.get(timer.item) if timer.item is not None else None
-            if session.expire(timer) and task is not None and timer.item is not None:
-                del self._tasks[timer.item]
-                task.cancel()
+            if session.expire(timer):
+                for item in [item for item in self._tasks if not item.live or not item.is_wanted]:
+                    self._tasks.pop(item).cancel()
         if session.listening:
             session.flush()
 
-    async def _wait_virtual(self, when: float | None) -> None:
+    async def _wait_virtual(self) -> None:
         """Let tasks go as far as they can; time passes only when all of them sleep."""
-        session = self._session
-        for _ in range(50):  # a few turns of the loop for tasks that are about to sleep or end
-            if session.sleepers >= len(self._tasks) or session.machine.has_more:
-                break
+        session, tasks = self._session, len(self._tasks)
+        for _ in range(50):  # a few turns of the loop for tasks that are about to sleep, end or be cancelled
             await asyncio.sleep(0)
-        if session.machine.has_more:
-            return
-        if when is None or session.sleepers < len(self._tasks):
+            if len(self._tasks) < tasks or session.cancelled or self._broken is not None:
+                return
+            if session.sleepers >= tasks:
+                break
+        if session.sleepers < tasks:
             self._news = self._loop.create_future()
             await self._news
             self._news = None
-        else:
+        elif (when := session.next_timer()) is not None:
             session.clock.advance(when)
 
     async def _stop(self) -> None:

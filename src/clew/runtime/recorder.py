@@ -33,6 +33,7 @@ class RecordedCall(msgspec.Struct, frozen=True):
     error: BaseException | None
     timestamp: float
     duration: float
+    awaited: bool = False  # the function returned an awaitable
 
 
 class Recorder:
@@ -57,11 +58,10 @@ class Recorder:
                 f"ctx.record({name!r}, ...) takes the function to call, not {fn!r}: pass it, uncalled"
             )
         found = self._successes.get((item.path, number, name))
-        is_async = inspect.iscoroutinefunction(fn)
         if found is not None and _same(found.request, (args, kwargs)):
             session.tell("call_recorded", item, name=name, reused=True)
-            return _ready(found.response) if is_async else found.response
-        if is_async:
+            return _ready(found.response) if found.awaited else found.response
+        if inspect.iscoroutinefunction(fn):
             return self._call_async(session, item, number, name, fn, args, kwargs)
         keep = self._keeper(session, item, number, name, args, kwargs)
         try:
@@ -71,7 +71,7 @@ class Recorder:
             raise
         if inspect.isawaitable(response):
             return self._await(response, keep)
-        keep(response, None)
+        keep(response, None, awaited=False)
         return response
 
     async def _call_async(
@@ -79,7 +79,7 @@ class Recorder:
     ) -> Any:
         return await self._await(fn(*args, **kwargs), self._keeper(session, item, number, name, args, kwargs))
 
-    async def _await(self, awaitable: Any, keep: Callable[[Any, BaseException | None], None]) -> Any:
+    async def _await(self, awaitable: Any, keep: Callable[..., None]) -> Any:
         try:
             response = await awaitable
         except Exception as error:
@@ -90,10 +90,10 @@ class Recorder:
 
     def _keeper(
         self, session: Session, item: Item, number: int, name: str, args: Any, kwargs: Any
-    ) -> Callable[[Any, BaseException | None], None]:
+    ) -> Callable[..., None]:
         attempt, started, began = item.attempt, session.clock.time(), session.clock.monotonic()
 
-        def keep(response: Any, error: BaseException | None) -> None:
+        def keep(response: Any, error: BaseException | None, awaited: bool = True) -> None:
             call = RecordedCall(
                 path=item.path,
                 attempt=attempt,
@@ -104,6 +104,7 @@ class Recorder:
                 error=error,
                 timestamp=started,
                 duration=session.clock.monotonic() - began,
+                awaited=awaited,
             )
             if error is None:
                 self._successes[(item.path, number, name)] = call

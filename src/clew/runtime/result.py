@@ -10,7 +10,7 @@ import msgspec
 from clew.engine.machine import Machine
 from clew.engine.records import Question, WorkItem
 from clew.engine.terms import Status
-from clew.errors import RunFailedError, UnknownValueError
+from clew.errors import RunCancelledError, RunFailedError, UnknownValueError
 from clew.graph.names import nearest
 from clew.state import GraphState
 
@@ -109,8 +109,13 @@ class RunResult:
     @property
     def never_ran(self) -> Mapping[str, tuple[str, ...]]:
         """The nodes that never ran, each with the inputs that it lacked."""
-        view = self._machine.root.view
-        return {name: view.lacking(i) for i, name in enumerate(view.program.names) if not view.visits[i]}
+        root = self._machine.root
+        view, began = root.view, {number for level in root.levels for number in level.batches}
+        return {
+            name: view.lacking(i)
+            for i, name in enumerate(view.program.names)
+            if not view.visits[i] and i not in began
+        }
 
     @property
     def metrics(self) -> SchedulerMetrics:
@@ -132,6 +137,10 @@ class RunResult:
             raise UnknownValueError(
                 f"run {self.run_id!r} has not made {name!r} yet: it waits for an answer to {asked}; go on with "
                 f"engine.resume({self.run_id!r}, answer=...)"
+            )
+        if self.status == "cancelled":
+            raise RunCancelledError(
+                f"run {self.run_id!r} was cancelled before it made {name!r}; go on with engine.resume({self.run_id!r})"
             )
         raise UnknownValueError(f"run {self.run_id!r} made no {name!r}; {nearest(name, values)}")
 
@@ -167,4 +176,16 @@ def metrics_of(machine: Machine, elapsed: float) -> SchedulerMetrics:
         max_queue_depth=max(frontier.peak, 1 if counters.executed else 0),
         total_retries=counters.retries,
         total_backpressure_blocks=frontier.blocks,
+    )
+
+
+def scheduler_state(machine: Machine, elapsed: float, cancel: Callable[[], object]) -> SchedulerState:
+    """A machine that is being driven, in the words of the specification."""
+    return SchedulerState(
+        active_nodes=machine.counters.active,
+        queue_depth=len(machine.frontier),
+        completed_steps=machine.counters.steps,
+        cancel_func=lambda: (cancel(), None)[1],
+        metrics=metrics_of(machine, elapsed),
+        frontier=tuple(item.work_item() for item in machine.frontier.items()),
     )

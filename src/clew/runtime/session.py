@@ -11,17 +11,18 @@ import heapq
 import itertools
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Generator, Iterable
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from clew.engine.machine import Machine
-from clew.engine.records import Question, Retry, Step
+from clew.engine.records import Deadline, Retry, Step
 from clew.engine.strand import Item
 from clew.engine.terms import Notice, Status
 from clew.errors import NodeTimeoutError, OutputError
+from clew.runtime.cache import NO_RESULT, Cache
 from clew.runtime.calls import arguments, calls_of
 from clew.runtime.context import Asking, RunContext
 from clew.runtime.events import Event, Listeners
@@ -58,6 +59,7 @@ class Session:
         entries: list[Any] | None = None,
         calls: Iterable[RecordedCall] = (),
         listeners: Listeners | None = None,
+        cache: Cache | None = None,
     ) -> None:
         self.run_id = run_id
         self.machine = machine
@@ -75,12 +77,15 @@ class Session:
         self.sleepers = 0
         self.on_tell: Callable[[], None] | None = None  # a driver is told that there is something to tell
         self._store = store
-        self._entries = entries
+        self.entries = entries
         self._listeners = listeners
         self._kept: list[Any] = []  # from other threads, until the next flush
         self._told: list[Event] = []
         self._lock = threading.Lock()
         self._numbers = itertools.count()
+        self.cache = cache
+        self._keys: dict[Item, str] = {}  # of cached nodes that are executing
+        self.take: Callable[[], Item | None] = machine.take if cache is None else self._take
 
     @property
     def recorder(self) -> Recorder:
@@ -92,6 +97,21 @@ class Session:
     def elapsed(self) -> float:
         """Seconds since the session began."""
         return self.clock.monotonic() - self.began
+
+    def _take(self) -> Item | None:
+        """The next item to execute; those whose results are cached are settled on the way."""
+        cache = self.cache
+        assert cache is not None
+        while (item := self.machine.take()) is not None:
+            key = cache.key(item) if item.node.cache else None
+            if key is None:
+                break
+            value = cache.get(key)
+            if value is NO_RESULT:
+                self._keys[item] = key
+                break
+            self.machine.finish(item, value, self.clock.time(), cached=True)
+        return item
 
     # -- calling -----------------------------------------------------------------------------------------
 
@@ -150,6 +170,8 @@ class Session:
                 value.close()
                 self.machine.fail(item, _forgotten_await(item), started, duration)
             else:
+                if self.cache is not None and item in self._keys:
+                    self.cache.put(self._keys.pop(item), value)
                 self.machine.finish(item, value, started, duration)
 
     def raised(self, item: Item, attempt: int, error: BaseException, started: float, duration: float) -> None:
@@ -179,7 +201,7 @@ class Session:
             return False
         if not _matters(timer):
             return False
-        self.machine.fail(
+        self.machine.expire(
             item,
             NodeTimeoutError(
                 f"node {item.node.name!r} at {item.path} did not finish within {timer.limit:g} s; raise its timeout, "
@@ -196,6 +218,11 @@ class Session:
         """Set a timer."""
         heapq.heappush(self.timers, (when, next(self._numbers), timer))
 
+    def forget(self, timer: Timer) -> None:
+        """Take a timer back."""
+        self.timers = [entry for entry in self.timers if entry[2] is not timer]
+        heapq.heapify(self.timers)
+
     def watch(self, item: Item) -> None:
         """Set the deadline of an attempt that is starting.
 
@@ -204,12 +231,13 @@ class Session:
         """
         own = item.node.policy.timeout
         if own is not None:
-            timer = Timer("deadline", item, item.attempt, own)
-            heapq.heappush(
-                self._own_deadlines, (self.clock.monotonic() + own, next(self._numbers), timer)
-            )
+            self._set_deadline(item, item.attempt, own)
         elif self.settings.default_node_timeout is not None:
             self._deadlines.append((self.clock.monotonic(), item, item.attempt))
+
+    def _set_deadline(self, item: Item, attempt: int, seconds: float) -> None:
+        timer = Timer("deadline", item, attempt, seconds)
+        heapq.heappush(self._own_deadlines, (self.clock.monotonic() + seconds, next(self._numbers), timer))
 
     def next_timer(self) -> float | None:
         """When the next timer that still matters goes off."""
@@ -277,10 +305,10 @@ class Session:
             len(outbox) == 1
             and not self._kept
             and not self._told
-            and self._entries is not None
+            and self.entries is not None
             and type(outbox[0]) is Step
         ):
-            self._entries.append(outbox[0])
+            self.entries.append(outbox[0])
             outbox.clear()
             return
         self._flush_all()
@@ -295,6 +323,9 @@ class Session:
         for entry in outbox:
             if isinstance(entry, Notice):
                 notices.append(entry)
+                continue
+            if isinstance(entry, Deadline):
+                self._set_deadline(entry.item, entry.attempt, entry.seconds)
                 continue
             if isinstance(entry, Retry):
                 item = entry.item
@@ -316,8 +347,8 @@ class Session:
 
     def announce(self, kind: Any, step: int, **data: Any) -> None:
         """Tell listeners about the run as a whole."""
-        if self._listeners:
-            self._listeners.tell(Event(kind, self.run_id, step, "", self.clock.time(), data))
+        assert self._listeners is not None
+        self._listeners.tell(Event(kind, self.run_id, step, "", self.clock.time(), data))
 
     @property
     def listening(self) -> bool:
@@ -327,10 +358,6 @@ class Session:
         """The status to report now that the driver has stopped."""
         return "cancelled" if self.cancelled and self.machine.status == "running" else self.machine.status
 
-    def open_questions(self) -> tuple[Question, ...]:
-        """What is asked."""
-        return self.machine.questions()
-
 
 _EMPTY = GraphState()
 
@@ -338,8 +365,8 @@ _EMPTY = GraphState()
 class _Slept:
     """What a sleep that is over returns: it may be awaited, and need not be."""
 
-    def __await__(self) -> Iterator[None]:
-        return iter(())
+    def __await__(self) -> Generator[Any, Any, None]:
+        yield from ()
 
 
 _SLEPT = _Slept()
@@ -348,7 +375,7 @@ _SLEPT = _Slept()
 def _matters(timer: Timer) -> bool:
     """Whether the attempt that a deadline was set for is still under way."""
     item = timer.item
-    return item is not None and item.live and item.attempt == timer.attempt
+    return item is not None and (item.live or item.is_inside) and item.attempt == timer.attempt
 
 
 def _forgotten_await(item: Item) -> OutputError:

@@ -45,7 +45,7 @@ def read_settings(options: dict[str, Any]) -> Settings:
             raise DefinitionError(f"{name} is a whole number of at least 1, not {value!r}")
         if name in _CHOICES and value not in _CHOICES[name]:
             raise DefinitionError(f"{name} is {' or '.join(map(repr, _CHOICES[name]))}, not {value!r}")
-        if name == "default_node_timeout" and value is not None and not value > 0:
+        if name == "default_node_timeout" and value is not None and not _is_positive(value):
             raise DefinitionError(
                 f"default_node_timeout is a number of seconds above 0, or None, not {value!r}"
             )
@@ -53,4 +53,10 @@ def read_settings(options: dict[str, Any]) -> Settings:
             raise DefinitionError(f"executor is a concurrent.futures.Executor, not {value!r}")
         if name == "seed" and value is not None and not isinstance(value, int):
             raise DefinitionError(f"seed is a whole number or None, not {value!r}")
+        if name == "check_mutation" and not isinstance(value, bool):
+            raise DefinitionError(f"check_mutation is True or False, not {value!r}")
     return Settings(**options)
+
+
+def _is_positive(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0

@@ -5,7 +5,7 @@ A stream that is left early (a `break` in the caller's loop) cancels its run.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterator
 from queue import SimpleQueue
 from threading import Thread
 from typing import TYPE_CHECKING, Any
@@ -16,23 +16,23 @@ if TYPE_CHECKING:
     import asyncio
 
 
-def from_driver(driving: Iterator[None], told: SimpleQueue[Event | None]) -> Generator[Event, None, None]:
+def from_driver(
+    driving: Generator[None, None, None], told: SimpleQueue[Event | None]
+) -> Generator[Event, None, None]:
     """Events of a run that the caller's own thread drives, a little at a time."""
     try:
         for _ in driving:
             yield from _so_far(told)
     finally:
-        close = getattr(driving, "close", None)
-        if close is not None:
-            close()
+        driving.close()
     yield from _so_far(told)
 
 
 def _so_far(told: SimpleQueue[Event | None]) -> Iterator[Event]:
     while not told.empty():
         event = told.get()
-        if event is not None:
-            yield event
+        assert event is not None
+        yield event
 
 
 def from_thread(
@@ -64,7 +64,7 @@ def from_thread(
 
 async def from_task(
     run: Coroutine[Any, Any, Any], told: asyncio.Queue[Event | None], cancel: Callable[[], Any]
-) -> AsyncIterator[Event]:
+) -> AsyncGenerator[Event, None]:
     """Events of a run that is a task of the caller's loop."""
     import asyncio
 

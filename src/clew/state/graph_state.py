@@ -392,7 +392,9 @@ class GraphState:
             versions,
             dict(self._decisions),
             self._terminated,
-            self.position,
+            msgspec.structs.replace(
+                self.position, digest=""
+            ),  # made when somebody looks, and follows from the rest
             dict(self.node_history),
         )
 

@@ -1,0 +1,131 @@
+"""The engine against the reference: the same chain on random graphs, whichever way the engine goes.
+
+One worker, which takes the short way where it can; completion in shuffled orders with several workers, which
+plans ahead; a listener, which rules the short way out; threads.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from clew.engine.rules import CHOSEN
+from clew.testing import shuffled
+from tests.engine.graphs import (
+    Case,
+    Played,
+    Skipped,
+    cases,
+    expected_chain,
+    play,
+    play_shuffled,
+    without_context,
+)
+from tests.reference.generate import Knobs
+
+TROUBLED = Knobs(failures=0.2, interrupts=0.12, asks=0.1, sends=0.5, reduced=0.5, eager=0.15)
+WINDING = Knobs(least=5, most=14, gates=0.45, backwards=0.5, control=0.4, multi=0.5, entry=0.2)
+DENSE = Knobs(least=4, most=12, gates=0.25, defaults=0.5, whole_state=0.15, seeds=0.5, cutoff=0.4, bound=0.3)
+WIDE = Knobs(least=10, most=24, gates=0.2, backwards=0.15, shared=0.02, failures=0.05)
+KINDS = {"troubled": TROUBLED, "winding": WINDING, "dense": DENSE, "wide": WIDE}
+
+
+def check(case: Case, played: Played) -> None:
+    """Everything that a run leaves behind is what the rules say."""
+    expected, result, state = case.expected, played.result, played.state
+    assert played.chain == expected_chain(expected), case.seed
+    assert (result.status, result.values) == (expected.status, expected.values), case.seed
+    assert (state.versions, state.gate_decisions) == (expected.versions, expected.decisions), case.seed
+    assert (state.terminated, result.never_ran) == (expected.terminated, expected.never_ran), case.seed
+    assert state.visits == {name: count for name, count in expected.visits.items() if count}, case.seed
+    assert pending(played) == expected.pending, case.seed
+    check_error(case, played)
+
+
+def pending(played: Played) -> dict[str, tuple[bool, tuple[dict[str, int], ...]]]:
+    """The decisions and Sends that no run has consumed."""
+    position = played.state.position
+    found = {}
+    for name in played.engine.graph.nodes:
+        payloads = tuple(dict(payload) for _, payload in position.sends.get(name, ()))
+        chosen = bool(position.wakes.get(name, 0) & CHOSEN)
+        if chosen or payloads:
+            found[name] = (chosen, payloads)
+    return found
+
+
+def check_error(case: Case, played: Played) -> None:
+    error = played.result.error
+    if case.expected.error is None:
+        assert error is None, case.seed
+        return
+    kind, node = case.expected.error
+    assert type(error).__name__ == kind, case.seed
+    if node is not None:
+        assert any(f"raised by node {node!r}" in note for note in error.__notes__), case.seed
+
+
+def ways(case: Case) -> Iterator[Played]:
+    """The case, run in each way."""
+    plain = without_context(case)
+    if plain is not None:
+        yield play(case.engine(plain, max_concurrent_nodes=1), case.given)
+    yield play(case.engine(max_concurrent_nodes=1), case.given)
+    yield play_shuffled(case)
+    yield play(case.engine(), case.given, shuffled(case.seed + 1))
+    yield play(case.engine(listeners=[lambda event: None]), case.given)
+    yield play(case.engine(max_concurrent_nodes=64), case.given)
+
+
+def compare(seeds: range, knobs: Knobs = Knobs()) -> Counter[str]:  # noqa: B008 - frozen
+    """Run each graph in each way; what was counted on the way."""
+    counts: Counter[str] = Counter()
+    for case in cases(seeds, knobs, counts):
+        digests: list[str] | None = None
+        try:
+            for played in ways(case):
+                check(case, played)
+                assert digests is None or played.digests == digests, case.seed
+                digests = played.digests
+                counts["short steps"] += played.short_steps
+                counts["runs"] += 1
+        except Skipped:
+            counts["run"] += 1
+        else:
+            counts["steps"] += len(case.expected.chain)
+            counts[case.expected.status] += 1
+    return counts
+
+
+def check_counts(seeds: range, counts: Counter[str]) -> None:
+    """The comparison means something: few graphs are left out, and all ways were gone."""
+    assert counts["graph"] + counts["run"] < len(seeds) * 0.25, counts
+    assert counts["steps"] > len(seeds), counts
+    assert counts["completed"] > len(seeds) * 0.2, counts
+    assert counts["failed"] > 0, counts
+
+
+@pytest.mark.parametrize("part", range(10))
+def test_every_way_gives_the_chain_of_the_rules(part: int) -> None:
+    seeds = range(part * 100, part * 100 + 100)
+    counts = compare(seeds)
+    check_counts(seeds, counts)
+    assert counts["short steps"] > 50, counts
+
+
+@pytest.mark.parametrize("part", range(3))
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_way_gives_the_chain_of_the_rules_on_harder_graphs(kind: str, part: int) -> None:
+    seeds = range(part * 80, part * 80 + 80)
+    check_counts(seeds, compare(seeds, KINDS[kind]))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(20))
+@pytest.mark.parametrize("kind", ["ordinary", *KINDS])
+def test_campaign(kind: str, part: int) -> None:
+    """20,000 graphs, none of which the normal run has seen."""
+    seeds = range(1_000_000 + part * 200, 1_000_000 + part * 200 + 200)
+    check_counts(seeds, compare(seeds, KINDS.get(kind, Knobs())))

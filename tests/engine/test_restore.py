@@ -1,0 +1,220 @@
+"""A restored state goes on exactly as the unbroken run would: from any step, through a checkpoint's bytes.
+
+For each S(k) of a run the state is written to bytes, read back, and run on in an engine of its own. What
+follows must be what followed: the digests of all further steps, values, versions, decisions, history, visits.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any
+
+import msgspec
+import pytest
+
+from clew import END, Command, Engine, Graph, GraphState, Send, interrupt, node, route
+from clew.testing import VirtualClock, shuffled
+from tests.engine.graphs import RUN, Case, Played, Skipped, cases, play, without_context
+from tests.engine.nested import nested_cases
+from tests.reference.generate import Knobs
+
+EVENTFUL = Knobs(
+    gates=0.4,
+    backwards=0.4,
+    failures=0.08,
+    interrupts=0.1,
+    asks=0.08,
+    sends=0.5,
+    reduced=0.5,
+    gotos=0.2,
+    cutoff=0.2,
+    seeds=0.3,
+    defaults=0.3,
+    multi=0.4,
+)
+
+
+def timeless(state: GraphState) -> dict[str, Any]:
+    """All that a state holds, without the times and the digest (which is compared on its own)."""
+    return {
+        "values": dict(state.values),
+        "versions": dict(state.versions),
+        "decisions": dict(state.gate_decisions),
+        "terminated": state.terminated,
+        "position": msgspec.structs.replace(state.position, digest=""),
+        "history": {
+            name: replace(record, timestamp=0.0, duration_ms=0.0)
+            for name, record in state.node_history.items()
+        },
+    }
+
+
+def through_bytes(state: GraphState) -> GraphState:
+    return GraphState.from_checkpoint(state.to_checkpoint())
+
+
+def check_going_on(whole: Played, restored: Played, step: int) -> None:
+    """The rest of the chain, and where it ends, are those of the unbroken run."""
+    assert restored.digests == whole.digests[step:]
+    assert timeless(restored.state) == timeless(whole.state)
+    assert restored.result.status == whole.result.status
+    assert restored.result.never_ran == whole.result.never_ran
+    if whole.result.state.position.failed == frozenset():
+        assert type(restored.result.error) is type(whole.result.error)
+
+
+def check_every_step(case: Case, graph: Graph | None = None) -> int:
+    """Restore the case at each of its steps; the number of steps."""
+    whole = play(case.engine(), case.given)
+    states = [checkpoint.state for checkpoint in whole.engine.history(RUN)]
+    for step, state in enumerate(states):
+        restored = through_bytes(state)
+        assert timeless(restored) == timeless(state)
+        assert restored.digest == whole.digests[step]
+        # every other one shuffled, so that both ways of going on are seen
+        choose = shuffled(step) if step % 2 else None
+        check_going_on(whole, play(case.engine(graph), restored, choose), step)
+    return len(states)
+
+
+@pytest.mark.parametrize("part", range(6))
+def test_a_restored_state_goes_on_as_the_unbroken_run(part: int) -> None:
+    counts: Counter[str] = Counter()
+    for case in cases(range(part * 60, part * 60 + 60), EVENTFUL):
+        try:
+            counts["steps"] += check_every_step(case)
+            counts["graphs"] += 1
+        except Skipped:
+            counts["skipped"] += 1
+    assert counts["graphs"] > 40, counts
+    assert counts["steps"] > 3 * counts["graphs"], counts
+
+
+@pytest.mark.parametrize("part", range(6))
+def test_a_restored_state_goes_on_with_subgraphs_inside(part: int) -> None:
+    counts: Counter[str] = Counter()
+    for case in nested_cases(range(part * 60, part * 60 + 60), EVENTFUL):
+        try:
+            counts["steps"] += check_every_step(case)
+            counts["graphs"] += 1
+        except Skipped:
+            counts["skipped"] += 1
+    assert counts["graphs"] > 10, counts
+    assert counts["steps"] > 2 * counts["graphs"], counts
+
+
+def test_what_went_the_short_way_is_restored_like_the_rest() -> None:
+    short = 0
+    for case in cases(range(60)):
+        try:
+            plain = without_context(case)
+            if plain is None:
+                continue
+            whole = play(case.engine(plain, max_concurrent_nodes=1), case.given)
+            for step, checkpoint in enumerate(whole.engine.history(RUN)):
+                check_going_on(whole, play(case.engine(), through_bytes(checkpoint.state)), step)
+        except Skipped:
+            continue
+        short += whole.short_steps
+    assert short > 30
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(20))
+def test_campaign(part: int) -> None:
+    """4,000 graphs, half of them nested, restored at every step."""
+    seeds = range(2_000_000 + part * 100, 2_000_000 + part * 100 + 100)
+    for found in (cases(seeds, EVENTFUL), nested_cases(seeds, EVENTFUL, share=0.6)):
+        for case in found:
+            try:
+                check_every_step(case)
+            except Skipped:
+                continue
+
+
+# ---- one graph with one of everything
+
+
+@dataclass
+class Everything:
+    topic: str
+    plan: list[str] = field(default_factory=list)
+    notes: Annotated[list[str], operator.add] = field(default_factory=list)
+    turns: int = 0
+    verdict: str = ""
+    approved: bool = False
+    report: str = ""
+
+
+@node(output="text")
+def look_up(question: str) -> str:
+    return f"about {question}"
+
+
+@node(output="answer")
+def shorten(text: str) -> str:
+    return text[:12]
+
+
+RESEARCH = Graph([look_up, shorten], name="research")
+
+
+@node(writes=("plan", "turns"), goto=["fan", END])
+def planner(topic: str, turns: int) -> Command:
+    return Command(update={"plan": [f"{topic}{turns}", f"{topic}!"], "turns": turns + 1}, goto="fan")
+
+
+@route(targets=["research"])
+def fan(plan: list[str]) -> list[Send]:
+    return [Send("research", {"question": question}) for question in plan]
+
+
+@route(targets=["planner", "approve"])
+def enough(notes: list[str]) -> str:
+    return "planner" if len(notes) < 6 else "approve"
+
+
+@interrupt(output="approved")
+def approve(topic: str) -> str:
+    return f"publish {topic}?"
+
+
+@node(output="report")
+def write_up(notes: list[str], approved: bool) -> str:
+    return "; ".join(notes) if approved else "nothing"
+
+
+def everything() -> Graph:
+    inside = RESEARCH.as_node(
+        "research",
+        inputs=("question",),
+        outputs=("notes",),
+        enter=lambda seen: {"question": seen["question"]},
+        leave=lambda state: {"notes": [state["answer"]]},
+    )
+    return Graph([planner, fan, inside, enough, approve, write_up], state=Everything, entry=["planner"])
+
+
+def finish(engine: Engine, start: Any) -> Played:
+    result = engine.run(start, run_id=RUN)
+    while result.questions:
+        result = engine.resume(RUN, answer=True)
+    return Played(engine, result)
+
+
+def test_loop_sends_subgraph_reducer_goto_and_interrupt_restored_at_each_step() -> None:
+    graph = everything()
+    whole = finish(Engine(graph, clock=VirtualClock(), seed=1), {"topic": "sea", "turns": 0})
+    assert whole.result["report"].count(";") == 5
+    for step, checkpoint in enumerate(whole.engine.history(RUN)):
+        restored = through_bytes(checkpoint.state)
+        check_going_on(whole, finish(Engine(graph, clock=VirtualClock()), restored), step)
+
+
+def test_a_restored_state_keeps_the_seed_of_its_run() -> None:
+    case = next(cases([3]))
+    first = case.engine().run(case.given, run_id=RUN)
+    again = replace(case).engine().run(through_bytes(first.state), run_id="other")
+    assert again.state.seed == first.state.seed == 0

@@ -1,0 +1,161 @@
+"""The demo ends by itself with exit code 0: as plain text, as JSON, and live in a terminal.
+
+The terminal is a real one, a pseudo-terminal, since that is what the demo asks about. Artificial slowness is left
+out but for one run, which must show that the slow branch held nobody up.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+COMMAND = [sys.executable, "-W", "error", "-m", "clew.demo"]
+CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+
+
+def demo(*arguments: str, **environment: str) -> str:
+    done = subprocess.run(
+        [*COMMAND, *arguments],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        env={**os.environ, "PYTHONUTF8": "1", **environment},
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def as_data(*arguments: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(demo("--json", *arguments))
+    return found
+
+
+def in_a_terminal(
+    *arguments: str, columns: int = 80, path: Path | None = None, kind: str = "xterm-256color"
+) -> tuple[int, str]:
+    """The exit code, and everything that was drawn."""
+    pty = pytest.importorskip("pty", reason="there are no pseudo-terminals here")
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "PYTHONUTF8": "1", "TERM": kind, "COLUMNS": str(columns), "LINES": "50"}
+    for name in ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
+        environment.pop(name, None)
+    if path is not None:
+        environment["PYTHONPATH"] = str(path)
+    running = subprocess.Popen(
+        [*COMMAND, *arguments], stdin=theirs, stdout=theirs, stderr=theirs, env=environment, close_fds=True
+    )
+    os.close(theirs)
+    drawn = b""
+    try:
+        while True:
+            try:
+                part = os.read(ours, 65536)
+            except OSError:  # Linux says so when the other side is closed
+                break
+            if not part:
+                break
+            drawn += part
+        return running.wait(timeout=30), drawn.decode("utf-8")
+    finally:
+        running.kill()
+        running.wait()
+        os.close(ours)
+
+
+def test_plain_text_has_every_part_and_no_control_codes() -> None:
+    told = demo("--quick")
+    assert "\x1b" not in told
+    assert told.isascii()
+    for part in (
+        "Triage of",
+        "The answer",
+        "The chain of states",
+        "'answer' was written by report",
+        "What if",
+    ):
+        assert part in told
+    assert "did not run again" in told
+    assert re.search(r"^ +- +\d+ ", told, re.MULTILINE), "the fork's answer lacks something"
+    assert re.search(r"^ +\+ +\d+ ", told, re.MULTILINE), "the fork's answer has something else"
+
+
+def test_the_slow_branch_holds_nobody_up() -> None:
+    began = time.monotonic()
+    found = as_data()
+    assert time.monotonic() - began < 20
+    ends = {span["path"]: span["end"] for span in found["timeline"]}
+    begins = {span["path"]: span["begin"] for span in found["timeline"]}
+    others = [end for path, end in ends.items() if path not in ("run_book#0", "report#0")]
+    assert max(others) < ends["run_book#0"]
+    assert ends["run_book#0"] <= begins["report#0"] + 0.05
+    assert sum(ends[path] - begins[path] for path in ends) > found["seconds"] * 1.5
+
+
+def test_digests_depend_on_the_seed_and_not_on_the_pace() -> None:
+    def digests(found: dict[str, Any]) -> list[str]:
+        return [state["digest"] for state in found["chain"] + found["fork"]["chain"]]
+
+    quick = digests(as_data("--quick"))
+    assert digests(as_data("--quick")) == quick
+    assert digests(as_data()) == quick
+    assert digests(as_data("--quick", "--seed", "8")) != quick
+
+
+def test_the_fork_shares_the_chain_up_to_where_it_starts() -> None:
+    found = as_data("--quick")
+    fork = found["fork"]
+    assert fork["chain"][0]["step"] == fork["from"]
+    assert not any(
+        path.startswith(("scan", "run_book")) for state in fork["chain"] for path in state["items"]
+    )
+    assert fork["answer"] != found["answer"]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_any_seed_will_do(seed: int) -> None:
+    found = as_data("--quick", "--seed", str(seed))
+    assert found["status"] == "completed"
+    assert found["answer"]
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120])
+def test_it_is_drawn_live_in_a_terminal(columns: int) -> None:
+    pytest.importorskip("rich")
+    code, drawn = in_a_terminal(columns=columns)
+    assert code == 0, drawn
+    assert drawn.count("Triage of") > 10, "it is drawn again and again"
+    assert {"waits", "runs", "ran", "done"} <= set(re.findall(r"[a-z]+", CONTROL.sub("", drawn)))
+    assert "did not run again" in re.sub(r"\s+", " ", CONTROL.sub("", drawn))
+    lines = CONTROL.sub("", drawn).replace("\r", "\n").splitlines()
+    assert max(map(len, lines)) <= columns
+
+
+def test_without_rich_it_is_plain_text_with_a_hint(tmp_path: Path) -> None:
+    (tmp_path / "rich.py").write_text("raise ImportError('not here')\n")
+    code, drawn = in_a_terminal("--quick", path=tmp_path)
+    assert code == 0
+    assert "rich is not installed" in drawn
+    assert "\x1b" not in drawn
+
+
+def test_a_terminal_that_cannot_move_its_cursor_gets_plain_text() -> None:
+    code, drawn = in_a_terminal("--quick", kind="dumb")
+    assert code == 0
+    assert "\x1b" not in drawn
+
+
+def test_a_wrong_command_is_told_apart() -> None:
+    done = subprocess.run([*COMMAND, "--seed", "x"], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 2
+    assert "--seed" in done.stderr

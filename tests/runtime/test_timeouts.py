@@ -1,0 +1,455 @@
+"""Attempts that take too long: they fail on time, and what they still do changes nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from clew import Context, Engine, Graph, RetryPolicy, node
+from clew.errors import NodeError, NodeTimeoutError
+from clew.testing import VirtualClock
+
+SOON = 0.02
+"""A timeout that is over soon."""
+GENEROUS = 10.0
+"""Far more than anything here takes, and far less than what is cut short."""
+AT_ONCE = RetryPolicy(max_attempts=2, base_delay=1e-9)
+
+
+@pytest.fixture
+def hold() -> Iterator[threading.Event]:
+    """Stuck nodes wait for this; it is set at the end, so that no thread is left behind."""
+    event = threading.Event()
+    yield event
+    event.set()
+
+
+def drive(graph: Graph, asynchronously: bool, **options: Any) -> Any:
+    if asynchronously:
+        return asyncio.run(graph.arun({"a": 1}, **options))
+    return graph.run({"a": 1}, **options)
+
+
+# -- sync nodes
+
+
+@pytest.mark.parametrize("asynchronously", [False, True])
+def test_a_stuck_sync_node_fails_its_run_on_time(hold: threading.Event, asynchronously: bool) -> None:
+    @node(output="x", timeout=SOON)
+    def stuck(a: int) -> None:
+        hold.wait(60)
+
+    began = time.monotonic()
+    result = drive(Graph([stuck]), asynchronously)
+    assert time.monotonic() - began < GENEROUS
+    assert (type(result.error), str(result.error)) == (
+        NodeTimeoutError,
+        "node 'stuck' at stuck#0 did not finish within 0.02 s; raise its timeout, or make it quicker",
+    )
+
+
+@pytest.mark.parametrize("asynchronously", [False, True])
+def test_the_default_timeout_holds_for_nodes_on_threads(hold: threading.Event, asynchronously: bool) -> None:
+    @node(output="x")
+    def stuck(a: int) -> None:
+        hold.wait(60)
+
+    @node(output="y")
+    def quick(a: int) -> int:
+        return a
+
+    result = drive(Graph([stuck, quick]), asynchronously, default_node_timeout=SOON)
+    assert isinstance(result.error, NodeTimeoutError)
+
+
+def test_a_timeout_of_its_own_goes_before_the_default(hold: threading.Event) -> None:
+    @node(output="x", timeout=60)
+    def patient(a: int) -> int:
+        assert hold.wait(30)
+        return a
+
+    @node(output="y")
+    def stuck(a: int, ctx: Context) -> int:
+        while not ctx.cancelled:
+            pass
+        hold.set()
+        return a
+
+    result = Graph([patient, stuck]).run({"a": 1}, default_node_timeout=SOON)
+    assert (result.error.__class__, result.provisional) == (NodeTimeoutError, {"x": 1})
+
+
+@pytest.mark.parametrize("asynchronously", [False, True])
+def test_a_late_result_changes_nothing(asynchronously: bool) -> None:
+    late, over = threading.Event(), threading.Event()
+
+    @node(output="x", timeout=SOON)
+    def slow(a: int, ctx: Context) -> str:
+        while not ctx.cancelled:
+            pass
+        late.set()
+        return "late"
+
+    @node(output="y")
+    def beside(a: int) -> int:
+        assert late.wait(30)
+        return a
+
+    engine = Engine(Graph([slow, beside]))
+    result = (
+        asyncio.run(engine.arun({"a": 1}, run_id="r")) if asynchronously else engine.run({"a": 1}, run_id="r")
+    )
+    over.set()
+    assert (result.status, result.provisional, "x" in engine.state("r").values) == ("failed", {"y": 1}, False)
+
+
+@pytest.mark.parametrize("asynchronously", [False, True])
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_late_first_attempt_does_not_count_as_the_second(asynchronously: bool, fails: bool) -> None:
+    first_returned = threading.Event()
+    second_runs = threading.Event()
+
+    @node(output="x", timeout=0.5, retry=AT_ONCE)
+    def slow(a: int, ctx: Context) -> str:
+        if ctx.attempt == 0:
+            assert second_runs.wait(60)
+            first_returned.set()
+            if fails:
+                raise ValueError("first, late")
+            return "first, late"
+        second_runs.set()
+        assert first_returned.wait(30)
+        for _ in range(100):  # the result of the first is on its way to the driver meanwhile
+            time.sleep(0)
+        return "second"
+
+    assert drive(Graph([slow]), asynchronously)["x"] == "second"
+
+
+def test_a_stuck_node_does_not_take_a_worker(hold: threading.Event) -> None:
+    @node(output="x", timeout=SOON, retry=RetryPolicy(max_attempts=3, base_delay=1e-9))
+    def stuck(a: int, ctx: Context) -> int:
+        if ctx.attempt < 2:
+            hold.wait(60)
+        return ctx.attempt
+
+    assert Graph([stuck]).run({"a": 1}, max_concurrent_nodes=1)["x"] == 2
+
+
+# -- async nodes
+
+
+def async_graph(beside: bool, function: Any, **options: Any) -> Graph:
+    """A graph of one async node, alone (awaited inline) or beside another one (a task)."""
+
+    async def other(a: int) -> int:
+        return a
+
+    nodes = [node(function, name="x", output="x", **options)]
+    return Graph([*nodes, node(other, name="y", output="y")] if beside else nodes)
+
+
+def outcome(graph: Graph, **options: Any) -> tuple[Any, int]:
+    """The result, and whether cancellation leaked into the caller's task, which must be able to go on."""
+
+    async def main() -> tuple[Any, int]:
+        result = await graph.arun({"a": 1}, **options)
+        await asyncio.sleep(0)
+        task = asyncio.current_task()
+        assert task is not None
+        return result, task.cancelling()
+
+    return asyncio.run(main())
+
+
+@pytest.mark.parametrize("beside", [False, True])
+@pytest.mark.parametrize("options", [{"timeout": SOON}, {}], ids=["own", "default"])
+def test_an_async_node_is_cancelled_at_its_timeout(beside: bool, options: dict[str, Any]) -> None:
+    seen: list[str] = []
+
+    async def slow(a: int) -> None:
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            seen.append("cancelled")
+            raise
+
+    result, cancelling = outcome(async_graph(beside, slow, **options), default_node_timeout=SOON)
+    assert (type(result.error), seen, cancelling) == (NodeTimeoutError, ["cancelled"], 0)
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_an_async_node_is_cancelled_at_each_of_its_timeouts(beside: bool) -> None:
+    seen: list[int] = []
+
+    async def slow(a: int, ctx: Context) -> int:
+        if ctx.attempt < 3:
+            try:
+                await asyncio.sleep(60)
+            finally:
+                seen.append(ctx.attempt)
+        return ctx.attempt
+
+    graph = async_graph(beside, slow, timeout=SOON, retry=RetryPolicy(max_attempts=4, base_delay=1e-9))
+    result, cancelling = outcome(graph)
+    assert (result["x"], seen, cancelling) == (3, [0, 1, 2], 0)
+
+
+@pytest.mark.parametrize("beside", [False, True])
+@pytest.mark.parametrize("options", [{"timeout": SOON}, {}], ids=["own", "default"])
+def test_a_node_that_swallows_its_cancellation_has_failed_all_the_same(
+    beside: bool, options: dict[str, Any]
+) -> None:
+    async def stubborn(a: int) -> str:
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            return "late"
+        return "never"
+
+    result, cancelling = outcome(async_graph(beside, stubborn, **options), default_node_timeout=SOON)
+    assert (type(result.error), "x" in result, cancelling) == (NodeTimeoutError, False, 0)
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_a_node_that_raises_something_else_when_cancelled_has_timed_out(beside: bool) -> None:
+    async def clumsy(a: int) -> None:
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            raise ValueError("in the cleanup") from None
+
+    result, cancelling = outcome(async_graph(beside, clumsy), default_node_timeout=SOON)
+    assert (type(result.error), cancelling) == (NodeTimeoutError, 0)
+
+
+def test_what_comes_after_a_timeout_has_a_timeout_again() -> None:
+    async def slow(a: int) -> None:
+        await asyncio.sleep(60)
+
+    graph = async_graph(False, slow, timeout=SOON)
+
+    async def main() -> list[str]:
+        first, second = await graph.arun(a=1), await graph.arun(a=1)
+        return [first.status, second.status]
+
+    assert asyncio.run(main()) == ["failed", "failed"]
+
+
+def test_a_short_timeout_after_a_long_one_is_on_time() -> None:
+    @node(output="x", timeout=600)
+    async def patient(a: int) -> int:
+        return a
+
+    @node(output="y")
+    async def slow(x: int) -> None:
+        await asyncio.sleep(60)
+
+    began = time.monotonic()
+    result = Graph([patient, slow]).run({"a": 1}, default_node_timeout=SOON)
+    assert isinstance(result.error, NodeTimeoutError)
+    assert time.monotonic() - began < GENEROUS
+
+
+def test_an_alarm_that_rings_early_is_set_again() -> None:
+    @node(output="x")
+    async def quick(a: int) -> int:
+        await asyncio.sleep(0.05)
+        return a
+
+    @node(output="y")
+    async def until_cancelled(x: int) -> None:
+        await asyncio.sleep(60)
+
+    # the alarm was set for the first node; it rings while the second one, which has started later, is under way
+    result = Graph([quick, until_cancelled]).run({"a": 1}, default_node_timeout=0.1)
+    assert isinstance(result.error, NodeTimeoutError)
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_without_a_timeout_nodes_take_their_time(beside: bool) -> None:
+    async def slow(a: int) -> int:
+        for _ in range(3):
+            await asyncio.sleep(0)
+        return a
+
+    assert outcome(async_graph(beside, slow), default_node_timeout=None)[0]["x"] == 1
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_a_node_with_a_context_takes_its_time_without_a_timeout(beside: bool) -> None:
+    async def slow(a: int, ctx: Context) -> int:
+        await ctx.sleep(0)
+        return a
+
+    assert outcome(async_graph(beside, slow), default_node_timeout=None)[0]["x"] == 1
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_a_timeout_error_of_the_node_s_own_is_its_failure(beside: bool) -> None:
+    async def impatient(a: int) -> None:
+        async with asyncio.timeout(0):
+            await asyncio.sleep(60)
+
+    result, cancelling = outcome(async_graph(beside, impatient))
+    assert (type(result.error), cancelling) == (TimeoutError, 0)
+
+
+@pytest.mark.parametrize("beside", [False, True])
+@pytest.mark.parametrize("context", [False, True])
+def test_a_cancellation_of_the_node_s_own_is_its_failure(beside: bool, context: bool) -> None:
+    async def plain(a: int) -> None:
+        raise asyncio.CancelledError
+
+    async def with_context(a: int, ctx: Context) -> None:
+        raise asyncio.CancelledError
+
+    result, cancelling = outcome(async_graph(beside, with_context if context else plain))
+    assert (type(result.error), cancelling) == (NodeError, 0)
+    assert str(result.error) == (
+        "node 'x' at x#0 raised CancelledError, and nobody cancelled it or the run: something that it awaits was "
+        "cancelled; catch that where it is awaited"
+    )
+    assert isinstance(result.error.__cause__, asyncio.CancelledError)
+
+
+def test_a_late_first_attempt_of_a_task_does_not_end_the_second() -> None:
+    async def main() -> Any:
+        second_runs, first_returned = asyncio.Event(), asyncio.Event()
+
+        @node(output="x", timeout=0.1, retry=AT_ONCE)
+        async def slow(a: int, ctx: Context) -> str:
+            if ctx.attempt == 0:
+                try:
+                    await asyncio.sleep(60)
+                except asyncio.CancelledError:
+                    await second_runs.wait()
+                for _ in range(5):  # until `beside` has ended, and only the second attempt is left
+                    await asyncio.sleep(0)
+                first_returned.set()
+                return "first, late"
+            second_runs.set()
+            await first_returned.wait()
+            for _ in range(5):
+                await asyncio.sleep(0)
+            return "second"
+
+        @node(output="y")
+        async def beside(a: int) -> None:
+            await second_runs.wait()
+
+        return (await Graph([slow, beside]).arun(a=1))["x"]
+
+    assert asyncio.run(main()) == "second"
+
+
+def test_a_deadline_of_an_attempt_that_is_over_does_not_count() -> None:
+    done = threading.Event()
+
+    @node(output="x", timeout=50)
+    def quick(a: int) -> int:
+        return a
+
+    @node(output="y")
+    def after(x: int) -> int:
+        done.set()
+        return x
+
+    @node(output="z", timeout=60)
+    def patient(a: int) -> int:
+        assert done.wait(30)
+        return a
+
+    assert Graph([quick, after, patient]).run(a=1).status == "completed"
+
+
+def test_nodes_on_threads_may_have_no_timeout_at_all() -> None:
+    nodes = [node(lambda a: a, name=name, output=name) for name in "xy"]
+    assert Graph(nodes).run({"a": 1}, default_node_timeout=None).status == "completed"
+
+
+def test_a_late_node_tells_nobody() -> None:
+    over, told = threading.Event(), threading.Event()
+
+    @node(output="x", timeout=SOON)
+    def stuck(a: int, ctx: Context) -> None:
+        assert over.wait(30)
+        ctx.emit("late")
+        told.set()
+
+    heard: list[str] = []
+    Engine(Graph([stuck]), listeners=[lambda event: heard.append(event.kind)]).run({"a": 1})
+    over.set()
+    assert told.wait(30)
+    assert "emitted" not in heard
+
+
+# -- on a virtual clock
+
+
+def test_a_timeout_passes_at_once_on_a_virtual_clock() -> None:
+    @node(output="x", timeout=3600)
+    async def slow(a: int, ctx: Context) -> None:
+        await ctx.sleep(1e9)
+
+    clock = VirtualClock()
+    result = Graph([slow]).run({"a": 1}, clock=clock)
+    assert (type(result.error), clock.monotonic()) == (NodeTimeoutError, 3600)
+
+
+def test_after_a_sleeper_was_cancelled_time_does_not_run_ahead() -> None:
+    @node(output="x", timeout=10, retry=AT_ONCE)
+    async def slow(a: int, ctx: Context) -> int:
+        await ctx.sleep(5 if ctx.attempt else 1000)
+        return ctx.attempt
+
+    clock = VirtualClock()
+    assert (Graph([slow]).run({"a": 1}, clock=clock)["x"], round(clock.monotonic())) == (1, 15)
+
+
+def test_a_sleeper_that_was_cancelled_does_not_count_as_asleep() -> None:
+    def napping(name: str, seconds: float, turns: int = 0, **options: Any) -> Any:
+        async def nap(a: int, ctx: Context) -> float:
+            await ctx.sleep(seconds)
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            return ctx.now().timestamp()
+
+        return node(nap, name=name, output=name, **options)
+
+    # at 10 s x is cancelled and y is busy; z sleeps on, so time must not go on to where z wakes up
+    nodes = [napping("x", 1000, timeout=10), napping("y", 10, turns=20), napping("z", 20)]
+    assert Graph(nodes).run({"a": 1}, clock=VirtualClock(0.0)).provisional == {"y": 10, "z": 20}
+
+
+def test_time_stands_still_while_nodes_do_not_sleep() -> None:
+    @node(output="x")
+    async def quick(a: int) -> int:
+        for _ in range(100):
+            await asyncio.sleep(0)
+        return a
+
+    clock = VirtualClock()
+    assert (Graph([quick]).run({"a": 1}, clock=clock)["x"], clock.monotonic()) == (1, 0)
+
+
+def test_time_stands_still_for_nodes_on_threads() -> None:
+    @node(output="x", timeout=5)
+    def on_a_thread(a: int) -> int:
+        return a
+
+    clock = VirtualClock()
+    assert (asyncio.run(Graph([on_a_thread]).arun({"a": 1}, clock=clock))["x"], clock.monotonic()) == (1, 0)
+
+
+def test_a_node_that_sleeps_exactly_its_timeout_has_timed_out() -> None:
+    @node(output="x", timeout=30)
+    async def slow(a: int, ctx: Context) -> None:
+        await ctx.sleep(30)
+
+    assert isinstance(Graph([slow]).run({"a": 1}, clock=VirtualClock()).error, NodeTimeoutError)
