@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from secrets import token_hex
@@ -101,6 +102,30 @@ def test_processes_write_at_once(store: Store, address: str) -> None:
     )
 
 
+def test_a_forked_process_has_a_connection_of_its_own(store: Store) -> None:
+    """As with a server that loads a program once and then forks."""
+    fence = store.claim("r", "parent", lease=30.0, now=0.0)
+    store.append("r", [step(1)], fence)
+
+    def child() -> bool:
+        try:
+            store.claim("r", "child", lease=30.0, now=1.0)
+        except RunOwnedError:
+            store.create(RunRow("childs"))
+            own = store.claim("childs", "child", lease=30.0, now=1.0)
+            store.append("childs", [step(1)], own)
+            store.append("childs", [step(2), step(3)], own)
+            return len(store.entries("childs")) == 3 and len(store.entries("r")) == 1
+        return False
+
+    assert _seen_by_a_child(child)
+    store.append("r", [step(2)], fence)
+    assert [entry.n for entry in store.entries("r")] == [1, 2]
+    store.claim("childs", "parent", lease=30.0, now=2.0)  # its owner has ended
+    assert _seen_by_a_child(lambda: store.close() is None)
+    store.append("r", [step(3)], fence)
+
+
 class TestLifeline:
     """The lock behind it, in a file."""
 
@@ -149,7 +174,11 @@ class TestLifeline:
 
 def _seen_by_a_child(question: Callable[[], bool]) -> bool:
     """What a forked process answers: locks belong to processes, so it is a stranger to its parent's."""
-    child = os.fork()
+    with warnings.catch_warnings():
+        warnings.simplefilter(
+            "ignore", DeprecationWarning
+        )  # other threads of this process do not touch what it does
+        child = os.fork()
     if child == 0:
         try:
             os._exit(0 if question() else 1)

@@ -57,7 +57,7 @@ def _begin(
 ) -> Strand:
     prefix = f"{item.path}[{number}]/" if is_mapped else f"{item.path}/"
     order = (*item.order, number)
-    earlier = machine.recall_strand(prefix, item.attempt)
+    earlier = machine.recall_strand(prefix, (*item.strand.epoch, item.attempt))
     if earlier is not None:
         start, steps = earlier
         program = program_of(graph, start.given)
@@ -72,7 +72,7 @@ def _begin(
         return strand
     given, seeded = check_values(graph, values)
     program = program_of(graph, given)
-    machine.outbox.append(Start(prefix, seeded, given, item.attempt))
+    machine.outbox.append(Start(prefix, seeded, given, (*item.strand.epoch, item.attempt)))
     return Strand(program, View.begin(program, seeded), step=0, prefix=prefix, order=order, owner=item)
 
 

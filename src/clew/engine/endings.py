@@ -94,7 +94,7 @@ def reject(machine: Machine, level: Level, failure: MergeFailure) -> bool:
         return True
     # what finished stays in the journal; a failed outcome there says that the item has to run again
     done = [failed if other is outcome else other for other in level.outcomes()]
-    machine.outbox.extend(Journaled(strand.prefix, each) for each in done)
+    machine.outbox.extend(Journaled(strand.prefix, each, strand.epoch) for each in done)
     batch.outcomes[index] = None
     batch.open += 1
     batch.stuck += 1

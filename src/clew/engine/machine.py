@@ -219,10 +219,10 @@ class Machine:
         """Plan the first step of a strand."""
         self._plan(strand)
 
-    def recall_strand(self, prefix: str, attempt: int) -> tuple[Start, Sequence[Step]] | None:
+    def recall_strand(self, prefix: str, epoch: tuple[int, ...]) -> tuple[Start, Sequence[Step]] | None:
         """What an earlier process did of the strand at `prefix`, in this same attempt of its item."""
         found = self._memory.strands.get(prefix) if self._memory is not None else None
-        return found if found is not None and found[0].attempt == attempt else None
+        return found if found is not None and found[0].epoch == epoch else None
 
     def answers(self, item: Item) -> Sequence[Any]:
         """The answers that the item's earlier questions were given."""
@@ -271,7 +271,7 @@ class Machine:
         batch.open -= 1
         strand = level.strand
         if batch.open:
-            self.outbox.append(Journaled(strand.prefix, outcome))
+            self.outbox.append(Journaled(strand.prefix, outcome, strand.epoch))
             if batch.open == batch.stuck:
                 endings.check_drained(self, strand)
             return
@@ -283,7 +283,7 @@ class Machine:
                 ahead.spread(self, strand, batch)  # the steps planned ahead have not seen this outcome
             self._commit(strand)
         else:
-            self.outbox.append(Journaled(strand.prefix, outcome))
+            self.outbox.append(Journaled(strand.prefix, outcome, strand.epoch))
             ahead.spread(self, strand, batch)
             endings.check_drained(self, strand)
 
@@ -415,7 +415,7 @@ class Machine:
                     return
                 continue
             except ConflictError as error:
-                self.outbox.extend(Journaled(strand.prefix, outcome) for outcome in outcomes)
+                self.outbox.extend(Journaled(strand.prefix, outcome, strand.epoch) for outcome in outcomes)
                 endings.fail(
                     strand, (*strand.order, level.number, len(strand.program.nodes)), level.number, error
                 )
@@ -425,7 +425,7 @@ class Machine:
             strand.step = level.number
             if strand.owner is None:
                 self.counters.steps += 1
-            self.outbox.append(Step(strand.prefix, level.number, outcomes))
+            self.outbox.append(Step(strand.prefix, level.number, outcomes, strand.epoch))
             if self.options.listening:
                 self.outbox.append(
                     Notice("step_committed", level.number, strand.prefix, {"items": len(outcomes)})

@@ -49,6 +49,7 @@ class Step(msgspec.Struct, frozen=True):
     prefix: str
     number: int
     outcomes: tuple[Outcome, ...]
+    epoch: tuple[int, ...] = ()
 
 
 class Single(msgspec.Struct, frozen=True):
@@ -76,7 +77,7 @@ class Start(msgspec.Struct, frozen=True):
     prefix: str
     values: Mapping[str, Any]
     given: frozenset[str]
-    attempt: int = 0
+    epoch: tuple[int, ...] = ()  # the attempts of the items around it: each attempt has strands of its own
 
 
 class Journaled(msgspec.Struct, frozen=True):
@@ -84,6 +85,8 @@ class Journaled(msgspec.Struct, frozen=True):
 
     prefix: str
     outcome: Outcome
+    epoch: tuple[int, ...] = ()
+    n: int = 0  # a later one of the same item takes the place of an earlier one
 
     @property
     def path(self) -> str:

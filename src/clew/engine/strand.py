@@ -230,6 +230,7 @@ class Strand:
     """One graph's chain in the making."""
 
     __slots__ = (
+        "epoch",
         "errors",
         "failed",
         "levels",
@@ -261,6 +262,7 @@ class Strand:
         self.prefix = prefix
         self.order = order
         self.owner = owner
+        self.epoch: tuple[int, ...] = () if owner is None else (*owner.strand.epoch, owner.attempt)
         self.levels: list[Level] = []  # open steps, with no number left out
         self.open_ahead: dict[int, Level] = {}  # those planned ahead that have unfinished items, by number
         self.limit = NO_LIMIT  # no item of a later step is started (after a failure)

@@ -7,7 +7,8 @@ parent: it says which run and step it goes on from, and what was changed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -71,8 +72,23 @@ class Archive:
         touched = {name: start.get(name) for name in sorted(start.position.touched)}
         return encode({"parent": parent, "step": step, "set": touched}, at="fork", ordered=True)
 
+    def fresh_ledger(
+        self, run_id: str, start: GraphState, seed: int, fence: int, durability: Durability
+    ) -> Ledger:
+        """A ledger for a run that has just been created."""
+        if not self._store.encodes:
+            return Ledger(self._store, run_id, fence)
+        return Ledger(
+            self._store,
+            run_id,
+            fence,
+            durability=durability,
+            writer=Writer({"": start.digest}, seed),
+            snapshot=lambda: self.state(run_id),
+        )
+
     def ledger(
-        self, log: RunLog, fence: int, durability: Durability, snapshot: Callable[[], GraphState] | None = None
+        self, log: RunLog, fence: int, durability: Durability
     ) -> Ledger:
         """A ledger that goes on where a run's log ends."""
         run_id = log.row.run_id
@@ -90,7 +106,7 @@ class Archive:
             writer=Writer(digests, log.row.seed),
             snapshot=lambda: self.state(run_id),
             weight=log.weight,
-            journaled=set(log.journal),
+            journaled=log.journaled,
         )
 
     def close(self, run_id: str, fence: int, status: str, now: float, error: BaseException | None) -> None:
@@ -165,3 +181,20 @@ class Archive:
                     f"run {log.row.run_id!r}: step {step.number} is damaged: its digest does not fit its content; "
                     f"other runs can be read, and this one up to step {step.number - 1}"
                 )
+
+
+def fresh_owner() -> str:
+    """A name for an owner of runs: which process, for messages, and something that no other has."""
+    return f"process {os.getpid()} ({os.urandom(4).hex()})"
+
+
+def changed_structure(row: RunRow, graph: Graph) -> str:
+    """What GraphChangedError says."""
+    before, now = set(row.codes), set(graph.nodes)
+    told = [f"{name!r} is new" for name in sorted(now - before)]
+    told += [f"{name!r} is gone" for name in sorted(before - now)]
+    return (
+        f"run {row.run_id!r} was made with another graph ({'; '.join(told) or 'its links, schema or signatures differ'}); "
+        f"go on from a step of it with engine.fork({row.run_id!r}, step=...), or take the new graph with "
+        f"engine.resume({row.run_id!r}, accept_changes=True)"
+    )

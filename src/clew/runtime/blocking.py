@@ -81,6 +81,7 @@ class Blocking:
         machine, monotonic = session.machine, session.clock.monotonic
         epoch = session.clock.time() - monotonic()
         short = steps(machine, epoch)
+        flush_each = session.ledger.is_durable
         began = 0.0
         try:
             func, args = next(short)
@@ -98,6 +99,8 @@ class Blocking:
                     session.returned(item, item.attempt, value, epoch + began, monotonic() - began)
                     return
                 func, args = short.send((value, began, monotonic()))
+                if flush_each:
+                    session.flush()
         except StopIteration:
             pass
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
+import warnings
 from collections.abc import AsyncIterator, Generator, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from queue import SimpleQueue
@@ -18,14 +19,16 @@ from clew.engine.machine import Machine
 from clew.engine.programs import check_values, complaint, program_of
 from clew.engine.reasons import Why, why
 from clew.engine.terms import Memory, Options
-from clew.errors import InputError, RunError, RunStateError
+from clew.errors import ClewError, GraphChangedError, GraphWarning, InputError, RunError, RunStateError
 from clew.graph import Graph
 from clew.graph.graph import inside_event_loop
 from clew.runtime import streaming
+from clew.runtime.archive import Archive, changed_structure, fresh_owner
 from clew.runtime.blocking import Blocking
 from clew.runtime.cache import Cache
 from clew.runtime.events import Event, Listener, Listeners
 from clew.runtime.log import Answered, Labelled, RunLog, read_log, story_of
+from clew.runtime.heartbeat import Heartbeat
 from clew.runtime.result import Checkpoint, RunResult, SchedulerState, scheduler_state
 from clew.runtime.session import Session
 from clew.runtime.settings import Settings, read_settings
@@ -52,6 +55,9 @@ class Engine:
         self._listeners = tuple(listeners)
         self._live: dict[str, Session] = {}
         self._cache = Cache() if graph.has_cached_nodes else None
+        self._owner = fresh_owner()
+        self._archive = Archive(graph, self.store, self._settings.on_conflict)
+        self._heartbeat = Heartbeat(self.store, self._settings.lease) if self.store.encodes else None
 
     def __enter__(self) -> Engine:
         return self
@@ -112,17 +118,27 @@ class Engine:
                 yield event
 
     def resume(
-        self, run_id: str, *, answer: Any = _NO_ANSWER, answers: Mapping[str, Any] | None = None
+        self,
+        run_id: str,
+        *,
+        answer: Any = _NO_ANSWER,
+        answers: Mapping[str, Any] | None = None,
+        accept_changes: bool = False,
     ) -> RunResult:
         """Go on with a run that failed, waits or was cancelled; a finished run is returned as it is."""
         self._no_loop("resume", "aresume")
-        return self._drive(self._again(run_id, answer, answers))
+        return self._drive(self._again(run_id, answer, answers, accept_changes))
 
     async def aresume(
-        self, run_id: str, *, answer: Any = _NO_ANSWER, answers: Mapping[str, Any] | None = None
+        self,
+        run_id: str,
+        *,
+        answer: Any = _NO_ANSWER,
+        answers: Mapping[str, Any] | None = None,
+        accept_changes: bool = False,
     ) -> RunResult:
         """`resume` on the running event loop."""
-        return await self._adrive(self._again(run_id, answer, answers))
+        return await self._adrive(self._again(run_id, answer, answers, accept_changes))
 
     def fork(
         self,
@@ -170,33 +186,40 @@ class Engine:
         machine = self._machine_at(log)
         while machine.take() is not None:
             pass  # what was journaled is recalled on the way; the rest is not executed
-        result = self._result(run_id, machine, log.row.status, log.row.start, elapsed=0.0)
+        result = self._result(run_id, machine, log.row.status, log.start, elapsed=0.0)
         result.error, result.questions = log.row.error, tuple(log.questions)
         return result
 
     def state(self, run_id: str, step: int | str | None = None) -> GraphState:
         """The latest state of a run, or S(step); `step` may be a label."""
-        log = self._log(run_id)
-        chain = log.chain(self._program(log.row.start))
+        log = self._log(run_id, upto=step if isinstance(step, int) else None)
+        if isinstance(step, str):
+            step = log.label(step)
+            log = self._log(run_id, upto=step)
+        chain = log.chain(self._program(log.start))
         return chain.state(log.step_of(chain, step))
 
     def history(self, run_id: str, *, nested: bool = False) -> list[Checkpoint]:
         """One checkpoint for each S(k); with `nested`, subgraphs' steps are under their items."""
-        log = self._log(run_id)
-        chain = log.chain(self._program(log.row.start))
+        log = self._log(run_id, whole=True)
+        chain = log.chain(self._program(log.start))
         return log.checkpoints(chain, self.graph, nested=nested)
 
     def checkpoint(self, run_id: str, label: str, *, step: int | None = None) -> Checkpoint:
         """Give S(step), the latest by default, a name."""
-        log = self._log(run_id)
-        chain = log.chain(self._program(log.row.start))
+        log = self._log(run_id, whole=True)
+        chain = log.chain(self._program(log.start))
         number = log.step_of(chain, step)
         known = log.labels.get(label)
         if known is not None and known != number:
             raise RunStateError(
                 f"run {run_id!r} has a label {label!r} at step {known} already; choose another"
             )
-        self.store.append(run_id, [Labelled(label, number)])
+        live = self._live.get(run_id)
+        fence = live.fence if live is not None else self._claim(run_id)
+        self._archive.ledger(log, fence, "sync").write([Labelled(label, number)])
+        if live is None and self.store.encodes:
+            self.store.release(run_id, fence)
         if self._listeners:
             event = Event("checkpoint", run_id, number, "", self._settings.clock.time(), {"label": label})
             Listeners(self._listeners).tell(event)
@@ -204,8 +227,8 @@ class Engine:
 
     def why(self, run_id: str, target: str) -> Why:
         """Which change made a node run last, or made the value that it wrote."""
-        log = self._log(run_id)
-        return why(self._program(log.row.start), story_of(log, self._log), target)
+        log = self._log(run_id, whole=True)
+        return why(self._program(log.start), story_of(log, lambda parent: self._log(parent, whole=True)), target)
 
     def scheduler(self, run_id: str) -> SchedulerState:
         """A running run's scheduler, live."""
@@ -219,7 +242,7 @@ class Engine:
 
     def runs(self, *, status: str | None = None) -> list[RunRow]:
         """The runs in the store, oldest first."""
-        return self.store.rows(status)
+        return self._archive.rows(status)
 
     def delete(self, run_id: str) -> None:
         """Forget a run."""
@@ -294,32 +317,56 @@ class Engine:
             state = state.set_multiple(values)
         return self._from_state(state, _new_id(run_id), parent, None)
 
-    def _again(self, run_id: str, answer: Any, answers: Mapping[str, Any] | None) -> Session:
+    def _again(
+        self, run_id: str, answer: Any, answers: Mapping[str, Any] | None, accept_changes: bool
+    ) -> Session:
         if run_id in self._live:
             raise RunStateError(f"run {run_id!r} is running; wait for it, or cancel it")
-        log = self._log(run_id)
-        given = log.check_answers({} if answer is _NO_ANSWER else {"answer": answer}, answers or {})
-        if given:
-            self.store.append(run_id, [Answered(path, value) for path, value in given.items()])
+        fence = self._claim(run_id)
+        try:
             log = self._log(run_id)
-        options, listeners = self._options(log.row.seed, None)
-        machine = self._machine_at(log, options)
-        session = Session(
-            run_id,
-            machine,
-            self.store,
-            self._settings,
-            entries=None,
-            calls=log.calls,
-            listeners=listeners,
-            cache=self._cache,
-        )
-        session.start = log.row.start
-        self.store.update(run_id, status="running", updated=self._settings.clock.time(), error=None)
+            given = log.check_answers({} if answer is _NO_ANSWER else {"answer": answer}, answers or {})
+            if given:
+                answered = [Answered(path, value, log.asked[path].number) for path, value in given.items()]
+                self._archive.ledger(log, fence, "sync").write(answered)
+                log = self._log(run_id)
+            self._check_structure(log.row, accept_changes)
+            options, listeners = self._options(log.row.seed, None)
+            machine = self._machine_at(log, options)
+            ledger = self._archive.ledger(log, fence, self._settings.durability)
+            ledger.records = None
+            session = Session(
+                run_id, machine, ledger, self._settings, calls=log.calls, listeners=listeners, cache=self._cache
+            )
+            session.start, session.fence = log.start, fence
+            session.hold(log.due)
+            self._archive.close(run_id, fence, "running", self._settings.clock.time(), None)
+        except BaseException:
+            self.store.release(run_id, fence)
+            raise
         return session
 
+    def _claim(self, run_id: str) -> int:
+        """Become the owner of a run, where the store is one that others may use too."""
+        if not self.store.encodes:
+            return 0
+        return self.store.claim(
+            run_id, self._owner, lease=self._settings.lease, now=self._settings.clock.time()
+        )
+
+    def _check_structure(self, row: RunRow, accept_changes: bool) -> None:
+        """Refuse a changed structure, and warn of changed code."""
+        if not row.structure:
+            return
+        if row.structure != self.graph.structure_hash and not accept_changes:
+            raise GraphChangedError(changed_structure(row, self.graph))
+        changed = [n for n, code in self.graph.node_hashes.items() if row.codes.get(n, code) != code]
+        if changed:
+            told = ", ".join(map(repr, changed))
+            warnings.warn(f"run {row.run_id!r} goes on with changed code in {told}", GraphWarning, stacklevel=4)
+
     def _machine_at(self, log: RunLog, options: Options | None = None) -> Machine:
-        program = self._program(log.row.start)
+        program = self._program(log.start)
         chain = log.chain(program)
         memory = Memory(
             journal=log.journal,
@@ -357,19 +404,20 @@ class Engine:
         *,
         parent: str | None,
     ) -> Session:
-        now = self._settings.clock.time()
-        row = RunRow(run_id, self.graph.name or "", start, seed, "running", now, now, parent)
-        entries = self.store.create(row)
-        session = Session(
+        settings = self._settings
+        self._archive.create(
             run_id,
-            machine,
-            self.store,
-            self._settings,
-            entries=entries,
-            listeners=listeners,
-            cache=self._cache,
+            start,
+            seed,
+            settings.clock.time(),
+            parent=parent,
+            parent_step=None if parent is None else start.step,
+            target=settings.target,
         )
-        session.start = start
+        fence = self._claim(run_id)
+        ledger = self._archive.fresh_ledger(run_id, start, seed, fence, settings.durability)
+        session = Session(run_id, machine, ledger, settings, listeners=listeners, cache=self._cache)
+        session.start, session.fence = start, fence
         return session
 
     def _seed(self, run_id: str) -> int:
@@ -409,6 +457,7 @@ class Engine:
     async def _adrive(self, session: Session) -> RunResult:
         began = self._begin(session)
         try:
+            
             from clew.runtime.loop import Looping
 
             await Looping(session).drive()
@@ -429,6 +478,8 @@ class Engine:
 
     def _begin(self, session: Session) -> float:
         self._live[session.run_id] = session
+        if self._heartbeat is not None:
+            self._heartbeat.add(session, session.fence)
         session.thread = threading.get_ident()
         session.began = began = self._settings.clock.monotonic()
         if session.listening:
@@ -438,22 +489,36 @@ class Engine:
         return began
 
     def _end(self, session: Session, began: float, *, broken: bool = False) -> RunResult:
-        machine = session.machine
-        if broken:
-            session.cancelled = True  # for nodes that still run on threads
-            session.flush()
+        machine, run_id, clock = session.machine, session.run_id, self._settings.clock
+        self._live.pop(run_id, None)
+        if self._heartbeat is not None:
+            self._heartbeat.remove(run_id)
+        if session.lost is not None and not broken:
+            raise session.lost
+        try:
+            if broken:
+                session.cancelled = True  # for nodes that still run on threads
+                session.flush()
+            session.ledger.close()
+        except ClewError:
+            if not broken:  # what broke it is on its way to the caller already
+                raise
         status = "cancelled" if broken else session.status()
-        clock = self._settings.clock
-        self._live.pop(session.run_id, None)
         result = self._result(
-            session.run_id,
+            run_id,
             machine,
             status,
             session.start,
             elapsed=clock.monotonic() - began,
-            entries=session.entries,
+            records=session.ledger.records,
         )
-        self.store.update(session.run_id, status=status, updated=clock.time(), error=result.error)
+        try:
+            self._archive.close(run_id, session.fence, status, clock.time(), result.error)
+            if self.store.encodes:
+                self.store.release(run_id, session.fence)
+        except ClewError:
+            if not broken:
+                raise
         if session.listening:
             session.announce("run_finished", machine.root.step, status=status, error=result.error)
         return result
@@ -466,20 +531,21 @@ class Engine:
         start: GraphState,
         *,
         elapsed: float,
-        entries: Sequence[Any] | None = None,
+        records: Sequence[Any] | None = None,
     ) -> RunResult:
         def state() -> GraphState:
-            kept = self.store.entries(run_id) if entries is None else entries  # the store may have dropped it
-            row = RunRow(run_id, "", start, machine.options.seed)
-            log = read_log(row, kept, self._settings.on_conflict)
-            chain = log.chain(self._program(start))
+            if records is None:
+                log = self._log(run_id)
+            else:  # the store may have dropped it
+                row = RunRow(run_id, seed=machine.options.seed)
+                log = read_log(row, start, records, self._settings.on_conflict)
             root = machine.root
-            return chain.state_of(root.view, root.step)
+            return log.chain(self._program(start)).state_of(root.view, root.step)
 
         return RunResult(run_id, machine, status, state, elapsed=elapsed)
 
-    def _log(self, run_id: str) -> RunLog:
-        return read_log(self.store.row(run_id), self.store.entries(run_id), self._settings.on_conflict)
+    def _log(self, run_id: str, *, whole: bool = False, upto: int | None = None) -> RunLog:
+        return self._archive.log(run_id, whole=whole, upto=upto)
 
     def _no_loop(self, verb: str, twin: str) -> None:
         if not inside_event_loop():

@@ -13,11 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from queue import Queue
-from threading import Thread
+from threading import Lock, Thread
 from typing import Any, Literal
 
-from clew.engine.records import Journaled, Single, Step
-from clew.runtime.wire import Writer
+import msgspec
+
+from clew.engine.records import Journaled, Step
+from clew.runtime.wire import Writer, with_epoch
 from clew.state import GraphState
 from clew.stores import Entry, Store
 
@@ -42,8 +44,11 @@ class Ledger:
         writer: Writer | None = None,
         snapshot: Callable[[], GraphState] | None = None,
         weight: int = 0,
+        journaled: dict[tuple[str, tuple[int, ...]], list[int]] | None = None,
     ) -> None:
         self._store = store
+        self._lock = Lock()
+        self.records: list[Any] | None = [] if writer is None else None  # what was written, where it is not encoded
         self._run_id = run_id
         self._fence = fence
         self._writer = writer
@@ -51,7 +56,7 @@ class Ledger:
         self._snapshot = snapshot
         self._since = 0  # bytes of steps since the last snapshot
         self._weight = weight  # bytes of the last snapshot
-        self._journaled: set[str] = set()
+        self._journaled = dict(journaled or {})  # items that were journaled and are not in a step yet
         self._late: Work = ([], [], {})
         self._queue: Queue[Work | None] | None = None
         self._thread: Thread | None = None
@@ -67,22 +72,30 @@ class Ledger:
         writer = self._writer
         if writer is None:
             self._store.append(self._run_id, records, self._fence)
+            assert self.records is not None
+            self.records += records
             return
-        entries = [writer.entry(record) for record in records]
+        with self._lock:
+            self._write(writer, records)
+
+    def _write(self, writer: Writer, records: Sequence[Any]) -> None:
+        entries: list[Entry] = []
         drop: list[tuple[str, str, int]] = []
         for record in records:
             if type(record) is Journaled:
-                self._journaled.add(record.path)
+                numbers = self._journaled.setdefault((record.path, record.epoch), [])
+                numbers.append(numbers[-1] + 1 if numbers else 0)
+                record = msgspec.structs.replace(record, n=numbers[-1])
             elif self._journaled and type(record) is Step:
                 for outcome in record.outcomes:
-                    path = record.prefix + outcome.path
-                    if path in self._journaled:
-                        self._journaled.discard(path)
-                        drop.append(("journal", path, 0))
+                    item = (record.prefix + outcome.path, record.epoch)
+                    path = with_epoch(*item)
+                    drop += [("journal", path, n) for n in self._journaled.pop(item, ())]
+            entries.append(writer.entry(record))
         blobs, writer.blobs = writer.blobs, {}
         self._carry((entries, drop, blobs))
-        for record, entry in zip(records, entries, strict=True):
-            if type(record) is Single or (type(record) is Step and not record.prefix):
+        for entry in entries:
+            if entry.kind == "step" and not entry.path:
                 self._since += len(entry.body)
         if self._since > max(_FIRST_SNAPSHOT, _OUTWEIGH * self._weight):
             self._write_snapshot()

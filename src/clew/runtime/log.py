@@ -6,7 +6,7 @@ of a subgraph item starts its strands anew.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -43,6 +43,7 @@ class RunLog(msgspec.Struct):
     """What the log of a run says."""
 
     row: RunRow
+    start: GraphState
     on_conflict: str
     steps: list[Step]
     journal: dict[str, Outcome]
@@ -52,6 +53,9 @@ class RunLog(msgspec.Struct):
     asked: dict[str, Question]
     labels: dict[str, int]
     calls: list[RecordedCall]
+    journaled: dict[tuple[str, tuple[int, ...]], list[int]] = {}  # what is in the journal, current or not
+    due: dict[str, float] = {}  # item -> when its next attempt is due
+    weight: int = 0  # bytes of the snapshot that it was read from
 
     @property
     def questions(self) -> list[Question]:
@@ -76,7 +80,14 @@ class RunLog(msgspec.Struct):
 
     def chain(self, program: Program) -> Chain:
         """The chain of the run."""
-        return Chain(program, self.row.start, self.steps, seed=self.row.seed, on_conflict=self.on_conflict)
+        return Chain(program, self.start, self.steps, seed=self.row.seed, on_conflict=self.on_conflict)
+
+    def label(self, label: str) -> int:
+        """The step that has a label."""
+        if label not in self.labels:
+            told = ", ".join(map(repr, self.labels)) or "none"
+            raise UnknownRunError(f"run {self.row.run_id!r} has no label {label!r}; there are: {told}")
+        return self.labels[label]
 
     def step_of(self, chain: Chain, step: int | str | None) -> int:
         """The number of a step: itself, the one with that label, or the last."""
@@ -84,10 +95,7 @@ class RunLog(msgspec.Struct):
         if step is None:
             return chain.last
         if isinstance(step, str):
-            if step not in self.labels:
-                told = ", ".join(map(repr, self.labels)) or "none"
-                raise UnknownRunError(f"run {run!r} has no label {step!r}; there are: {told}")
-            return self.labels[step]
+            return self.label(step)
         if not chain.first <= step <= chain.last:
             raise UnknownRunError(f"run {run!r} has no step {step}; it has {chain.first} to {chain.last}")
         return step
@@ -112,6 +120,13 @@ class RunLog(msgspec.Struct):
                 )
             )
         return found
+
+    def inner_chains(self, graph: Graph) -> Iterator[tuple[str, Chain]]:
+        """The chains of all strands, by their prefixes."""
+        for prefix, (start, steps) in self.strands.items():
+            program = program_of(_graph_at(graph, prefix), start.given)
+            state = start_state(start, self.row.seed)
+            yield prefix, Chain(program, state, steps, seed=self.row.seed, on_conflict=self.on_conflict)
 
     def _nested(
         self, graph: Graph, prefix: str, outcomes: Sequence[Outcome]
@@ -140,6 +155,15 @@ class RunLog(msgspec.Struct):
         return found
 
 
+def _graph_at(graph: Graph, prefix: str) -> Graph:
+    """The graph of the strand at `prefix`. What is bound outside plays no part in a chain's digests."""
+    for part in prefix.split("/")[:-1]:
+        inside = graph.nodes[part.partition("#")[0]].subgraph
+        assert inside is not None
+        graph = inside.graph
+    return graph
+
+
 def start_state(start: Start, seed: int) -> GraphState:
     """S(0) of a strand."""
     return GraphState.assemble(
@@ -154,45 +178,61 @@ def start_state(start: Start, seed: int) -> GraphState:
 
 def story_of(log: RunLog, parent: Callable[[str], RunLog]) -> Story:
     """What happened in a run, and before it in the runs that it was forked from."""
-    start, steps = log.row.start, list(log.steps)
+    start, steps = log.start, list(log.steps)
     outside = [(start.step, start.position.touched)]
     while log.row.parent is not None:
         log = parent(log.row.parent)
         steps[:0] = [step for step in log.steps if step.number <= start.step]
-        start = log.row.start
+        start = log.start
         outside.append((start.step, start.position.touched))
     return Story(start, steps, outside)
 
 
-def read_log(row: RunRow, entries: Sequence[Any], on_conflict: str) -> RunLog:
-    """Read a run's log."""
-    log = RunLog(row, on_conflict, [], {}, {}, {}, {}, {}, {}, [])
+def read_log(row: RunRow, start: GraphState, entries: Sequence[Any], on_conflict: str) -> RunLog:
+    """Read a run's log. Entries may come in any order: each says what it speaks of."""
+    log = RunLog(row, start, on_conflict, [], {}, {}, {}, {}, {}, {}, [])
+    inner: list[Step] = []
+    journal: list[Journaled] = []
+    answers: dict[str, dict[int, Any]] = {}
+    done: set[str] = set()
     for entry in entries:
         if isinstance(entry, Single):
             log.steps.append(entry.step())
+            done.add(log.steps[-1].outcomes[0].path)
         elif isinstance(entry, Step):
-            if entry.prefix:
-                log.strands[entry.prefix][1].append(entry)
-            else:
-                log.steps.append(entry)
-            for outcome in entry.outcomes:
-                log.journal.pop(entry.prefix + outcome.path, None)
-                log.asked.pop(entry.prefix + outcome.path, None)
+            (inner if entry.prefix else log.steps).append(entry)
+            done.update(entry.prefix + outcome.path for outcome in entry.outcomes)
         elif isinstance(entry, Journaled):
-            log.journal[entry.path] = entry.outcome
-            log.asked.pop(entry.path, None)
+            journal.append(entry)
         elif isinstance(entry, Start):
-            log.strands[entry.prefix] = (entry, [])
+            known = log.strands.get(entry.prefix)
+            if known is None or known[0].epoch <= entry.epoch:
+                log.strands[entry.prefix] = (entry, [])
         elif isinstance(entry, Retry):
-            log.attempts[entry.path] = entry.attempt
+            log.attempts[entry.path] = max(entry.attempt, log.attempts.get(entry.path, 0))
+            log.due[entry.path] = max(entry.due, log.due.get(entry.path, 0.0))
         elif isinstance(entry, Question):
-            log.asked[entry.path] = entry
+            if entry.path not in log.asked or log.asked[entry.path].number <= entry.number:
+                log.asked[entry.path] = entry
         elif isinstance(entry, Answered):
-            log.answers.setdefault(entry.path, []).append(entry.answer)
-            log.asked.pop(entry.path, None)
+            answers.setdefault(entry.path, {})[entry.number] = entry.answer
         elif isinstance(entry, Labelled):
             log.labels[entry.label] = entry.step
         else:
             assert isinstance(entry, RecordedCall)
             log.calls.append(entry)
+    for step in inner:
+        strand = log.strands.get(step.prefix)
+        if strand is not None and strand[0].epoch == step.epoch:
+            strand[1].append(step)
+    for each in sorted(journal, key=lambda each: each.n):
+        if each.path not in done:
+            log.journaled.setdefault((each.path, each.epoch), []).append(each.n)
+        strand = log.strands.get(each.prefix)
+        if each.path not in done and (not each.prefix or (strand is not None and strand[0].epoch == each.epoch)):
+            log.journal[each.path] = each.outcome
+    log.answers = {path: [numbered[n] for n in sorted(numbered)] for path, numbered in answers.items()}
+    for path, question in list(log.asked.items()):
+        if path in done or path in log.journal or question.number < len(log.answers.get(path, ())):
+            del log.asked[path]
     return log

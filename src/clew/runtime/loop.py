@@ -114,6 +114,7 @@ class Looping:
         default = session.settings.default_node_timeout
         limit = _NEVER if default is None else default
         short = steps(machine, epoch)
+        flush_each = session.ledger.is_durable
         began = 0.0
         try:
             func, args = next(short)
@@ -139,6 +140,8 @@ class Looping:
                     self._inline_raised(item, error, epoch + began, ended - began)
                     return
                 func, args = short.send((value, began, monotonic()))
+                if flush_each:
+                    session.flush()
         except StopIteration:
             pass
 

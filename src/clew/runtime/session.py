@@ -11,14 +11,14 @@ import heapq
 import itertools
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable, Generator, Iterable
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from clew.engine.machine import Machine
-from clew.engine.records import Deadline, Retry, Step
+from clew.engine.records import Deadline, Retry, Single, Step
 from clew.engine.strand import Item
 from clew.engine.terms import Notice, Status
 from clew.errors import NodeTimeoutError, OutputError
@@ -33,7 +33,7 @@ from clew.state import GraphState
 if TYPE_CHECKING:
     from clew.runtime.clock import Clock
     from clew.runtime.settings import Settings
-    from clew.stores import Store
+    from clew.runtime.ledger import Ledger
 
 
 class Timer(msgspec.Struct, frozen=True):
@@ -53,10 +53,9 @@ class Session:
         self,
         run_id: str,
         machine: Machine,
-        store: Store,
+        ledger: Ledger,
         settings: Settings,
         *,
-        entries: list[Any] | None = None,
         calls: Iterable[RecordedCall] = (),
         listeners: Listeners | None = None,
         cache: Cache | None = None,
@@ -76,8 +75,10 @@ class Session:
         self._deadlines: deque[tuple[float, Item, int]] = deque()
         self.sleepers = 0
         self.on_tell: Callable[[], None] | None = None  # a driver is told that there is something to tell
-        self._store = store
-        self.entries = entries
+        self.ledger = ledger
+        self.fence = 0
+        self._held: Mapping[str, float] = {}
+        self.lost: BaseException | None = None  # somebody else has taken the run over
         self._listeners = listeners
         self._kept: list[Any] = []  # from other threads, until the next flush
         self._told: list[Event] = []
@@ -235,6 +236,10 @@ class Session:
         elif self.settings.default_node_timeout is not None:
             self._deadlines.append((self.clock.monotonic(), item, item.attempt))
 
+    def hold(self, due: Mapping[str, float]) -> None:
+        """Items of an earlier session whose next attempt is due at a time: they wait for the rest of it."""
+        self._held = due
+
     def _set_deadline(self, item: Item, attempt: int, seconds: float) -> None:
         timer = Timer("deadline", item, attempt, seconds)
         heapq.heappush(self._own_deadlines, (self.clock.monotonic() + seconds, next(self._numbers), timer))
@@ -281,7 +286,10 @@ class Session:
     # -- what comes out ----------------------------------------------------------------------------------
 
     def keep(self, entry: Any) -> None:
-        """Make an entry durable with the next flush; from any thread."""
+        """Keep an entry, from any thread: at once where each step is durable, else with the next flush."""
+        if self.ledger.is_durable:
+            self.ledger.write([entry])
+            return
         with self._lock:
             self._kept.append(entry)
 
@@ -301,40 +309,33 @@ class Session:
     def flush(self) -> None:
         """Carry what the machine said to where it belongs."""
         outbox = self.machine.outbox
-        if (
-            len(outbox) == 1
-            and not self._kept
-            and not self._told
-            and self.entries is not None
-            and type(outbox[0]) is Step
-        ):
-            self.entries.append(outbox[0])
-            outbox.clear()
-            return
-        self._flush_all()
+        if len(outbox) == 1 and not self._kept and not self._told and type(outbox[0]) in (Single, Step):
+            self.ledger.write([outbox.pop()])
+        else:
+            self._flush_all()
 
     def _flush_all(self) -> None:
         outbox = self.machine.outbox
-        kept, notices, entries = self._kept, [], []
+        kept, notices, records = self._kept, [], []
         if kept:
             with self._lock:
-                entries.extend(kept)
+                records.extend(kept)
                 kept.clear()
-        for entry in outbox:
-            if isinstance(entry, Notice):
-                notices.append(entry)
+        for record in outbox:
+            if isinstance(record, Notice):
+                notices.append(record)
                 continue
-            if isinstance(entry, Deadline):
-                self._set_deadline(entry.item, entry.attempt, entry.seconds)
+            if isinstance(record, Deadline):
+                self._set_deadline(record.item, record.attempt, record.seconds)
                 continue
-            if isinstance(entry, Retry):
-                item = entry.item
-                self.at(self.clock.monotonic() + entry.delay, Timer("retry", item, item.attempt))
-                entry = msgspec.structs.replace(entry, item=None)
-            entries.append(entry)
+            if isinstance(record, Retry):
+                item = record.item
+                self.at(self.clock.monotonic() + record.delay, Timer("retry", item, item.attempt))
+                record = msgspec.structs.replace(record, item=None, due=self.clock.time() + record.delay)
+            records.append(record)
         outbox.clear()
-        if entries:
-            self._store.append(self.run_id, entries)
+        if records:
+            self.ledger.write(records)
         listeners = self._listeners
         if listeners:
             now = self.clock.time()

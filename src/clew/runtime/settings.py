@@ -23,12 +23,19 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     on_error: Literal["stop", "continue"] = "stop"
     on_conflict: Literal["error", "last"] = "error"
     check_mutation: bool = False
+    durability: Literal["sync", "async", "exit"] = "sync"
+    lease: float = 30.0
+    target: str = ""  # MODULE:GRAPH, kept with the runs
     clock: Clock = SYSTEM_CLOCK
 
 
 DEFAULTS = Settings()
 _POSITIVE = ("max_concurrent_nodes", "queue_depth", "max_steps")
-_CHOICES: dict[str, tuple[str, ...]] = {"on_error": ("stop", "continue"), "on_conflict": ("error", "last")}
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "on_error": ("stop", "continue"),
+    "on_conflict": ("error", "last"),
+    "durability": ("sync", "async", "exit"),
+}
 
 
 def read_settings(options: dict[str, Any]) -> Settings:
@@ -49,6 +56,8 @@ def read_settings(options: dict[str, Any]) -> Settings:
             raise DefinitionError(
                 f"default_node_timeout is a number of seconds above 0, or None, not {value!r}"
             )
+        if name == "lease" and not value > 0:
+            raise DefinitionError(f"lease is a number of seconds above 0, not {value!r}")
         if name == "executor" and value is not None and not callable(getattr(value, "submit", None)):
             raise DefinitionError(f"executor is a concurrent.futures.Executor, not {value!r}")
         if name == "seed" and value is not None and not isinstance(value, int):

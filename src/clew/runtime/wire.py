@@ -3,9 +3,9 @@
 ==========  ==================  =============  ==============================================================
 kind        path                n              body
 ==========  ==================  =============  ==============================================================
-start       the strand          the attempt    its values, and which of them were given
+start       the strand          0              its values, and which of them were given
 step        the strand          its number     its outcomes; the digest is that of the state after it
-journal     the item            0              its outcome, until its step is committed
+journal     the item            counts         its outcome, until its step is committed; the last one holds
 call        the item            attempt, call  a recorded call
 retry       the item            the attempt    when the next attempt is due, and why
 question    the item            its number     what it asks
@@ -55,10 +55,11 @@ class Writer:
             return self._step(record)
         if kind is Start:
             self._digests[record.prefix] = start_state(record, self._seed).digest
-            body = [self._values(record.values), sorted(record.given)]
-            return _checked("start", record.prefix, record.attempt, body)
+            body = [self._values(record.values), sorted(record.given), list(record.epoch)]
+            return _checked("start", with_epoch(record.prefix, record.epoch), 0, body)
         if kind is Journaled:
-            return _checked("journal", record.path, 0, self._outcome(record.outcome))
+            body = [self._outcome(record.outcome), list(record.epoch)]
+            return _checked("journal", with_epoch(record.path, record.epoch), record.n, body)
         if kind is RecordedCall:
             return self._call(record)
         if kind is Retry:
@@ -74,7 +75,7 @@ class Writer:
     def _step(self, step: Step) -> Entry:
         digest = self._digests[step.prefix] = step_digest(self._digests[step.prefix], step)
         body = encode([self._outcome(outcome) for outcome in step.outcomes], at="step", ordered=True)
-        return Entry("step", step.prefix, step.number, body, bytes.fromhex(digest))
+        return Entry("step", with_epoch(step.prefix, step.epoch), step.number, body, bytes.fromhex(digest))
 
     def _outcome(self, outcome: Outcome) -> list[Any]:
         plain: list[Any] = [
@@ -118,6 +119,16 @@ class Writer:
         return _checked("call", call.path, call.attempt * _CALLS + call.number, body)
 
 
+def with_epoch(path: str, epoch: tuple[int, ...]) -> str:
+    """A path in the store: later attempts of what is around it must not meet what earlier ones left."""
+    return f"{path}@{'.'.join(map(str, epoch))}" if any(epoch) else path
+
+
+def _without_epoch(path: str) -> tuple[str, tuple[int, ...]]:
+    bare, at, epoch = path.partition("@")
+    return bare, tuple(int(attempt) for attempt in epoch.split(".")) if at else ()
+
+
 def _may_be_large(value: Any) -> bool:
     """Whether it is worth encoding a value by itself to see how large it is."""
     if isinstance(value, (str, bytes, bytearray)):
@@ -159,7 +170,10 @@ class Reader:
             ) from error
 
     def _step(self, entry: Entry, body: Any) -> Step:
-        return Step(entry.path, entry.n, tuple(self._outcome(plain) for plain in body))
+        prefix, epoch = _without_epoch(entry.path)
+        if prefix and not epoch:
+            epoch = (0,) * prefix.count("/")
+        return Step(prefix, entry.n, tuple(self._outcome(plain) for plain in body), epoch)
 
     def _outcome(self, plain: Sequence[Any]) -> Outcome:
         node, visit, index, update, decision, started, duration, *rest = plain
@@ -184,11 +198,13 @@ class Reader:
         return {name: values[name] for name in order}
 
     def _start(self, entry: Entry, body: Any) -> Start:
-        return Start(entry.path, self._values(body[0]), frozenset(body[1]), entry.n)
+        prefix, _ = _without_epoch(entry.path)
+        return Start(prefix, self._values(body[0]), frozenset(body[1]), tuple(body[2]))
 
     def _journal(self, entry: Entry, body: Any) -> Journaled:
-        outcome = self._outcome(body)
-        return Journaled(entry.path[: len(entry.path) - len(outcome.path)], outcome)
+        path, _ = _without_epoch(entry.path)
+        outcome = self._outcome(body[0])
+        return Journaled(path[: len(path) - len(outcome.path)], outcome, tuple(body[1]), entry.n)
 
     def _call(self, entry: Entry, body: Any) -> RecordedCall:
         name, request, response, error, timestamp, duration = body

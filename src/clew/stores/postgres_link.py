@@ -10,6 +10,7 @@ the server has noticed the end of the old one.
 
 from __future__ import annotations
 
+import os
 import secrets
 import threading
 import time
@@ -50,6 +51,7 @@ class Link:
         self._patience = patience
         self._lock = threading.RLock()
         self._is_closed = False
+        self._process = os.getpid()
         self.slot = 0
         defaults = {"connect_timeout": max(1, round(connect_timeout)), "tcp_user_timeout": 30_000}
         try:
@@ -80,6 +82,8 @@ class Link:
 
     def hold(self) -> int:
         """The slot whose lock says that this owner is alive."""
+        if self._process != os.getpid():
+            self._leave_to_parent()
         with self._lock:
             if not self.slot:
                 self.slot = secrets.randbelow((1 << 31) - 1) + 1
@@ -114,6 +118,8 @@ class Link:
 
     def run(self, what: str, work: Callable[[Cursor, bool], T]) -> T:
         """Do some work with a cursor: ``work(cursor, again)``. If the connection breaks meanwhile, again."""
+        if self._process != os.getpid():
+            self._leave_to_parent()
         with self._lock:
             if self._is_closed:
                 raise StoreError(f"{what}: the store ({self.name}) is closed")
@@ -136,6 +142,18 @@ class Link:
                 time.sleep(pause)
                 pause = min(2 * pause, 1.0)
 
+    def _leave_to_parent(self) -> None:
+        """This process is a child of the one that connected: what both said would get mixed up."""
+        self._process = os.getpid()
+        self._parents = self._db  # kept, because ending it here would end it for the parent
+        self._lock = threading.RLock()
+        self.slot = 0
+        if not self._is_closed:
+            try:
+                self._connect()
+            except psycopg.Error as error:
+                raise self._explained(error, "opening the store in a forked process") from error
+
     def _explained(self, error: psycopg.Error, what: str) -> Exception:
         said = " ".join(str(error).split()) or type(error).__name__
         state = error.sqlstate or ""
@@ -153,5 +171,5 @@ class Link:
         """Close the connection; the owner's lock goes with it."""
         with self._lock:
             self._is_closed = True
-            if hasattr(self, "_db"):  # it was connected once
+            if hasattr(self, "_db") and self._process == os.getpid():  # it was connected, and not by a parent
                 self._db.close()

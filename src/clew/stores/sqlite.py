@@ -20,7 +20,8 @@ from contextlib import AbstractContextManager, closing, contextmanager
 from hashlib import sha256
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
+from weakref import WeakSet
 from zlib import crc32
 
 import msgspec
@@ -37,7 +38,7 @@ from clew.errors import (
 from clew.stores.liveness import Lifeline, fresh_owner, is_alive
 from clew.stores.protocol import Entry, RunRow
 from clew.stores.refusals import conflict, exists, has_fork, lost_content, owned, place, taken_over, unknown
-from clew.stores.sqlite_file import open_file
+from clew.stores.sqlite_file import Inherited, open_file
 
 __all__ = ["SQLiteStore", "fresh_owner"]
 
@@ -65,6 +66,17 @@ _ROW = (
 )
 _by_name = attrgetter("kind", "path", "n")
 
+_stores: WeakSet[SQLiteStore] = WeakSet()
+
+
+def _after_fork() -> None:
+    for store in list(_stores):
+        store._forked()
+
+
+if hasattr(os, "register_at_fork"):  # not everywhere
+    os.register_at_fork(after_in_child=_after_fork)
+
 
 class SQLiteStore:
     """Runs in a file."""
@@ -83,10 +95,22 @@ class SQLiteStore:
         if os.fspath(path) in ("", ":memory:"):
             raise StoreError(f"{os.fspath(path)!r} is no file; use MemoryStore() to keep runs in memory")
         self.path = Path(path)
+        self._options = (synchronous, timeout)
         self._lock = threading.RLock()
         self._lifeline: Lifeline | None = None
         with self._translated("the file"):
-            self._db = open_file(self.path, synchronous, timeout)
+            self._open()
+        _stores.add(self)
+
+    def _open(self) -> sqlite3.Connection:
+        self._db = open_file(self.path, *self._options)
+        return self._db
+
+    def _forked(self) -> None:
+        """This process is a child of the one that opened the store, and needs a connection of its own."""
+        self._lock = threading.RLock()
+        self._lifeline = None
+        self._db = cast(sqlite3.Connection, Inherited(self._db, self._open))
 
     def __repr__(self) -> str:
         return f"SQLiteStore({str(self.path)!r})"

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import sqlite3
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from clew.errors import StoreError, StoreUnavailableError, StoreVersionError
 
@@ -74,9 +76,10 @@ def _prepare(db: sqlite3.Connection, path: Path, synchronous: str) -> None:
 
 
 def _version(db: sqlite3.Connection, path: Path) -> int:
+    # Tables first: another process may make them, and mark the file, between these lines.
+    tables = db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
     application = db.execute("PRAGMA application_id").fetchone()[0]
     version = int(db.execute("PRAGMA user_version").fetchone()[0])
-    tables = db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
     if application != APPLICATION_ID and (tables or application):
         raise StoreError(f"{path} is a SQLite file of another program; give Clew a file of its own")
     if version > len(MIGRATIONS):
@@ -102,3 +105,22 @@ def _migrate(db: sqlite3.Connection, path: Path) -> None:
         if db.in_transaction:
             db.execute("ROLLBACK")
         raise
+
+
+class Inherited:
+    """Stands for a connection in a forked process, which must not use its parent's: opens another one when asked."""
+
+    in_transaction = False
+
+    def __init__(
+        self, parents: sqlite3.Connection | Inherited, reopen: Callable[[], sqlite3.Connection]
+    ) -> None:
+        self._parents = parents  # kept, because closing it here would disturb the parent
+        self._reopen = reopen
+
+    def execute(self, statement: str, values: Sequence[Any] = ()) -> sqlite3.Cursor:
+        """Every use of a connection begins with this."""
+        return self._reopen().execute(statement, values)
+
+    def close(self) -> None:
+        """Nothing of this process is open."""

@@ -1,0 +1,58 @@
+"""Staying the owner of runs: one thread an engine renews the leases of what it runs.
+
+A run whose lease could not be renewed because somebody else has taken it over is stopped: its next commit would be
+refused anyway, and there is no point in making calls for a run that another process is on.
+"""
+
+from __future__ import annotations
+
+from threading import Event, Lock, Thread
+
+from clew.errors import RunOwnedError, StoreError
+from clew.runtime.session import Session
+from clew.stores import Store
+
+
+class Heartbeat:
+    """Renews leases, three times as often as they would run out."""
+
+    def __init__(self, store: Store, lease: float) -> None:
+        self._store = store
+        self._lease = lease
+        self._sessions: dict[str, tuple[Session, int]] = {}
+        self._lock = Lock()
+        self._stop: Event | None = None
+
+    def add(self, session: Session, fence: int) -> None:
+        """Renew the lease of this session's run from now on."""
+        with self._lock:
+            self._sessions[session.run_id] = (session, fence)
+            if self._stop is None:
+                self._stop = Event()
+                Thread(target=self._beat, args=(self._stop,), name="clew-heartbeat", daemon=True).start()
+
+    def remove(self, run_id: str) -> None:
+        """Let a lease run out."""
+        with self._lock:
+            self._sessions.pop(run_id, None)
+            if not self._sessions and self._stop is not None:
+                self._stop.set()
+                self._stop = None
+
+    def _beat(self, stop: Event) -> None:
+        while not stop.wait(self._lease / 3):
+            with self._lock:
+                sessions = list(self._sessions.values())
+            for session, fence in sessions:
+                try:
+                    self._store.renew(
+                        session.run_id, fence, lease=self._lease, now=session.settings.clock.time()
+                    )
+                except RunOwnedError as error:
+                    session.lost = error
+                    session.cancelled = True
+                    nudge = session.on_tell
+                    if nudge is not None:
+                        nudge()
+                except StoreError:
+                    continue  # it may come back before the lease has run out; commits say so if not
