@@ -13,10 +13,12 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
+    initialize,
     invariant,
     rule,
     run_state_machine_as_test,
@@ -27,7 +29,7 @@ from clew.stores import Entry, MemoryStore, PostgresStore, RunRow, SQLiteStore, 
 from tests.stores.servers import PostgresServer
 
 _texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=5)
-_ids = st.sampled_from(["a", "b", "ü🧵"])
+_ids = st.sampled_from(["a", "a", "a", "b", "ü🧵"])
 _owners = st.sampled_from(["one", "two"])
 _kinds = st.sampled_from(["step", "step", "call", "journal", "z"])
 _paths = st.sampled_from(["", "", "p", "q/🧵"]) | _texts
@@ -40,7 +42,7 @@ _names = st.tuples(_kinds, _paths, _numbers)
 _blobs = st.dictionaries(st.just(""), st.sampled_from([b"large", b"larger"]), max_size=1).map(
     lambda given: {sha256(content).hexdigest(): content for content in given.values()}
 )
-_fences = st.integers(0, 3)  # of a run: which of those given, from the latest
+_fences = st.sampled_from([0, 0, 0, 1, 2])  # of a run: which of those given, from the latest
 
 
 class Lockstep(RuleBasedStateMachine):
@@ -85,6 +87,12 @@ class Lockstep(RuleBasedStateMachine):
         given = self.fences.get(run_id, [])
         return given[-1 - back][i] if back < len(given) else 0
 
+    @initialize(owner=_owners)
+    def begin(self, owner: str) -> None:
+        """Most of what follows is about a run that is owned."""
+        self.create("a", None, b"", 0, {}, "")
+        self.claim("a", owner, 10.0)
+
     @rule(run_id=_ids, parent=st.none() | _ids, start=_bodies, seed=st.integers(), blobs=_blobs, graph=_texts)
     def create(
         self, run_id: str, parent: str | None, start: bytes, seed: int, blobs: Any, graph: str
@@ -111,6 +119,18 @@ class Lockstep(RuleBasedStateMachine):
     @rule(run_id=_ids, entry=_entries)
     def append_one(self, run_id: str, entry: Entry) -> None:
         self.same(lambda store, i: store.append(run_id, [entry], self.fence(run_id, 0, i)))
+
+    @rule(which=st.integers(0, 9), body=_bodies, before=st.lists(_entries, max_size=1))
+    def append_under_a_name_that_is_taken(self, which: int, body: bytes, before: list[Entry]) -> None:
+        taken = (
+            self.stores[0].entries("a", after=-(2**62))
+            if "a" in [r.run_id for r in self.stores[0].rows()]
+            else ()
+        )
+        if taken:
+            kind, path, n = taken[which % len(taken)].name
+            entries = [*before, Entry(kind, path, n, body, sha256(body).digest())]
+            self.same(lambda store, i: store.append("a", entries, self.fence("a", 0, i)))
 
     @rule(run_id=_ids, kind=_kinds, path=_paths, n=_numbers)
     def drop_one(self, run_id: str, kind: str, path: str, n: int) -> None:
@@ -146,7 +166,7 @@ class Lockstep(RuleBasedStateMachine):
             )
         )
 
-    @rule(run_id=_ids)
+    @rule(run_id=st.sampled_from(["a", "b", "b", "ü🧵", "ü🧵"]))
     def delete(self, run_id: str) -> None:
         self.same(lambda store, _: store.delete(run_id))
 
@@ -184,7 +204,8 @@ class Lockstep(RuleBasedStateMachine):
             self.same(lambda store, _, digest=digest: store.blob(digest))
 
 
-def test_lockstep(server: PostgresServer) -> None:
+@pytest.mark.parametrize("examples", [25, pytest.param(1_000, marks=pytest.mark.slow)])
+def test_lockstep(server: PostgresServer, examples: int) -> None:
     folders = []
 
     class Fresh(Lockstep):
@@ -204,7 +225,7 @@ def test_lockstep(server: PostgresServer) -> None:
         run_state_machine_as_test(
             Fresh,
             settings=settings(
-                max_examples=40,
+                max_examples=examples,
                 stateful_step_count=30,
                 deadline=None,
                 suppress_health_check=list(HealthCheck),

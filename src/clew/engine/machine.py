@@ -21,6 +21,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from clew.engine import ahead, descent, endings
 from clew.engine.frontier import Frontier
 from clew.engine.outcomes import read
@@ -188,6 +190,26 @@ class Machine:
             return
         self.counters.executed += 1
         self.give_up(item, error, started, duration)
+
+    def adopt(self, item: Item, outcome: Outcome, *, cached: bool | None = None) -> None:
+        """Take an outcome that was made elsewhere for the item's own."""
+        if not self._returns(item):
+            return
+        self._accept(
+            item,
+            msgspec.structs.replace(
+                outcome,
+                node=item.node.name,
+                visit=item.batch.visit,
+                index=item.label,
+                cached=outcome.cached if cached is None else cached,
+            ),
+        )
+
+    def postpone(self, item: Item) -> None:
+        """Hand an item back: its next attempt is not due yet; `wake` says when it is."""
+        if self._returns(item):
+            item.waited = True
 
     def expire(self, item: Item, error: BaseException, started: float, duration: float) -> None:
         """The item, or what happens inside it, took too long."""

@@ -20,25 +20,26 @@ MOST = 10_000
 NO_RESULT: Any = object()
 
 
+def key_of(item: Item, *, with_context: bool = False) -> str | None:
+    """What a result of this item depends on: code and inputs; None if that cannot be told."""
+    node = item.node
+    if not with_context and any(param.kind == "context" for param in node.params):
+        return None
+    found = {name: item.lookup(name, MISSING) for name in node.inputs}
+    inputs = {name: value for name, value in found.items() if value is not MISSING}  # a default is code
+    try:
+        seen = encode([inputs, item.values() if node.reads_state else None])
+    except EncodeError:
+        return None
+    code = item.strand.program.graph.node_hashes[node.name]
+    return digest(node.name.encode(), code.encode(), seen)
+
+
 class Cache:
     """What cached nodes returned, by code and inputs."""
 
     def __init__(self) -> None:
         self._results: dict[str, Any] = {}
-
-    def key(self, item: Item) -> str | None:
-        """What a result of this item depends on; None if that cannot be told."""
-        node = item.node
-        if any(param.kind == "context" for param in node.params):
-            return None
-        found = {name: item.lookup(name, MISSING) for name in node.inputs}
-        inputs = {name: value for name, value in found.items() if value is not MISSING}  # a default is code
-        try:
-            seen = encode([inputs, item.values() if node.reads_state else None])
-        except EncodeError:
-            return None
-        code = item.strand.program.graph.node_hashes[node.name]
-        return digest(node.name.encode(), code.encode(), seen)
 
     def get(self, key: str) -> Any:
         """The result for a key, or NO_RESULT."""

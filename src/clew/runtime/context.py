@@ -84,7 +84,7 @@ class RunContext:
         return stream(self._session.machine.options.seed, self.path, self.attempt, name)
 
     def now(self) -> datetime:
-        return datetime.fromtimestamp(self._session.clock.time(), UTC)
+        return datetime.fromtimestamp(self.record("clew.now", self._session.clock.time), UTC)
 
     def uuid4(self) -> UUID:
         from uuid import UUID

@@ -13,7 +13,7 @@ import warnings
 from collections.abc import AsyncIterator, Generator, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from queue import SimpleQueue
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from clew.engine.machine import Machine
 from clew.engine.programs import check_values, complaint, program_of
@@ -34,6 +34,9 @@ from clew.runtime.session import Session
 from clew.runtime.settings import Settings, read_settings
 from clew.state import GraphState, Position
 from clew.stores import MemoryStore, RunRow, Store
+
+if TYPE_CHECKING:
+    from clew.runtime.replay import ReplayReport
 
 _NO_ANSWER: Any = object()
 
@@ -164,6 +167,33 @@ class Engine:
     ) -> RunResult:
         """`fork` on the running event loop."""
         return await self._adrive(self._forked(parent, step, values, run_id))
+
+    def rerun(
+        self, parent: str, /, *, values: Mapping[str, Any] | None = None, run_id: str | None = None
+    ) -> RunResult:
+        """Run again from the start, with other values or changed code, using again whatever they do not affect."""
+        self._no_loop("rerun", "arerun")
+        return self._drive(self._rerun(parent, values, run_id))
+
+    async def arerun(
+        self, parent: str, /, *, values: Mapping[str, Any] | None = None, run_id: str | None = None
+    ) -> RunResult:
+        """`rerun` on the running event loop."""
+        return await self._adrive(self._rerun(parent, values, run_id))
+
+    def replay(self, run_id: str, *, strict: bool = True) -> ReplayReport:
+        """Call the nodes of a run once more, against its recordings: does today's code do what was recorded?"""
+        from clew.runtime.replay import Replayer
+
+        self._no_loop("replay", "areplay")
+        log = self._log(run_id, whole=True)
+        return Replayer(log, self._program(log.start), self._settings, strict=strict).run()
+
+    async def areplay(self, run_id: str, *, strict: bool = True) -> ReplayReport:
+        """`replay` beside a running event loop, on a thread."""
+        import asyncio
+
+        return await asyncio.to_thread(self.replay, run_id, strict=strict)
 
     def cancel(self, run_id: str) -> bool:
         """Stop a run that is running, from any thread: async nodes are cancelled, sync ones told by
@@ -316,6 +346,16 @@ class Engine:
                     raise InputError(f"fork of {parent!r}: {error}") from error
             state = state.set_multiple(values)
         return self._from_state(state, _new_id(run_id), parent, None)
+
+    def _rerun(self, parent: str, values: Mapping[str, Any] | None, run_id: str | None) -> Session:
+        from clew.runtime.reuse import Reuse
+
+        log = self._log(parent, whole=True)
+        start = log.start
+        given = {name: start.get(name) for name in start.position.given if start.has(name)}
+        session = self._new({**given, **(values or {})}, run_id)
+        session.use_again(Reuse(log, self._program(start), self.graph))
+        return session
 
     def _again(
         self, run_id: str, answer: Any, answers: Mapping[str, Any] | None, accept_changes: bool

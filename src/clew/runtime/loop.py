@@ -48,7 +48,7 @@ class Looping:
         )
         self._cancelling = 0  # how often the caller's task had been cancelled before
         self._broken: BaseException | None = None  # something went wrong that is not a node's error
-        self._may_be_short = not (session.settings.check_mutation or session.clock.virtual)
+        self._may_be_short = not (session.settings.check_mutation or session.clock.virtual or session.reuse)
 
     async def drive(self) -> None:
         """Run until nothing can go on by itself."""

@@ -22,7 +22,7 @@ from clew.engine.records import Deadline, Retry, Single, Step
 from clew.engine.strand import Item
 from clew.engine.terms import Notice, Status
 from clew.errors import NodeTimeoutError, OutputError
-from clew.runtime.cache import NO_RESULT, Cache
+from clew.runtime.cache import NO_RESULT, Cache, key_of
 from clew.runtime.calls import arguments, calls_of
 from clew.runtime.context import Asking, RunContext
 from clew.runtime.events import Event, Listeners
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from clew.runtime.clock import Clock
     from clew.runtime.settings import Settings
     from clew.runtime.ledger import Ledger
+    from clew.runtime.reuse import Reuse
 
 
 class Timer(msgspec.Struct, frozen=True):
@@ -77,7 +78,7 @@ class Session:
         self.on_tell: Callable[[], None] | None = None  # a driver is told that there is something to tell
         self.ledger = ledger
         self.fence = 0
-        self._held: Mapping[str, float] = {}
+        self._held: dict[str, float] = {}
         self.lost: BaseException | None = None  # somebody else has taken the run over
         self._listeners = listeners
         self._kept: list[Any] = []  # from other threads, until the next flush
@@ -86,6 +87,7 @@ class Session:
         self._numbers = itertools.count()
         self.cache = cache
         self._keys: dict[Item, str] = {}  # of cached nodes that are executing
+        self.reuse: Reuse | None = None
         self.take: Callable[[], Item | None] = machine.take if cache is None else self._take
 
     @property
@@ -100,19 +102,31 @@ class Session:
         return self.clock.monotonic() - self.began
 
     def _take(self) -> Item | None:
-        """The next item to execute; those whose results are cached are settled on the way."""
-        cache = self.cache
-        assert cache is not None
+        """The next item to execute; those whose results are known are settled on the way."""
         while (item := self.machine.take()) is not None:
-            key = cache.key(item) if item.node.cache else None
-            if key is None:
-                break
-            value = cache.get(key)
-            if value is NO_RESULT:
-                self._keys[item] = key
-                break
-            self.machine.finish(item, value, self.clock.time(), cached=True)
-        return item
+            if not self._is_settled(item):
+                return item
+        return None
+
+    def _is_settled(self, item: Item) -> bool:
+        """Whether there is nothing to execute: the result is known, or the next attempt is not due yet."""
+        machine = self.machine
+        if self._held and (wait := self._held.pop(item.path, 0.0) - self.clock.time()) > 0:
+            machine.postpone(item)
+            self.at(self.clock.monotonic() + wait, Timer("retry", item, item.attempt))
+            return True
+        if self.reuse is not None and (outcome := self.reuse.find(item)) is not None:
+            machine.adopt(item, outcome, cached=True)
+            return True
+        key = key_of(item) if self.cache is not None and item.node.cache else None
+        if key is None or self.cache is None:
+            return False
+        value = self.cache.get(key)
+        if value is NO_RESULT:
+            self._keys[item] = key
+            return False
+        machine.finish(item, value, self.clock.time(), cached=True)
+        return True
 
     # -- calling -----------------------------------------------------------------------------------------
 
@@ -238,7 +252,14 @@ class Session:
 
     def hold(self, due: Mapping[str, float]) -> None:
         """Items of an earlier session whose next attempt is due at a time: they wait for the rest of it."""
-        self._held = due
+        if due:
+            self._held = dict(due)
+            self.take = self._take
+
+    def use_again(self, reuse: Reuse) -> None:
+        """Settle items from what another run computed."""
+        self.reuse = reuse
+        self.take = self._take
 
     def _set_deadline(self, item: Item, attempt: int, seconds: float) -> None:
         timer = Timer("deadline", item, attempt, seconds)

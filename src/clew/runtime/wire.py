@@ -115,6 +115,7 @@ class Writer:
             None if call.error is None else plain_error(call.error),
             call.timestamp,
             call.duration,
+            call.awaited,
         ]
         return _checked("call", call.path, call.attempt * _CALLS + call.number, body)
 
@@ -207,7 +208,7 @@ class Reader:
         return Journaled(path[: len(path) - len(outcome.path)], outcome, tuple(body[1]), entry.n)
 
     def _call(self, entry: Entry, body: Any) -> RecordedCall:
-        name, request, response, error, timestamp, duration = body
+        name, request, response, error, timestamp, duration, awaited = body
         return RecordedCall(
             path=entry.path,
             attempt=entry.n // _CALLS,
@@ -218,6 +219,7 @@ class Reader:
             error=None if error is None else error_of(error),
             timestamp=timestamp,
             duration=duration,
+            awaited=awaited,
         )
 
     def _retry(self, entry: Entry, body: Any) -> Retry:
