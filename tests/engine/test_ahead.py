@@ -279,10 +279,13 @@ def test_a_failure_further_back_wins_over_one_ahead_of_it() -> None:
     assert not hasattr(result.error, "others"), "which later items had been started depends on time"
 
 
-def test_items_ahead_of_a_failure_are_not_started() -> None:
-    run = stepper(SLOW, {"x": 1}, queue_depth=1)
+def test_items_ahead_of_a_failure_that_wait_for_a_worker_are_not_started() -> None:
+    graph = Graph([pipe("slow", "x"), pipe("one", "x"), pipe("two", "v_one"), pipe("three", "v_one")])
+    run = Stepper(engine_of(graph), {"x": 1}, run_id=RUN, workers=2)
     run.complete("one#0")
+    assert run.running == ["slow#0", "two#0"]
     run.fail("slow#0", ValueError("no"))
+    assert run.running == ["two#0"]
     run.complete("two#0")
     assert run.running == []
     assert run.finish().steps == 0
@@ -377,6 +380,12 @@ def refuse_second(current: list[str], update: list[str]) -> list[str]:
     return [*current, *update]
 
 
+def keep_positive(current: list[int], update: list[int]) -> list[int]:
+    if min(update) < 0:
+        raise ValueError("negative")
+    return [*current, *update]
+
+
 class Picky(TypedDict, total=False):
     x: int
     log: Annotated[list[str], refuse_second]
@@ -394,6 +403,37 @@ def test_what_was_planned_on_an_update_that_was_refused_does_not_count(first: st
     result = run.finish()
     assert (result.status, result["log"], "v_after" in result) == ("failed", ["early"], False)
     assert chain(run.engine) == [("early#0", "late#0")]
+
+
+class Signed(TypedDict, total=False):
+    x: int
+    log: Annotated[list[int], keep_positive]
+    v_slow: str
+    v_one: str
+    v_two: str
+    v_three: str
+    v_beside: str
+
+
+def test_an_update_ahead_that_will_be_refused_keeps_nothing_from_running() -> None:
+    """``beside`` joins the step of ``two`` and ``bad`` late, when the views ahead can no longer be made."""
+    slow = node(name="slow", writes=("log", "v_slow"))(lambda x: {"log": [1], "v_slow": "s"})
+    bad = node(name="bad", output="log")(lambda v_one: [-1])
+    graph = Graph([slow, *QUICK, bad, pipe("beside", "v_slow", "v_two?", eager=True)], state=Signed)
+    run = stepper(graph, {"x": 1})
+    for path in ("one#0", "two#0", "bad#0", "three#0", "slow#0"):
+        run.complete(path)
+    assert run.running == ["beside#0"]
+    run.complete("beside#0")
+    result = run.finish()
+    assert (result.status, str(result.error), result.steps) == ("failed", "negative", 1)
+
+
+def test_an_item_ahead_sees_the_state_of_its_own_step() -> None:
+    run = stepper(SLOW, {"x": 1})
+    run.complete("one#0")
+    work = run._running["two#0"].work_item()
+    assert (work.step_id, work.state) == (2, {"x": 1, "v_one": "one(1)"})
 
 
 # ---- many at once

@@ -253,6 +253,28 @@ def test_a_refused_update_of_one_item_alone() -> None:
         assert (result.status, str(result.error)) == ("failed", "negative")
 
 
+CALLS: list[int] = []
+
+
+def moody(current: int, update: int) -> int:
+    CALLS.append(update)
+    if len(CALLS) == 1:
+        raise ValueError("not now")
+    return current + update
+
+
+class Moody(TypedDict, total=False):
+    x: int
+    total: Annotated[int, moody]
+
+
+def test_a_reducer_that_refuses_once_and_then_takes_it() -> None:
+    """Whose update was refused is found by trying one by one; nobody's, in the end."""
+    CALLS.clear()
+    nodes = [node(name=name, output="total")(lambda x: 1) for name in "ab"]
+    assert Graph(nodes, state=Moody).run({"x": 1})["total"] == 2
+
+
 def test_a_refused_update_is_confined_like_any_failure() -> None:
     result = picky([]).run({"x": 1}, on_error="continue")
     assert (result.status, result["log"], result.never_ran) == ("failed", [1], {"c": ()})

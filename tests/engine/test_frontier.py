@@ -191,3 +191,7 @@ def test_a_wake_without_a_retry_is_nothing() -> None:
     (item,) = items_at_once(machine)
     machine.wake(item)
     assert machine.take() is None
+
+
+def test_a_machine_has_something_to_do_before_anything_was_taken() -> None:
+    assert machine_of(FAN_OUT, {"count": 1}).has_more

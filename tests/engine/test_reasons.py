@@ -142,6 +142,33 @@ def test_a_value_set_from_outside_is_a_reason() -> None:
     assert found.step == 3
 
 
+def test_versions_count_what_was_set_from_outside() -> None:
+    engine = Engine(PLAIN)
+    engine.run({"x": 1}, run_id="run")
+    engine.fork("run", step=2, values={"x": 2, "a": 7}, run_id="fork")
+    assert [str(reason) for reason in engine.why("fork", "second").reasons][:1] == [
+        "'a' became version 3, written by first#1 in step 3"
+    ]
+    assert engine.state("fork").versions["a"] == 3
+
+
+def test_a_value_that_was_set_from_outside_and_not_written_since() -> None:
+    engine = Engine(PLAIN)
+    engine.run({"x": 1}, run_id="run")
+    engine.fork("run", values={"b": 7}, run_id="fork")
+    assert str(engine.why("fork", "b")) == (
+        "'b' was set from outside before step 3, and no node has written it since"
+    )
+
+
+def test_a_node_that_ran_before_a_state_that_was_brought_from_elsewhere() -> None:
+    done = PLAIN.run({"x": 1}).state
+    engine = Engine(PLAIN)
+    engine.run(done, run_id="run")
+    with pytest.raises(UnknownRunError, match="node 'first' ran in step 1, before the state that this run went on"):
+        engine.why("run", "first")
+
+
 def test_values_set_from_outside_are_told_in_the_order_of_their_names() -> None:
     @node(output="s")
     def total(b: int, a: int, c: int) -> int:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypedDict
 import pytest
 
 from clew import Context, Engine, Graph, GraphState, NodePolicy, RetryPolicy, Send, interrupt, node, route
-from clew.errors import EncodeError, InputError, OutputError
+from clew.errors import EncodeError, InputError, NodeTimeoutError, OutputError
 from clew.graph import Node
 from clew.testing import Stepper, VirtualClock
 
@@ -194,6 +194,20 @@ def test_a_payload_takes_the_place_of_what_is_bound() -> None:
     assert play(graph, {"x": 1})[0]["found"] == [7, 3, 8]
 
 
+def test_what_is_bound_for_others_does_not_go_inside() -> None:
+    graph = Graph([INSIDE.as_node(), node(name="show", output="s")(lambda result, client: client)])
+    result, _ = play(graph.bind(client=7), {"n": 1})
+    assert (result["s"], result["result"]) == (7, 3)
+
+
+def test_what_is_bound_passes_into_every_item() -> None:
+    inner = Graph([node(name="use", output="found")(lambda n, client: [client + n])])
+    fan = route(name="fan", targets=["sub"])(lambda x: [Send("sub", {"n": n}) for n in range(3)])
+    graph = Graph([fan, inner.as_node("sub", outputs=("found",))]).bind(client=7)
+    result, _ = play(graph, {"x": 1}, on_conflict="last")
+    assert result["found"] == [9]
+
+
 class BoundLog(TypedDict, total=False):
     x: int
     a: int
@@ -279,6 +293,46 @@ def test_elements_after_the_one_that_failed_are_not_started() -> None:
         Graph([work]).map_over("n", name="sub"), {"n": [1, 0, 2, 3]}, max_concurrent_nodes=1, queue_depth=1
     )
     assert (result.status, calls) == ("failed", [1, 0])
+
+
+def test_what_is_deeper_inside_the_elements_after_the_one_that_failed_is_let_fall() -> None:
+    """Three levels: an element that is dropped holds a subgraph item that is under way."""
+    deep = Graph([failing(1, name="check", output="c"), INSIDE.as_node()], name="deep")
+    run = Stepper(deep.map_over("n", name="sub"), {"n": [1, 5]})
+    started = [
+        "sub#0[0]/check#0",
+        "sub#0[0]/inside#0/twice#0",
+        "sub#0[1]/check#0",
+        "sub#0[1]/inside#0/twice#0",
+    ]
+    assert sorted(run.running) == sorted(started)
+    run.complete("sub#0[0]/check#0")
+    run.complete("sub#0[0]/inside#0/twice#0")
+    run.complete("sub#0[0]/inside#0/plus#0")
+    assert run._session.machine.status == "failed"
+    run.complete("sub#0[1]/inside#0/twice#0")
+    assert run.running == ["sub#0[1]/check#0"], "nothing more of the second element is started"
+
+
+def test_a_failed_element_after_one_that_asks_fails_the_item_when_that_is_answered() -> None:
+    """The third element is not opened again on resume: the second has failed before it."""
+    calls: list[int] = []
+
+    @interrupt(output="answer")
+    def ask(n: int) -> str:
+        return "well?"
+
+    @route(targets=["ask", "bad", "good"])
+    def sort(n: int) -> str:
+        return ["ask", "bad", "good"][n]
+
+    good = node(name="good", output="g")(lambda n: calls.append(n))
+    inner = Graph([sort, ask, failing(1, name="bad", output="b"), good])
+    engine = Engine(inner.map_over("n", name="sub"), on_error="continue", max_concurrent_nodes=1)
+    waiting = engine.run({"n": [0, 1, 2]}, run_id=RUN)
+    assert (waiting.status, [q.path for q in waiting.questions]) == ("waiting", ["sub#0[0]/ask#0"])
+    result = engine.resume(RUN, answer="yes")
+    assert (result.status, str(result.error), calls) == ("failed", "no 1", [])
 
 
 def test_a_failure_inside_is_confined_to_what_is_behind_it_outside_too() -> None:
@@ -409,6 +463,17 @@ def test_what_comes_late_from_an_attempt_that_is_over_is_let_fall() -> None:
     assert run.finish()["out"] == [2, 3]
     chain = engine.history(RUN, nested=True)[1].nested["sub#0[1]"]
     assert [checkpoint.values.get("out") for checkpoint in chain] == [None, 3]
+
+
+def test_a_timeout_of_the_item_holds_for_all_that_happens_inside() -> None:
+    @node(output="out")
+    async def slow(n: int, ctx: Context) -> int:
+        await ctx.sleep(10.0)
+        return n
+
+    sub = Graph([slow]).as_node("sub", timeout=5.0)
+    result, _ = play(Graph([sub]), {"n": 1})
+    assert isinstance(result.error, NodeTimeoutError)
 
 
 # ---- questions inside

@@ -391,6 +391,14 @@ def test_why_names_the_change() -> None:
     )
 
 
+def test_why_knows_what_happened_before_a_fork() -> None:
+    engine = Engine(CHAIN)
+    engine.run({"a": 1}, run_id="r")
+    engine.fork("r", values={"b": 7}, run_id="f")
+    assert [reason.kind for reason in engine.why("f", "c").reasons] == ["outside"]
+    assert engine.why("f", "first").path == "first#0"
+
+
 def test_result_of_a_completed_run() -> None:
     engine = Engine(CHAIN)
     engine.run({"a": 1}, run_id="r")

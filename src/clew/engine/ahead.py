@@ -69,6 +69,7 @@ def _add(machine: Machine, strand: Strand, position: int, new: Sequence[int]) ->
     batches = [level.add(number) for number in new]
     if position:
         strand.open_ahead[level.number] = level
+    machine.queue(level, batches)  # first of all: a reducer may refuse below, and these run all the same
     if level.ahead is not None:
         sources = {source for number in new for source in strand.program.topology.sources[number]}
         if any(number in sources and not b.open for lv in levels for number, b in lv.batches.items()):
@@ -77,7 +78,6 @@ def _add(machine: Machine, strand: Strand, position: int, new: Sequence[int]) ->
             for later in levels:
                 if later.ahead is not None:
                     later.ahead.consume(new)
-    machine.queue(level, batches)
 
 
 def _rebuild(machine: Machine, levels: Sequence[Level]) -> None:
@@ -93,9 +93,7 @@ def _after(machine: Machine, level: Level) -> View:
     """The view after a level, as far as its batches have finished."""
     view = level.view.branch()
     view.consume(level.batches)
-    outcomes = level.outcomes()
-    if outcomes:
-        view.apply(outcomes, on_conflict=machine.options.on_conflict, consumed=True)
+    view.apply(level.outcomes(), on_conflict=machine.options.on_conflict, consumed=True)
     return view
 
 
@@ -103,7 +101,7 @@ def _plan_from(machine: Machine, strand: Strand, position: int) -> None:
     """Plan the steps after the one at `position`, as far as anything in them is known."""
     levels = strand.levels
     highest = min(strand.limit, machine.options.max_steps)
-    while position < len(levels):
+    while True:
         level = levels[position]
         number = level.number + 1
         if number > highest or all(batch.open for batch in level.batches.values()):

@@ -112,15 +112,17 @@ def _reasons(program: Program, story: Story, at: Step, outcome: Outcome) -> Iter
     versions = dict(story.start.versions)
     found = False
     for step in before:
+        for after, names in story.outside[:-1]:  # the last were set before the start, whose versions count them
+            if after == step.number - 1:
+                versions.update({value: versions.get(value, 0) + 1 for value in names})
         for done in step.outcomes:
             for value in done.update:
                 versions[value] = versions.get(value, 0) + 1
             if previous is not None and step.number < previous:
                 continue
             for reason in _wakes(program, step, done, node, first=previous is None):
-                if reason.kind != "changed" or reason.value in inputs:
-                    found = True
-                    yield msgspec.structs.replace(reason, version=versions.get(reason.value, 0))
+                found = True
+                yield msgspec.structs.replace(reason, version=versions.get(reason.value, 0))
     for after, names in story.outside:
         if after < at.number and (previous is None or after >= previous):
             for value in sorted(names.intersection(inputs)):

@@ -147,7 +147,8 @@ class Program:
                 control[s].append((t, WOKEN | bits))
             elif link.kind == "gate":
                 decided[s][link.target] = bits
-            elif link.value is not None:
+            else:
+                assert link.value is not None
                 counts = not gated[t]
                 if counts and link.value in outputs[t]:
                     counts = gated[s]

@@ -106,8 +106,6 @@ class Blocking:
 
     def _is_alone(self, item: Item) -> bool:
         session = self._session
-        if session.machine.outbox:
-            session.flush()  # a deadline may have come up for what is around the item
         if not self._inline or self._in_flight or item.node.policy.timeout is not None:
             return False
         if session.settings.max_concurrent_nodes == 1:
