@@ -13,6 +13,8 @@ The layers, lowest first; imports only ever point down::
 
 from __future__ import annotations
 
+import typing as _typing
+
 from clew.errors import ClewError
 from clew.graph import (
     END,
@@ -40,6 +42,10 @@ from clew.runtime import (
 from clew.state import GraphState, NodeExecution, Overwrite, append, merge, register_type
 from clew.stores import MemoryStore
 
+if _typing.TYPE_CHECKING:
+    from clew.runtime.replay import ReplayReport
+    from clew.stores import PostgresStore, SQLiteStore
+
 __version__ = "0.1.0"
 
 __all__ = [
@@ -57,8 +63,11 @@ __all__ = [
     "NodeExecution",
     "NodePolicy",
     "Overwrite",
+    "PostgresStore",
+    "ReplayReport",
     "RetryPolicy",
     "RunResult",
+    "SQLiteStore",
     "SchedulerMetrics",
     "SchedulerState",
     "Send",
@@ -71,3 +80,16 @@ __all__ = [
     "register_type",
     "route",
 ]
+
+
+def __getattr__(name: str) -> _typing.Any:
+    # database drivers are imported by those who use them
+    if name in ("PostgresStore", "SQLiteStore"):
+        from clew import stores
+
+        return getattr(stores, name)
+    if name == "ReplayReport":
+        from clew.runtime.replay import ReplayReport
+
+        return ReplayReport
+    raise AttributeError(f"module 'clew' has no attribute {name!r}")

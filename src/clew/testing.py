@@ -20,8 +20,9 @@ from clew.graph import Graph
 from clew.runtime import Engine, RunResult
 from clew.runtime.context import Asking
 from clew.state import GraphState
+from clew.stores import conformance as store_conformance
 
-__all__ = ["Stepper", "VirtualClock", "run_in_order", "shuffled"]
+__all__ = ["Stepper", "VirtualClock", "run_in_order", "shuffled", "store_conformance"]
 
 
 class VirtualClock:

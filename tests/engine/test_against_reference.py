@@ -41,7 +41,9 @@ def check(case: Case, played: Played) -> None:
     assert state.terminated == expected.terminated, case.seed
     # the reference knows committed steps alone; a node of the step that failed has run
     began = set(expected.never_ran) - set(result.never_ran)
-    assert result.never_ran == {n: lacked for n, lacked in expected.never_ran.items() if n not in began}, case.seed
+    assert result.never_ran == {n: lacked for n, lacked in expected.never_ran.items() if n not in began}, (
+        case.seed
+    )
     assert not began or result.status != "completed", case.seed
     assert state.visits == {name: count for name, count in expected.visits.items() if count}, case.seed
     assert pending(played) == expected.pending, case.seed

@@ -42,7 +42,10 @@ PUBLIC = {
     "Engine",
     "Event",
     "MemoryStore",
+    "PostgresStore",
+    "ReplayReport",
     "RunResult",
+    "SQLiteStore",
     "SchedulerMetrics",
     "SchedulerState",
 }

@@ -87,9 +87,7 @@ class Archive:
             snapshot=lambda: self.state(run_id),
         )
 
-    def ledger(
-        self, log: RunLog, fence: int, durability: Durability
-    ) -> Ledger:
+    def ledger(self, log: RunLog, fence: int, durability: Durability) -> Ledger:
         """A ledger that goes on where a run's log ends."""
         run_id = log.row.run_id
         if not self._store.encodes:
@@ -148,7 +146,11 @@ class Archive:
         if snapshot is None:
             start, after, weight = self._start(row), 0, 0
         else:
-            start, after, weight = self._restored(run_id, snapshot.n, snapshot.body), snapshot.n, len(snapshot.body)
+            start, after, weight = (
+                self._restored(run_id, snapshot.n, snapshot.body),
+                snapshot.n,
+                len(snapshot.body),
+            )
         reader = Reader(run_id, self._store.blob)
         entries = self._store.entries(run_id, after=after)
         records = [reader.record(entry) for entry in entries if entry.kind != "snapshot"]
@@ -171,7 +173,9 @@ class Archive:
         except CheckpointError as error:
             if "register" in str(error):
                 raise
-            raise StoreCorruptError(f"run {run_id!r}: the state at step {step} is damaged ({error})") from error
+            raise StoreCorruptError(
+                f"run {run_id!r}: the state at step {step} is damaged ({error})"
+            ) from error
 
     def _verify(self, log: RunLog, stored: Mapping[tuple[str, int], bytes]) -> None:
         chain = log.chain(program_of(self._graph, log.start.position.given))
@@ -193,8 +197,9 @@ def changed_structure(row: RunRow, graph: Graph) -> str:
     before, now = set(row.codes), set(graph.nodes)
     told = [f"{name!r} is new" for name in sorted(now - before)]
     told += [f"{name!r} is gone" for name in sorted(before - now)]
+    how = "; ".join(told) or "its links, schema or signatures differ"
     return (
-        f"run {row.run_id!r} was made with another graph ({'; '.join(told) or 'its links, schema or signatures differ'}); "
+        f"run {row.run_id!r} was made with another graph ({how}); "
         f"go on from a step of it with engine.fork({row.run_id!r}, step=...), or take the new graph with "
         f"engine.resume({row.run_id!r}, accept_changes=True)"
     )

@@ -45,7 +45,13 @@ class Blocking:
             while not session.cancelled:
                 if outbox:
                     session.flush()
-                if self._inline and not in_flight and not session.timers and session.reuse is None and machine.solo():
+                if (
+                    self._inline
+                    and not in_flight
+                    and not session.timers
+                    and session.reuse is None
+                    and machine.solo()
+                ):
                     self._run_solo()
                     if outbox:  # a retry, for instance, which only a flush makes a timer
                         continue

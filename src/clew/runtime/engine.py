@@ -6,39 +6,31 @@ what differs is who drives it. A run that fails is returned, not raised.
 
 from __future__ import annotations
 
-import hashlib
-import os
 import threading
-import warnings
 from collections.abc import AsyncIterator, Generator, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from clew.engine.machine import Machine
-from clew.engine.programs import check_values, complaint, program_of
 from clew.engine.reasons import Why, why
-from clew.engine.terms import Memory, Options
-from clew.errors import ClewError, GraphChangedError, GraphWarning, InputError, RunError, RunStateError
+from clew.errors import ClewError, RunError, RunStateError
 from clew.graph import Graph
 from clew.graph.graph import inside_event_loop
 from clew.runtime import streaming
-from clew.runtime.archive import Archive, changed_structure, fresh_owner
 from clew.runtime.blocking import Blocking
-from clew.runtime.cache import Cache
 from clew.runtime.events import Event, Listener, Listeners
-from clew.runtime.log import Answered, Labelled, RunLog, read_log, story_of
 from clew.runtime.heartbeat import Heartbeat
+from clew.runtime.log import Labelled, read_log, story_of
+from clew.runtime.opening import NO_ANSWER, Opener
 from clew.runtime.result import Checkpoint, RunResult, SchedulerState, scheduler_state
 from clew.runtime.session import Session
 from clew.runtime.settings import Settings, read_settings
-from clew.state import GraphState, Position
+from clew.state import GraphState
 from clew.stores import MemoryStore, RunRow, Store
 
 if TYPE_CHECKING:
     from clew.runtime.replay import ReplayReport
-
-_NO_ANSWER: Any = object()
 
 
 class Engine:
@@ -57,9 +49,7 @@ class Engine:
         self._settings: Settings = read_settings(options)
         self._listeners = tuple(listeners)
         self._live: dict[str, Session] = {}
-        self._cache = Cache() if graph.has_cached_nodes else None
-        self._owner = fresh_owner()
-        self._archive = Archive(graph, self.store, self._settings.on_conflict)
+        self._opener = Opener(graph, self.store, self._settings, self._listeners)
         self._heartbeat = Heartbeat(self.store, self._settings.lease) if self.store.encodes else None
 
     def __enter__(self) -> Engine:
@@ -84,13 +74,13 @@ class Engine:
     ) -> RunResult:
         """Run the graph on `values`, or go on from a state, until nothing is left to do."""
         self._no_loop("run", "arun")
-        return self._drive(self._new(values, run_id))
+        return self._drive(self._opener.new(values, run_id))
 
     async def arun(
         self, values: Mapping[str, Any] | GraphState | None = None, *, run_id: str | None = None
     ) -> RunResult:
         """`run` on the running event loop."""
-        return await self._adrive(self._new(values, run_id))
+        return await self._adrive(self._opener.new(values, run_id))
 
     def stream(
         self, values: Mapping[str, Any] | GraphState | None = None, *, run_id: str | None = None
@@ -98,7 +88,7 @@ class Engine:
         """Run, and yield each event as it happens; `engine.result(run_id)` has the result afterwards."""
         self._no_loop("stream", "astream")
         told: SimpleQueue[Event | None] = SimpleQueue()
-        session = self._new(values, run_id, told.put)
+        session = self._opener.new(values, run_id, told.put)
         if self.graph.has_async_nodes:
             import asyncio
 
@@ -114,7 +104,9 @@ class Engine:
         import asyncio
 
         loop, told = asyncio.get_running_loop(), asyncio.Queue[Event | None]()
-        session = self._new(values, run_id, lambda event: loop.call_soon_threadsafe(told.put_nowait, event))
+        session = self._opener.new(
+            values, run_id, lambda event: loop.call_soon_threadsafe(told.put_nowait, event)
+        )
         events = streaming.from_task(self._adrive(session), told, lambda: self.cancel(session.run_id))
         async with aclosing(events):  # a stream that is closed has cancelled its run by then
             async for event in events:
@@ -124,24 +116,26 @@ class Engine:
         self,
         run_id: str,
         *,
-        answer: Any = _NO_ANSWER,
+        answer: Any = NO_ANSWER,
         answers: Mapping[str, Any] | None = None,
         accept_changes: bool = False,
     ) -> RunResult:
         """Go on with a run that failed, waits or was cancelled; a finished run is returned as it is."""
         self._no_loop("resume", "aresume")
-        return self._drive(self._again(run_id, answer, answers, accept_changes))
+        self._not_live(run_id)
+        return self._drive(self._opener.again(run_id, answer, answers, accept_changes))
 
     async def aresume(
         self,
         run_id: str,
         *,
-        answer: Any = _NO_ANSWER,
+        answer: Any = NO_ANSWER,
         answers: Mapping[str, Any] | None = None,
         accept_changes: bool = False,
     ) -> RunResult:
         """`resume` on the running event loop."""
-        return await self._adrive(self._again(run_id, answer, answers, accept_changes))
+        self._not_live(run_id)
+        return await self._adrive(self._opener.again(run_id, answer, answers, accept_changes))
 
     def fork(
         self,
@@ -154,7 +148,7 @@ class Engine:
     ) -> RunResult:
         """A new run that goes on from S(step) of the run `parent`, with other values."""
         self._no_loop("fork", "afork")
-        return self._drive(self._forked(parent, step, values, run_id))
+        return self._drive(self._opener.forked(parent, step, values, run_id))
 
     async def afork(
         self,
@@ -166,28 +160,28 @@ class Engine:
         run_id: str | None = None,
     ) -> RunResult:
         """`fork` on the running event loop."""
-        return await self._adrive(self._forked(parent, step, values, run_id))
+        return await self._adrive(self._opener.forked(parent, step, values, run_id))
 
     def rerun(
         self, parent: str, /, *, values: Mapping[str, Any] | None = None, run_id: str | None = None
     ) -> RunResult:
         """Run again from the start, with other values or changed code, using again whatever they do not affect."""
         self._no_loop("rerun", "arerun")
-        return self._drive(self._rerun(parent, values, run_id))
+        return self._drive(self._opener.rerun(parent, values, run_id))
 
     async def arerun(
         self, parent: str, /, *, values: Mapping[str, Any] | None = None, run_id: str | None = None
     ) -> RunResult:
         """`rerun` on the running event loop."""
-        return await self._adrive(self._rerun(parent, values, run_id))
+        return await self._adrive(self._opener.rerun(parent, values, run_id))
 
     def replay(self, run_id: str, *, strict: bool = True) -> ReplayReport:
         """Call the nodes of a run once more, against its recordings: does today's code do what was recorded?"""
         from clew.runtime.replay import Replayer
 
         self._no_loop("replay", "areplay")
-        log = self._log(run_id, whole=True)
-        return Replayer(log, self._program(log.start), self._settings, strict=strict).run()
+        log = self._opener.log(run_id, whole=True)
+        return Replayer(log, self._opener.program(log.start), self._settings, strict=strict).run()
 
     async def areplay(self, run_id: str, *, strict: bool = True) -> ReplayReport:
         """`replay` beside a running event loop, on a thread."""
@@ -212,8 +206,8 @@ class Engine:
 
     def result(self, run_id: str) -> RunResult:
         """The result of a run as it stands, without running anything."""
-        log = self._log(run_id)
-        machine = self._machine_at(log)
+        log = self._opener.log(run_id)
+        machine = self._opener.machine_at(log)
         while machine.take() is not None:
             pass  # what was journaled is recalled on the way; the rest is not executed
         result = self._result(run_id, machine, log.row.status, log.start, elapsed=0.0)
@@ -222,23 +216,18 @@ class Engine:
 
     def state(self, run_id: str, step: int | str | None = None) -> GraphState:
         """The latest state of a run, or S(step); `step` may be a label."""
-        log = self._log(run_id, upto=step if isinstance(step, int) else None)
-        if isinstance(step, str):
-            step = log.label(step)
-            log = self._log(run_id, upto=step)
-        chain = log.chain(self._program(log.start))
-        return chain.state(log.step_of(chain, step))
+        return self._opener.state(run_id, step)
 
     def history(self, run_id: str, *, nested: bool = False) -> list[Checkpoint]:
         """One checkpoint for each S(k); with `nested`, subgraphs' steps are under their items."""
-        log = self._log(run_id, whole=True)
-        chain = log.chain(self._program(log.start))
+        log = self._opener.log(run_id, whole=True)
+        chain = log.chain(self._opener.program(log.start))
         return log.checkpoints(chain, self.graph, nested=nested)
 
     def checkpoint(self, run_id: str, label: str, *, step: int | None = None) -> Checkpoint:
         """Give S(step), the latest by default, a name."""
-        log = self._log(run_id, whole=True)
-        chain = log.chain(self._program(log.start))
+        log = self._opener.log(run_id, whole=True)
+        chain = log.chain(self._opener.program(log.start))
         number = log.step_of(chain, step)
         known = log.labels.get(label)
         if known is not None and known != number:
@@ -246,8 +235,8 @@ class Engine:
                 f"run {run_id!r} has a label {label!r} at step {known} already; choose another"
             )
         live = self._live.get(run_id)
-        fence = live.fence if live is not None else self._claim(run_id)
-        self._archive.ledger(log, fence, "sync").write([Labelled(label, number)])
+        fence = live.fence if live is not None else self._opener.claim(run_id)
+        self._opener.archive.ledger(log, fence, "sync").write([Labelled(label, number)])
         if live is None and self.store.encodes:
             self.store.release(run_id, fence)
         if self._listeners:
@@ -257,8 +246,9 @@ class Engine:
 
     def why(self, run_id: str, target: str) -> Why:
         """Which change made a node run last, or made the value that it wrote."""
-        log = self._log(run_id, whole=True)
-        return why(self._program(log.start), story_of(log, lambda parent: self._log(parent, whole=True)), target)
+        log = self._opener.log(run_id, whole=True)
+        story = story_of(log, lambda parent: self._opener.log(parent, whole=True))
+        return why(self._opener.program(log.start), story, target)
 
     def scheduler(self, run_id: str) -> SchedulerState:
         """A running run's scheduler, live."""
@@ -272,7 +262,7 @@ class Engine:
 
     def runs(self, *, status: str | None = None) -> list[RunRow]:
         """The runs in the store, oldest first."""
-        return self._archive.rows(status)
+        return self._opener.archive.rows(status)
 
     def delete(self, run_id: str) -> None:
         """Forget a run."""
@@ -282,194 +272,11 @@ class Engine:
 
     # -- sessions ----------------------------------------------------------------------------------------
 
-    def _program(self, start: GraphState) -> Any:
-        return program_of(self.graph, start.position.given)
-
-    def _new(
-        self,
-        values: Mapping[str, Any] | GraphState | None,
-        run_id: str | None,
-        listener: Listener | None = None,
-    ) -> Session:
-        run_id = _new_id(run_id)
-        if isinstance(values, GraphState):
-            return self._from_state(values, run_id, None, listener)
-        if values is None:
-            values = {}
-        elif not isinstance(values, Mapping):
-            schema = self.graph.schema
-            if schema is None or not isinstance(values, schema.cls):
-                raise InputError(f"values are a mapping of names to values, not {values!r}")
-            values = schema.dump(values)
-        given, seeded = check_values(self.graph, values)
-        seed = self._seed(run_id)
-        start = GraphState.assemble(
-            values=seeded if seeded is not values else dict(seeded),
-            versions=dict.fromkeys(seeded, 0),
-            decisions={},
-            terminated=False,
-            position=Position(seed=seed, given=given),
-            history={},
-        )
-        options, listeners = self._options(seed, listener)
-        machine = Machine.begin(program_of(self.graph, given), seeded, options)
-        return self._session(run_id, machine, start, seed, listeners, parent=None)
-
-    def _from_state(
-        self, state: GraphState, run_id: str, parent: str | None, listener: Listener | None
-    ) -> Session:
-        wrong = complaint(self.graph, frozenset(state.values))
-        if wrong:
-            raise InputError(wrong)
-        for name in state.position.visits:
-            if name not in self.graph.nodes:
-                raise InputError(
-                    f"the state has run a node {name!r} that this graph does not have: it belongs to another graph"
-                )
-        seed = state.seed if state.seed is not None else self._seed(run_id)
-        options, listeners = self._options(seed, listener)
-        machine = Machine.restore(self._program(state), state, options)
-        return self._session(run_id, machine, state, seed, listeners, parent=parent)
-
-    def _forked(
-        self, parent: str, step: int | str | None, values: Mapping[str, Any] | None, run_id: str | None
-    ) -> Session:
-        state = self.state(parent, step)
-        schema = self.graph.schema
-        if values:
-            if schema is not None:
-                for name in values:
-                    schema.check_name(name, f"fork of {parent!r}")
-                try:
-                    values = {name: schema.validate(name, value) for name, value in values.items()}
-                except ValueError as error:
-                    raise InputError(f"fork of {parent!r}: {error}") from error
-            state = state.set_multiple(values)
-        return self._from_state(state, _new_id(run_id), parent, None)
-
-    def _rerun(self, parent: str, values: Mapping[str, Any] | None, run_id: str | None) -> Session:
-        from clew.runtime.reuse import Reuse
-
-        log = self._log(parent, whole=True)
-        start = log.start
-        given = {name: start.get(name) for name in start.position.given if start.has(name)}
-        session = self._new({**given, **(values or {})}, run_id)
-        session.use_again(Reuse(log, self._program(start), self.graph))
-        return session
-
-    def _again(
-        self, run_id: str, answer: Any, answers: Mapping[str, Any] | None, accept_changes: bool
-    ) -> Session:
-        if run_id in self._live:
-            raise RunStateError(f"run {run_id!r} is running; wait for it, or cancel it")
-        fence = self._claim(run_id)
-        try:
-            log = self._log(run_id)
-            given = log.check_answers({} if answer is _NO_ANSWER else {"answer": answer}, answers or {})
-            if given:
-                answered = [Answered(path, value, log.asked[path].number) for path, value in given.items()]
-                self._archive.ledger(log, fence, "sync").write(answered)
-                log = self._log(run_id)
-            self._check_structure(log.row, accept_changes)
-            options, listeners = self._options(log.row.seed, None)
-            machine = self._machine_at(log, options)
-            ledger = self._archive.ledger(log, fence, self._settings.durability)
-            ledger.records = None
-            session = Session(
-                run_id, machine, ledger, self._settings, calls=log.calls, listeners=listeners, cache=self._cache
-            )
-            session.start, session.fence = log.start, fence
-            session.hold(log.due)
-            self._archive.close(run_id, fence, "running", self._settings.clock.time(), None)
-        except BaseException:
-            self.store.release(run_id, fence)
-            raise
-        return session
-
-    def _claim(self, run_id: str) -> int:
-        """Become the owner of a run, where the store is one that others may use too."""
-        if not self.store.encodes:
-            return 0
-        return self.store.claim(
-            run_id, self._owner, lease=self._settings.lease, now=self._settings.clock.time()
-        )
-
-    def _check_structure(self, row: RunRow, accept_changes: bool) -> None:
-        """Refuse a changed structure, and warn of changed code."""
-        if not row.structure:
-            return
-        if row.structure != self.graph.structure_hash and not accept_changes:
-            raise GraphChangedError(changed_structure(row, self.graph))
-        changed = [n for n, code in self.graph.node_hashes.items() if row.codes.get(n, code) != code]
-        if changed:
-            told = ", ".join(map(repr, changed))
-            warnings.warn(f"run {row.run_id!r} goes on with changed code in {told}", GraphWarning, stacklevel=4)
-
-    def _machine_at(self, log: RunLog, options: Options | None = None) -> Machine:
-        program = self._program(log.start)
-        chain = log.chain(program)
-        memory = Memory(
-            journal=log.journal,
-            answers=log.answers,
-            attempts=log.attempts,
-            strands=log.strands,
-            errors=chain.errors(),
-        )
-        return Machine.restore(
-            program, chain.state(chain.last), options or self._options(log.row.seed, None)[0], memory
-        )
-
-    def _options(self, seed: int, listener: Listener | None) -> tuple[Options, Listeners | None]:
-        settings = self._settings
-        told = (*self._listeners, listener) if listener is not None else self._listeners
-        return (
-            Options(
-                seed=seed,
-                queue_depth=settings.queue_depth,
-                max_steps=settings.max_steps,
-                on_error=settings.on_error,
-                on_conflict=settings.on_conflict,
-                listening=bool(told),
-            ),
-            Listeners(told) if told else None,
-        )
-
-    def _session(
-        self,
-        run_id: str,
-        machine: Machine,
-        start: GraphState,
-        seed: int,
-        listeners: Listeners | None,
-        *,
-        parent: str | None,
-    ) -> Session:
-        settings = self._settings
-        self._archive.create(
-            run_id,
-            start,
-            seed,
-            settings.clock.time(),
-            parent=parent,
-            parent_step=None if parent is None else start.step,
-            target=settings.target,
-        )
-        fence = self._claim(run_id)
-        ledger = self._archive.fresh_ledger(run_id, start, seed, fence, settings.durability)
-        session = Session(run_id, machine, ledger, settings, listeners=listeners, cache=self._cache)
-        session.start, session.fence = start, fence
-        return session
-
-    def _seed(self, run_id: str) -> int:
-        if self._settings.seed is not None:
-            return self._settings.seed
-        return int.from_bytes(hashlib.sha256(run_id.encode()).digest()[:7], "big")
-
     def attach(
         self, values: Mapping[str, Any] | GraphState | None = None, run_id: str | None = None
     ) -> Session:
         """For drivers of your own: a session to drive. `detach` ends it."""
-        session = self._new(values, run_id)
+        session = self._opener.new(values, run_id)
         self._begin(session)
         return session
 
@@ -497,7 +304,6 @@ class Engine:
     async def _adrive(self, session: Session) -> RunResult:
         began = self._begin(session)
         try:
-            
             from clew.runtime.loop import Looping
 
             await Looping(session).drive()
@@ -553,7 +359,7 @@ class Engine:
             records=session.ledger.records,
         )
         try:
-            self._archive.close(run_id, session.fence, status, clock.time(), result.error)
+            self._opener.archive.close(run_id, session.fence, status, clock.time(), result.error)
             if self.store.encodes:
                 self.store.release(run_id, session.fence)
         except ClewError:
@@ -575,17 +381,18 @@ class Engine:
     ) -> RunResult:
         def state() -> GraphState:
             if records is None:
-                log = self._log(run_id)
+                log = self._opener.log(run_id)
             else:  # the store may have dropped it
                 row = RunRow(run_id, seed=machine.options.seed)
                 log = read_log(row, start, records, self._settings.on_conflict)
             root = machine.root
-            return log.chain(self._program(start)).state_of(root.view, root.step)
+            return log.chain(self._opener.program(start)).state_of(root.view, root.step)
 
         return RunResult(run_id, machine, status, state, elapsed=elapsed)
 
-    def _log(self, run_id: str, *, whole: bool = False, upto: int | None = None) -> RunLog:
-        return self._archive.log(run_id, whole=whole, upto=upto)
+    def _not_live(self, run_id: str) -> None:
+        if run_id in self._live:
+            raise RunStateError(f"run {run_id!r} is running; wait for it, or cancel it")
 
     def _no_loop(self, verb: str, twin: str) -> None:
         if not inside_event_loop():
@@ -593,11 +400,3 @@ class Engine:
         raise RunError(
             f"{verb} was called inside a running event loop, which it would block; await {twin} instead"
         )
-
-
-def _new_id(run_id: str | None) -> str:
-    if run_id is None:
-        return os.urandom(16).hex()
-    if not run_id or type(run_id) is not str:
-        raise InputError(f"run_id is a string that is not empty, not {run_id!r}")
-    return run_id

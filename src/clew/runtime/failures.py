@@ -56,4 +56,10 @@ def error_of(plain: Mapping[str, Any]) -> BaseException:
     return error
 
 
-_NEEDING_MORE = (UnicodeDecodeError, UnicodeEncodeError, UnicodeTranslateError, ExceptionGroup, BaseExceptionGroup)
+_NEEDING_MORE = (
+    UnicodeDecodeError,
+    UnicodeEncodeError,
+    UnicodeTranslateError,
+    ExceptionGroup,
+    BaseExceptionGroup,
+)

@@ -48,7 +48,9 @@ class Ledger:
     ) -> None:
         self._store = store
         self._lock = Lock()
-        self.records: list[Any] | None = [] if writer is None else None  # what was written, where it is not encoded
+        self.records: list[Any] | None = (
+            [] if writer is None else None
+        )  # what was written, where it is not encoded
         self._run_id = run_id
         self._fence = fence
         self._writer = writer

@@ -229,7 +229,9 @@ def read_log(row: RunRow, start: GraphState, entries: Sequence[Any], on_conflict
         if each.path not in done:
             log.journaled.setdefault((each.path, each.epoch), []).append(each.n)
         strand = log.strands.get(each.prefix)
-        if each.path not in done and (not each.prefix or (strand is not None and strand[0].epoch == each.epoch)):
+        if each.path not in done and (
+            not each.prefix or (strand is not None and strand[0].epoch == each.epoch)
+        ):
             log.journal[each.path] = each.outcome
     log.answers = {path: [numbered[n] for n in sorted(numbered)] for path, numbered in answers.items()}
     for path, question in list(log.asked.items()):

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Mapping
 from typing import Any, Literal
 
 import msgspec
@@ -23,7 +22,6 @@ from clew.engine.strand import Item
 from clew.engine.terms import Memory, Options
 from clew.errors import ClewError, EncodeError, ReplayError, ReplayMismatchError, ReplayMissingError
 from clew.graph import Send
-from clew.runtime.calls import arguments
 from clew.runtime.context import Asking
 from clew.runtime.ledger import Ledger
 from clew.runtime.log import RunLog
@@ -136,7 +134,10 @@ class Replayer:
             for step in steps:
                 self._outcomes.update((prefix + outcome.path, outcome) for outcome in step.outcomes)
         options = Options(
-            seed=log.row.seed, max_steps=settings.max_steps, on_error="continue", on_conflict=settings.on_conflict  # type: ignore[arg-type]
+            seed=log.row.seed,
+            max_steps=settings.max_steps,
+            on_error="continue",
+            on_conflict=settings.on_conflict,
         )
         self._machine = Machine.restore(program, log.start, options, Memory(answers=log.answers))
         self._session = _ReplaySession(log.row.run_id, self._machine, _Nowhere(), settings)
@@ -158,7 +159,9 @@ class Replayer:
                 self._compare_steps()
             for path, outcome in self._outcomes.items():
                 if path not in seen and not self._answered_otherwise(path):
-                    self._add(Divergence("absent", 0, path, outcome.node, "it ran when recorded, and does not now"))
+                    self._add(
+                        Divergence("absent", 0, path, outcome.node, "it ran when recorded, and does not now")
+                    )
         except _Stopped:
             pass
         return ReplayReport(
@@ -171,7 +174,8 @@ class Replayer:
 
     def _answered_otherwise(self, path: str) -> bool:
         """Whether an item is no call: an answer, or a subgraph whose inside was replayed."""
-        return path in self._log.answers or any(prefix.startswith((f"{path}/", f"{path}[")) for prefix in self._log.strands)
+        inside = (f"{path}/", f"{path}[")
+        return path in self._log.answers or any(prefix.startswith(inside) for prefix in self._log.strands)
 
     def _replay(self, item: Item, recorded: Outcome) -> None:
         item.attempt = recorded.attempt
@@ -196,7 +200,9 @@ class Replayer:
         except Asking:
             self._note("extra", item, "it asks a question that was not asked when the run was recorded")
         except Exception as error:
-            self._note("error", item, f"it raised {type(error).__name__}: {error}, and returned when recorded")
+            self._note(
+                "error", item, f"it raised {type(error).__name__}: {error}, and returned when recorded"
+            )
         else:
             self._compare(item, value, recorded)
 
@@ -296,6 +302,3 @@ async def _ready(value: Any) -> Any:
 
 async def _awaited(value: Any) -> Any:
     return await value
-
-
-__all__ = ["Divergence", "Mapping", "ReplayReport", "Replayer", "arguments", "difference"]

@@ -7,6 +7,7 @@ gets the old outcome, and its record says that it was cached; everything else is
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 
 from clew.engine.records import Outcome, Step
 from clew.engine.rules import Program
@@ -25,13 +26,15 @@ class Reuse:
         changed = frozenset(n for n, code in graph.node_hashes.items() if log.row.codes.get(n, code) != code)
         self._collect(program, View.restore(program, log.start), log.start.step, log.steps, changed)
         for _, inner in log.inner_chains(graph):
-            self._collect(inner.program, View.restore(inner.program, inner.start), 0, inner.steps, frozenset())
+            self._collect(
+                inner.program, View.restore(inner.program, inner.start), 0, inner.steps, frozenset()
+            )
 
     def _collect(
-        self, program: Program, view: View, step: int, steps: list[Step] | object, changed: frozenset[str]
+        self, program: Program, view: View, step: int, steps: Sequence[Step], changed: frozenset[str]
     ) -> None:
         strand = Strand(program, view, step=step, prefix="", order=(), owner=None)
-        for done in steps:  # type: ignore[attr-defined]
+        for done in steps:
             level = Level(strand, done.number, view)
             for outcome in done.outcomes:
                 number = program.index[outcome.node]

@@ -32,9 +32,9 @@ from clew.state import GraphState
 
 if TYPE_CHECKING:
     from clew.runtime.clock import Clock
-    from clew.runtime.settings import Settings
     from clew.runtime.ledger import Ledger
     from clew.runtime.reuse import Reuse
+    from clew.runtime.settings import Settings
 
 
 class Timer(msgspec.Struct, frozen=True):

@@ -63,9 +63,13 @@ class Writer:
         if kind is RecordedCall:
             return self._call(record)
         if kind is Retry:
-            return _checked("retry", record.path, record.attempt, [record.delay, plain_error(record.error), record.due])
+            return _checked(
+                "retry", record.path, record.attempt, [record.delay, plain_error(record.error), record.due]
+            )
         if kind is Question:
-            return _checked("question", record.path, record.number, [record.node, record.question, record.step])
+            return _checked(
+                "question", record.path, record.number, [record.node, record.question, record.step]
+            )
         if kind is Answered:
             return _checked("answer", record.path, record.number, record.answer)
         if kind is Labelled:

@@ -1,0 +1,261 @@
+"""Opening runs: from values, a state, another run or a log to a session that a driver can drive.
+
+Whatever way a run begins or goes on, it ends up the same: a machine that stands somewhere, a ledger that goes on
+writing where the log ends, and ownership of the run where the store is one that others may use too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+from clew.engine.machine import Machine
+from clew.engine.programs import check_values, complaint, program_of
+from clew.engine.rules import Program
+from clew.engine.terms import Memory, Options
+from clew.errors import GraphChangedError, GraphWarning, InputError
+from clew.graph import Graph
+from clew.runtime.archive import Archive, changed_structure, fresh_owner
+from clew.runtime.cache import Cache
+from clew.runtime.events import Listener, Listeners
+from clew.runtime.log import Answered, RunLog
+from clew.runtime.session import Session
+from clew.runtime.settings import Settings
+from clew.state import GraphState, Position
+from clew.stores import RunRow, Store
+
+NO_ANSWER: Any = object()
+
+
+class Opener:
+    """Opens the runs of one graph in one store."""
+
+    def __init__(
+        self, graph: Graph, store: Store, settings: Settings, listeners: tuple[Listener, ...]
+    ) -> None:
+        self.graph = graph
+        self.store = store
+        self.settings = settings
+        self.archive = Archive(graph, store, settings.on_conflict)
+        self._listeners = listeners
+        self._cache = Cache() if graph.has_cached_nodes else None
+        self._owner = fresh_owner() if store.encodes else ""
+
+    def log(self, run_id: str, *, whole: bool = False, upto: int | None = None) -> RunLog:
+        """A run's log: from the last snapshot up to a step, or from its beginning."""
+        return self.archive.log(run_id, whole=whole, upto=upto)
+
+    def state(self, run_id: str, step: int | str | None = None) -> GraphState:
+        """The latest state of a run, or S(step); `step` may be a label."""
+        log = self.log(run_id, upto=step if isinstance(step, int) else None)
+        if isinstance(step, str):
+            step = log.label(step)
+            log = self.log(run_id, upto=step)
+        chain = log.chain(self.program(log.start))
+        return chain.state(log.step_of(chain, step))
+
+    def program(self, start: GraphState) -> Program:
+        """The program of a run that started from this state."""
+        return program_of(self.graph, start.position.given)
+
+    def new(
+        self,
+        values: Mapping[str, Any] | GraphState | None,
+        run_id: str | None,
+        listener: Listener | None = None,
+    ) -> Session:
+        """A new run on values, or one that goes on from a state."""
+        run_id = _new_id(run_id)
+        if isinstance(values, GraphState):
+            return self._from_state(values, run_id, None, listener)
+        if values is None:
+            values = {}
+        elif not isinstance(values, Mapping):
+            schema = self.graph.schema
+            if schema is None or not isinstance(values, schema.cls):
+                raise InputError(f"values are a mapping of names to values, not {values!r}")
+            values = schema.dump(values)
+        given, seeded = check_values(self.graph, values)
+        seed = self._seed(run_id)
+        start = GraphState.assemble(
+            values=seeded if seeded is not values else dict(seeded),
+            versions=dict.fromkeys(seeded, 0),
+            decisions={},
+            terminated=False,
+            position=Position(seed=seed, given=given),
+            history={},
+        )
+        options, listeners = self._options(seed, listener)
+        machine = Machine.begin(program_of(self.graph, given), seeded, options)
+        return self._session(run_id, machine, start, seed, listeners, parent=None)
+
+    def _from_state(
+        self, state: GraphState, run_id: str, parent: str | None, listener: Listener | None
+    ) -> Session:
+        wrong = complaint(self.graph, frozenset(state.values))
+        if wrong:
+            raise InputError(wrong)
+        for name in state.position.visits:
+            if name not in self.graph.nodes:
+                raise InputError(
+                    f"the state has run a node {name!r} that this graph does not have: it belongs to another graph"
+                )
+        seed = state.seed if state.seed is not None else self._seed(run_id)
+        options, listeners = self._options(seed, listener)
+        machine = Machine.restore(self.program(state), state, options)
+        return self._session(run_id, machine, state, seed, listeners, parent=parent)
+
+    def forked(
+        self, parent: str, step: int | str | None, values: Mapping[str, Any] | None, run_id: str | None
+    ) -> Session:
+        """A new run that goes on from a step of another one, with other values."""
+        state = self.state(parent, step)
+        schema = self.graph.schema
+        if values:
+            if schema is not None:
+                for name in values:
+                    schema.check_name(name, f"fork of {parent!r}")
+                try:
+                    values = {name: schema.validate(name, value) for name, value in values.items()}
+                except ValueError as error:
+                    raise InputError(f"fork of {parent!r}: {error}") from error
+            state = state.set_multiple(values)
+        return self._from_state(state, _new_id(run_id), parent, None)
+
+    def rerun(self, parent: str, values: Mapping[str, Any] | None, run_id: str | None) -> Session:
+        """A new run on the values of another one, and some others, that uses again what it can of it."""
+        from clew.runtime.reuse import Reuse
+
+        log = self.log(parent, whole=True)
+        start = log.start
+        given = {name: start.get(name) for name in start.position.given if start.has(name)}
+        session = self.new({**given, **(values or {})}, run_id)
+        session.use_again(Reuse(log, self.program(start), self.graph))
+        return session
+
+    def again(
+        self, run_id: str, answer: Any, answers: Mapping[str, Any] | None, accept_changes: bool
+    ) -> Session:
+        """Go on with a run."""
+        fence = self.claim(run_id)
+        try:
+            log = self.log(run_id)
+            given = log.check_answers({} if answer is NO_ANSWER else {"answer": answer}, answers or {})
+            if given:
+                answered = [Answered(path, value, log.asked[path].number) for path, value in given.items()]
+                self.archive.ledger(log, fence, "sync").write(answered)
+                log = self.log(run_id)
+            self._check_structure(log.row, accept_changes)
+            options, listeners = self._options(log.row.seed, None)
+            machine = self.machine_at(log, options)
+            ledger = self.archive.ledger(log, fence, self.settings.durability)
+            ledger.records = None
+            session = Session(
+                run_id,
+                machine,
+                ledger,
+                self.settings,
+                calls=log.calls,
+                listeners=listeners,
+                cache=self._cache,
+            )
+            session.start, session.fence = log.start, fence
+            session.hold(log.due)
+            self.archive.close(run_id, fence, "running", self.settings.clock.time(), None)
+        except BaseException:
+            self.store.release(run_id, fence)
+            raise
+        return session
+
+    def claim(self, run_id: str) -> int:
+        """Become the owner of a run, where the store is one that others may use too."""
+        if not self.store.encodes:
+            return 0
+        return self.store.claim(
+            run_id, self._owner, lease=self.settings.lease, now=self.settings.clock.time()
+        )
+
+    def _check_structure(self, row: RunRow, accept_changes: bool) -> None:
+        """Refuse a changed structure, and warn of changed code."""
+        if not row.structure:
+            return
+        if row.structure != self.graph.structure_hash and not accept_changes:
+            raise GraphChangedError(changed_structure(row, self.graph))
+        changed = [n for n, code in self.graph.node_hashes.items() if row.codes.get(n, code) != code]
+        if changed:
+            told = ", ".join(map(repr, changed))
+            warnings.warn(
+                f"run {row.run_id!r} goes on with changed code in {told}", GraphWarning, stacklevel=4
+            )
+
+    def machine_at(self, log: RunLog, options: Options | None = None) -> Machine:
+        """A machine where a run's log ends."""
+        program = self.program(log.start)
+        chain = log.chain(program)
+        memory = Memory(
+            journal=log.journal,
+            answers=log.answers,
+            attempts=log.attempts,
+            strands=log.strands,
+            errors=chain.errors(),
+        )
+        return Machine.restore(
+            program, chain.state(chain.last), options or self._options(log.row.seed, None)[0], memory
+        )
+
+    def _options(self, seed: int, listener: Listener | None) -> tuple[Options, Listeners | None]:
+        settings = self.settings
+        told = (*self._listeners, listener) if listener is not None else self._listeners
+        return (
+            Options(
+                seed=seed,
+                queue_depth=settings.queue_depth,
+                max_steps=settings.max_steps,
+                on_error=settings.on_error,
+                on_conflict=settings.on_conflict,
+                listening=bool(told),
+            ),
+            Listeners(told) if told else None,
+        )
+
+    def _session(
+        self,
+        run_id: str,
+        machine: Machine,
+        start: GraphState,
+        seed: int,
+        listeners: Listeners | None,
+        *,
+        parent: str | None,
+    ) -> Session:
+        settings = self.settings
+        self.archive.create(
+            run_id,
+            start,
+            seed,
+            settings.clock.time(),
+            parent=parent,
+            parent_step=None if parent is None else start.step,
+            target=settings.target,
+        )
+        fence = self.claim(run_id)
+        ledger = self.archive.fresh_ledger(run_id, start, seed, fence, settings.durability)
+        session = Session(run_id, machine, ledger, settings, listeners=listeners, cache=self._cache)
+        session.start, session.fence = start, fence
+        return session
+
+    def _seed(self, run_id: str) -> int:
+        if self.settings.seed is not None:
+            return self.settings.seed
+        return int.from_bytes(hashlib.sha256(run_id.encode()).digest()[:7], "big")
+
+
+def _new_id(run_id: str | None) -> str:
+    if run_id is None:
+        return os.urandom(16).hex()
+    if not run_id or type(run_id) is not str:
+        raise InputError(f"run_id is a string that is not empty, not {run_id!r}")
+    return run_id
