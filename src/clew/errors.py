@@ -27,6 +27,7 @@
         │   ├── ReplayMismatchError  a call asks for something else than was recorded
         │   ├── ReplayMissingError   a call that was never recorded
         │   └── RecordCorruptError   a recording does not fit its digest
+        ├── AmbiguousCallError     nobody knows whether a call was made before a crash
         ├── RunFailedError         asked a failed run for a value that it never made
         ├── ConflictError          two items of one step wrote one value that has no reducer
         ├── StalledError           a node was selected and never got its inputs
@@ -149,6 +150,10 @@ class ReplayMissingError(ReplayError):
 
 class RecordCorruptError(ReplayError):
     """A recording does not fit its digest."""
+
+
+class AmbiguousCallError(RunError):
+    """Nobody knows whether a call was made before a crash."""
 
 
 class RunFailedError(RunError):

@@ -5,6 +5,8 @@ nothing else can happen.
 
 `Stepper` holds a run still between completions: it starts whatever may run, and you say which item completes, fails
 or times out next. `run_in_order` lets a function choose, for instance a shuffled one: the chain must not care.
+
+`crash_points` kills the process at a named point, as ``kill -9`` would. `store_conformance` checks a store of your own.
 """
 
 from __future__ import annotations
@@ -17,12 +19,12 @@ from typing import Any
 from clew.engine.strand import Item
 from clew.errors import NodeTimeoutError, RunStateError
 from clew.graph import Graph
-from clew.runtime import Engine, RunResult
+from clew.runtime import Engine, RunResult, crash_points
 from clew.runtime.context import Asking
 from clew.state import GraphState
 from clew.stores import conformance as store_conformance
 
-__all__ = ["Stepper", "VirtualClock", "run_in_order", "shuffled", "store_conformance"]
+__all__ = ["Stepper", "VirtualClock", "crash_points", "run_in_order", "shuffled", "store_conformance"]
 
 
 class VirtualClock:

@@ -61,7 +61,7 @@ class Generous(MemoryStore):
 class Unordered(MemoryStore):
     """Lists the log as it came."""
 
-    def entries(self, run_id: str, *, after: int = 0) -> Sequence[Any]:
+    def entries(self, run_id: str, **more: Any) -> Sequence[Any]:
         return list(self._find(run_id).named.values())
 
 

@@ -31,7 +31,7 @@ from clew.engine.rules import Program
 from clew.engine.strand import Batch, Item, Level, Strand
 from clew.engine.terms import Counters, Memory, Notice, Options, Status, stream
 from clew.engine.view import MergeFailure, View
-from clew.errors import ConflictError
+from clew.errors import AmbiguousCallError, ConflictError
 from clew.graph import Command
 from clew.state import GraphState
 
@@ -218,10 +218,10 @@ class Machine:
         else:
             self.fail(item, error, started, duration)
 
-    def ask(self, item: Item, question: Any) -> None:
-        """The item's function asks a question and has stopped."""
+    def ask(self, item: Item, question: Any, about: str = "") -> None:
+        """The item's function asks a question and has stopped. `about` names what else is asked about than the item."""
         if self._returns(item):
-            self._ask(item, question)
+            self._ask(item, question, about)
 
     def _returns(self, item: Item) -> bool:
         """An item comes back from a worker. False if nobody waits for it any more."""
@@ -246,9 +246,9 @@ class Machine:
         found = self._memory.strands.get(prefix) if self._memory is not None else None
         return found if found is not None and found[0].epoch == epoch else None
 
-    def answers(self, item: Item) -> Sequence[Any]:
+    def answers(self, item: Item, about: str = "") -> Sequence[Any]:
         """The answers that the item's earlier questions were given."""
-        return () if self._memory is None else self._memory.answers.get(item.path, ())
+        return () if self._memory is None else self._memory.answers.get(item.path + about, ())
 
     # -- outcomes ----------------------------------------------------------------------------------------
 
@@ -328,6 +328,7 @@ class Machine:
             and policy is not None
             and item.attempt + 1 < policy.max_attempts
             and isinstance(error, Exception)
+            and not isinstance(error, AmbiguousCallError)  # which only a person can clear up
             and policy.retryable(error)
         ):
             draw = stream(self.options.seed, item.path, item.attempt, "retry").random()
@@ -335,7 +336,7 @@ class Machine:
             item.attempt += 1
             item.waited = True
             self.counters.retries += 1
-            self.outbox.append(Retry(item, item.path, item.attempt, delay, error))
+            self.outbox.append(Retry(item, item.path, item.attempt, delay, error, 0.0, strand.epoch))
             if self.options.listening:
                 self.notice("item_retried", item, node=item.node.name, attempt=item.attempt, delay=delay)
             return
@@ -361,8 +362,9 @@ class Machine:
         item.batch.stuck += 1
         endings.check_drained(self, strand)
 
-    def _ask(self, item: Item, question: Any) -> None:
-        asked = Question(item.path, item.node.name, question, item.step, len(self.answers(item)))
+    def _ask(self, item: Item, question: Any, about: str = "") -> None:
+        number = len(self.answers(item, about))
+        asked = Question(item.path + about, item.node.name, question, item.step, number)
         item.strand.questions[item.order] = asked
         item.batch.stuck += 1
         self.outbox.append(asked)

@@ -113,6 +113,7 @@ class Retry(msgspec.Struct, frozen=True):
     delay: float
     error: BaseException
     due: float = 0.0  # seconds since the epoch, once a driver has said when
+    epoch: tuple[int, ...] = ()  # the attempts of the items around it
 
 
 class Deadline(msgspec.Struct, frozen=True):

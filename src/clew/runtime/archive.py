@@ -16,9 +16,12 @@ import msgspec
 from clew.engine.programs import program_of
 from clew.errors import CheckpointError, StoreCorruptError
 from clew.graph import Graph
+from clew.runtime.codes import Codes, codes_of
+from clew.runtime.crash_points import reach
 from clew.runtime.failures import error_of, plain_error
 from clew.runtime.ledger import Durability, Ledger
 from clew.runtime.log import RunLog, read_log
+from clew.runtime.recorder import Intent, Recall, RecordedCall
 from clew.runtime.wire import Reader, Writer
 from clew.state import GraphState, decode, encode
 from clew.stores import RunRow, Store
@@ -33,6 +36,7 @@ class Archive:
         self._graph = graph
         self._store = store
         self._on_conflict = on_conflict
+        self._codes = Codes(graph)
 
     # -- writing -----------------------------------------------------------------------------------------
 
@@ -58,15 +62,19 @@ class Archive:
             updated=now,
             parent=parent,
             parent_step=parent_step,
+            codes=self._codes,
             target=target,
         )
         if self._store.encodes:
             row.structure = self._graph.structure_hash
-            row.codes = dict(self._graph.node_hashes)
-            row.start = self._start_bytes(start, parent, parent_step)
+            row.codes = codes_of(self._graph)
+            row.start = self.start_bytes(start, parent, parent_step)
+        reach("before-create")
         self._store.create(row)
+        reach("after-create")
 
-    def _start_bytes(self, start: GraphState, parent: str | None, step: int | None) -> bytes:
+    def start_bytes(self, start: GraphState, parent: str | None, step: int | None) -> bytes:
+        """What is kept of the state that a run begins with: all of it, or which step of which run, and what was set."""
         if parent is None:
             return start.to_checkpoint()
         touched = {name: start.get(name) for name in sorted(start.position.touched)}
@@ -112,7 +120,25 @@ class Archive:
         kept: Any = error
         if self._store.encodes and error is not None:
             kept = encode(plain_error(error), at="error", ordered=True)
+        reach("before-update")
         self._store.update(run_id, status=status, updated=now, error=kept, fence=fence)
+        reach("after-update")
+
+    def claim(self, run_id: str, owner: str, lease: float, now: float) -> int:
+        """Become the owner of a run, where the store is one that others may use too."""
+        if not self._store.encodes:
+            return 0
+        reach("before-claim")
+        fence = self._store.claim(run_id, owner, lease=lease, now=now)
+        reach("after-claim")
+        return fence
+
+    def release(self, run_id: str, fence: int) -> None:
+        """Let others have a run."""
+        if self._store.encodes:
+            reach("before-release")
+            self._store.release(run_id, fence)
+            reach("after-release")
 
     # -- reading -----------------------------------------------------------------------------------------
 
@@ -129,6 +155,20 @@ class Archive:
             row = msgspec.structs.replace(row, error=error_of(decode(row.error)))
         return row
 
+    def recall(self, run_id: str, *, intents: bool) -> Recall:
+        """Looks up the recorded calls of one item, and the intents to call."""
+        if self._store.encodes:
+            reader = Reader(run_id, self._store.blob)
+            kinds = ("call", "intent") if intents else ("call",)
+            return lambda path: [
+                reader.record(entry) for kind in kinds for entry in self._store.find(run_id, kind, path)
+            ]
+        known: dict[str, list[RecordedCall | Intent]] = {}
+        for entry in self._store.entries(run_id):
+            if isinstance(entry, RecordedCall | Intent):
+                known.setdefault(entry.path, []).append(entry)
+        return lambda path: known.get(path, ())
+
     def state(self, run_id: str, step: int | None = None) -> GraphState:
         """S(step), the last one by default; read from the snapshot before it."""
         log = self.log(run_id, upto=step)
@@ -144,7 +184,7 @@ class Archive:
         if not whole:
             snapshot = self._store.last(run_id, "snapshot", "", LAST if upto is None else upto)
         if snapshot is None:
-            start, after, weight = self._start(row), 0, 0
+            start, after, weight = self.start(row), 0, 0
         else:
             start, after, weight = (
                 self._restored(run_id, snapshot.n, snapshot.body),
@@ -152,14 +192,15 @@ class Archive:
                 len(snapshot.body),
             )
         reader = Reader(run_id, self._store.blob)
-        entries = self._store.entries(run_id, after=after)
+        entries = self._store.entries(run_id, after=after, skip=() if whole else ("call", "intent"))
         records = [reader.record(entry) for entry in entries if entry.kind != "snapshot"]
         log = read_log(row, start, records, self._on_conflict)
         log.weight = weight
         self._verify(log, {(e.path, e.n): e.digest for e in entries if e.kind == "step"})
         return log
 
-    def _start(self, row: RunRow) -> GraphState:
+    def start(self, row: RunRow) -> GraphState:
+        """The state that a run began with."""
         data: bytes = row.start
         if not data.startswith(b"{"):
             return self._restored(row.run_id, 0, data)
@@ -190,16 +231,3 @@ class Archive:
 def fresh_owner() -> str:
     """A name for an owner of runs: which process, for messages, and something that no other has."""
     return f"process {os.getpid()} ({os.urandom(4).hex()})"
-
-
-def changed_structure(row: RunRow, graph: Graph) -> str:
-    """What GraphChangedError says."""
-    before, now = set(row.codes), set(graph.nodes)
-    told = [f"{name!r} is new" for name in sorted(now - before)]
-    told += [f"{name!r} is gone" for name in sorted(before - now)]
-    how = "; ".join(told) or "its links, schema or signatures differ"
-    return (
-        f"run {row.run_id!r} was made with another graph ({how}); "
-        f"go on from a step of it with engine.fork({row.run_id!r}, step=...), or take the new graph with "
-        f"engine.resume({row.run_id!r}, accept_changes=True)"
-    )

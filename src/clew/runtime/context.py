@@ -19,24 +19,28 @@ from clew.engine.terms import stream
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from clew.runtime.session import Session
+    from clew.runtime.host import Host
 
 
 class Asking(BaseException):
-    """Unwinds a node that asks a question. Not an Exception, so that a node's own `except` lets it pass."""
+    """Unwinds a node that asks a question. Not an Exception, so that a node's own `except` lets it pass.
 
-    def __init__(self, question: Any) -> None:
+    `about` tells questions about something within an item, such as one of its calls, from those of the item itself.
+    """
+
+    def __init__(self, question: Any, about: str = "") -> None:
         super().__init__("a node asks a question; let this pass")
         self.question = question
+        self.about = about
 
 
 class RunContext:
     """Implements ``clew.Context``."""
 
-    __slots__ = ("_asked", "_calls", "_item", "_random", "_session", "attempt")
+    __slots__ = ("_asked", "_calls", "_host", "_item", "_random", "attempt")
 
-    def __init__(self, session: Session, item: Item) -> None:
-        self._session = session
+    def __init__(self, host: Host, item: Item) -> None:
+        self._host = host
         self._item = item
         self._random: Random | None = None
         self._asked = 0
@@ -45,7 +49,7 @@ class RunContext:
 
     @property
     def run_id(self) -> str:
-        return self._session.run_id
+        return self._host.run_id
 
     @property
     def step_id(self) -> int:
@@ -72,7 +76,7 @@ class RunContext:
 
     @property
     def cancelled(self) -> bool:
-        return self._session.cancelled or not self._item.live or self._item.attempt != self.attempt
+        return self._host.cancelled or not self._item.live or self._item.attempt != self.attempt
 
     @property
     def random(self) -> Random:
@@ -81,10 +85,10 @@ class RunContext:
         return self._random
 
     def _stream(self, name: str) -> Random:
-        return stream(self._session.machine.options.seed, self.path, self.attempt, name)
+        return stream(self._host.machine.options.seed, self.path, self.attempt, name)
 
     def now(self) -> datetime:
-        return datetime.fromtimestamp(self.record("clew.now", self._session.clock.time), UTC)
+        return datetime.fromtimestamp(self.record("clew.now", self._host.clock.time), UTC)
 
     def uuid4(self) -> UUID:
         from uuid import UUID
@@ -92,13 +96,13 @@ class RunContext:
         return UUID(int=self.random.getrandbits(128), version=4)
 
     def sleep(self, seconds: float) -> Awaitable[None]:
-        return self._session.sleep(self._item, seconds)
+        return self._host.sleep(self._item, seconds)
 
     def emit(self, name: str, data: Any = None) -> None:
-        self._session.tell("emitted", self._item, name=name, data=data)
+        self._host.tell("emitted", self._item, name=name, data=data)
 
     def interrupt(self, question: Any) -> Any:
-        answers = self._session.machine.answers(self._item)
+        answers = self._host.machine.answers(self._item)
         number = self._asked
         self._asked += 1
         if number < len(answers):
@@ -108,4 +112,4 @@ class RunContext:
     def record(self, name: str, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         number = self._calls
         self._calls += 1
-        return self._session.recorder.call(self._session, self._item, number, name, fn, args, kwargs)
+        return self._host.recorder.call(self._item, number, name, fn, args, kwargs)

@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 from clew.engine.machine import Machine
 from clew.engine.reasons import Why, why
-from clew.errors import ClewError, RunError, RunStateError
+from clew.errors import (
+    ClewError,
+    CommitConflictError,
+    EncodeError,
+    RunError,
+    RunOwnedError,
+    RunStateError,
+    StoreError,
+)
 from clew.graph import Graph
 from clew.graph.graph import inside_event_loop
 from clew.runtime import streaming
@@ -26,10 +34,13 @@ from clew.runtime.opening import NO_ANSWER, Opener
 from clew.runtime.result import Checkpoint, RunResult, SchedulerState, scheduler_state
 from clew.runtime.session import Session
 from clew.runtime.settings import Settings, read_settings
+from clew.runtime.upcoming import upcoming
 from clew.state import GraphState
 from clew.stores import MemoryStore, RunRow, Store
 
 if TYPE_CHECKING:
+    from clew.engine.records import WorkItem
+    from clew.runtime.compare import RunDiff
     from clew.runtime.replay import ReplayReport
 
 
@@ -237,8 +248,8 @@ class Engine:
         live = self._live.get(run_id)
         fence = live.fence if live is not None else self._opener.claim(run_id)
         self._opener.archive.ledger(log, fence, "sync").write([Labelled(label, number)])
-        if live is None and self.store.encodes:
-            self.store.release(run_id, fence)
+        if live is None:
+            self._opener.archive.release(run_id, fence)
         if self._listeners:
             event = Event("checkpoint", run_id, number, "", self._settings.clock.time(), {"label": label})
             Listeners(self._listeners).tell(event)
@@ -249,6 +260,17 @@ class Engine:
         log = self._opener.log(run_id, whole=True)
         story = story_of(log, lambda parent: self._opener.log(parent, whole=True))
         return why(self._opener.program(log.start), story, target)
+
+    def diff(self, a: str, b: str) -> RunDiff:
+        """Where run `b` parts from run `a`, and what became of it; readable as text."""
+        from clew.runtime.compare import compare
+
+        return compare(a, b, lambda run: self._opener.log(run, whole=True), self._opener.state)
+
+    def frontier(self, run_id: str, step: int | str | None = None) -> list[WorkItem]:
+        """The items that would run next at the latest state, or at S(step)."""
+        state = self._opener.state(run_id, step)
+        return upcoming(self._opener.program(state), state)
 
     def scheduler(self, run_id: str) -> SchedulerState:
         """A running run's scheduler, live."""
@@ -269,6 +291,35 @@ class Engine:
         if run_id in self._live:
             raise RunStateError(f"run {run_id!r} is running; cancel it first")
         self.store.delete(run_id)
+
+    def prune(
+        self,
+        *,
+        keep: int | None = None,
+        older_than: float | None = None,
+        status: str | None = None,
+        dry_run: bool = False,
+    ) -> list[str]:
+        """Delete old runs of the store; their ids. Never those under way, unless `status` asks for them."""
+        from clew.runtime.retention import prune
+
+        now, live = self._settings.clock.time(), tuple(self._live)
+        return prune(
+            self.store, keep=keep, older_than=older_than, status=status, dry_run=dry_run, now=now, spare=live
+        )
+
+    def export(self, run_id: str, *, latest: bool = False) -> dict[str, Any]:
+        """A run as a JSON document, with a checkpoint of each state, or of the `latest` only."""
+        from clew.runtime.transfer import export_run
+
+        return export_run(self.graph, self.store, self._opener.archive, run_id, latest=latest)
+
+    def import_run(self, document: Mapping[str, Any]) -> RunRow:
+        """Keep a run that `export` wrote, of this store or another one."""
+        from clew.runtime.transfer import import_run
+
+        now = self._settings.clock.time()
+        return import_run(self.graph, self.store, self._opener.archive, document, now=now)
 
     # -- sessions ----------------------------------------------------------------------------------------
 
@@ -296,8 +347,10 @@ class Engine:
         try:
             for _ in Blocking(session).drive():
                 pass
-        except BaseException:
-            self._end(session, began, broken=True)
+        except EncodeError as error:
+            return self._refuse(session, error)
+        except BaseException as error:
+            self._end(session, began, broken=error)
             raise
         return self._end(session, began)
 
@@ -307,20 +360,25 @@ class Engine:
             from clew.runtime.loop import Looping
 
             await Looping(session).drive()
-        except BaseException:
-            self._end(session, began, broken=True)
+        except EncodeError as error:
+            return self._refuse(session, error)
+        except BaseException as error:
+            self._end(session, began, broken=error)
             raise
         return self._end(session, began)
 
     def _driving(self, session: Session) -> Generator[None, None, None]:
         """Drive a session in the caller's thread, pausing whenever events may have come up."""
         began = self._begin(session)
-        finished = False
         try:
             yield from Blocking(session, inline=False).drive()
-            finished = True
-        finally:
-            self._end(session, began, broken=not finished)
+        except EncodeError as error:
+            self._refuse(session, error)
+        except BaseException as error:
+            self._end(session, began, broken=error)
+            raise
+        else:
+            self._end(session, began)
 
     def _begin(self, session: Session) -> float:
         self._live[session.run_id] = session
@@ -334,22 +392,48 @@ class Engine:
             )
         return began
 
-    def _end(self, session: Session, began: float, *, broken: bool = False) -> RunResult:
-        machine, run_id, clock = session.machine, session.run_id, self._settings.clock
-        self._live.pop(run_id, None)
+    def _leave(self, session: Session) -> None:
+        self._live.pop(session.run_id, None)
         if self._heartbeat is not None:
-            self._heartbeat.remove(run_id)
-        if session.lost is not None and not broken:
-            raise session.lost
+            self._heartbeat.remove(session.run_id)
+
+    def _refuse(self, session: Session, error: EncodeError) -> RunResult:
+        """A node returned what cannot be stored: the run has failed where its chain ends, before that step."""
+        self._leave(session)
+        run_id, archive = session.run_id, self._opener.archive
+        session.cancelled = True  # for nodes that still run on threads
         try:
-            if broken:
+            session.ledger.close()
+        except EncodeError:
+            pass
+        archive.close(run_id, session.fence, "failed", self._settings.clock.time(), error)
+        archive.release(run_id, session.fence)
+        result = self.result(run_id)
+        result.error = error
+        if session.listening:
+            session.announce("run_finished", result.steps, status="failed", error=error)
+        return result
+
+    def _end(self, session: Session, began: float, *, broken: BaseException | None = None) -> RunResult:
+        machine, run_id, clock = session.machine, session.run_id, self._settings.clock
+        self._leave(session)
+        try:
+            if broken is not None:
                 session.cancelled = True  # for nodes that still run on threads
                 session.flush()
             session.ledger.close()
-        except ClewError:
-            if not broken:  # what broke it is on its way to the caller already
-                raise
-        status = "cancelled" if broken else session.status()
+        except ClewError as error:
+            if broken is None:  # else what broke it is on its way to the caller already
+                broken = session.lost or error
+        if session.lost is not None and broken is None:
+            broken = session.lost
+        if isinstance(broken, StoreError | RunOwnedError | CommitConflictError):  # the run is not ended: whoever can goes on with it
+            try:
+                self._opener.archive.release(run_id, session.fence)
+            except ClewError:
+                pass
+            raise broken
+        status = "cancelled" if broken is not None else session.status()
         result = self._result(
             run_id,
             machine,
@@ -360,10 +444,9 @@ class Engine:
         )
         try:
             self._opener.archive.close(run_id, session.fence, status, clock.time(), result.error)
-            if self.store.encodes:
-                self.store.release(run_id, session.fence)
+            self._opener.archive.release(run_id, session.fence)
         except ClewError:
-            if not broken:
+            if broken is None:
                 raise
         if session.listening:
             session.announce("run_finished", machine.root.step, status=status, error=result.error)

@@ -7,6 +7,9 @@
 
 A snapshot of the whole state is written whenever the updates since the last one outweigh it several times, so reading
 any state takes a bounded multiple of its size, and the snapshots together weigh a fraction of the updates.
+
+A write that fails is the last one: whatever came after it would build on something that is not there. A value that has
+no encoding is found before anything of its record is written; what came before it is kept.
 """
 
 from __future__ import annotations
@@ -19,6 +22,9 @@ from typing import Any, Literal
 import msgspec
 
 from clew.engine.records import Journaled, Step
+from clew.errors import EncodeError
+from clew.runtime.crash_points import reach
+from clew.runtime.recorder import RecordedCall
 from clew.runtime.wire import Writer, with_epoch
 from clew.state import GraphState
 from clew.stores import Entry, Store
@@ -62,12 +68,22 @@ class Ledger:
         self._late: Work = ([], [], {})
         self._queue: Queue[Work | None] | None = None
         self._thread: Thread | None = None
-        self._failure: BaseException | None = None
+        self._failure: BaseException | None = None  # nothing is written after it: the log would have a hole
 
     @property
     def is_durable(self) -> bool:
         """Whether each step has to be written before the next one."""
         return self._writer is not None and self._durability == "sync"
+
+    @property
+    def encodes(self) -> bool:
+        """Whether what is written has to have an encoding."""
+        return self._writer is not None
+
+    @property
+    def is_lasting(self) -> bool:
+        """Whether what is written is in the store before the run has ended."""
+        return self._writer is not None and self._durability != "exit"
 
     def write(self, records: Sequence[Any]) -> None:
         """Keep records, in order."""
@@ -78,11 +94,13 @@ class Ledger:
                 self.records += records
             return
         with self._lock:
+            self._raise()
             self._write(writer, records)
 
     def _write(self, writer: Writer, records: Sequence[Any]) -> None:
         entries: list[Entry] = []
         drop: list[tuple[str, str, int]] = []
+        refused: EncodeError | None = None
         for record in records:
             if type(record) is Journaled:
                 numbers = self._journaled.setdefault((record.path, record.epoch), [])
@@ -93,19 +111,38 @@ class Ledger:
                     item = (record.prefix + outcome.path, record.epoch)
                     path = with_epoch(*item)
                     drop += [("journal", path, n) for n in self._journaled.pop(item, ())]
-            entries.append(writer.entry(record))
+            try:
+                entries.append(writer.entry(record))
+            except EncodeError as error:
+                refused = error
+                if type(record) is RecordedCall:
+                    continue  # its node is told; nothing else builds on it
+                self._failure = error
+                break  # what came before it is kept
         blobs, writer.blobs = writer.blobs, {}
-        self._carry((entries, drop, blobs))
+        if entries:
+            self._carry((entries, drop, blobs))
         for entry in entries:
             if entry.kind == "step" and not entry.path:
                 self._since += len(entry.body)
+        if refused is not None:
+            raise refused
         if self._since > max(_FIRST_SNAPSHOT, _OUTWEIGH * self._weight):
             self._write_snapshot()
 
+    def _append(self, work: Work) -> None:
+        entries, drop, blobs = work
+        reach("before-append")
+        try:
+            self._store.append(self._run_id, entries, self._fence, drop=drop, blobs=blobs)
+        except BaseException as error:
+            self._failure = error
+            raise
+        reach("after-append")
+
     def _carry(self, work: Work) -> None:
         if self._durability == "sync":
-            entries, drop, blobs = work
-            self._store.append(self._run_id, entries, self._fence, drop=drop, blobs=blobs)
+            self._append(work)
         elif self._durability == "exit":
             self._late[0].extend(work[0])
             self._late[1].extend(work[1])
@@ -115,7 +152,6 @@ class Ledger:
                 self._queue = Queue(_LAG)
                 self._thread = Thread(target=self._follow, name="clew-ledger", daemon=True)
                 self._thread.start()
-            self._raise()
             self._queue.put(work)
 
     def _follow(self) -> None:
@@ -139,10 +175,10 @@ class Ledger:
                 drop += more[1]
                 blobs.update(more[2])
             try:
-                if self._failure is None:
-                    self._store.append(self._run_id, entries, self._fence, drop=drop, blobs=blobs)
-            except BaseException as error:
-                self._failure = error
+                if self._failure is None or isinstance(self._failure, EncodeError):
+                    self._append((entries, drop, blobs))
+            except BaseException:
+                pass  # it is kept, and told to whoever comes next
             for _ in range(taken):
                 queue.task_done()
             if stop:
@@ -154,6 +190,7 @@ class Ledger:
 
     def barrier(self) -> None:
         """Return when all that was written is durable. Not for ``exit``, which promises nothing before the end."""
+        self._raise()
         if self._queue is not None:
             self._queue.join()
             self._raise()
@@ -165,11 +202,10 @@ class Ledger:
             assert self._thread is not None
             self._thread.join()
             self._queue = None
-            self._raise()
-        entries, drop, blobs = self._late
-        if entries:
-            self._late = ([], [], {})
-            self._store.append(self._run_id, entries, self._fence, drop=drop, blobs=blobs)
+        late, self._late = self._late, ([], [], {})
+        if late[0] and (self._failure is None or isinstance(self._failure, EncodeError)):
+            self._append(late)
+        self._raise()
 
     def _write_snapshot(self) -> None:
         if self._snapshot is None or self._durability == "exit":
@@ -178,4 +214,6 @@ class Ledger:
         state = self._snapshot()
         body = state.to_checkpoint()
         self._since, self._weight = 0, len(body)
+        reach("before-snapshot")
         self._carry(([Entry("snapshot", "", state.step, body, bytes.fromhex(state.digest))], [], {}))
+        reach("after-snapshot")

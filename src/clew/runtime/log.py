@@ -18,7 +18,7 @@ from clew.engine.records import Journaled, Outcome, Question, Retry, Single, Sta
 from clew.engine.rules import Program
 from clew.errors import RunStateError, UnknownRunError
 from clew.graph import Graph
-from clew.runtime.recorder import RecordedCall
+from clew.runtime.recorder import Intent, RecordedCall
 from clew.runtime.result import Checkpoint
 from clew.state import GraphState, Position
 from clew.stores import RunRow
@@ -39,6 +39,12 @@ class Labelled(msgspec.Struct, frozen=True):
     step: int
 
 
+class Resumed(msgspec.Struct, frozen=True):
+    """The run had failed, and is gone on with: recorded exceptions of earlier stretches do not count any more."""
+
+    stretch: int
+
+
 class RunLog(msgspec.Struct):
     """What the log of a run says."""
 
@@ -54,6 +60,7 @@ class RunLog(msgspec.Struct):
     labels: dict[str, int]
     calls: list[RecordedCall]
     journaled: dict[tuple[str, tuple[int, ...]], list[int]] = {}  # what is in the journal, current or not
+    stretch: int = 0  # how often it had failed and was gone on with
     due: dict[str, float] = {}  # item -> when its next attempt is due
     weight: int = 0  # bytes of the snapshot that it was read from
 
@@ -103,6 +110,7 @@ class RunLog(msgspec.Struct):
     def checkpoints(self, chain: Chain, graph: Graph, *, nested: bool, prefix: str = "") -> list[Checkpoint]:
         """One checkpoint for each state of a chain."""
         names = {step: label for label, step in self.labels.items()} if not prefix else {}
+        calls = self.calls_by_item(prefix)
         found: list[Checkpoint] = []
         for number, state in enumerate(chain.states(), start=chain.first):
             step = chain.steps[number - chain.first - 1] if number > chain.first else None
@@ -117,8 +125,21 @@ class RunLog(msgspec.Struct):
                     label=names.get(number),
                     items=tuple(prefix + outcome.path for outcome in outcomes),
                     nested=self._nested(graph, prefix, outcomes) if nested else {},
+                    recorded_ios=tuple(call for o in outcomes for call in calls.get(prefix + o.path, ())),
+                    _origin=(chain.program, prefix),
                 )
             )
+        return found
+
+    def calls_by_item(self, prefix: str = "") -> dict[str, list[RecordedCall]]:
+        """The recorded calls, by the item of the strand at `prefix` that made them or in which they were made."""
+        found: dict[str, list[RecordedCall]] = {}
+        for call in self.calls:
+            if call.path.startswith(prefix):
+                item, inside, _ = call.path[len(prefix) :].partition("/")
+                found.setdefault(prefix + item, []).append(call)
+                if inside and item.endswith("]"):  # one of several strands of an item, or one of several items
+                    found.setdefault(prefix + item[: item.rindex("[")], []).append(call)
         return found
 
     def inner_chains(self, graph: Graph) -> Iterator[tuple[str, Chain]]:
@@ -193,6 +214,7 @@ def read_log(row: RunRow, start: GraphState, entries: Sequence[Any], on_conflict
     log = RunLog(row, start, on_conflict, [], {}, {}, {}, {}, {}, {}, [])
     inner: list[Step] = []
     journal: list[Journaled] = []
+    retries: list[Retry] = []
     answers: dict[str, dict[int, Any]] = {}
     done: set[str] = set()
     for entry in entries:
@@ -209,8 +231,7 @@ def read_log(row: RunRow, start: GraphState, entries: Sequence[Any], on_conflict
             if known is None or known[0].epoch <= entry.epoch:
                 log.strands[entry.prefix] = (entry, [])
         elif isinstance(entry, Retry):
-            log.attempts[entry.path] = max(entry.attempt, log.attempts.get(entry.path, 0))
-            log.due[entry.path] = max(entry.due, log.due.get(entry.path, 0.0))
+            retries.append(entry)
         elif isinstance(entry, Question):
             if entry.path not in log.asked or log.asked[entry.path].number <= entry.number:
                 log.asked[entry.path] = entry
@@ -218,6 +239,10 @@ def read_log(row: RunRow, start: GraphState, entries: Sequence[Any], on_conflict
             answers.setdefault(entry.path, {})[entry.number] = entry.answer
         elif isinstance(entry, Labelled):
             log.labels[entry.label] = entry.step
+        elif isinstance(entry, Resumed):
+            log.stretch = max(log.stretch, entry.stretch)
+        elif isinstance(entry, Intent):
+            pass  # the recorder looks for them where it matters
         else:
             assert isinstance(entry, RecordedCall)
             log.calls.append(entry)
@@ -225,6 +250,12 @@ def read_log(row: RunRow, start: GraphState, entries: Sequence[Any], on_conflict
         strand = log.strands.get(step.prefix)
         if strand is not None and strand[0].epoch == step.epoch:
             strand[1].append(step)
+    for retry in retries:
+        path = retry.path
+        strand = log.strands.get(path[: path.rfind("/") + 1])
+        if not retry.epoch or (strand is not None and strand[0].epoch == retry.epoch):
+            log.attempts[path] = max(retry.attempt, log.attempts.get(path, 0))
+            log.due[path] = max(retry.due, log.due.get(path, 0.0))
     for each in sorted(journal, key=lambda each: each.n):
         if each.path not in done:
             log.journaled.setdefault((each.path, each.epoch), []).append(each.n)
@@ -235,6 +266,7 @@ def read_log(row: RunRow, start: GraphState, entries: Sequence[Any], on_conflict
             log.journal[each.path] = each.outcome
     log.answers = {path: [numbered[n] for n in sorted(numbered)] for path, numbered in answers.items()}
     for path, question in list(log.asked.items()):
-        if path in done or path in log.journal or question.number < len(log.answers.get(path, ())):
+        item = path.partition("!")[0]  # a question about a call of it
+        if item in done or item in log.journal or question.number < len(log.answers.get(path, ())):
             del log.asked[path]
     return log

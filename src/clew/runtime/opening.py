@@ -18,10 +18,11 @@ from clew.engine.rules import Program
 from clew.engine.terms import Memory, Options
 from clew.errors import GraphChangedError, GraphWarning, InputError
 from clew.graph import Graph
-from clew.runtime.archive import Archive, changed_structure, fresh_owner
+from clew.runtime.archive import Archive, fresh_owner
 from clew.runtime.cache import Cache
+from clew.runtime.codes import changed_code, changed_structure
 from clew.runtime.events import Listener, Listeners
-from clew.runtime.log import Answered, RunLog
+from clew.runtime.log import Answered, Resumed, RunLog
 from clew.runtime.session import Session
 from clew.runtime.settings import Settings
 from clew.state import GraphState, Position
@@ -153,12 +154,17 @@ class Opener:
             machine = self.machine_at(log, options)
             ledger = self.archive.ledger(log, fence, self.settings.durability)
             ledger.records = None
+            stretch = log.stretch
+            if log.row.status == "failed":
+                stretch += 1
+                ledger.write([Resumed(stretch)])
             session = Session(
                 run_id,
                 machine,
                 ledger,
                 self.settings,
-                calls=log.calls,
+                recall=self.archive.recall(run_id, intents=self.settings.on_ambiguous != "retry"),
+                stretch=stretch,
                 listeners=listeners,
                 cache=self._cache,
             )
@@ -166,17 +172,13 @@ class Opener:
             session.hold(log.due)
             self.archive.close(run_id, fence, "running", self.settings.clock.time(), None)
         except BaseException:
-            self.store.release(run_id, fence)
+            self.archive.release(run_id, fence)
             raise
         return session
 
     def claim(self, run_id: str) -> int:
         """Become the owner of a run, where the store is one that others may use too."""
-        if not self.store.encodes:
-            return 0
-        return self.store.claim(
-            run_id, self._owner, lease=self.settings.lease, now=self.settings.clock.time()
-        )
+        return self.archive.claim(run_id, self._owner, self.settings.lease, self.settings.clock.time())
 
     def _check_structure(self, row: RunRow, accept_changes: bool) -> None:
         """Refuse a changed structure, and warn of changed code."""
@@ -184,7 +186,7 @@ class Opener:
             return
         if row.structure != self.graph.structure_hash and not accept_changes:
             raise GraphChangedError(changed_structure(row, self.graph))
-        changed = [n for n, code in self.graph.node_hashes.items() if row.codes.get(n, code) != code]
+        changed = changed_code(row, self.graph)
         if changed:
             told = ", ".join(map(repr, changed))
             warnings.warn(
@@ -243,7 +245,10 @@ class Opener:
         )
         fence = self.claim(run_id)
         ledger = self.archive.fresh_ledger(run_id, start, seed, fence, settings.durability)
-        session = Session(run_id, machine, ledger, settings, listeners=listeners, cache=self._cache)
+        recall = self.archive.recall(run_id, intents=True) if self.store.encodes else None
+        session = Session(
+            run_id, machine, ledger, settings, recall=recall, listeners=listeners, cache=self._cache
+        )
         session.start, session.fence = start, fence
         return session
 

@@ -1,50 +1,142 @@
 """Recorded calls: what a node asked of the outside world, and what came back.
 
 A call that succeeded is not made again: a later attempt of the same item, and a resumed run, get the recording, if
-call number, name and request are the same. An exception belongs to its attempt. Calls are numbered in program
-order when they start, so several at once keep their places.
+call number, name and request are the same. An exception belongs to its attempt: an attempt that is taken up again
+after a crash meets it again, if it can be built again; one that is made again because the run had failed does not.
+Calls are numbered in program order when they start, so several at once keep their places.
+
+What happens when, for a crash between any two: all that was written before is durable, the call is made, its recording
+is durable, the node goes on. So a call may have been made and have no recording. Where that matters
+(``on_ambiguous="fail"`` or ``"ask"``), the intent to call is made durable first: an intent without a recording tells
+that nobody knows whether the call was made.
+
+Recordings are looked up item by item, when an item makes its first call, and let go of when it has finished.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from clew.engine.strand import Item
-from clew.errors import EncodeError
+from clew.errors import AmbiguousCallError, EncodeError
+from clew.runtime.context import Asking
+from clew.runtime.crash_points import reach
+from clew.runtime.failures import RecordedError
 from clew.state import encode
 
 if TYPE_CHECKING:
     from clew.runtime.session import Session
 
+Request = tuple[tuple[Any, ...], Mapping[str, Any]]
+OWN = "clew."
+"""Names of calls that the library makes itself, such as asking the time: they have no effects."""
+
 
 class RecordedCall(msgspec.Struct, frozen=True):
-    """One call: the specification's RecordedIO, keyed by path, attempt, number and name."""
+    """One call: the specification's RecordedIO, keyed by path, epoch, attempt, number and name."""
 
     path: str
     attempt: int
     number: int
     name: str
-    request: tuple[tuple[Any, ...], Mapping[str, Any]]
+    request: Request
     response: Any
     error: BaseException | None
     timestamp: float
     duration: float
     awaited: bool = False  # the function returned an awaitable
+    epoch: tuple[int, ...] = ()  # the attempts of the items around it
+    stretch: int = 0  # how often the run had failed and been gone on with
+    n: int = 0  # its place among all recordings of the path, in the order in which they came
+
+
+class Intent(msgspec.Struct, frozen=True):
+    """A call is about to be made."""
+
+    path: str
+    attempt: int
+    number: int
+    name: str
+    epoch: tuple[int, ...] = ()
+    n: int = 0
+
+
+Recall = Callable[[str], Iterable[RecordedCall | Intent]]
+"""What was recorded of an item, by its path."""
+
+
+class History:
+    """What was recorded of one item, of all its attempts."""
+
+    def __init__(self, entries: Iterable[RecordedCall | Intent] = ()) -> None:
+        self.calls: list[RecordedCall] = []
+        self.intents: list[Intent] = []
+        for entry in sorted(entries, key=lambda entry: entry.n):
+            self.add(entry)
+
+    def add(self, entry: RecordedCall | Intent) -> None:
+        """Something more is recorded."""
+        if isinstance(entry, Intent):
+            self.intents.append(entry)
+        else:
+            self.calls.append(entry)
+
+    def candidates(self, epoch: tuple[int, ...], attempt: int, number: int) -> Sequence[RecordedCall]:
+        """The recordings that may stand for a call, best first: its own, or else successes of other attempts."""
+        place = (epoch, attempt, number)
+        own = [call for call in self.calls if (call.epoch, call.attempt, call.number) == place]
+        if own:
+            return own[-1:]
+        return [call for call in reversed(self.calls) if call.number == number and call.error is None]
+
+    def doubts(self, number: int, name: str) -> int:
+        """How often this call was begun and has nothing to show for it."""
+        known = {(call.epoch, call.attempt, call.number, call.name) for call in self.calls}
+        begun = [each for each in self.intents if (each.number, each.name) == (number, name)]
+        return sum((each.epoch, each.attempt, number, name) not in known for each in begun)
+
+
+def _next(entries: Sequence[RecordedCall | Intent]) -> int:
+    """The place of the next entry of a kind."""
+    return entries[-1].n + 1 if entries else 0
+
+
+class _Call(msgspec.Struct):
+    """One call of a node under way."""
+
+    item: Item
+    attempt: int
+    number: int
+    name: str
+    request: Request
+    history: History
+    started: float = 0.0
+    began: float = 0.0
 
 
 class Recorder:
-    """The calls of one run."""
+    """Makes the calls of one run, and records them.
 
-    def __init__(self, calls: Iterable[RecordedCall] = ()) -> None:
-        self._successes = {(c.path, c.number, c.name): c for c in calls if c.error is None}
+    `recall` looks up what earlier processes recorded; `is_fresh` says that there is none but of this session.
+    """
+
+    def __init__(
+        self, session: Session, recall: Recall | None = None, *, is_fresh: bool = True, stretch: int = 0
+    ) -> None:
+        self._session = session
+        self._stretch = stretch
+        self._recall = recall
+        self._is_fresh = is_fresh
+        self._histories: dict[str, History] = {}
+        self._lock = threading.Lock()
 
     def call(
         self,
-        session: Session,
         item: Item,
         number: int,
         name: str,
@@ -57,68 +149,186 @@ class Recorder:
             raise TypeError(
                 f"ctx.record({name!r}, ...) takes the function to call, not {fn!r}: pass it, uncalled"
             )
-        found = self._successes.get((item.path, number, name))
-        if found is not None and _same(found.request, (args, kwargs)):
-            session.tell("call_recorded", item, name=name, reused=True)
-            return _ready(found.response) if found.awaited else found.response
-        if inspect.iscoroutinefunction(fn):
-            return self._call_async(session, item, number, name, fn, args, kwargs)
-        keep = self._keeper(session, item, number, name, args, kwargs)
+        call = _Call(item, item.attempt, number, name, (args, kwargs), self._history(item))
+        for found in call.history.candidates(item.strand.epoch, item.attempt, number):
+            if (
+                found.name == name
+                and same(found.request, call.request)
+                and (found.error is None or self._is_met_again(found))
+            ):
+                self._session.tell("call_recorded", item, name=name, reused=True)
+                return answer(found)
+        self._check(call, (args, kwargs), "request")  # better now than after the call
+        if is_async(fn):  # whatever stops it is raised where it is awaited
+            return self._acall(call, fn)
+        settled = self._prepare(call)
+        if settled is not None:
+            return settled.response
         try:
             response = fn(*args, **kwargs)
         except Exception as error:
-            keep(None, error)
+            self._keep(call, None, error)
             raise
         if inspect.isawaitable(response):
-            return self._await(response, keep)
-        keep(response, None, awaited=False)
+            return self._await(call, response)
+        self._keep(call, response, None)
         return response
 
-    async def _call_async(
-        self, session: Session, item: Item, number: int, name: str, fn: Any, args: Any, kwargs: Any
-    ) -> Any:
-        return await self._await(fn(*args, **kwargs), self._keeper(session, item, number, name, args, kwargs))
+    def _is_met_again(self, call: RecordedCall) -> bool:
+        """Whether an exception of this very attempt is raised again."""
+        return call.stretch == self._stretch and not isinstance(call.error, RecordedError)
 
-    async def _await(self, awaitable: Any, keep: Callable[..., None]) -> Any:
+    async def _acall(self, call: _Call, fn: Callable[..., Any]) -> Any:
+        settled = self._prepare(call, awaited=True)
+        if settled is not None:
+            return settled.response
+        args, kwargs = call.request
+        return await self._await(call, fn(*args, **kwargs))
+
+    async def _await(self, call: _Call, awaitable: Any) -> Any:
         try:
             response = await awaitable
         except Exception as error:
-            keep(None, error)
+            self._keep(call, None, error, awaited=True)
             raise
-        keep(response, None)
+        self._keep(call, response, None, awaited=True)
         return response
 
-    def _keeper(
-        self, session: Session, item: Item, number: int, name: str, args: Any, kwargs: Any
-    ) -> Callable[..., None]:
-        attempt, started, began = item.attempt, session.clock.time(), session.clock.monotonic()
+    def forget(self, path: str) -> None:
+        """An item has finished; should another attempt of what is around it come back to it, it is looked up."""
+        if self._recall is not None and self._session.ledger.is_lasting:
+            self._histories.pop(path, None)
 
-        def keep(response: Any, error: BaseException | None, awaited: bool = True) -> None:
-            call = RecordedCall(
+    # -- before a call -----------------------------------------------------------------------------------
+
+    def _history(self, item: Item) -> History:
+        path = item.path
+        history = self._histories.get(path)
+        if history is None:
+            entries: Iterable[RecordedCall | Intent] = ()
+            if self._recall is not None and (not self._is_fresh or any(item.strand.epoch)):
+                self._session.brace()  # so that what this session recorded is found
+                entries = self._recall(path)
+            with self._lock:
+                history = self._histories.setdefault(path, History(entries))
+        return history
+
+    def _check(self, call: _Call, value: Any, what: str) -> None:
+        """Refuse what cannot be stored, so that its node is told."""
+        if self._session.ledger.encodes:
+            try:
+                encode(value, at=what)
+            except EncodeError as error:
+                raise EncodeError(
+                    f"node {call.item.node.name!r} at {call.item.path}, call {call.number} ({call.name!r}) cannot be "
+                    f"recorded: {error}"
+                ) from error
+
+    def _prepare(self, call: _Call, awaited: bool = False) -> RecordedCall | None:
+        """All is ready for the call; or a person has said what it gave."""
+        session, item = self._session, call.item
+        call.started, call.began = session.clock.time(), session.clock.monotonic()
+        if call.name.startswith(OWN):
+            return None
+        policy = session.settings.on_ambiguous
+        if policy != "retry":
+            doubts = call.history.doubts(call.number, call.name)
+            if doubts:
+                settled = self._doubt(call, policy, doubts)
+                if settled:
+                    return self._keep(call, settled[0], None, awaited=awaited)
+            with self._lock:
+                intent = Intent(
+                    item.path,
+                    call.attempt,
+                    call.number,
+                    call.name,
+                    item.strand.epoch,
+                    _next(call.history.intents),
+                )
+                call.history.add(intent)
+            session.keep(intent)
+        session.brace()
+        reach("before-call")
+        return None
+
+    def _doubt(self, call: _Call, policy: str, doubts: int) -> tuple[Any, ...]:
+        """The response that a person has given for a call of which nobody knows whether it was made; () to retry."""
+        item = call.item
+        told = (
+            f"node {item.node.name!r} at {item.path}, call {call.number} ({call.name!r}) was begun and has no recording: "
+            f"it may have been made, or not"
+        )
+        if policy == "fail":
+            raise AmbiguousCallError(
+                f"{told}; find out, and resume with on_ambiguous='ask' to say what it gave, or with 'retry' to make it "
+                f"again with the same idempotency key"
+            )
+        about = f"!{call.number}"
+        answers = self._session.machine.answers(item, about)
+        if len(answers) < doubts:
+            raise Asking(f"{told}; answer 'retry' to make it again, or give its response", about)
+        given = answers[doubts - 1]
+        return () if given == "retry" else (given,)
+
+    # -- after a call ------------------------------------------------------------------------------------
+
+    def _keep(
+        self, call: _Call, response: Any, error: BaseException | None, awaited: bool = False
+    ) -> RecordedCall:
+        session, item, history = self._session, call.item, call.history
+        if not call.name.startswith(OWN):
+            reach("after-call")
+        if error is None:
+            self._check(call, response, "response")
+        with self._lock:
+            made = RecordedCall(
                 path=item.path,
-                attempt=attempt,
-                number=number,
-                name=name,
-                request=(args, kwargs),
+                attempt=call.attempt,
+                number=call.number,
+                name=call.name,
+                request=call.request,
                 response=response,
                 error=error,
-                timestamp=started,
-                duration=session.clock.monotonic() - began,
+                timestamp=call.started,
+                duration=session.clock.monotonic() - call.began,
                 awaited=awaited,
+                epoch=item.strand.epoch,
+                stretch=self._stretch,
+                n=_next(history.calls),
             )
-            if error is None:
-                self._successes[(item.path, number, name)] = call
-            session.keep(call)
-            session.tell("call_recorded", item, name=name, reused=False)
+            history.add(made)
+            is_late = self._histories.get(item.path) is not history
+        if is_late:  # of an attempt that took too long, and the item has finished without it
+            return made
+        session.keep(made)
+        if not call.name.startswith(OWN):
+            reach("after-journal")
+        session.tell("call_recorded", item, name=call.name, reused=False)
+        return made
 
-        return keep
+
+def answer(call: RecordedCall) -> Any:
+    """What a recording gives: a value or an exception, awaited if the call was."""
+    if call.awaited:
+        return _again(call)
+    if call.error is not None:
+        raise call.error
+    return call.response
 
 
-async def _ready(value: Any) -> Any:
-    return value
+async def _again(call: RecordedCall) -> Any:
+    if call.error is not None:
+        raise call.error
+    return call.response
 
 
-def _same(one: Any, other: Any) -> bool:
+def is_async(fn: Callable[..., Any]) -> bool:
+    """Whether a callable is known to return an awaitable."""
+    return inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(getattr(type(fn), "__call__", None))
+
+
+def same(one: Any, other: Any) -> bool:
     """Whether two requests are the same: by their encodings, or by equality where they have none."""
     try:
         return encode(one) == encode(other)

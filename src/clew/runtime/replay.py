@@ -1,40 +1,46 @@
 """Replay: run the nodes of a recorded run once more, against its recordings, and say where today's code differs.
 
 Nothing outside is touched. Recorded calls are answered from the log, and so are questions; `ctx.sleep` does not sleep;
-nodes with side effects that were not recorded call by call are not called, their recorded outcome stands. All other
-nodes are called for real, each with exactly what it saw then, because the recorded outcome is what the chain goes on
-with, whatever the node returned now. So one difference does not hide the next: `strict` stops at the first, otherwise
-all are listed.
+nodes with side effects that were not recorded call by call are not called, their recorded outcome stands, and so does
+that of items that failed or were reused from elsewhere. All other nodes are called for real, each with exactly what it
+saw then, because the recorded outcome is what the chain goes on with, whatever the node returned now. So one difference
+does not hide the next: `strict` stops at the first, otherwise all are listed.
+
+A run that has not ended is replayed as far as it got. An item that has no recording because the run had ended is a
+difference, and as its outcome is unknown, the chain is followed no further than its step.
 """
 
 from __future__ import annotations
 
-import difflib
-import json
+import asyncio
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from typing import Any, Literal
 
 import msgspec
 
 from clew.engine.machine import Machine
 from clew.engine.outcomes import read
-from clew.engine.records import Outcome, Step
+from clew.engine.records import Journaled, Outcome, Start, Step
+from clew.engine.rules import Program
 from clew.engine.strand import Item
 from clew.engine.terms import Memory, Options
-from clew.errors import ClewError, EncodeError, ReplayError, ReplayMismatchError, ReplayMissingError
+from clew.errors import ClewError, ReplayError, ReplayMismatchError, ReplayMissingError
 from clew.graph import Send
 from clew.runtime.context import Asking
-from clew.runtime.ledger import Ledger
+from clew.runtime.difference import difference
+from clew.runtime.host import Host
 from clew.runtime.log import RunLog
-from clew.runtime.recorder import RecordedCall
-from clew.runtime.session import Session
+from clew.runtime.recorder import OWN, History, RecordedCall, Request, answer, same
 from clew.runtime.settings import Settings
-from clew.state import encode
+
+Kind = Literal["update", "decision", "error", "question", "call", "missing", "start", "step", "extra", "absent"]
 
 
 class Divergence(msgspec.Struct, frozen=True):
     """One place where a replay is not what was recorded."""
 
-    kind: Literal["update", "decision", "error", "call", "missing", "absent", "extra", "step"]
+    kind: Kind
     step: int
     path: str
     node: str
@@ -69,7 +75,10 @@ class ReplayReport(msgspec.Struct, frozen=True):
             raise ReplayError(f"run {self.run_id!r} does not replay: {self.divergences[0]}")
 
     def __str__(self) -> str:
-        seen = f"{self.steps} steps, {self.items} items, {self.calls} recorded calls"
+        seen = ", ".join(
+            f"{count} {what}{'' if count == 1 else 's'}"
+            for count, what in ((self.steps, "step"), (self.items, "item"), (self.calls, "recorded call"))
+        )
         if self.ok:
             return f"run {self.run_id!r} replays: {seen}"
         told = "\n".join(str(each) for each in self.divergences)
@@ -77,227 +86,262 @@ class ReplayReport(msgspec.Struct, frozen=True):
 
 
 class Recordings:
-    """Answers recorded calls; stands where a run has its recorder."""
+    """Answers `ctx.record` from recordings; what it cannot answer is noted, should the node swallow the error."""
 
-    def __init__(self, calls: list[RecordedCall]) -> None:
-        self._calls: dict[tuple[str, int], list[RecordedCall]] = {}
-        self.answered = 0
+    def __init__(self, calls: Iterable[RecordedCall]) -> None:
+        by_path: dict[str, list[RecordedCall]] = {}
         for call in calls:
-            self._calls.setdefault((call.path, call.number), []).append(call)
+            by_path.setdefault(call.path, []).append(call)
+        self._histories = {path: History(found) for path, found in by_path.items()}
+        self.answered = 0
+        self.wrong: list[tuple[Kind, str, str]] = []
+
+    def has(self, path: str) -> bool:
+        """Whether an item's calls to the outside world were recorded one by one."""
+        history = self._histories.get(path)
+        return history is not None and any(not call.name.startswith(OWN) for call in history.calls)
 
     def call(
         self,
-        session: Session,
         item: Item,
         number: int,
         name: str,
-        fn: Any,
+        fn: Callable[..., Any],
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> Any:
-        """The recording of a call: of this attempt, or a success of an earlier one."""
-        known = self._calls.get((item.path, number), [])
-        own = [c for c in known if c.attempt == item.attempt] or [c for c in known if c.error is None]
+        """The recording of a call: of this attempt, or a success of another one."""
+        history = self._histories.get(item.path, _NOTHING)
+        known = history.candidates(item.strand.epoch, item.attempt, number)
         where = f"node {item.node.name!r} at {item.path}, call {number} ({name!r})"
-        if not own:
-            raise ReplayMissingError(f"{where} was never recorded; it is new, or the node took another way")
-        found = own[-1]
+        if not known:
+            told = f"{where} was never recorded: it is new, or the node went another way"
+            self.wrong.append(("missing", told, ""))
+            raise ReplayMissingError(told)
+        for found in known:
+            if found.name == name and same(found.request, (args, kwargs)):
+                self.answered += 1
+                return answer(found)
+        found = known[0]
         if found.name != name:
-            raise ReplayMismatchError(f"{where}: the recording is of {found.name!r}")
-        if encode([list(found.request[0]), found.request[1]]) != encode([list(args), kwargs]):
-            told = difference([list(found.request[0]), found.request[1]], [list(args), kwargs])
-            raise ReplayMismatchError(f"{where} asks for something else than was recorded:\n{told}")
-        self.answered += 1
-        if found.error is not None:
-            raise found.error
-        return _ready(found.response) if found.awaited else found.response
+            told, diff = f"{where} was {found.name!r} when recorded", ""
+        else:
+            told = f"{where} asks for something else than was recorded"
+            diff = difference(_readable(found.request), _readable((args, kwargs)))
+        self.wrong.append(("call", told, diff))
+        raise ReplayMismatchError(f"{told}\n{diff}" if diff else told)
 
 
-class _Stopped(Exception):
-    """A strict replay has found its first difference."""
+_NOTHING = History()
+
+
+class _Rehearsal(Host):
+    """Has nodes called with recordings for the outside world; nobody listens, and nothing sleeps."""
+
+    def __init__(self, run_id: str, machine: Machine, settings: Settings, recordings: Recordings) -> None:
+        super().__init__(run_id, machine, settings)
+        self.recorder = recordings
+
+
+class _Ended(msgspec.Struct):
+    """How a call of a node ended: with a value, a question or an error."""
+
+    value: Any = None
+    asking: Asking | None = None
+    error: Exception | None = None
 
 
 class Replayer:
     """One replay."""
 
-    def __init__(self, log: RunLog, program: Any, settings: Settings, *, strict: bool) -> None:
+    def __init__(self, log: RunLog, program: Program, settings: Settings, *, strict: bool) -> None:
         self._log = log
         self._strict = strict
-        self._found: list[Divergence] = []
         self._items = 0
+        self._settled: set[str] = set()  # items that have an outcome in this replay
         self._recordings = Recordings(log.calls)
-        self._chain = log.chain(program)
-        self._outcomes: dict[str, Outcome] = dict(log.journal)
-        for step in log.steps:
-            self._outcomes.update((outcome.path, outcome) for outcome in step.outcomes)
+        self._steps: dict[tuple[str, int], Step] = {("", step.number): step for step in log.steps}
         for prefix, (_, steps) in log.strands.items():
-            for step in steps:
-                self._outcomes.update((prefix + outcome.path, outcome) for outcome in step.outcomes)
+            self._steps.update(((prefix, step.number), step) for step in steps)
+        self._outcomes = {
+            prefix + outcome.path: outcome
+            for (prefix, _), step in self._steps.items()
+            for outcome in step.outcomes
+        }
+        self._outcomes.update(log.journal)
         options = Options(
             seed=log.row.seed,
             max_steps=settings.max_steps,
-            on_error="continue",
+            on_error="continue",  # a recorded failure is taken over like any outcome
             on_conflict=settings.on_conflict,
         )
-        self._machine = Machine.restore(program, log.start, options, Memory(answers=log.answers))
-        self._session = _ReplaySession(log.row.run_id, self._machine, _Nowhere(), settings)
-        self._session.use(self._recordings)
+        memory = Memory(answers=log.answers, attempts=log.attempts)
+        self._machine = Machine.restore(program, log.start, options, memory)
+        self._host = _Rehearsal(log.row.run_id, self._machine, settings, self._recordings)
 
     def run(self) -> ReplayReport:
         """Replay to the end of what was recorded."""
-        seen: set[str] = set()
-        try:
-            while (item := self._machine.take()) is not None:
-                recorded = self._outcomes.get(item.path)
-                if recorded is None:
-                    if item.path not in self._log.asked and self._log.row.status == "completed":
-                        self._note("extra", item, "it runs now, and did not when the run was recorded")
-                    continue
-                seen.add(item.path)
-                self._items += 1
-                self._replay(item, recorded)
-                self._compare_steps()
-            for path, outcome in self._outcomes.items():
-                if path not in seen and not self._answered_otherwise(path):
-                    self._add(
-                        Divergence("absent", 0, path, outcome.node, "it ran when recorded, and does not now")
-                    )
-        except _Stopped:
-            pass
+        found = tuple(islice(self._differences(), 1 if self._strict else None))
         return ReplayReport(
             run_id=self._log.row.run_id,
             steps=self._machine.root.step - self._log.start.step,
             items=self._items,
             calls=self._recordings.answered,
-            divergences=tuple(self._found),
+            divergences=found,
         )
 
-    def _answered_otherwise(self, path: str) -> bool:
-        """Whether an item is no call: an answer, or a subgraph whose inside was replayed."""
-        inside = (f"{path}/", f"{path}[")
-        return path in self._log.answers or any(prefix.startswith(inside) for prefix in self._log.strands)
+    def _differences(self) -> Iterator[Divergence]:
+        machine, log = self._machine, self._log
+        stuck_at: int | None = None  # the step of the first item whose outcome nobody knows
+        while (item := machine.take()) is not None:
+            recorded = self._outcomes.get(item.path)
+            if recorded is not None:
+                self._items += 1
+                item.attempt = recorded.attempt
+                if recorded.error is None and not recorded.cached and self._may_be_called(item):
+                    yield from self._check_outcome(item, recorded)
+                machine.adopt(item, recorded)
+            elif item.path in log.asked and self._may_be_called(item):
+                yield from self._check_question(item, log.asked[item.path].question)
+            elif log.row.status == "completed":
+                stuck_at = min(stuck_at or item.order[0], item.order[0])
+                yield _at(item, "extra", "it runs now, and did not when the run was recorded")
+            yield from self._check_records()
+        yield from self._check_records()
+        yield from self._absent(stuck_at)
 
-    def _replay(self, item: Item, recorded: Outcome) -> None:
-        item.attempt = recorded.attempt
+    def _may_be_called(self, item: Item) -> bool:
+        """Whether calling an item's function touches nothing outside, as far as its node says."""
         effects = item.node.side_effects
-        by_calls = any(path == item.path for path, _ in self._recordings._calls)
-        if recorded.error is None and not recorded.cached and (by_calls or not _has_effects(effects)):
-            self._call(item, recorded)
-        self._machine.adopt(item, recorded)
+        return not (effects.recordable or effects.requires_idempotency) or self._recordings.has(item.path)
 
-    def _call(self, item: Item, recorded: Outcome) -> None:
+    # -- items -------------------------------------------------------------------------------------------
+
+    def _call(self, item: Item) -> _Ended:
         try:
-            value = self._session.call(item)
+            value = self._host.call(item)
             if item.node.mode in ("async", "async_generator"):
-                import asyncio
-
                 value = asyncio.run(_awaited(value))
-        except ReplayMissingError as error:
-            self._note("missing", item, str(error))
-        except ReplayMismatchError as error:
-            message, _, told = str(error).partition("\n")
-            self._note("call", item, message, told)
-        except Asking:
-            self._note("extra", item, "it asks a question that was not asked when the run was recorded")
+        except Asking as asking:
+            return _Ended(asking=asking)
         except Exception as error:
-            self._note(
-                "error", item, f"it raised {type(error).__name__}: {error}, and returned when recorded"
-            )
+            return _Ended(error=error)
+        return _Ended(value)
+
+    def _wrong_calls(self, item: Item) -> list[Divergence]:
+        """What the recordings could not answer. Whatever the node did after that says nothing."""
+        wrong, self._recordings.wrong = self._recordings.wrong, []
+        return [_at(item, kind, message, diff) for kind, message, diff in wrong]
+
+    def _check_outcome(self, item: Item, recorded: Outcome) -> Iterator[Divergence]:
+        ended = self._call(item)
+        if wrong := self._wrong_calls(item):
+            yield from wrong
+        elif ended.asking is not None:
+            yield _at(item, "question", f"it asks {ended.asking.question!r}, and did not when recorded")
+        elif ended.error is not None:
+            error = ended.error
+            yield _at(item, "error", f"it raises {type(error).__name__}: {error}, and returned when recorded")
         else:
-            self._compare(item, value, recorded)
+            view = item.batch.level.view
+            try:
+                update, decision = read(view.program, item.node, ended.value, view)
+            except ClewError as error:
+                yield _at(item, "error", str(error))
+            else:
+                yield from self._compare(item, recorded, dict(update), decision)
 
-    def _compare(self, item: Item, value: Any, recorded: Outcome) -> None:
-        view = item.batch.level.view
-        try:
-            update, decision = read(view.program, item.node, value, view)
-        except ClewError as error:
-            self._note("error", item, str(error))
-            return
-        then, now = dict(recorded.update), dict(update)
-        if not _same(then, now):
-            self._note("update", item, "it returns something else", difference(then, now))
-        elif not _same(_plain(recorded.decision), _plain(decision)):
+    def _compare(self, item: Item, recorded: Outcome, update: Any, decision: Any) -> Iterator[Divergence]:
+        if not same(dict(recorded.update), update):
+            yield _at(item, "update", "it returns something else", difference(dict(recorded.update), update))
+        elif not same(_plain(recorded.decision), _plain(decision)):
             told = difference(_plain(recorded.decision), _plain(decision))
-            self._note("decision", item, "it decides something else", told)
+            yield _at(item, "decision", "it decides something else", told)
 
-    def _compare_steps(self) -> None:
-        for record in self._machine.outbox:
-            if isinstance(record, Step) and not record.prefix:
-                place = record.number - self._chain.first - 1
-                then = self._log.steps[place] if place < len(self._log.steps) else None
-                if then is None or [o.path for o in then.outcomes] != [o.path for o in record.outcomes]:
-                    was = [o.path for o in then.outcomes] if then is not None else []
-                    now = [o.path for o in record.outcomes]
-                    self._add(Divergence("step", record.number, "", "", f"it has {now} and had {was}"))
+    def _check_question(self, item: Item, question: Any) -> Iterator[Divergence]:
+        ended = self._call(item)
+        asked = ended.value if item.node.kind == "interrupt" else ended.asking and ended.asking.question
+        if wrong := self._wrong_calls(item):
+            yield from wrong
+        elif ended.error is not None or (ended.asking is None and item.node.kind != "interrupt"):
+            yield _at(item, "question", f"it asked {question!r} when recorded, and does not now")
+        elif not same(asked, question):
+            yield _at(item, "question", "it asks something else", difference(question, asked))
+
+    # -- the chain ---------------------------------------------------------------------------------------
+
+    def _check_records(self) -> Iterator[Divergence]:
+        """What the machine made of the outcomes: the steps, and what subgraphs began with."""
+        records = list(self._machine.outbox)
         self._machine.outbox.clear()
+        for record in records:
+            if isinstance(record, Journaled):
+                self._settled.add(record.path)
+            elif isinstance(record, Start):
+                yield from self._check_start(record)
+            elif isinstance(record, Step):
+                self._settled.update(record.prefix + outcome.path for outcome in record.outcomes)
+                yield from self._check_step(record)
 
-    def _note(self, kind: Any, item: Item, message: str, diff: str = "") -> None:
-        self._add(Divergence(kind, item.step, item.path, item.node.name, message, diff))
+    def _check_start(self, start: Start) -> Iterator[Divergence]:
+        known = self._log.strands.get(start.prefix)
+        if known is not None and not same(dict(known[0].values), dict(start.values)):
+            path = start.prefix[:-1]
+            told = difference(dict(known[0].values), dict(start.values))
+            message = "the graph inside begins with something else"
+            yield Divergence("start", self._step_of(path), path, _node_of(path), message, told)
 
-    def _add(self, divergence: Divergence) -> None:
-        self._found.append(divergence)
-        if self._strict:
-            raise _Stopped
+    def _check_step(self, step: Step) -> Iterator[Divergence]:
+        then = self._steps.get((step.prefix, step.number))
+        if then is None:
+            if self._log.row.status == "completed":
+                told = f"{', '.join(step.prefix + o.path for o in step.outcomes)} is a step that was not there"
+                yield Divergence("step", step.number, "", "", told)
+            return
+        was, now = [o.path for o in then.outcomes], [o.path for o in step.outcomes]
+        if was != now:
+            told = "its items are something else"
+            yield Divergence("step", step.number, step.prefix[:-1], "", told, difference(was, now))
+            return
+        for old, new in zip(then.outcomes, step.outcomes, strict=True):
+            if old.error is None and not same(dict(old.update), dict(new.update)):  # a subgraph's, or an answer
+                path, told = step.prefix + new.path, difference(dict(old.update), dict(new.update))
+                yield Divergence("update", step.number, path, new.node, "it gives something else", told)
+
+    def _absent(self, stuck_at: int | None) -> Iterator[Divergence]:
+        for path, outcome in self._outcomes.items():
+            step = self._step_of(path)
+            if path not in self._settled and (stuck_at is None or step <= stuck_at):
+                yield Divergence("absent", step, path, outcome.node, "it ran when recorded, and does not now")
+
+    def _step_of(self, path: str) -> int:
+        """The step of the run in which an item, or what is around it, was recorded."""
+        root, is_inside, _ = path.partition("/")
+        for step in self._log.steps:
+            for outcome in step.outcomes:
+                if outcome.path == root or (is_inside and root.startswith(f"{outcome.path}[")):
+                    return step.number
+        return self._log.start.step + len(self._log.steps) + 1
 
 
-class _ReplaySession(Session):
-    """A session in which nothing waits, and calls are answered from recordings."""
-
-    def use(self, recordings: Recordings) -> None:
-        """Answer calls from these."""
-        self._recorder = recordings  # type: ignore[assignment]
-
-    def sleep(self, item: Item, seconds: float) -> Any:
-        """`ctx.sleep` does not sleep in a replay."""
-        return _ready(None) if item.node.mode in ("async", "async_generator") else None
-
-    def keep(self, entry: Any) -> None:
-        """A replay keeps nothing."""
+def _at(item: Item, kind: Kind, message: str, diff: str = "") -> Divergence:
+    return Divergence(kind, item.order[0], item.path, item.node.name, message, diff)
 
 
-class _Nowhere(Ledger):
-    """A ledger that writes nothing."""
-
-    def __init__(self) -> None:
-        self.records = []
-        self._writer = None
-
-    def write(self, records: Any) -> None:
-        """Nothing."""
+def _node_of(path: str) -> str:
+    return path.rpartition("/")[2].partition("#")[0]
 
 
-def _has_effects(policy: Any) -> bool:
-    return bool(policy.recordable or policy.requires_idempotency)
+def _readable(request: Request) -> dict[str, Any]:
+    """A request by the places and names of its arguments."""
+    args, kwargs = request
+    return {**{f"argument {place}": value for place, value in enumerate(args, 1)}, **kwargs}
 
 
 def _plain(decision: Any) -> Any:
     if decision is None:
         return None
     return [[c.target, dict(c.payload)] if isinstance(c, Send) else c for c in decision]
-
-
-def _same(one: Any, other: Any) -> bool:
-    try:
-        return encode(one) == encode(other)
-    except EncodeError:
-        return bool(one == other)
-
-
-def difference(then: Any, now: Any) -> str:
-    """Two values as a diff that a person can read."""
-
-    def lines(value: Any) -> list[str]:
-        try:
-            tree = json.loads(encode(value))
-        except EncodeError:
-            return repr(value).splitlines()
-        return json.dumps(tree, indent=2, ensure_ascii=False).splitlines()
-
-    return "\n".join(difflib.unified_diff(lines(then), lines(now), "recorded", "now", lineterm="", n=2))
-
-
-async def _ready(value: Any) -> Any:
-    return value
 
 
 async def _awaited(value: Any) -> Any:

@@ -9,10 +9,13 @@ import msgspec
 
 from clew.engine.machine import Machine
 from clew.engine.records import Question, WorkItem
+from clew.engine.rules import Program
 from clew.engine.terms import Status
 from clew.errors import RunCancelledError, RunFailedError, UnknownValueError
 from clew.graph.names import nearest
-from clew.state import GraphState
+from clew.runtime.recorder import RecordedCall
+from clew.runtime.upcoming import upcoming
+from clew.state import GraphState, digest
 
 
 class SchedulerMetrics(msgspec.Struct, frozen=True):
@@ -50,6 +53,9 @@ class Checkpoint(msgspec.Struct, frozen=True):
     """Paths of the items of the step, in order."""
     nested: Mapping[str, tuple[Checkpoint, ...]] = {}
     """The chains of subgraph items of this step, by path."""
+    recorded_ios: tuple[RecordedCall, ...] = ()
+    """The recorded calls of the items of this step, and of what is inside them."""
+    _origin: tuple[Program, str] | None = None  # the program and the prefix of the chain
 
     @property
     def digest(self) -> str:
@@ -60,6 +66,24 @@ class Checkpoint(msgspec.Struct, frozen=True):
     def values(self) -> Mapping[str, Any]:
         """The values of this state."""
         return self.state.values
+
+    @property
+    def idempotency_key(self) -> str:
+        """What no other commit has: a hash of run, step and digest."""
+        parts = (b"clew:checkpoint", self.run_id.encode(), str(self.step_id).encode(), bytes.fromhex(self.digest))
+        return f"sha256:{digest(*parts)}"
+
+    @property
+    def frontier(self) -> tuple[WorkItem, ...]:
+        """The items of the next step, in their order."""
+        if self._origin is None:
+            return ()
+        program, prefix = self._origin
+        return tuple(upcoming(program, self.state, prefix))
+
+    def __repr__(self) -> str:
+        label = f" {self.label!r}" if self.label is not None else ""
+        return f"<Checkpoint {self.step_id}{label} of {self.run_id!r}: {', '.join(self.items) or 'the start'}>"
 
 
 class RunResult:

@@ -11,7 +11,7 @@ import heapq
 import itertools
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 
@@ -23,15 +23,13 @@ from clew.engine.strand import Item
 from clew.engine.terms import Notice, Status
 from clew.errors import NodeTimeoutError, OutputError
 from clew.runtime.cache import NO_RESULT, Cache, key_of
-from clew.runtime.calls import arguments, calls_of
-from clew.runtime.context import Asking, RunContext
+from clew.runtime.context import Asking
 from clew.runtime.events import Event, Listeners
-from clew.runtime.mutation import Watch
-from clew.runtime.recorder import RecordedCall, Recorder
+from clew.runtime.host import SLEPT, Host
+from clew.runtime.recorder import Recall, Recorder
 from clew.state import GraphState
 
 if TYPE_CHECKING:
-    from clew.runtime.clock import Clock
     from clew.runtime.ledger import Ledger
     from clew.runtime.reuse import Reuse
     from clew.runtime.settings import Settings
@@ -47,7 +45,7 @@ class Timer(msgspec.Struct, frozen=True):
     action: Callable[[], None] | None = None
 
 
-class Session:
+class Session(Host):
     """One run, or one stretch of a run between two pauses, while it is driven."""
 
     def __init__(
@@ -57,19 +55,17 @@ class Session:
         ledger: Ledger,
         settings: Settings,
         *,
-        calls: Iterable[RecordedCall] = (),
+        recall: Recall | None = None,
+        stretch: int | None = None,
         listeners: Listeners | None = None,
         cache: Cache | None = None,
     ) -> None:
-        self.run_id = run_id
-        self.machine = machine
-        self.settings = settings
-        self.clock: Clock = settings.clock
-        self.cancelled = False
+        super().__init__(run_id, machine, settings)
         self.start: GraphState = _EMPTY
         self.began = 0.0
         self.thread = 0  # the driver's
-        self._calls = calls
+        self._recall = recall
+        self._stretch = stretch  # None if the run is new
         self._recorder: Recorder | None = None
         self.timers: list[tuple[float, int, Timer]] = []  # retries and sleeps: what may go on by itself
         self._own_deadlines: list[tuple[float, int, Timer]] = []  # of attempts with a timeout of their own
@@ -91,10 +87,12 @@ class Session:
         self.take: Callable[[], Item | None] = machine.take if cache is None else self._take
 
     @property
-    def recorder(self) -> Recorder:
+    def recorder(self) -> Recorder:  # type: ignore[override]
         """The recorded calls of the run."""
         if self._recorder is None:
-            self._recorder = Recorder(self._calls)
+            self._recorder = Recorder(
+                self, self._recall, is_fresh=self._stretch is None, stretch=self._stretch or 0
+            )
         return self._recorder
 
     def elapsed(self) -> float:
@@ -131,50 +129,11 @@ class Session:
     # -- calling -----------------------------------------------------------------------------------------
 
     def call(self, item: Item) -> Any:
-        """Call the item's function: its value, or for an async one its awaitable."""
-        batch = item.batch
-        program = batch.level.strand.program
-        call, takes_context = (program.calls or calls_of(program))[batch.number]
-        node = item.node
-        if node.mode == "sync" and not self.settings.check_mutation:
-            return call(item, RunContext(self, item) if takes_context else None)
-        context = RunContext(self, item)
-        if self.settings.check_mutation:
-            return self._watched(item, context)
-        value = call(item, context)
-        if node.mode == "generator":
-            return self._chunks(item, value)
-        return self._async_chunks(item, value) if node.mode == "async_generator" else value
-
-    def _watched(self, item: Item, context: RunContext) -> Any:
-        args, kwargs = arguments(item, context)
-        watch = Watch(item, args, kwargs)
-        value = item.node.func(*args, **kwargs)
-        if item.node.mode == "async":
-            return watch.after(value)
-        if item.node.mode == "generator":
-            value = self._chunks(item, value)
-        elif item.node.mode == "async_generator":
-            return watch.after(self._async_chunks(item, value))
-        watch.check()
-        return value
-
-    def _chunks(self, item: Item, generator: Any) -> Any:
-        chunks: list[Any] = []
-        while True:
-            try:
-                chunk = next(generator)
-            except StopIteration as stop:
-                return chunks if stop.value is None else stop.value
-            chunks.append(chunk)
-            self.tell("chunk", item, chunk=chunk)
-
-    async def _async_chunks(self, item: Item, generator: Any) -> Any:
-        chunks: list[Any] = []
-        async for chunk in generator:
-            chunks.append(chunk)
-            self.tell("chunk", item, chunk=chunk)
-        return chunks
+        """Call the item's function; before one with side effects, what it builds on is made durable."""
+        effects = item.node.side_effects
+        if effects.recordable or effects.requires_idempotency:
+            self.brace()
+        return super().call(item)
 
     # -- what became of it -------------------------------------------------------------------------------
 
@@ -188,13 +147,15 @@ class Session:
                 if self.cache is not None and item in self._keys:
                     self.cache.put(self._keys.pop(item), value)
                 self.machine.finish(item, value, started, duration)
+                if self._recorder is not None:
+                    self._recorder.forget(item.path)
 
     def raised(self, item: Item, attempt: int, error: BaseException, started: float, duration: float) -> None:
         """An attempt raised."""
         if item.attempt != attempt:
             return
         if isinstance(error, Asking):
-            self.machine.ask(item, error.question)
+            self.machine.ask(item, error.question, error.about)
         else:
             self.machine.fail(item, error, started, duration)
 
@@ -302,7 +263,7 @@ class Session:
             self.clock.advance(self.clock.monotonic() + seconds)
         else:
             threading.Event().wait(seconds)
-        return _SLEPT
+        return SLEPT
 
     # -- what comes out ----------------------------------------------------------------------------------
 
@@ -313,6 +274,16 @@ class Session:
             return
         with self._lock:
             self._kept.append(entry)
+
+    def brace(self) -> None:
+        """Before a call to the outside world, from any thread: what it builds on is durable, as far as was asked for."""
+        if self.lost is not None:
+            raise self.lost
+        if self._kept:
+            with self._lock:
+                kept, self._kept[:] = list(self._kept), ()
+            self.ledger.write(kept)
+        self.ledger.barrier()
 
     def tell(self, kind: Any, item: Item, **data: Any) -> None:
         """Tell listeners something that a node does while it runs; from any thread."""
@@ -382,16 +353,6 @@ class Session:
 
 
 _EMPTY = GraphState()
-
-
-class _Slept:
-    """What a sleep that is over returns: it may be awaited, and need not be."""
-
-    def __await__(self) -> Generator[Any, Any, None]:
-        yield from ()
-
-
-_SLEPT = _Slept()
 
 
 def _matters(timer: Timer) -> bool:

@@ -22,6 +22,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     max_steps: int = 10_000
     on_error: Literal["stop", "continue"] = "stop"
     on_conflict: Literal["error", "last"] = "error"
+    on_ambiguous: Literal["retry", "fail", "ask"] = "retry"
     check_mutation: bool = False
     durability: Literal["sync", "async", "exit"] = "sync"
     lease: float = 30.0
@@ -34,6 +35,7 @@ _POSITIVE = ("max_concurrent_nodes", "queue_depth", "max_steps")
 _CHOICES: dict[str, tuple[str, ...]] = {
     "on_error": ("stop", "continue"),
     "on_conflict": ("error", "last"),
+    "on_ambiguous": ("retry", "fail", "ask"),
     "durability": ("sync", "async", "exit"),
 }
 

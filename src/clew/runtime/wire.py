@@ -6,11 +6,13 @@ kind        path                n              body
 start       the strand          0              its values, and which of them were given
 step        the strand          its number     its outcomes; the digest is that of the state after it
 journal     the item            counts         its outcome, until its step is committed; the last one holds
-call        the item            attempt, call  a recorded call
+call        the item            counts         a recorded call, with its attempt and number
+intent      the item            counts         a call that is about to be made
 retry       the item            the attempt    when the next attempt is due, and why
 question    the item            its number     what it asks
 answer      the item            its number     what it was answered
 label       the label           0              a step
+resume      ""                  counts         a run that had failed is gone on with
 snapshot    ""                  a step         the whole state, as a checkpoint
 ==========  ==================  =============  ==============================================================
 
@@ -26,16 +28,15 @@ from typing import Any
 
 from clew.engine.chain import step_digest
 from clew.engine.records import Choice, Journaled, Outcome, Question, Retry, Single, Start, Step
-from clew.errors import DecodeError, StoreCorruptError
+from clew.errors import DecodeError, EncodeError, RecordCorruptError, StoreCorruptError
 from clew.graph import Send
 from clew.runtime.failures import error_of, plain_error
-from clew.runtime.log import Answered, Labelled, start_state
-from clew.runtime.recorder import RecordedCall
+from clew.runtime.log import Answered, Labelled, Resumed, start_state
+from clew.runtime.recorder import Intent, RecordedCall
 from clew.state import decode, encode
 from clew.stores import Entry
 
 LARGE = 64 * 1024
-_CALLS = 1 << 32  # a call's place is attempt * _CALLS + number
 
 
 class Writer:
@@ -47,7 +48,14 @@ class Writer:
         self.blobs: dict[str, bytes] = {}
 
     def entry(self, record: Any) -> Entry:
-        """One record as an entry."""
+        """One record as an entry. EncodeError, with node and path, if something in it has no encoding."""
+        try:
+            return self._entry(record)
+        except EncodeError as error:
+            self.blobs = {}
+            raise _named(record, error) from error
+
+    def _entry(self, record: Any) -> Entry:
         kind = type(record)
         if kind is Single:
             return self._step(record.step())
@@ -62,16 +70,20 @@ class Writer:
             return _checked("journal", with_epoch(record.path, record.epoch), record.n, body)
         if kind is RecordedCall:
             return self._call(record)
+        if kind is Intent:
+            body = [record.name, record.attempt, record.number, list(record.epoch)]
+            return _checked("intent", record.path, record.n, body)
         if kind is Retry:
-            return _checked(
-                "retry", record.path, record.attempt, [record.delay, plain_error(record.error), record.due]
-            )
+            body = [record.delay, plain_error(record.error), record.due]
+            return _checked("retry", with_epoch(record.path, record.epoch), record.attempt, body)
         if kind is Question:
             return _checked(
                 "question", record.path, record.number, [record.node, record.question, record.step]
             )
         if kind is Answered:
             return _checked("answer", record.path, record.number, record.answer)
+        if kind is Resumed:
+            return _checked("resume", "", record.stretch, None)
         if kind is Labelled:
             return _checked("label", record.label, 0, record.step)
         raise TypeError(f"no entry for {record!r}")
@@ -120,8 +132,30 @@ class Writer:
             call.timestamp,
             call.duration,
             call.awaited,
+            call.attempt,
+            call.number,
+            list(call.epoch),
+            call.stretch,
         ]
-        return _checked("call", call.path, call.attempt * _CALLS + call.number, body)
+        return _checked("call", call.path, call.n, body)
+
+
+def _named(record: Any, error: EncodeError) -> EncodeError:
+    """The same, said of the node that is to blame."""
+    if isinstance(record, Single):
+        record = record.step()
+    prefix = getattr(record, "prefix", "")
+    for outcome in record.outcomes if isinstance(record, Step) else [getattr(record, "outcome", None)]:
+        for name, value in {} if outcome is None else outcome.update.items():
+            try:
+                encode(value, at=name, ordered=True)
+            except EncodeError as found:
+                return EncodeError(
+                    f"node {outcome.node!r} at {prefix}{outcome.path} returned what cannot be stored: {found}"
+                )
+    if isinstance(record, RecordedCall):
+        return EncodeError(f"the call {record.name!r} at {record.path} cannot be recorded: {error}")
+    return error
 
 
 def with_epoch(path: str, epoch: tuple[int, ...]) -> str:
@@ -168,6 +202,8 @@ class Reader:
         except StoreCorruptError:
             raise
         except (DecodeError, LookupError, TypeError, ValueError, AttributeError) as error:
+            if entry.kind == "call":
+                raise RecordCorruptError(_damaged_call(self._run_id, entry, error)) from error
             where = f"step {entry.n}" if entry.kind == "step" else f"{entry.kind} {entry.path}"
             raise StoreCorruptError(
                 f"run {self._run_id!r}: {where}{' of ' + entry.path if entry.kind == 'step' and entry.path else ''} is "
@@ -212,11 +248,11 @@ class Reader:
         return Journaled(path[: len(path) - len(outcome.path)], outcome, tuple(body[1]), entry.n)
 
     def _call(self, entry: Entry, body: Any) -> RecordedCall:
-        name, request, response, error, timestamp, duration, awaited = body
+        name, request, response, error, timestamp, duration, awaited, attempt, number, epoch, stretch = body
         return RecordedCall(
             path=entry.path,
-            attempt=entry.n // _CALLS,
-            number=entry.n % _CALLS,
+            attempt=attempt,
+            number=number,
             name=name,
             request=(tuple(request[0]), request[1]),
             response=response,
@@ -224,10 +260,19 @@ class Reader:
             timestamp=timestamp,
             duration=duration,
             awaited=awaited,
+            epoch=tuple(epoch),
+            stretch=stretch,
+            n=entry.n,
         )
 
+    def _intent(self, entry: Entry, body: Any) -> Intent:
+        name, attempt, number, epoch = body
+        return Intent(entry.path, attempt, number, name, tuple(epoch), entry.n)
+
     def _retry(self, entry: Entry, body: Any) -> Retry:
-        return Retry(None, entry.path, entry.n, body[0], error_of(body[1]), body[2])
+        path, epoch = _without_epoch(entry.path)
+        epoch = epoch or (0,) * path.count("/")
+        return Retry(None, path, entry.n, body[0], error_of(body[1]), body[2], epoch)
 
     def _question(self, entry: Entry, body: Any) -> Question:
         return Question(entry.path, body[0], body[1], body[2], entry.n)
@@ -235,8 +280,25 @@ class Reader:
     def _answer(self, entry: Entry, body: Any) -> Answered:
         return Answered(entry.path, body, entry.n)
 
+    def _resume(self, entry: Entry, body: Any) -> Resumed:
+        return Resumed(entry.n)
+
     def _label(self, entry: Entry, body: Any) -> Labelled:
         return Labelled(entry.path, body)
+
+
+def _damaged_call(run_id: str, entry: Entry, error: Exception) -> str:
+    """What RecordCorruptError says: node, path and, as far as it can be read, the call."""
+    node = entry.path.rpartition("/")[2].partition("#")[0]
+    try:
+        body = decode(entry.body)
+        call = f"call {body[8]} ({body[0]!r})"
+    except Exception:
+        call = f"recording {entry.n}"
+    return (
+        f"run {run_id!r}: node {node!r} at {entry.path}, {call} is damaged ({error}); other runs can be read, and all "
+        f"of this one that does not need it"
+    )
 
 
 def _choice(plain: Any) -> Choice:

@@ -7,7 +7,7 @@ order and handed out as it is.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from copy import copy
 from threading import Lock
 from typing import Any
@@ -22,7 +22,7 @@ from clew.errors import (
     StoreError,
     UnknownRunError,
 )
-from clew.stores.protocol import Entry, RunRow
+from clew.stores.protocol import Entry, Owner, RunRow
 from clew.stores.refusals import conflict, exists, has_fork, lost_content, owned, taken_over, unknown
 
 
@@ -142,6 +142,12 @@ class MemoryStore:
             if run is not None and run.fence == fence:
                 run.owner, run.until = "", 0.0
 
+    def owner(self, run_id: str) -> Owner | None:
+        """Who owns a run."""
+        with self._lock:
+            run = self._find(run_id)
+            return Owner(run.owner, run.until) if run.owner else None
+
     def _owned(self, run_id: str, fence: int) -> _Run:
         run = self._find(run_id)
         if run.fence != fence:
@@ -186,14 +192,18 @@ class MemoryStore:
         for digest, content in blobs.items():
             self._blobs.setdefault(digest, content)
 
-    def entries(self, run_id: str, *, after: int = 0) -> Sequence[Any]:
+    def entries(self, run_id: str, *, after: int = 0, skip: Collection[str] = ()) -> Sequence[Any]:
         """A run's log."""
         with self._lock:
             run = self._find(run_id)
             found = list(run.log)
             if run.named:
                 named = (run.named[name] for name in sorted(run.named))
-                found += [entry for entry in named if entry.kind != "step" or entry.path or entry.n > after]
+                found += [
+                    entry
+                    for entry in named
+                    if entry.kind not in skip and (entry.kind != "step" or entry.path or entry.n > after)
+                ]
             return found
 
     def find(self, run_id: str, kind: str, path: str) -> Sequence[Any]:

@@ -10,7 +10,7 @@ When the server restarts, the store connects again, takes its lock again and rep
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
@@ -27,7 +27,7 @@ from clew.errors import (
 )
 from clew.stores.postgres_link import LIVES, BrokenRule, Link
 from clew.stores.postgres_schema import key_of
-from clew.stores.protocol import Entry, RunRow
+from clew.stores.protocol import Entry, Owner, RunRow
 from clew.stores.refusals import conflict, exists, has_fork, lost_content, owned, taken_over, unknown
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ _CLAIM = f"""
         AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
     )) RETURNING fence
 """
-_OWNER = f"SELECT owner, CASE server WHEN {_SERVER} THEN slot ELSE 0 END FROM runs WHERE key = %s"
+_OWNER = f"SELECT owner, CASE server WHEN {_SERVER} THEN slot ELSE 0 END, until FROM runs WHERE key = %s"
 _RUN = "WHERE run = (SELECT id FROM runs WHERE key = %s)"
 _STEPS = f"SELECT 'step', '', n, body, digest FROM steps {_RUN}"
 _OTHERS = f"SELECT kind, coalesce(path, key), n, body, digest FROM log {_RUN}"
@@ -197,14 +197,10 @@ class PostgresStore:
         while True:
             if found := self._link.fetch(what, _CLAIM, values):
                 return int(found[0][0])
-            found = self._link.fetch(
-                what,
-                f"SELECT owner, CASE server WHEN {_SERVER} THEN slot ELSE 0 END FROM runs WHERE key = %s",
-                (key,),
-            )
+            found = self._link.fetch(what, _OWNER, (key,))
             if not found:
                 raise UnknownRunError(unknown(run_id))
-            holder, slot = found[0]
+            holder, slot, _ = found[0]
             if not self._link.outlives(slot):
                 raise RunOwnedError(owned(run_id, holder))
 
@@ -218,6 +214,14 @@ class PostgresStore:
             self._change(run_id, fence, "owner = '', slot = 0, until = %s", 0.0)
         except (RunOwnedError, UnknownRunError):
             pass
+
+    def owner(self, run_id: str) -> Owner | None:
+        """Who owns a run, or died owning it."""
+        found = self._link.fetch(f"run {run_id!r}", _OWNER, (key_of(run_id),))
+        if not found:
+            raise UnknownRunError(unknown(run_id))
+        name, slot, until = found[0]
+        return Owner(name, until, not self._link.outlives(slot)) if name else None
 
     def _change(self, run_id: str, fence: int, what: str, *values: Any) -> None:
         statement = f"UPDATE runs SET {what} WHERE key = %s AND fence = %s"
@@ -308,10 +312,12 @@ class PostgresStore:
                 return entry
         raise AssertionError("a name was taken, and is not")
 
-    def entries(self, run_id: str, *, after: int = 0) -> Sequence[Entry]:
+    def entries(self, run_id: str, *, after: int = 0, skip: Collection[str] = ()) -> Sequence[Entry]:
         """A run's log by kind, path and n; of its own steps those after `after` only."""
-        statement = f"{_STEPS} AND n > %s UNION ALL {_OTHERS}"
-        return self._read(run_id, statement, (key_of(run_id), after, key_of(run_id)))
+        statement = f"{_STEPS} AND n > %s AND NOT %s UNION ALL {_OTHERS} AND kind <> ALL(%s::text[])"
+        return self._read(
+            run_id, statement, (key_of(run_id), after, "step" in skip, key_of(run_id), list(skip))
+        )
 
     def find(self, run_id: str, kind: str, path: str) -> Sequence[Entry]:
         """The entries of one kind and path, by n."""

@@ -23,7 +23,7 @@ A store does not know what entries mean. It upholds these rules, and `clew.store
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -62,6 +62,14 @@ class RunRow(msgspec.Struct):
     target: str = ""  # MODULE:GRAPH, where the run was started from one
 
 
+class Owner(msgspec.Struct, frozen=True):
+    """Who has a run, and until when. `is_alive` is False where the store can tell that the process is gone."""
+
+    name: str
+    until: float
+    is_alive: bool = True
+
+
 class Store(Protocol):
     """Where runs are kept."""
 
@@ -88,6 +96,9 @@ class Store(Protocol):
     def release(self, run_id: str, fence: int) -> None:
         """Stop being the owner; nothing if somebody else is."""
 
+    def owner(self, run_id: str) -> Owner | None:
+        """Who owns a run, or died owning it; None if it was released, or never claimed."""
+
     def append(
         self,
         run_id: str,
@@ -99,8 +110,9 @@ class Store(Protocol):
     ) -> None:
         """Add entries, take away those named in `drop`, and keep blobs, all or nothing."""
 
-    def entries(self, run_id: str, *, after: int = 0) -> Sequence[Any]:
-        """A run's log by kind, path and n; of its own steps (kind "step", path "") those after `after` only."""
+    def entries(self, run_id: str, *, after: int = 0, skip: Collection[str] = ...) -> Sequence[Any]:
+        """A run's log by kind, path and n, without the kinds in `skip`; of its own steps (kind "step", path "") those
+        after `after` only."""
 
     def find(self, run_id: str, kind: str, path: str) -> Sequence[Any]:
         """The entries of one kind and path, by n."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from hashlib import sha256
 from operator import attrgetter
@@ -36,7 +36,7 @@ from clew.errors import (
     UnknownRunError,
 )
 from clew.stores.liveness import Lifeline, fresh_owner, is_alive
-from clew.stores.protocol import Entry, RunRow
+from clew.stores.protocol import Entry, Owner, RunRow
 from clew.stores.refusals import conflict, exists, has_fork, lost_content, owned, place, taken_over, unknown
 from clew.stores.sqlite_file import Inherited, open_file
 
@@ -216,6 +216,14 @@ class SQLiteStore:
         except (RunOwnedError, UnknownRunError):
             pass
 
+    def owner(self, run_id: str) -> Owner | None:
+        """Who owns a run, or died owning it."""
+        with self._reading(f"run {run_id!r}") as db:
+            number = self._number(db, run_id)
+            select = "SELECT owner, until, slot FROM runs WHERE id = ?"
+            name, until, slot = db.execute(select, (number,)).fetchone()
+        return Owner(name, until, is_alive(self.path, slot)) if name else None
+
     def _change(self, run_id: str, fence: int, what: str, *values: Any) -> None:
         with self._translated(f"run {run_id!r}"), self._lock:
             statement = f"UPDATE runs SET {what} WHERE run_id = ? AND fence = ?"
@@ -295,8 +303,11 @@ class SQLiteStore:
                 return entry
         raise AssertionError("a name was taken, and is not")
 
-    def entries(self, run_id: str, *, after: int = 0) -> Sequence[Entry]:
+    def entries(self, run_id: str, *, after: int = 0, skip: Collection[str] = ()) -> Sequence[Entry]:
         """A run's log by kind, path and n; of its own steps those after `after` only."""
+        if "step" in skip:
+            after = _SPAN
+        without = f"AND kind NOT IN ({', '.join('?' * len(skip))})" if skip else ""
         with self._reading(f"run {run_id!r}") as db:
             number = self._number(db, run_id)
             base = number * _SPAN
@@ -306,8 +317,8 @@ class SQLiteStore:
             ).fetchall()
             others = db.execute(
                 "SELECT kind, path, n, body, digest, crc FROM log WHERE run = ? "
-                "AND NOT (kind = 'step' AND path = '' AND n <= ?) ORDER BY kind, path, n",
-                (number, after),
+                f"AND NOT (kind = 'step' AND path = '' AND n <= ?) {without} ORDER BY kind, path, n",
+                (number, after, *skip),
             ).fetchall()
         if not others:
             return _checked(run_id, steps)

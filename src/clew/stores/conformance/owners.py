@@ -23,7 +23,7 @@ from clew.stores.conformance.place import (
     names,
     refuses,
 )
-from clew.stores.protocol import RunRow
+from clew.stores.protocol import Owner, RunRow
 
 
 @check
@@ -190,11 +190,27 @@ def nothing_is_wrong_with_a_sound_store(place: Place) -> None:
     store.close()
 
 
+@check
+def an_owner_is_known_until_it_lets_go(place: Place) -> None:
+    store = place.open()
+    store.create(RunRow("r"))
+    expect(store.owner("r"), None, "the owner of a run that nobody claimed")
+    fence = store.claim("r", "me", lease=10.0, now=5.0)
+    expect(place.open().owner("r"), Owner("me", 15.0), "the owner")
+    store.renew("r", fence, lease=10.0, now=7.0)
+    expect(store.owner("r"), Owner("me", 17.0), "the owner after a renewal")
+    store.release("r", fence)
+    expect(store.owner("r"), None, "the owner after a release")
+    with refuses(UnknownRunError):
+        store.owner("another")
+
+
 @liveness_check
 def a_closed_store_has_let_go_of_its_runs(place: Place) -> None:
     store, fence = place.owned()
     store.close()
     other = place.open()
+    expect(other.owner("r"), Owner("me", 10.0, is_alive=False), "the owner of a run whose store is closed")
     other.append("r", [an_entry(1)], fence)  # nobody has claimed it since
     other.claim("r", "other", lease=10.0, now=0.0)
     with refuses(RunOwnedError):

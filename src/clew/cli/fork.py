@@ -1,0 +1,56 @@
+"""``clew fork``: a new run from a step of another one."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from clew.cli.outcome import drive, new_id
+from clew.cli.place import GraphOption, IdOption, JsonOption, RunArgument, StoreOption, engine_of, find_run, store_at
+from clew.cli.values import ValuesArgument, read_values
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("fork")(fork)
+
+
+def fork(
+    run: RunArgument,
+    pairs: ValuesArgument = None,
+    step: Annotated[
+        str | None, typer.Option("--step", metavar="N|LABEL", help="Where to go on from; the latest step by default.")
+    ] = None,
+    values: Annotated[
+        str | None, typer.Option("--values", metavar="FILE", help="Values as a JSON object; - is standard input.")
+    ] = None,
+    run_id: IdOption = None,
+    graph: GraphOption = None,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Go on from a step of a run, as a new run, with other values.
+
+    \b
+    Examples:
+      clew fork flow-1a2b3c --step 3 query='"ho"'
+      clew fork flow-1a2b3c --step before_summary --id what-if
+
+    The run that it is forked from stays as it is, and what both share is stored once.
+    """
+    given = read_values(pairs, values)
+    with store_at(store) as opened:
+        row = find_run(opened, run)
+        name = run_id or new_id(f"{row.run_id}-fork")
+        return drive(
+            name,
+            lambda listeners: engine_of(opened, row, graph, listeners),
+            lambda engine: engine.fork(row.run_id, step=step_of(step), values=given or None, run_id=name),
+            as_json,
+        )
+
+
+def step_of(text: str | None) -> int | str | None:
+    """A step as it is typed: a number, or a label."""
+    return int(text) if text is not None and text.isascii() and text.isdigit() else text

@@ -1,0 +1,98 @@
+"""What came of a run: shown the same way by all verbs that run something."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from clew import Engine, RunResult
+from clew.cli.progress import progress
+from clew.cli.speech import Failed, plain, plain_values, say_json, say_values
+from clew.errors import EncodeError, StoreUnavailableError
+from clew.runtime.documents import error_json
+from clew.runtime.events import Listener
+
+Make = Callable[[tuple[Listener, ...]], Engine]
+Drive = Callable[[Engine], RunResult]
+
+
+def new_id(name: str) -> str:
+    """An id for a run that can be read and typed: the graph's name and six digits."""
+    return f"{re.sub(r'[^A-Za-z0-9_.-]+', '-', name).strip('-') or 'run'}-{secrets.token_hex(3)}"
+
+
+def drive(run_id: str, make: Make, verb: Drive, as_json: bool) -> int:
+    """Run something with progress on a terminal, say what came of it; the exit code."""
+    try:
+        with progress() as listeners:
+            result = verb(make(listeners))
+    except KeyboardInterrupt:
+        raise Failed(
+            f"run {run_id!r} was interrupted; all that it finished is kept", f"go on with: clew resume {run_id}", code=1
+        ) from None
+    except (StoreUnavailableError, EncodeError) as error:
+        raise Failed(str(error).partition("; ")[0], f"when that is mended, go on with: clew resume {run_id}", code=1) from error
+    if as_json:
+        say_json(result_json(result))
+    else:
+        say_result(result)
+    return 0 if result.status in ("completed", "waiting") else 1
+
+
+def result_json(result: RunResult) -> dict[str, Any]:
+    """A result as JSON."""
+    return {
+        "run_id": result.run_id,
+        "status": result.status,
+        "steps": result.steps,
+        "values": plain_values(result.values),
+        "error": None if result.error is None else error_json(result.error),
+        "questions": [
+            {"path": q.path, "node": q.node, "step": q.step, "question": plain(q.question)} for q in result.questions
+        ],
+        "digest": _digest(result),
+        "metrics": msgspec.to_builtins(result.metrics),
+    }
+
+
+def _digest(result: RunResult) -> str | None:
+    try:
+        return result.state.digest
+    except EncodeError:
+        return None
+
+
+def say_result(result: RunResult) -> None:
+    """A result for people; a failure goes to standard error, with how to go on."""
+    run_id = result.run_id
+    if result.status == "failed":
+        error = result.error
+        if error is not None and os.environ.get("CLEW_DEBUG"):
+            traceback.print_exception(error)
+        notes = [str(note) for note in getattr(error, "__notes__", ())]
+        where = f" ({notes[0]})" if notes else ""
+        told = f"{type(error).__name__}: {error}".replace("\n", " ")
+        what = f"run {run_id!r} failed after step {result.steps}: {told}{where}"
+        raise Failed(what, f"mend it, and go on with: clew resume {run_id}", code=1)
+    print(f"run {run_id} {result.status} after {result.steps} steps")
+    if result.status == "waiting":
+        for question in result.questions:
+            print(f"  {question.path} asks: {_text(question.question)}")
+        if len(result.questions) == 1:
+            print(f"answer with: clew resume {run_id} --answer JSON")
+        else:
+            print(f"answer with: clew resume {run_id} --answers FILE")
+    elif result.status == "cancelled":
+        print(f"go on with: clew resume {run_id}")
+    else:
+        say_values(result.values)
+
+
+def _text(question: Any) -> str:
+    return question if isinstance(question, str) else str(plain(question))

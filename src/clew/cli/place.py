@@ -1,0 +1,70 @@
+"""Where a command works: the store, the run that is meant, and the graph that made it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Annotated, Any
+
+import typer
+
+from clew import Engine
+from clew.cli.speech import Failed
+from clew.errors import StoreError, UnknownRunError
+from clew.runtime.events import Listener
+from clew.runtime.targets import load_graph, open_store
+from clew.stores import RunRow, Store
+
+StoreOption = Annotated[
+    str | None,
+    typer.Option("--store", metavar="STORE", help="A file or postgresql://...; else CLEW_STORE, else clew.db."),
+]
+GraphOption = Annotated[
+    str | None,
+    typer.Option("--graph", metavar="MODULE:GRAPH", help="The graph, instead of the one that the run remembers."),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Say it as JSON.")]
+IdOption = Annotated[str | None, typer.Option("--id", metavar="RUN", help="The id of the new run.")]
+RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="A run's id, or the beginning of one.")]
+
+
+@contextmanager
+def store_at(address: str | None, *, create: bool = False) -> Iterator[Store]:
+    """The store of a command, closed at the end."""
+    where = address or os.environ.get("CLEW_STORE") or "clew.db"
+    try:
+        store = open_store(where, create=create)
+    except StoreError as error:
+        told, _, hint = str(error).rpartition("; ")
+        if told.startswith("there is no store"):
+            raise Failed(told, hint) from error
+        raise
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def find_run(store: Store, text: str) -> RunRow:
+    """The run that is meant: by its id, or by the beginning of one."""
+    try:
+        return store.row(text)
+    except UnknownRunError:
+        rows = [row for row in store.rows() if row.run_id.startswith(text)] if text else []
+        if len(rows) == 1:
+            return rows[0]
+        if rows:
+            told = ", ".join(row.run_id for row in rows[:5]) + (", ..." if len(rows) > 5 else "")
+            raise Failed(f"several runs begin with {text!r}: {told}", "give more of the id") from None
+        raise
+
+
+def engine_of(
+    store: Store, row: RunRow, graph: str | None, listeners: Sequence[Listener] = (), **options: Any
+) -> Engine:
+    """An engine for the graph that made a run, or for the one that is asked for."""
+    target = graph or row.target
+    if not target:
+        raise Failed(f"run {row.run_id!r} does not say which graph made it", "name it: --graph MODULE:GRAPH")
+    return Engine(load_graph(target), store=store, listeners=listeners, target=target, **options)

@@ -1,0 +1,60 @@
+"""``clew replay``: does today's code do what was recorded?"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from clew.cli.place import GraphOption, JsonOption, StoreOption, find_run, store_at
+from clew.cli.speech import Failed, say_json
+from clew.runtime.targets import load_graph
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("replay")(replay)
+
+
+def replay(
+    run: Annotated[
+        str | None, typer.Argument(metavar="[RUN]", help="A run's id, or the beginning of one.", show_default=False)
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Replay every run of the store.")] = False,
+    lenient: Annotated[bool, typer.Option("--lenient", help="List all differences, not only the first.")] = False,
+    graph: GraphOption = None,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Call the nodes of a run once more, against its recordings. Nothing outside is touched.
+
+    \b
+    Examples:
+      clew replay flow-1a2b3c
+      clew replay --all --store recorded.db      as a regression test: exit code 1 if anything differs
+    """
+    from clew.runtime.regression import Verdict, replays
+
+    if everything is (run is not None):
+        raise Failed("say what to replay", "give a RUN, or --all")
+    with store_at(store) as opened:
+        runs = None if run is None else [find_run(opened, run).run_id]
+        found: list[Verdict] = []
+        for verdict in replays(
+            opened, None if graph is None else load_graph(graph), runs, strict=not lenient
+        ):
+            found.append(verdict)
+            if not as_json:
+                print(verdict)
+    good = sum(verdict.ok for verdict in found)
+    if as_json:
+        say_json([_plain(verdict) for verdict in found])
+    elif everything:
+        print(f"{good} of {len(found)} runs replay")
+    return 0 if good == len(found) else 1
+
+
+def _plain(verdict: Any) -> dict[str, Any]:
+    report = None if verdict.report is None else msgspec.to_builtins(verdict.report)
+    return {"run_id": verdict.run_id, "ok": verdict.ok, "report": report, "problem": verdict.problem or None}

@@ -1,0 +1,39 @@
+"""``clew why``: which change made a node run."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+import typer
+
+from clew.cli.place import GraphOption, JsonOption, RunArgument, StoreOption, engine_of, find_run, store_at
+from clew.cli.speech import say_json
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("why")(why)
+
+
+def why(
+    run: RunArgument,
+    value: Annotated[str, typer.Argument(metavar="VALUE", help="A value or a node.")],
+    graph: GraphOption = None,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Say which change made a node run, or made the node run that wrote a value.
+
+    \b
+    Examples:
+      clew why flow-1a2b3c answer
+    """
+    with store_at(store) as opened:
+        row = find_run(opened, run)
+        found = engine_of(opened, row, graph).why(row.run_id, value)
+    if as_json:
+        say_json(msgspec.to_builtins(found))
+    else:
+        print(found)
+    return 0

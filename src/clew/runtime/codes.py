@@ -1,0 +1,123 @@
+"""What a run remembers of the graph that it was made with, to tell later what has changed.
+
+Beside the structure's hash a run keeps one digest for each part of its graph, by name:
+
+=============  ==============================================================
+``ask``        the code of a node; of one inside a subgraph ``sub/ask``
+``ask:``       how a node fits into the graph: kind, parameters, outputs, targets
+``:edges``     a part of the structure that belongs to no node
+``=client``    a bound value: by its encoding or, where it has none, by its class
+=============  ==============================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from clew.errors import EncodeError
+from clew.graph import Graph
+from clew.graph.hashes import structure
+from clew.state import digest, encode
+from clew.stores import RunRow
+
+_known: WeakKeyDictionary[Graph, dict[str, str]] = WeakKeyDictionary()
+
+
+class Codes(Mapping[str, str]):
+    """The digests of a graph, made when somebody looks."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+
+    def __getitem__(self, name: str) -> str:
+        return codes_of(self._graph)[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(codes_of(self._graph))
+
+    def __len__(self) -> int:
+        return len(codes_of(self._graph))
+
+
+def codes_of(graph: Graph) -> dict[str, str]:
+    """The digests of a graph's parts."""
+    found = _known.get(graph)
+    if found is None:
+        found = _known[graph] = dict(_code(graph, ""))
+        parts = structure(graph)
+        found.update((f"{node['name']}:", _short(node)) for node in parts.pop("nodes"))
+        found.update((f":{part}", _short(value)) for part, value in parts.items())
+        found.update((f"={name}", _short(value)) for name, value in graph.bound.items())
+    return found
+
+
+def _code(graph: Graph, prefix: str) -> Iterator[tuple[str, str]]:
+    for name, code in graph.node_hashes.items():
+        yield prefix + name, code
+        inside = graph.nodes[name].subgraph
+        if inside is not None:
+            yield from _code(inside.graph, f"{prefix}{name}/")
+
+
+def _short(value: Any) -> str:
+    try:
+        content = encode(value)
+    except EncodeError:
+        content = f"{type(value).__module__}:{type(value).__qualname__}".encode()
+    return digest(b"clew:part", content)[:16]
+
+
+def changed_code(row: RunRow, graph: Graph) -> list[str]:
+    """The nodes, of subgraphs too, whose code is not what it was; only those that were there."""
+    now = codes_of(graph)
+    changed = [name for name, code in row.codes.items() if _is_node(name) and now.get(name, code) != code]
+    return [name for name in changed if not any(other.startswith(f"{name}/") for other in changed)]
+
+
+def changed_bound(row: RunRow, graph: Graph) -> frozenset[str]:
+    """The bound values that are not what they were, as far as can be told."""
+    now = codes_of(graph)
+    return frozenset(
+        name[1:] for name, code in now.items() if name.startswith("=") and row.codes.get(name, "") != code
+    )
+
+
+def changed_structure(row: RunRow, graph: Graph) -> str:
+    """What GraphChangedError says: what is another, and the ways on."""
+    then, now = row.codes, codes_of(graph)
+    told = [f"{name!r} is new" for name in now if _is_top(name) and name not in then]
+    told += [f"{name!r} is gone" for name in then if _is_top(name) and name not in now]
+    told += [
+        f"{name[:-1]!r} has other inputs, outputs, targets or another graph inside"
+        for name, code in now.items()
+        if name.endswith(":") and then.get(name, code) != code
+    ]
+    told += [
+        f"the {_PARTS[name]} {'are' if name == ':edges' else 'is'} another"
+        for name, code in now.items()
+        if name in _PARTS and then.get(name, code) != code
+    ]
+    how = "; ".join(told) or "its links, schema or signatures differ"
+    return (
+        f"run {row.run_id!r} was made with another graph ({how}); go on from a step of it with "
+        f"engine.fork({row.run_id!r}, step=...), or take the new graph with engine.resume({row.run_id!r}, "
+        f"accept_changes=True)"
+    )
+
+
+_PARTS = {
+    ":edges": "declared edges",
+    ":entry": "entry",
+    ":selected": "selection of outputs",
+    ":state": "state schema",
+}
+
+
+def _is_node(name: str) -> bool:
+    return not name.startswith((":", "=")) and not name.endswith(":")
+
+
+def _is_top(name: str) -> bool:
+    return _is_node(name) and "/" not in name

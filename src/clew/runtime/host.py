@@ -1,0 +1,110 @@
+"""A host: what has nodes called and stands behind their contexts. A session that runs them is one, a replay another.
+
+Here is what both share: how a node's function is called, and how the chunks of a generator are gathered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Generator
+from typing import TYPE_CHECKING, Any, Protocol
+
+from clew.engine.machine import Machine
+from clew.engine.strand import Item
+from clew.runtime.calls import arguments, calls_of
+from clew.runtime.context import RunContext
+from clew.runtime.mutation import Watch
+
+if TYPE_CHECKING:
+    from clew.runtime.clock import Clock
+    from clew.runtime.settings import Settings
+
+
+class Calls(Protocol):
+    """Answers `ctx.record`: by making the call, or from a recording."""
+
+    def call(
+        self,
+        item: Item,
+        number: int,
+        name: str,
+        fn: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> Any:
+        """What the call gives, or an awaitable of it."""
+
+
+class Host:
+    """Has nodes called."""
+
+    recorder: Calls
+
+    def __init__(self, run_id: str, machine: Machine, settings: Settings) -> None:
+        self.run_id = run_id
+        self.machine = machine
+        self.settings = settings
+        self.clock: Clock = settings.clock
+        self.cancelled = False
+
+    def tell(self, kind: Any, item: Item, **data: Any) -> None:
+        """Tell listeners something that a node does while it runs; from any thread. Here there are none."""
+
+    def sleep(self, item: Item, seconds: float) -> Awaitable[None]:
+        """`ctx.sleep`: here it is over at once."""
+        return SLEPT
+
+    def call(self, item: Item) -> Any:
+        """Call the item's function: its value, or for an async one its awaitable."""
+        batch = item.batch
+        program = batch.level.strand.program
+        call, takes_context = (program.calls or calls_of(program))[batch.number]
+        node = item.node
+        if node.mode == "sync" and not self.settings.check_mutation:
+            return call(item, RunContext(self, item) if takes_context else None)
+        context = RunContext(self, item)
+        if self.settings.check_mutation:
+            return self._watched(item, context)
+        value = call(item, context)
+        if node.mode == "generator":
+            return self._chunks(item, value)
+        return self._async_chunks(item, value) if node.mode == "async_generator" else value
+
+    def _watched(self, item: Item, context: RunContext) -> Any:
+        args, kwargs = arguments(item, context)
+        watch = Watch(item, args, kwargs)
+        value = item.node.func(*args, **kwargs)
+        if item.node.mode == "async":
+            return watch.after(value)
+        if item.node.mode == "generator":
+            value = self._chunks(item, value)
+        elif item.node.mode == "async_generator":
+            return watch.after(self._async_chunks(item, value))
+        watch.check()
+        return value
+
+    def _chunks(self, item: Item, generator: Any) -> Any:
+        chunks: list[Any] = []
+        while True:
+            try:
+                chunk = next(generator)
+            except StopIteration as stop:
+                return chunks if stop.value is None else stop.value
+            chunks.append(chunk)
+            self.tell("chunk", item, chunk=chunk)
+
+    async def _async_chunks(self, item: Item, generator: Any) -> Any:
+        chunks: list[Any] = []
+        async for chunk in generator:
+            chunks.append(chunk)
+            self.tell("chunk", item, chunk=chunk)
+        return chunks
+
+
+class _Slept:
+    """What a sleep that is over returns: it may be awaited, and need not be."""
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        yield from ()
+
+
+SLEPT = _Slept()

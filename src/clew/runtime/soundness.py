@@ -1,0 +1,76 @@
+"""Whether a run's log is what was written: digests of every chain against its content.
+
+No graph is needed for that, but for a fork, whose first state only its graph can make.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from clew.engine.chain import step_digest
+from clew.engine.records import Step
+from clew.errors import ClewError, StoreCorruptError
+from clew.graph import Graph
+from clew.runtime.archive import Archive
+from clew.runtime.log import RunLog, read_log, start_state
+from clew.runtime.wire import Reader, with_epoch
+from clew.state import GraphState
+from clew.stores import Entry, RunRow, Store
+
+
+def read_entries(row: RunRow, start: GraphState, entries: Iterable[Entry], reader: Reader) -> RunLog:
+    """The log that entries make, each checked by itself; only its own steps are checked together yet."""
+    records = [reader.record(entry) for entry in entries if entry.kind != "snapshot"]
+    return read_log(row, start, records, "error")
+
+
+def damaged_steps(log: RunLog, entries: Iterable[Entry]) -> Iterator[str]:
+    """A sentence for each chain of a log whose digests do not fit its content."""
+    stored = {(entry.path, entry.n): bytes(entry.digest).hex() for entry in entries if entry.kind == "step"}
+    chains: list[tuple[str, str, Sequence[Step]]] = [("", log.start.digest, log.steps)]
+    for prefix, (start, steps) in log.strands.items():
+        chains.append((prefix, start_state(start, log.row.seed).digest, steps))
+    run = log.row.run_id
+    for prefix, digest, steps in chains:
+        where = f" of {prefix}" if prefix else ""
+        for place, step in enumerate(steps, start=log.start.step + 1 if not prefix else 1):
+            if step.number != place:
+                yield f"run {run!r}: step {place}{where} is missing"
+                break
+            digest = step_digest(digest, step)
+            if stored.get((with_epoch(prefix, step.epoch), step.number)) != digest:
+                yield f"run {run!r}: step {step.number}{where} is damaged: its digest does not fit its content"
+                break
+
+
+def complaints(store: Store, row: RunRow, graph: Graph | None) -> Iterator[str]:
+    """A sentence for each thing that is wrong with a run in a store."""
+    if not store.encodes:
+        return
+    try:
+        start = _start(store, row, graph)
+        if start is None:
+            return
+        entries = store.entries(row.run_id, after=start.step)
+        yield from damaged_steps(
+            read_entries(row, start, entries, Reader(row.run_id, store.blob)), entries
+        )
+        for snapshot in store.find(row.run_id, "snapshot", ""):
+            digest = GraphState.from_checkpoint(snapshot.body).digest
+            if digest != bytes(snapshot.digest).hex():
+                yield f"run {row.run_id!r}: the snapshot at step {snapshot.n} is not of that step"
+    except StoreCorruptError as error:
+        yield str(error)
+    except ClewError as error:
+        yield f"run {row.run_id!r} cannot be read: {error}"
+
+
+def needs_graph(store: Store, row: RunRow) -> bool:
+    """Whether a run's first state can only be made with its graph: it is kept as a step of another run."""
+    return store.encodes and bytes(row.start).startswith(b"{")
+
+
+def _start(store: Store, row: RunRow, graph: Graph | None) -> GraphState | None:
+    if needs_graph(store, row):
+        return None if graph is None else Archive(graph, store, "error").start(row)
+    return GraphState.from_checkpoint(row.start)

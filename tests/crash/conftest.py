@@ -1,0 +1,69 @@
+"""One process that forks the others, for each worker."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.crash.nursery import Nursery
+from tests.crash.supervisor import Trial
+from tests.stores.conftest import server
+
+__all__ = ["server"]
+
+
+@pytest.fixture(scope="session")
+def nursery() -> Iterator[Nursery]:
+    with Nursery() as nursery:
+        yield nursery
+
+
+class Trials:
+    """Makes trials, each with a file of its own, and knows how the unbroken run ends."""
+
+    def __init__(self, nursery: Nursery, folder: Path) -> None:
+        self._nursery = nursery
+        self._folder = folder
+        self._count = 0
+        self._unbroken: dict[str, tuple[Any, Any, list[str]]] = {}
+
+    def new(self, store: str | None = None, **task: Any) -> Trial:
+        """A run that has not begun."""
+        self._count += 1
+        effects = self._folder / f"effects-{self._count}"
+        return Trial(self._nursery, store or str(self._folder / f"runs-{self._count}.db"), effects, **task)
+
+    def unbroken(self, **task: Any) -> tuple[Any, Any, list[str]]:
+        """Chain, effects, and the points that the run comes to, where nothing happens to it."""
+        key = repr(sorted(task.items()))
+        if key not in self._unbroken:
+            trial = self.new(**task)
+            answer = trial.go(watch=True)
+            assert answer.get("status") == "completed", answer
+            self._unbroken[key] = (trial.chain(), trial.lines(), answer["points"])
+        return self._unbroken[key]
+
+    def check(self, trial: Trial, **task: Any) -> None:
+        """The trial ends as the unbroken run did."""
+        chain, effects, _ = self.unbroken(**task)
+        trial.finish()
+        assert trial.chain() == chain
+        assert set(trial.lines()) == set(effects)
+        for file in Path(trial.store).parent.glob(Path(trial.store).name + "*"):
+            file.unlink()
+
+
+@pytest.fixture
+def trials(nursery: Nursery, tmp_path: Path) -> Iterator[Trials]:
+    """Trials in memory where that is a file system: what survives a SIGKILL does not depend on the disk."""
+    memory = Path("/dev/shm")
+    if not os.access(memory, os.W_OK):
+        yield Trials(nursery, tmp_path)
+        return
+    with tempfile.TemporaryDirectory(dir=memory, prefix="clew-") as folder:
+        yield Trials(nursery, Path(folder))

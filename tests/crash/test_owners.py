@@ -1,0 +1,56 @@
+"""Two processes and one run: one wins, and one that was away for too long comes back to find that out."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from tests.crash.conftest import Trials
+from tests.crash.nursery import Nursery
+
+
+def test_two_processes_resume_one_run(trials: Trials, nursery: Nursery) -> None:
+    trial = trials.new()
+    assert trial.go(crash="after-journal:4")["killed"]
+    first = trial.go(stop="after-claim:1")
+    assert first["stopped"]
+    second = trial.go()
+    assert second["error"] == "RunOwnedError"
+    assert nursery.child(do="continue", pid=first["pid"])["status"] == "completed"
+    trials.check(trial)
+
+
+def test_two_processes_resume_one_run_at_the_same_time(trials: Trials, nursery: Nursery) -> None:
+    lost = 0
+    with Nursery() as other:
+        for count in range(1, 13):
+            trial = trials.new()
+            assert trial.go(crash=f"after-append:{count}")["killed"]
+            task = {"do": "resume", "store": trial.store, "effects": str(trial.effects)}
+            nursery.begin(**task)
+            other.begin(**task)
+            answers = [nursery.end(), other.end()]
+            assert all(a.get("status") == "completed" or a["error"] == "RunOwnedError" for a in answers), answers
+            assert any(a.get("status") == "completed" for a in answers)
+            lost += any(a["error"] == "RunOwnedError" for a in answers)
+            trials.check(trial)
+    assert lost
+
+
+@pytest.mark.parametrize("place", ["before-append:8", "after-append:8", "after-call:3", "before-update:1"])
+@pytest.mark.parametrize("durability", ["sync", "async"])
+def test_an_owner_that_was_stopped_for_longer_than_its_lease(
+    trials: Trials, nursery: Nursery, place: str, durability: str
+) -> None:
+    lease = {"lease": 0.4}
+    trial = trials.new(durability=durability)
+    owner = trial.go(stop=place, options=lease)
+    assert owner["stopped"], owner
+    assert trial.go(options=lease)["error"] == "RunOwnedError"  # it lives, and its lease too
+    time.sleep(0.45)
+    assert trial.go(options=lease)["status"] == "completed"
+    before = trial.chain()
+    late = nursery.child(do="continue", pid=owner["pid"])
+    assert late["error"] == "RunOwnedError", late
+    assert trial.chain() == before == trials.unbroken()[0]
