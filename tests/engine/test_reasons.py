@@ -165,7 +165,9 @@ def test_a_node_that_ran_before_a_state_that_was_brought_from_elsewhere() -> Non
     done = PLAIN.run({"x": 1}).state
     engine = Engine(PLAIN)
     engine.run(done, run_id="run")
-    with pytest.raises(UnknownRunError, match="node 'first' ran in step 1, before the state that this run went on"):
+    with pytest.raises(
+        UnknownRunError, match="node 'first' ran in step 1, before the state that this run went on"
+    ):
         engine.why("run", "first")
 
 
