@@ -53,6 +53,10 @@ class Machine:
             root.errors.extend(memory.errors)
         if view.failed:
             root.failed.update(program.names[node] for node in view.failed)
+            if not root.errors:
+                root.errors.extend(
+                    ((step, node), endings.failed_before(program.names[node])) for node in view.failed
+                )
         self._is_planned = False
 
     @classmethod
@@ -306,7 +310,7 @@ class Machine:
             and policy is not None
             and item.attempt + 1 < policy.max_attempts
             and isinstance(error, Exception)
-            and policy.retryable(error)
+            and endings.is_retryable(policy, error)
         ):
             draw = stream(self.options.seed, item.path, item.attempt, "retry").random()
             delay = policy.delay(item.attempt, draw * policy.base_delay)

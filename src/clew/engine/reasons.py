@@ -112,7 +112,9 @@ def _reasons(program: Program, story: Story, at: Step, outcome: Outcome) -> Iter
     versions = dict(story.start.versions)
     found = False
     for step in before:
-        for after, names in story.outside[:-1]:  # the last were set before the start, whose versions count them
+        for after, names in story.outside[
+            :-1
+        ]:  # the last were set before the start, whose versions count them
             if after == step.number - 1:
                 versions.update({value: versions.get(value, 0) + 1 for value in names})
         for done in step.outcomes:

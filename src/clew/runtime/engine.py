@@ -68,8 +68,6 @@ class Engine:
     def __repr__(self) -> str:
         return f"<Engine of {self.graph.name!r} on {self.store!r}>"
 
-    # -- running -----------------------------------------------------------------------------------------
-
     def run(
         self, values: Mapping[str, Any] | GraphState | None = None, *, run_id: str | None = None
     ) -> RunResult:
@@ -247,7 +245,7 @@ class Engine:
             schema = self.graph.schema
             if schema is None or not isinstance(values, schema.cls):
                 raise InputError(f"values are a mapping of names to values, not {values!r}")
-            values = schema.dump(values)
+            values = schema.given(values)
         given, seeded = check_values(self.graph, values)
         seed = self._seed(run_id)
         start = GraphState.assemble(
@@ -268,10 +266,12 @@ class Engine:
         wrong = complaint(self.graph, frozenset(state.values))
         if wrong:
             raise InputError(wrong)
-        for name in state.position.visits:
+        position = state.position
+        sent = {gate for items in position.sends.values() for gate, _ in items}
+        for name in sorted({*position.visits, *position.wakes, *position.sends, *sent, *position.failed}):
             if name not in self.graph.nodes:
                 raise InputError(
-                    f"the state has run a node {name!r} that this graph does not have: it belongs to another graph"
+                    f"the state knows a node {name!r} that this graph does not have: it belongs to another graph"
                 )
         seed = state.seed if state.seed is not None else self._seed(run_id)
         options, listeners = self._options(seed, listener)
@@ -298,7 +298,9 @@ class Engine:
         if run_id in self._live:
             raise RunStateError(f"run {run_id!r} is running; wait for it, or cancel it")
         log = self._log(run_id)
-        given = log.check_answers({} if answer is _NO_ANSWER else {"answer": answer}, answers or {})
+        given = log.check_answers(
+            {} if answer is _NO_ANSWER else {"answer": answer}, answers or {}, self.graph
+        )
         if given:
             self.store.append(run_id, [Answered(path, value) for path, value in given.items()])
             log = self._log(run_id)
