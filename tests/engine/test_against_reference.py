@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import pytest
 
 from clew.engine.rules import CHOSEN
+from clew.graph.topology import links
 from clew.testing import shuffled
 from tests.engine.graphs import (
     Case,
@@ -19,6 +20,7 @@ from tests.engine.graphs import (
     Skipped,
     cases,
     expected_chain,
+    plain_decision,
     play,
     play_shuffled,
     without_context,
@@ -135,3 +137,73 @@ def test_campaign(kind: str, part: int) -> None:
     """20,000 graphs, none of which the normal run has seen."""
     seeds = range(1_000_000 + part * 200, 1_000_000 + part * 200 + 200)
     check_counts(seeds, compare(seeds, KINDS.get(kind, Knobs())))
+
+
+# ---- laws, on the engine alone
+
+
+def check_visits_count_up(played: Played) -> None:
+    """The batches of a node are numbered without a gap, and each runs in one step."""
+    visits: Counter[str] = Counter()
+    for step in played.steps:
+        for name, visit in dict.fromkeys((outcome.node, outcome.visit) for outcome in step.outcomes):
+            assert visit == visits[name]
+            visits[name] += 1
+    assert played.state.visits == visits
+
+
+def check_no_decision_is_lost(played: Played) -> None:
+    """A batch consumes all that was decided for its node before its step; what is left over is pending."""
+    plain: set[str] = set()
+    sent: Counter[str] = Counter()
+    for step in played.steps:
+        for name, size in Counter(outcome.node for outcome in step.outcomes).items():
+            assert size - sent[name] in ((1,) if name in plain else (0, 1))
+            plain.discard(name)
+            del sent[name]
+        for outcome in step.outcomes:
+            for choice in plain_decision(outcome.decision):
+                if isinstance(choice, tuple):
+                    sent[choice[0]] += 1
+                elif choice != "END":
+                    plain.add(choice)
+    left = {name: (name in plain, sent[name]) for name in {*plain, *sent}}
+    assert {name: (chosen, len(payloads)) for name, (chosen, payloads) in pending(played).items()} == left
+
+
+def check_every_run_has_a_cause(played: Played) -> None:
+    """Between two runs of a node somebody selected it, ran before it, or wrote for it."""
+    graph = played.engine.graph
+    controls = {
+        (link.source, link.target) for link in links(graph.nodes, graph.edges) if link.kind == "control"
+    }
+    last: dict[str, int] = {}
+    for number, step in enumerate(played.steps):
+        for name in dict.fromkeys(outcome.node for outcome in step.outcomes):
+            since = [o for earlier in played.steps[last.get(name, number) : number] for o in earlier.outcomes]
+            chosen = {c[0] if isinstance(c, tuple) else c for o in since for c in plain_decision(o.decision)}
+            followed = any((o.node, name) in controls for o in since)
+            written = {value for o in since if o.node != name for value in o.update}
+            inputs = set(graph.nodes[name].inputs)
+            assert name not in last or name in chosen or followed or written & inputs
+            last[name] = number
+
+
+def check_laws(seeds: range, knobs: Knobs) -> None:
+    runs = 0
+    for case in cases(seeds, knobs):
+        try:
+            played = play_shuffled(case)
+        except Skipped:
+            continue
+        assert played.result.status in ("completed", "failed"), f"{case.seed} is stuck"
+        check_visits_count_up(played)
+        check_no_decision_is_lost(played)
+        check_every_run_has_a_cause(played)
+        runs += 1
+    assert runs > len(seeds) * 0.6
+
+
+@pytest.mark.parametrize("kind", ["ordinary", *KINDS])
+def test_laws_on_random_graphs(kind: str) -> None:
+    check_laws(range(5000, 5150), KINDS.get(kind, Knobs()))

@@ -26,7 +26,7 @@ LEVELS = (
     {"clew"},
     {"clew_nl2sql"},
     {"cli", "web"},
-    {"testing", "demo", "__main__"},
+    {"testing", "pytest_plugin", "demo", "__main__"},
 )
 LEVEL = {part: level for level, parts in enumerate(LEVELS) for part in parts}
 

@@ -117,7 +117,7 @@ def test_values_that_are_no_mapping_are_refused() -> None:
 def test_a_state_of_another_graph_is_refused() -> None:
     state = CHAIN.run(a=1).state
     other = Graph([first.rename(name="other"), second])
-    with pytest.raises(InputError, match="has run a node 'first' that this graph does not have"):
+    with pytest.raises(InputError, match="knows a node 'first' that this graph does not have"):
         Engine(other).run(state)
 
 

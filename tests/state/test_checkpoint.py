@@ -283,6 +283,17 @@ HOSTILE = {
 }
 
 
+def test_a_bomb_inside_a_value_is_refused_before_it_is_unpacked():
+    """The tree has the right shape, and remembers one list for ever: only looking at the opcodes tells."""
+    bomb: list[Any] = []
+    for _ in range(12):
+        bomb = [bomb, bomb]
+    tree = tree_of(GraphState({"v": 1}))
+    tree["values"] = [["v", bomb, 0]]
+    with pytest.raises(CheckpointError, match="BINPUT"):
+        GraphState.from_checkpoint(sealed(pickle.dumps(tree, protocol=3)))
+
+
 @pytest.mark.parametrize("payload", HOSTILE.values(), ids=HOSTILE.keys())
 class TestMalice:
     def test_it_is_refused_and_no_code_runs(self, payload):

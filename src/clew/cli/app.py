@@ -73,7 +73,23 @@ A RUN is a run's id, or the beginning of one. The store is --store, or CLEW_STOR
 (SQLite), or postgresql://... (PostgreSQL).""",
 )
 
-for verb in (run, resume, replay, fork, rerun, runs, show, why, diff, export, import_, prune, doctor, graph, demo):
+for verb in (
+    run,
+    resume,
+    replay,
+    fork,
+    rerun,
+    runs,
+    show,
+    why,
+    diff,
+    export,
+    import_,
+    prune,
+    doctor,
+    graph,
+    demo,
+):
     verb.register(app)
 
 
@@ -115,7 +131,9 @@ def run_command(arguments: list[str]) -> int:
 
 def _told(error: Exception, arguments: list[str]) -> int:
     verb = next((word for word in arguments if not word.startswith("-")), "")
-    usage = f"`clew {verb} --help` says how it is used" if verb in _verbs() else "`clew --help` lists the verbs"
+    usage = (
+        f"`clew {verb} --help` says how it is used" if verb in _verbs() else "`clew --help` lists the verbs"
+    )
     if isinstance(error, Failed):
         complain(error.what, error.hint)
         return error.code
@@ -126,7 +144,10 @@ def _told(error: Exception, arguments: list[str]) -> int:
             complain(_message(error).replace("\n", " "), usage)
         return 2
     if isinstance(error, ClewError):
-        complain(str(error), usage=usage if isinstance(error, WRONG_COMMAND) else "`clew doctor` looks at the store")
+        complain(
+            str(error),
+            usage=usage if isinstance(error, WRONG_COMMAND) else "`clew doctor` looks at the store",
+        )
         return 2 if isinstance(error, WRONG_COMMAND) else 1
     if isinstance(error, OSError):
         complain(f"{error.strerror or error}: {error.filename}" if error.filename else str(error), usage)

@@ -22,13 +22,13 @@ def diff(
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> int:
-    """Show the first step where two runs differ, and what became of it.
+    """Show the first step where two runs differ.
 
     \b
     Examples:
       clew diff flow-1a2b3c what-if
 
-    The exit code is 0 also if they differ: a difference is no failure.
+    A fork is compared with its parent from where it was forked. The exit code is 0 also if they differ: a difference is no failure.
     """
     from clew.runtime.compare import MISSING, RunDiff
 

@@ -24,7 +24,9 @@ def register(app: typer.Typer) -> None:
 
 
 def doctor(graph: GraphOption = None, store: StoreOption = None, as_json: JsonOption = False) -> int:
-    """Check a store: is it sound, does each run's content fit its digests, who owns what, what was left behind?
+    """Check a store from end to end.
+
+    Is it sound, does each run's content fit its digests, who owns what, what was left behind?
 
     \b
     Examples:
@@ -48,7 +50,9 @@ def examine(store: Store, graph: str | None) -> dict[str, Any]:
     """All that there is to say about a store."""
     damage = list(store.check())
     rows = store.rows()
-    graphs = {target: _load(target) for target in dict.fromkeys(graph or row.target for row in rows) if target}
+    graphs = {
+        target: _load(target) for target in dict.fromkeys(graph or row.target for row in rows) if target
+    }
     unverified: list[dict[str, str]] = []
     owners: list[dict[str, Any]] = []
     orphans: list[dict[str, Any]] = []
@@ -56,7 +60,9 @@ def examine(store: Store, graph: str | None) -> dict[str, Any]:
         loaded = graphs.get(graph or row.target)
         known = loaded if isinstance(loaded, Graph) else None
         if known is None and needs_graph(store, row):
-            unverified.append({"run_id": row.run_id, "reason": str(loaded or "it does not say which graph made it")})
+            unverified.append(
+                {"run_id": row.run_id, "reason": str(loaded or "it does not say which graph made it")}
+            )
         else:
             damage += [told for told in complaints(store, row, known) if told not in damage]
         _ownership(store, row, owners, orphans)
@@ -77,7 +83,9 @@ def _load(target: str) -> Graph | DefinitionError:
         return error
 
 
-def _ownership(store: Store, row: RunRow, owners: list[dict[str, Any]], orphans: list[dict[str, Any]]) -> None:
+def _ownership(
+    store: Store, row: RunRow, owners: list[dict[str, Any]], orphans: list[dict[str, Any]]
+) -> None:
     owner = store.owner(row.run_id)
     is_owned = owner is not None and owner.is_alive and owner.until > time.time()
     if owner is not None and is_owned:
@@ -104,4 +112,6 @@ def _say(name: str, found: dict[str, Any]) -> None:
     for each in found["orphans"]:
         print(f"left behind: {each['run_id']}: {each['reason']}; go on with: {each['command']}")
     if not found["damage"]:
-        print("the store is sound" + ("" if found["unverified"] else ": every log was read, every digest fits"))
+        print(
+            "the store is sound" + ("" if found["unverified"] else ": every log was read, every digest fits")
+        )

@@ -20,7 +20,8 @@ def register(app: typer.Typer) -> None:
 def export(
     run: RunArgument,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Where to; standard output by default.")
+        Path | None,
+        typer.Option("-o", "--output", metavar="FILE", help="Where to; standard output by default."),
     ] = None,
     latest: Annotated[
         bool, typer.Option("--latest", help="Of the checkpoints only the last; the log is whole in any case.")
@@ -29,12 +30,14 @@ def export(
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> int:
-    """Write a run as one JSON document: its checkpoints, and all that an import needs.
+    """Write a run as one JSON document.
 
     \b
     Examples:
       clew export flow-1a2b3c -o run.json
       clew export flow-1a2b3c | jq '.checkpoints[-1].state'
+
+    It has the checkpoints with the specification's fields, and all that an import needs.
     """
     with store_at(store) as opened:
         row = find_run(opened, run)

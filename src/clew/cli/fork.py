@@ -7,7 +7,16 @@ from typing import Annotated
 import typer
 
 from clew.cli.outcome import drive, new_id
-from clew.cli.place import GraphOption, IdOption, JsonOption, RunArgument, StoreOption, engine_of, find_run, store_at
+from clew.cli.place import (
+    GraphOption,
+    IdOption,
+    JsonOption,
+    RunArgument,
+    StoreOption,
+    engine_of,
+    find_run,
+    store_at,
+)
 from clew.cli.values import ValuesArgument, read_values
 
 
@@ -20,17 +29,19 @@ def fork(
     run: RunArgument,
     pairs: ValuesArgument = None,
     step: Annotated[
-        str | None, typer.Option("--step", metavar="N|LABEL", help="Where to go on from; the latest step by default.")
+        str | None,
+        typer.Option("--step", metavar="N|LABEL", help="Where to go on from; the latest step by default."),
     ] = None,
     values: Annotated[
-        str | None, typer.Option("--values", metavar="FILE", help="Values as a JSON object; - is standard input.")
+        str | None,
+        typer.Option("--values", metavar="FILE", help="Values as a JSON object; - is standard input."),
     ] = None,
     run_id: IdOption = None,
     graph: GraphOption = None,
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> int:
-    """Go on from a step of a run, as a new run, with other values.
+    """Go on from a step of a run, as a new run.
 
     \b
     Examples:

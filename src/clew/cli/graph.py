@@ -18,7 +18,9 @@ def register(app: typer.Typer) -> None:
 
 def graph(
     target: Annotated[str, typer.Argument(metavar="MODULE:GRAPH", help="flow:graph is `graph` in flow.py.")],
-    form: Annotated[str, typer.Option("--format", metavar="FORMAT", help="text, mermaid, dot or svg.")] = "text",
+    form: Annotated[
+        str, typer.Option("--format", metavar="FORMAT", help="text, mermaid, dot or svg.")
+    ] = "text",
     as_json: JsonOption = False,
 ) -> int:
     """Describe a graph, or draw it.

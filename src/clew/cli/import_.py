@@ -26,11 +26,13 @@ def import_run(
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> int:
-    """Keep a run that `clew export` wrote. A document that was changed is refused.
+    """Keep a run that `clew export` wrote.
 
     \b
     Examples:
       clew import run.json --store other.db
+
+    A document that was changed since is refused.
     """
     document = read_file(file)
     beside = document.get("clew") if isinstance(document, dict) else None

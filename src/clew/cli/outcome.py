@@ -34,10 +34,14 @@ def drive(run_id: str, make: Make, verb: Drive, as_json: bool) -> int:
             result = verb(make(listeners))
     except KeyboardInterrupt:
         raise Failed(
-            f"run {run_id!r} was interrupted; all that it finished is kept", f"go on with: clew resume {run_id}", code=1
+            f"run {run_id!r} was interrupted; all that it finished is kept",
+            f"go on with: clew resume {run_id}",
+            code=1,
         ) from None
     except (StoreUnavailableError, EncodeError) as error:
-        raise Failed(str(error).partition("; ")[0], f"when that is mended, go on with: clew resume {run_id}", code=1) from error
+        raise Failed(
+            str(error).partition("; ")[0], f"when that is mended, go on with: clew resume {run_id}", code=1
+        ) from error
     if as_json:
         say_json(result_json(result))
     else:
@@ -54,7 +58,8 @@ def result_json(result: RunResult) -> dict[str, Any]:
         "values": plain_values(result.values),
         "error": None if result.error is None else error_json(result.error),
         "questions": [
-            {"path": q.path, "node": q.node, "step": q.step, "question": plain(q.question)} for q in result.questions
+            {"path": q.path, "node": q.node, "step": q.step, "question": plain(q.question)}
+            for q in result.questions
         ],
         "digest": _digest(result),
         "metrics": msgspec.to_builtins(result.metrics),

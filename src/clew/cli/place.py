@@ -18,11 +18,15 @@ from clew.stores import RunRow, Store
 
 StoreOption = Annotated[
     str | None,
-    typer.Option("--store", metavar="STORE", help="A file or postgresql://...; else CLEW_STORE, else clew.db."),
+    typer.Option(
+        "--store", metavar="STORE", help="A file or postgresql://...; else CLEW_STORE, else clew.db."
+    ),
 ]
 GraphOption = Annotated[
     str | None,
-    typer.Option("--graph", metavar="MODULE:GRAPH", help="The graph, instead of the one that the run remembers."),
+    typer.Option(
+        "--graph", metavar="MODULE:GRAPH", help="The graph, instead of the one that the run remembers."
+    ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Say it as JSON.")]
 IdOption = Annotated[str | None, typer.Option("--id", metavar="RUN", help="The id of the new run.")]

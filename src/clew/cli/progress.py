@@ -56,7 +56,10 @@ class Board:
             line.running = max(line.running - 1, 0)
             line.state, line.told = "failed", str(event.data["error"]).partition("\n")[0]
         elif event.kind == "item_retried":
-            line.state, line.told = "waiting", f"attempt {event.data['attempt'] + 1} in {event.data['delay']:.1f} s"
+            line.state, line.told = (
+                "waiting",
+                f"attempt {event.data['attempt'] + 1} in {event.data['delay']:.1f} s",
+            )
         elif event.kind == "interrupted":
             line.running = max(line.running - 1, 0)
             line.state, line.told = "asks", str(event.data["question"]).partition("\n")[0]
@@ -69,7 +72,13 @@ class Board:
 
         title = f"{self.run_id}  step {self.step}  {time.monotonic() - self.began:.1f} s"
         table = Table(title=title, title_justify="left", box=None, show_header=False, padding=(0, 1))
-        colours = {"running": "yellow", "done": "green", "failed": "red", "asks": "cyan", "waiting": "magenta"}
+        colours = {
+            "running": "yellow",
+            "done": "green",
+            "failed": "red",
+            "asks": "cyan",
+            "waiting": "magenta",
+        }
         marks = {"running": "●", "done": "✓", "failed": "✗", "asks": "?", "waiting": "…"}
         for name, line in list(self.lines.items()):
             count = f"{line.done}/{line.total}" if line.total > 1 else ""

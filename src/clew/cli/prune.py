@@ -24,7 +24,8 @@ def register(app: typer.Typer) -> None:
 def prune(
     keep: Annotated[int | None, typer.Option("--keep", metavar="N", help="Keep the N newest.")] = None,
     older_than: Annotated[
-        str | None, typer.Option("--older-than", metavar="TIME", help="Only those unchanged for 90s, 15m, 12h, 30d, 8w.")
+        str | None,
+        typer.Option("--older-than", metavar="TIME", help="Only those unchanged for 90s, 15m, 12h, 30d, 8w."),
     ] = None,
     status: Annotated[
         str | None, typer.Option("--status", metavar="STATUS", help=f"Only those: {', '.join(STATUSES)}.")
@@ -33,18 +34,28 @@ def prune(
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> int:
-    """Delete runs. Those that are running or waiting stay, and so do parents of forks that stay.
+    """Delete old runs.
 
     \b
     Examples:
       clew prune --keep 100
       clew prune --older-than 30d --status failed --dry-run
+
+    Those that are running or waiting stay unless --status asks for them, and so do parents of forks that stay.
     """
     if keep is None and older_than is None and status is None:
-        raise Failed("prune deletes runs, and was not told which", "give --keep N, --older-than TIME or --status STATUS")
+        raise Failed(
+            "prune deletes runs, and was not told which",
+            "give --keep N, --older-than TIME or --status STATUS",
+        )
     with store_at(store) as opened:
         gone = prune_store(
-            opened, keep=keep, older_than=_seconds(older_than), status=status, dry_run=dry_run, now=time.time()
+            opened,
+            keep=keep,
+            older_than=_seconds(older_than),
+            status=status,
+            dry_run=dry_run,
+            now=time.time(),
         )
     if as_json:
         say_json({"deleted": gone, "dry_run": dry_run})

@@ -19,15 +19,20 @@ def register(app: typer.Typer) -> None:
 
 def replay(
     run: Annotated[
-        str | None, typer.Argument(metavar="[RUN]", help="A run's id, or the beginning of one.", show_default=False)
+        str | None,
+        typer.Argument(metavar="[RUN]", help="A run's id, or the beginning of one.", show_default=False),
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Replay every run of the store.")] = False,
-    lenient: Annotated[bool, typer.Option("--lenient", help="List all differences, not only the first.")] = False,
+    lenient: Annotated[
+        bool, typer.Option("--lenient", help="List all differences, not only the first.")
+    ] = False,
     graph: GraphOption = None,
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> int:
-    """Call the nodes of a run once more, against its recordings. Nothing outside is touched.
+    """Check that today's code does what was recorded.
+
+    The nodes of a run are called once more, against its recordings; nothing outside is touched.
 
     \b
     Examples:

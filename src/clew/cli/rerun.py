@@ -7,7 +7,16 @@ from typing import Annotated
 import typer
 
 from clew.cli.outcome import drive, new_id
-from clew.cli.place import GraphOption, IdOption, JsonOption, RunArgument, StoreOption, engine_of, find_run, store_at
+from clew.cli.place import (
+    GraphOption,
+    IdOption,
+    JsonOption,
+    RunArgument,
+    StoreOption,
+    engine_of,
+    find_run,
+    store_at,
+)
 from clew.cli.values import ValuesArgument, read_values
 
 
@@ -20,19 +29,22 @@ def rerun(
     run: RunArgument,
     pairs: ValuesArgument = None,
     values: Annotated[
-        str | None, typer.Option("--values", metavar="FILE", help="Values as a JSON object; - is standard input.")
+        str | None,
+        typer.Option("--values", metavar="FILE", help="Values as a JSON object; - is standard input."),
     ] = None,
     run_id: IdOption = None,
     graph: GraphOption = None,
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> int:
-    """Run again from the start, with other values or changed code, reusing whatever they do not affect.
+    """Run again, reusing whatever is unaffected.
 
     \b
     Examples:
       clew rerun flow-1a2b3c
       clew rerun flow-1a2b3c limit=5
+
+    Items whose node has the same code and sees the same values are not executed: their results are taken over.
     """
     given = read_values(pairs, values)
     with store_at(store) as opened:

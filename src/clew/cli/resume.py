@@ -24,7 +24,11 @@ def resume(
     ] = None,
     answers: Annotated[
         str | None,
-        typer.Option("--answers", metavar="FILE", help="Answers to several: a JSON object by path; - is standard input."),
+        typer.Option(
+            "--answers",
+            metavar="FILE",
+            help="Answers to several: a JSON object by path; - is standard input.",
+        ),
     ] = None,
     accept_changes: Annotated[
         bool, typer.Option("--accept-changes", help="Go on although the graph has another structure now.")
@@ -33,13 +37,15 @@ def resume(
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> int:
-    """Go on with a run that failed, was killed or interrupted, or waits for an answer.
+    """Go on with a run that failed, was killed, or waits.
 
     \b
     Examples:
       clew resume flow-1a2b3c
       clew resume flow-1a2b3c --answer true
       clew resume flow-1a2b3c --answers answers.json
+
+    What it finished is not done again. A finished run is shown as it is.
     """
     if answer is not None and answers is not None:
         raise Failed("--answer and --answers were both given", "give one of them")

@@ -22,7 +22,8 @@ def run(
     target: Annotated[str, typer.Argument(metavar="MODULE:GRAPH", help="flow:graph is `graph` in flow.py.")],
     pairs: ValuesArgument = None,
     values: Annotated[
-        str | None, typer.Option("--values", metavar="FILE", help="Values as a JSON object; - is standard input.")
+        str | None,
+        typer.Option("--values", metavar="FILE", help="Values as a JSON object; - is standard input."),
     ] = None,
     run_id: IdOption = None,
     store: StoreOption = None,

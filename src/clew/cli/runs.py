@@ -48,7 +48,14 @@ def runs(
         say_table(
             ("run", "status", "steps", "changed", "graph", ""),
             [
-                (row["run_id"], row["status"], str(row["steps"]), time, row["target"] or row["graph"], _remark(row))
+                (
+                    row["run_id"],
+                    row["status"],
+                    str(row["steps"]),
+                    time,
+                    row["target"] or row["graph"],
+                    _remark(row),
+                )
                 for row, time in zip(found, times)
             ],
         )
@@ -74,5 +81,7 @@ def row_json(store: Store, row: RunRow) -> dict[str, Any]:
 
 def _remark(row: dict[str, Any]) -> str:
     if row["error"] is not None:
-        return str(row["error"]["type"].rpartition(":")[2] + ": " + row["error"]["message"].partition("\n")[0])
+        return str(
+            row["error"]["type"].rpartition(":")[2] + ": " + row["error"]["message"].partition("\n")[0]
+        )
     return f"fork of {row['parent']} at step {row['parent_step']}" if row["parent"] is not None else ""

@@ -23,14 +23,17 @@ def register(app: typer.Typer) -> None:
 def show(
     run: RunArgument,
     step: Annotated[
-        str | None, typer.Option("--step", metavar="N|LABEL", help="One state: its values, calls, and what comes next.")
+        str | None,
+        typer.Option("--step", metavar="N|LABEL", help="One state: its values, calls, and what comes next."),
     ] = None,
-    nested: Annotated[bool, typer.Option("--nested", help="Subgraphs' steps too, under their items.")] = False,
+    nested: Annotated[
+        bool, typer.Option("--nested", help="Subgraphs' steps too, under their items.")
+    ] = False,
     graph: GraphOption = None,
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> int:
-    """Show what a run did, step by step, or one of its states.
+    """Show what a run did, or one of its states.
 
     \b
     Examples:
@@ -75,7 +78,9 @@ def _find(run_id: str, chain: list[Checkpoint], step: int | str | None) -> Check
     )
 
 
-def _collect(chain: list[Checkpoint] | tuple[Checkpoint, ...], rows: list[tuple[str, ...]], indent: str) -> None:
+def _collect(
+    chain: list[Checkpoint] | tuple[Checkpoint, ...], rows: list[tuple[str, ...]], indent: str
+) -> None:
     before: dict[str, int] = {}
     for checkpoint in chain:
         for path, inner in checkpoint.nested.items():
@@ -105,8 +110,14 @@ def _say_state(checkpoint: Checkpoint) -> None:
     say_values(checkpoint.values)
     for call in checkpoint.recorded_ios:
         args, kwargs = call.request
-        came = one_line(call.response, 60) if call.error is None else f"{type(call.error).__name__}: {call.error}"
-        asked = ", ".join([*(one_line(a, 40) for a in args), *(f"{k}={one_line(v, 40)}" for k, v in kwargs.items())])
+        came = (
+            one_line(call.response, 60)
+            if call.error is None
+            else f"{type(call.error).__name__}: {call.error}"
+        )
+        asked = ", ".join(
+            [*(one_line(a, 40) for a in args), *(f"{k}={one_line(v, 40)}" for k, v in kwargs.items())]
+        )
         print(f"{call.path} called {call.name}({asked}) -> {came}")
     following = [item.path for item in checkpoint.frontier]
     print(f"next: {' '.join(following) or 'nothing'}")

@@ -15,7 +15,9 @@ from clew.state import from_tree
 
 ValuesArgument = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[NAME=JSON]...", help="Values; what is no JSON is taken as text.", show_default=False),
+    typer.Argument(
+        metavar="[NAME=JSON]...", help="Values; what is no JSON is taken as text.", show_default=False
+    ),
 ]
 
 
@@ -25,7 +27,9 @@ def read_json(text: str, where: str) -> Any:
         return from_tree(json.loads(text))
     except ValueError as error:
         if text[:1] in tuple('{["'):
-            raise Failed(f"{where} is no JSON: {error}", "quote it for the shell: NAME='{\"a\": 1}'") from None
+            raise Failed(
+                f"{where} is no JSON: {error}", "quote it for the shell: NAME='{\"a\": 1}'"
+            ) from None
         return text
 
 
@@ -35,7 +39,9 @@ def read_file(path: str) -> Any:
         text = sys.stdin.read() if path == "-" else Path(path).read_text("utf-8")
         return json.loads(text)
     except OSError as error:
-        raise Failed(f"{path} cannot be read: {error.strerror}", "give the name of a file with JSON") from error
+        raise Failed(
+            f"{path} cannot be read: {error.strerror}", "give the name of a file with JSON"
+        ) from error
     except ValueError as error:
         raise Failed(f"{path} holds no JSON: {error}", "give the name of a file with JSON") from error
 

@@ -23,7 +23,7 @@ def why(
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> int:
-    """Say which change made a node run, or made the node run that wrote a value.
+    """Say which change made a node run, or a value.
 
     \b
     Examples:

@@ -108,7 +108,7 @@ def _plan_from(machine: Machine, strand: Strand, position: int) -> None:
             return
         following = levels[position + 1] if position + 1 < len(levels) else None
         if level.ahead is None:
-            waiting = level.view.due.difference(level.batches)
+            waiting = level.waiting
             if not any(_known(machine, strand, node, number) for node in (*level.targets, *waiting)):
                 return
             level.ahead = _after(machine, level)

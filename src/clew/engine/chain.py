@@ -16,8 +16,10 @@ from typing import Any
 from clew.engine.records import Choice, Outcome, Step
 from clew.engine.rules import Program
 from clew.engine.view import View
+from clew.errors import EncodeError
 from clew.graph import Send
 from clew.state import GraphState, NodeExecution, Overwrite, digest, encode, register_type
+from clew.state.position import Versions
 
 register_type(Overwrite, name="clew:Overwrite")  # part of an update as it was given, so of a step's bytes
 
@@ -33,7 +35,13 @@ def step_digest(previous: str, step: Step) -> str:
         ]
         for outcome in step.outcomes
     ]
-    return digest(b"clew:step", bytes.fromhex(previous), encode(items, at=f"step {step.number}"))
+    try:
+        content = encode(items)
+    except EncodeError:
+        for outcome in step.outcomes:  # say where in the state it would be
+            encode(dict(outcome.update), at="state")
+        raise
+    return digest(b"clew:step", bytes.fromhex(previous), content)
 
 
 def _plain(choice: Choice) -> Any:
@@ -57,12 +65,12 @@ def _executions(program: Program, view: View, step: Step, on_conflict: str) -> I
         versions = {value: view.versions[value] for value in nodes[name].outputs if value in written[name]}
         yield NodeExecution(
             node_name=name,
-            input_versions=read[name],
+            input_versions=Versions(read[name]),
             output_version=next(iter(versions.values()), 0),
             timestamp=outcome.started,
             duration_ms=outcome.duration * 1000.0,
             cached=outcome.cached,
-            output_versions=versions,
+            output_versions=Versions(versions),
             step=step.number,
         )
 

@@ -7,6 +7,7 @@ told. A failed strand of a subgraph has ended once nothing of its open steps can
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -15,11 +16,12 @@ from clew.engine import descent
 from clew.engine.records import Journaled
 from clew.engine.strand import Item, Level, Strand
 from clew.engine.view import MergeFailure
-from clew.errors import MaxStepsError, StalledError
+from clew.errors import MaxStepsError, NodeError, StalledError
 
 if TYPE_CHECKING:
     from clew.engine.machine import Machine
     from clew.engine.terms import Order
+    from clew.graph import RetryPolicy
 
 
 def end(machine: Machine, strand: Strand) -> None:
@@ -113,10 +115,22 @@ def error_of(strand: Strand) -> BaseException | None:
     step = first_order[: len(strand.order) + 1]
     others = tuple(error for order, error in ordered[1:] if order[: len(step)] == step and error is not first)
     if others:
-        first.others = others  # type: ignore[attr-defined]
+        with suppress(Exception):
+            first.others = others  # type: ignore[attr-defined]
         for other in others:
             _note(first, f"clew: in the same step also failed: {type(other).__name__}: {other}")
     return first
+
+
+def is_retryable(policy: RetryPolicy, error: Exception) -> bool:
+    """What the policy says of an error; one whose function raises says no, and why."""
+    try:
+        return bool(policy.retryable(error))
+    except Exception as raised:
+        _note(
+            error, f"clew: it is not tried again, because retryable raised {type(raised).__name__}: {raised}"
+        )
+        return False
 
 
 def note(error: BaseException, item: Item) -> None:
@@ -128,5 +142,13 @@ def note(error: BaseException, item: Item) -> None:
 
 
 def _note(error: BaseException, text: str) -> None:
-    if text not in getattr(error, "__notes__", ()):
-        error.add_note(text)
+    with suppress(Exception):  # an exception class may do as it likes; a note is not worth a run
+        if text not in getattr(error, "__notes__", ()):
+            error.add_note(text)
+
+
+def failed_before(name: str) -> NodeError:
+    """The error of a node that failed before the state that a run goes on from: a state keeps its name alone."""
+    return NodeError(
+        f"node {name!r} failed before the state that this run went on from; the run before has its error"
+    )

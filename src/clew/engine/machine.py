@@ -55,6 +55,10 @@ class Machine:
             root.errors.extend(memory.errors)
         if view.failed:
             root.failed.update(program.names[node] for node in view.failed)
+            if not root.errors:
+                root.errors.extend(
+                    ((step, node), endings.failed_before(program.names[node])) for node in view.failed
+                )
         self._is_planned = False
 
     @classmethod
@@ -329,7 +333,7 @@ class Machine:
             and item.attempt + 1 < policy.max_attempts
             and isinstance(error, Exception)
             and not isinstance(error, AmbiguousCallError)  # which only a person can clear up
-            and policy.retryable(error)
+            and endings.is_retryable(policy, error)
         ):
             draw = stream(self.options.seed, item.path, item.attempt, "retry").random()
             delay = policy.delay(item.attempt, draw * policy.base_delay)

@@ -23,6 +23,9 @@ def program_of(graph: Graph, given: frozenset[str]) -> Program:
 def check_values(graph: Graph, values: Mapping[str, Any]) -> tuple[frozenset[str], Mapping[str, Any]]:
     """The names given, and the values of S(0): those given, validated, and the schema's defaults."""
     given = frozenset(values)
+    for name in given:
+        if type(name) is not str:
+            raise InputError(f"values are given by name, and {name!r} is no string")
     if not graph.has_topology(given):
         wrong = complaint(graph, given)
         if wrong:

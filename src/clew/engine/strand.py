@@ -181,7 +181,18 @@ _PLAIN: tuple[None] = (None,)
 class Level:
     """An open step. `ahead` is the view after it with what has finished so far, if anyone needed it."""
 
-    __slots__ = ("ahead", "batches", "is_void", "number", "open_mask", "strand", "targets", "view", "written")
+    __slots__ = (
+        "_waiting",
+        "ahead",
+        "batches",
+        "is_void",
+        "number",
+        "open_mask",
+        "strand",
+        "targets",
+        "view",
+        "written",
+    )
 
     def __init__(self, strand: Strand, number: int, view: View) -> None:
         self.strand = strand
@@ -193,9 +204,19 @@ class Level:
         self.ahead: View | None = None
         self.written: set[str] = set()  # names that finished batches wrote
         self.targets: set[int] = set()  # nodes that finished batches have links to
+        self._waiting: set[int] | None = None
+
+    @property
+    def waiting(self) -> set[int]:
+        """Nodes that are due and do not run in this step."""
+        if self._waiting is None:
+            self._waiting = self.view.due.difference(self.batches)
+        return self._waiting
 
     def add(self, number: int) -> Batch:
         """A batch of node `number` runs in this step."""
+        if self._waiting is not None:
+            self._waiting.discard(number)
         batch = self.batches[number] = Batch(self, number)
         self.open_mask |= 1 << number
         return batch

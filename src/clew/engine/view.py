@@ -13,9 +13,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from clew.engine.overlay import Overlay, branch_of
 from clew.engine.records import Choice, Outcome
 from clew.engine.rules import CHOSEN, FORWARD, WOKEN, Program
-from clew.errors import ConflictError
+from clew.errors import ConflictError, InputError, OutputError
 from clew.graph import Send
 from clew.state import GraphState, Overwrite, Position
 from clew.state.reducers import Reducer, fold
@@ -33,32 +34,15 @@ class MergeFailure(Exception):
         self.error = error
 
 
-class _Overlay(dict[Any, Any]):
-    """A dict that answers from `origin` for what it does not hold itself."""
-
-    __slots__ = ("origin",)
-
-    def __init__(self, origin: Any, own: Mapping[Any, Any] = {}) -> None:
-        super().__init__(own)
-        self.origin = origin
-
-    def __missing__(self, key: Any) -> Any:
-        return self.origin[key]
-
-    def __contains__(self, key: object) -> bool:
-        return dict.__contains__(self, key) or (isinstance(self.origin, dict) and key in self.origin)
-
-    def get(self, key: Any, default: Any = None) -> Any:
-        return self[key] if key in self else default
-
-    def plain(self) -> dict[Any, Any]:
-        return {**self.origin, **self}
+_GROWING = (list, dict, set, bytearray)
 
 
-def _branch(mapping: Any) -> _Overlay:
-    if isinstance(mapping, _Overlay):
-        return _Overlay(mapping.origin, mapping)
-    return _Overlay(mapping)
+def _edited(name: str, reducer: Callable[[Any, Any], Any]) -> OutputError:
+    called = getattr(reducer, "__qualname__", repr(reducer))
+    return OutputError(
+        f"the reducer {called} of {name!r} changed the value in the state in place, which would change the past; "
+        f"let it return a new value (for a list: [*current, *update])"
+    )
 
 
 class View:
@@ -136,6 +120,8 @@ class View:
         self.terminated = state.terminated
         self.failed = frozenset(index[name] for name in position.failed)
         self.blocked = frozenset().union(*(program.downstream(node) for node in self.failed))
+        for name in sorted(position.decided):
+            self._decide_by_hand(name)
         history = state.node_history
         for value in position.touched:
             for i in program.outside_wakes.get(value, ()):
@@ -144,6 +130,22 @@ class View:
                     self.wakes[i] |= WOKEN | FORWARD
         self._look()
         return self
+
+    def _decide_by_hand(self, name: str) -> None:
+        """A decision that somebody recorded in the state selects its targets as the gate's own would."""
+        node = self.program.graph.nodes.get(name)
+        chosen = self.decisions[name]
+        targets = (chosen,) if isinstance(chosen, str) else chosen
+        valid = node.targets if node is not None else ()
+        for target in targets:
+            if target not in valid:
+                raise InputError(
+                    f"the state has a decision of {name!r} for {target!r}, but "
+                    + (f"its targets are {', '.join(valid)}" if valid else f"the graph has no gate {name!r}")
+                )
+            if target != "END":
+                bits = self.program.decision_wakes[self.program.index[name]][target]
+                self.wakes[self.program.index[target]] |= CHOSEN | bits
 
     def _look(self) -> None:
         self.missing = [
@@ -159,11 +161,11 @@ class View:
         """A view that can be moved on without moving this one."""
         other = View()
         other.program = self.program
-        other.values = _branch(self.values)
-        other.versions = _branch(self.versions)
-        other.wakes = _branch(self.wakes)
-        other.visits = _branch(self.visits)
-        other.missing = _branch(self.missing)
+        other.values = branch_of(self.values)
+        other.versions = branch_of(self.versions)
+        other.wakes = branch_of(self.wakes)
+        other.visits = branch_of(self.visits)
+        other.missing = branch_of(self.missing)
         other.due = self.due.copy()
         other.sends = self.sends.copy()
         other.decisions = self.decisions.copy()
@@ -275,10 +277,15 @@ class View:
     ) -> Any:
         if type(update) is Overwrite:
             return update.value
+        current = values[name]
+        size = len(current) if type(current) in _GROWING else -1
         try:
-            return reducer(values[name], update)
+            merged = reducer(current, update)
         except Exception as error:
             raise MergeFailure(outcome, name, error) from error
+        if size >= 0 and len(current) != size:
+            raise MergeFailure(outcome, name, _edited(name, reducer))
+        return merged
 
     def _merge(self, outcomes: Sequence[Outcome], on_conflict: str) -> tuple[dict[str, Any], dict[str, int]]:
         """The new values and how often each was written, without touching the view."""
@@ -307,8 +314,15 @@ class View:
         return fresh, counts
 
     def _fold(self, name: str, reducer: Reducer, outcomes: Sequence[Outcome]) -> Any:
+        current = self.values[name]
+        size = len(current) if type(current) in _GROWING else -1
         try:
-            return fold(reducer, self.values[name], [outcome.update[name] for outcome in outcomes])
+            merged = fold(reducer, current, [outcome.update[name] for outcome in outcomes])
+            if size >= 0 and len(current) != size:
+                raise MergeFailure(outcomes[0], name, _edited(name, reducer))
+            return merged
+        except MergeFailure:
+            raise
         except Exception:  # one by one, to find whose update it was
             value = self.values[name]
             for outcome in outcomes:
@@ -446,8 +460,8 @@ class View:
 
     def plain_values(self) -> dict[str, Any]:
         """The values as a dict of its own."""
-        return self.values.plain() if isinstance(self.values, _Overlay) else dict(self.values)
+        return self.values.plain() if isinstance(self.values, Overlay) else dict(self.values)
 
     def plain_versions(self) -> dict[str, int]:
         """The versions as a dict of its own."""
-        return self.versions.plain() if isinstance(self.versions, _Overlay) else dict(self.versions)
+        return self.versions.plain() if isinstance(self.versions, Overlay) else dict(self.versions)

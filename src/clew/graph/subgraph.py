@@ -57,6 +57,13 @@ class Subgraph:
         """The values of each run inside: one, or one for each element of what is mapped."""
         if not self.mapped:
             return [dict(values)]
+        for name in self.mapped:
+            elements = values[name]
+            if not isinstance(elements, Sequence) or isinstance(elements, (bytes, bytearray)):
+                raise InputError(
+                    f"{name!r} is mapped over, so it takes a list or another sequence, not a {type(elements).__name__}"
+                    f"{'; sort it into a list' if isinstance(elements, (set, frozenset)) else ''}"
+                )
         lists = {name: list(values[name]) for name in self.mapped}
         if self.mode == "product":
             combinations: Iterable[tuple[Any, ...]] = product(*lists.values())

@@ -154,7 +154,8 @@ class Topology:
                 wanted = sorted({value for i in members for value in open_inputs(i)})
                 raise InputError(
                     f"nothing can start the loop {names}: each of its nodes waits for another one; "
-                    f"give the run one of {', '.join(repr(w) for w in wanted)}, or a parameter a default"
+                    f"give the run one of {', '.join(repr(w) for w in wanted)}, or a parameter a default (a default "
+                    f"in the state schema does not count for a value that a node writes)"
                 )
         return loops, back
 

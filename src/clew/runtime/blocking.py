@@ -139,7 +139,13 @@ class Blocking:
         started, began = clock.time(), clock.monotonic()
         from clew.runtime.crossing import submit
 
-        future = submit(session, item, session.settings.executor or self._own_threads(), self._own_threads)
+        try:
+            future = submit(
+                session, item, session.settings.executor or self._own_threads(), self._own_threads
+            )
+        except Exception as error:  # it was shut down, or cannot pickle the item
+            session.raised(item, attempt, error, started, clock.monotonic() - began)
+            return
         self._in_flight[item] = future
         session.watch(item)
         future.add_done_callback(lambda f: self._done.put((item, attempt, started, began, f)))

@@ -118,7 +118,9 @@ class RunDiff(msgspec.Struct, frozen=True):
         return "\n".join(told)
 
     def _where(self) -> str:
-        origin = f"after step {self.since} of {self.common!r}" if self.common is not None else "from the start"
+        origin = (
+            f"after step {self.since} of {self.common!r}" if self.common is not None else "from the start"
+        )
         first = self.first
         if first is None or first.step == self.since:
             return origin

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from clew.engine.strand import Item
 from clew.engine.terms import stream
+from clew.errors import RunCancelledError
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -110,6 +111,11 @@ class RunContext:
         raise Asking(question)
 
     def record(self, name: str, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        if self.cancelled:
+            raise RunCancelledError(
+                f"node {self._item.node.name!r} at {self.path} asks for {name!r} after its attempt is over "
+                f"(it timed out, or the run was cancelled), so no call is made"
+            )
         number = self._calls
         self._calls += 1
         return self._host.recorder.call(self._item, number, name, fn, args, kwargs)

@@ -16,7 +16,7 @@ from clew.engine.programs import program_of
 from clew.engine.reasons import Story
 from clew.engine.records import Journaled, Outcome, Question, Retry, Single, Start, Step
 from clew.engine.rules import Program
-from clew.errors import RunStateError, UnknownRunError
+from clew.errors import InputError, RunStateError, UnknownRunError
 from clew.graph import Graph
 from clew.runtime.recorder import Intent, RecordedCall
 from clew.runtime.result import Checkpoint
@@ -69,8 +69,10 @@ class RunLog(msgspec.Struct):
         """What is asked and not answered."""
         return list(self.asked.values())
 
-    def check_answers(self, single: Mapping[str, Any], answers: Mapping[str, Any]) -> dict[str, Any]:
-        """The answers by path. `single` holds the one given without a path, if any."""
+    def check_answers(
+        self, single: Mapping[str, Any], answers: Mapping[str, Any], graph: Graph
+    ) -> dict[str, Any]:
+        """The answers by path, fit to be kept. `single` holds the one given without a path, if any."""
         run, asked = self.row.run_id, {question.path: question for question in self.questions}
         told = "; ".join(f"{path}: {question.question!r}" for path, question in asked.items()) or "nothing"
         if single and (len(asked) != 1 or answers):
@@ -81,6 +83,7 @@ class RunLog(msgspec.Struct):
         for path in given:
             if path not in asked:
                 raise RunStateError(f"run {run!r} does not ask at {path!r}; it asks: {told}")
+            _check_answer(graph, path, given[path])
         if self.row.status == "waiting" and not given:
             raise RunStateError(f"run {run!r} waits for an answer ({told}); resume it with answer=...")
         return given
@@ -145,7 +148,7 @@ class RunLog(msgspec.Struct):
     def inner_chains(self, graph: Graph) -> Iterator[tuple[str, Chain]]:
         """The chains of all strands, by their prefixes."""
         for prefix, (start, steps) in self.strands.items():
-            program = program_of(_graph_at(graph, prefix), start.given)
+            program = program_of(graph_at(graph, prefix), start.given)
             state = start_state(start, self.row.seed)
             yield prefix, Chain(program, state, steps, seed=self.row.seed, on_conflict=self.on_conflict)
 
@@ -176,7 +179,7 @@ class RunLog(msgspec.Struct):
         return found
 
 
-def _graph_at(graph: Graph, prefix: str) -> Graph:
+def graph_at(graph: Graph, prefix: str) -> Graph:
     """The graph of the strand at `prefix`. What is bound outside plays no part in a chain's digests."""
     for part in prefix.split("/")[:-1]:
         inside = graph.nodes[part.partition("#")[0]].subgraph
@@ -185,6 +188,23 @@ def _graph_at(graph: Graph, prefix: str) -> Graph:
     return graph
 
 
+<<<<<<< HEAD
+=======
+def _check_answer(graph: Graph, path: str, answer: Any) -> None:
+    """Refuse an answer that the state schema would refuse, while the question can still be answered otherwise."""
+    inside, _, last = path.rpartition("/")
+    graph = graph_at(graph, f"{inside}/") if inside else graph
+    node, schema = graph.nodes[last.partition("#")[0]], graph.schema
+    if node.kind == "interrupt" and schema is not None:
+        try:
+            schema.validate_update(node.outputs[0], answer)
+        except ValueError as error:
+            raise InputError(
+                f"the answer to {path!r} does not fit {node.outputs[0]!r}: {error}; answer again"
+            ) from error
+
+
+>>>>>>> main
 def start_state(start: Start, seed: int) -> GraphState:
     """S(0) of a strand."""
     return GraphState.assemble(

@@ -218,7 +218,11 @@ class Looping:
             self._tasks[item] = self._new_task(self._run(item))
         else:
             executor: Executor | None = session.settings.executor
-            future = submit(session, item, executor or self._own_threads(), self._own_threads)
+            try:
+                future = submit(session, item, executor or self._own_threads(), self._own_threads)
+            except Exception as error:  # it was shut down, or cannot pickle the item
+                session.raised(item, item.attempt, error, session.clock.time(), 0.0)
+                return
             self._tasks[item] = self._loop.create_task(self._run(item, asyncio.wrap_future(future)))
         session.watch(item)
 

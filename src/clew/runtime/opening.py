@@ -78,7 +78,7 @@ class Opener:
             schema = self.graph.schema
             if schema is None or not isinstance(values, schema.cls):
                 raise InputError(f"values are a mapping of names to values, not {values!r}")
-            values = schema.dump(values)
+            values = schema.given(values)
         given, seeded = check_values(self.graph, values)
         seed = self._seed(run_id)
         start = GraphState.assemble(
@@ -99,10 +99,12 @@ class Opener:
         wrong = complaint(self.graph, frozenset(state.values))
         if wrong:
             raise InputError(wrong)
-        for name in state.position.visits:
+        position = state.position
+        sent = {gate for items in position.sends.values() for gate, _ in items}
+        for name in sorted({*position.visits, *position.wakes, *position.sends, *sent, *position.failed}):
             if name not in self.graph.nodes:
                 raise InputError(
-                    f"the state has run a node {name!r} that this graph does not have: it belongs to another graph"
+                    f"the state knows a node {name!r} that this graph does not have: it belongs to another graph"
                 )
         seed = state.seed if state.seed is not None else self._seed(run_id)
         options, listeners = self._options(seed, listener)
@@ -144,7 +146,9 @@ class Opener:
         fence = self.claim(run_id)
         try:
             log = self.log(run_id)
-            given = log.check_answers({} if answer is NO_ANSWER else {"answer": answer}, answers or {})
+            given = log.check_answers(
+                {} if answer is NO_ANSWER else {"answer": answer}, answers or {}, self.graph
+            )
             if given:
                 answered = [Answered(path, value, log.asked[path].number) for path, value in given.items()]
                 self.archive.ledger(log, fence, "sync").write(answered)

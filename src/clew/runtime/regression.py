@@ -28,7 +28,11 @@ class Verdict(msgspec.Struct, frozen=True):
         return self.report is not None and self.report.ok
 
     def __str__(self) -> str:
-        return str(self.report) if self.report is not None else f"run {self.run_id!r} is not replayed: {self.problem}"
+        return (
+            str(self.report)
+            if self.report is not None
+            else f"run {self.run_id!r} is not replayed: {self.problem}"
+        )
 
 
 def replays(

@@ -62,7 +62,9 @@ def prune(
 
 def _check(keep: int | None, older_than: float | None, status: str | None) -> None:
     if keep is None and older_than is None and status is None:
-        raise DefinitionError("prune deletes runs; say which: keep=..., older_than=... (seconds) or status=...")
+        raise DefinitionError(
+            "prune deletes runs; say which: keep=..., older_than=... (seconds) or status=..."
+        )
     if keep is not None and (type(keep) is not int or keep < 0):
         raise DefinitionError(f"keep is a number of runs, not {keep!r}")
     if older_than is not None and not (isinstance(older_than, (int, float)) and older_than >= 0):

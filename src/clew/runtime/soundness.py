@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from clew.engine.chain import step_digest
 from clew.engine.records import Step
-from clew.errors import ClewError, StoreCorruptError
+from clew.errors import ClewError, RecordCorruptError, StoreCorruptError
 from clew.graph import Graph
 from clew.runtime.archive import Archive
 from clew.runtime.log import RunLog, read_log, start_state
@@ -52,14 +52,12 @@ def complaints(store: Store, row: RunRow, graph: Graph | None) -> Iterator[str]:
         if start is None:
             return
         entries = store.entries(row.run_id, after=start.step)
-        yield from damaged_steps(
-            read_entries(row, start, entries, Reader(row.run_id, store.blob)), entries
-        )
+        yield from damaged_steps(read_entries(row, start, entries, Reader(row.run_id, store.blob)), entries)
         for snapshot in store.find(row.run_id, "snapshot", ""):
             digest = GraphState.from_checkpoint(snapshot.body).digest
             if digest != bytes(snapshot.digest).hex():
                 yield f"run {row.run_id!r}: the snapshot at step {snapshot.n} is not of that step"
-    except StoreCorruptError as error:
+    except (StoreCorruptError, RecordCorruptError) as error:
         yield str(error)
     except ClewError as error:
         yield f"run {row.run_id!r} cannot be read: {error}"

@@ -102,5 +102,7 @@ def open_store(address: str | os.PathLike[str], *, create: bool = True) -> Store
     from clew.stores import SQLiteStore
 
     if not create and not Path(text).is_file():
-        raise StoreError(f"there is no store {text!r}; name it with --store or CLEW_STORE, or start a run there")
+        raise StoreError(
+            f"there is no store {text!r}; name it with --store or CLEW_STORE, or start a run there"
+        )
     return SQLiteStore(text)

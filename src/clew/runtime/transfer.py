@@ -19,7 +19,7 @@ from hashlib import sha256
 from typing import Any
 
 from clew.engine.programs import program_of
-from clew.errors import CheckpointError, ClewError, StateError, StoreCorruptError
+from clew.errors import CheckpointError, ClewError, RecordCorruptError, StateError, StoreCorruptError
 from clew.graph import Graph
 from clew.runtime.archive import Archive, fresh_owner
 from clew.runtime.documents import FORMAT, Json, checkpoint_json, error_json, recorded_io_json
@@ -32,7 +32,18 @@ from clew.state import GraphState, encode
 from clew.stores import Entry, RunRow, Store
 
 _SNAPSHOT_ABOVE = 256 * 1024  # bytes of steps; below, reading them all is as quick as reading a snapshot
-_ROW = ("graph", "target", "status", "created", "updated", "parent", "parent_step", "seed", "structure", "codes")
+_ROW = (
+    "graph",
+    "target",
+    "status",
+    "created",
+    "updated",
+    "parent",
+    "parent_step",
+    "seed",
+    "structure",
+    "codes",
+)
 
 
 def export_run(graph: Graph, store: Store, archive: Archive, run_id: str, *, latest: bool = False) -> Json:
@@ -66,14 +77,16 @@ def export_run(graph: Graph, store: Store, archive: Archive, run_id: str, *, lat
     return document
 
 
-def import_run(graph: Graph, store: Store, archive: Archive, document: Mapping[str, Any], *, now: float) -> RunRow:
+def import_run(
+    graph: Graph, store: Store, archive: Archive, document: Mapping[str, Any], *, now: float
+) -> RunRow:
     """Keep the run of a document; its row. CheckpointError if the document is not what was exported."""
     row, start, entries, blobs = _opened(document)
     run_id = row.run_id
     try:
         log = read_entries(row, start, entries, Reader(run_id, _lookup(blobs)))
         wrong = next(damaged_steps(log, entries), None)
-    except (StoreCorruptError, StateError) as error:
+    except (StoreCorruptError, RecordCorruptError, StateError) as error:
         wrong = str(error)
     if wrong is not None:
         raise CheckpointError(f"{_changed(run_id)}: {wrong}; export it again")
@@ -195,7 +208,9 @@ def _opened(
         raise CheckpointError(f"{what}: {error}; export it again") from error
     for digest, content in blobs.items():
         if sha256(content).hexdigest() != digest:
-            raise CheckpointError(f"{_changed(run_id)}: the content {digest[:12]}… is another; export it again")
+            raise CheckpointError(
+                f"{_changed(run_id)}: the content {digest[:12]}… is another; export it again"
+            )
     return row, start, entries, blobs
 
 
@@ -259,10 +274,15 @@ def _keep(
     fence = archive.claim(run_id, fresh_owner(), 30.0, now)
     try:
         store.append(run_id, kept, fence, blobs=blobs)
-        if store.encodes and sum(len(e.body) for e in entries if e.kind == "step" and not e.path) > _SNAPSHOT_ABOVE:
+        if (
+            store.encodes
+            and sum(len(e.body) for e in entries if e.kind == "step" and not e.path) > _SNAPSHOT_ABOVE
+        ):
             state = archive.state(run_id)
             body = state.to_checkpoint()
-            store.append(run_id, [Entry("snapshot", "", state.step, body, bytes.fromhex(state.digest))], fence)
+            store.append(
+                run_id, [Entry("snapshot", "", state.step, body, bytes.fromhex(state.digest))], fence
+            )
         plain = encode(plain_error(error), at="error", ordered=True) if error and store.encodes else error
         store.update(run_id, status=status, updated=row.updated, error=plain, fence=fence)
         archive.release(run_id, fence)

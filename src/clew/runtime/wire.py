@@ -202,6 +202,8 @@ class Reader:
         except StoreCorruptError:
             raise
         except (DecodeError, LookupError, TypeError, ValueError, AttributeError) as error:
+            if isinstance(error, DecodeError) and "register_type" in str(error):
+                raise  # nothing is damaged: a class has to be registered before it can be read
             if entry.kind == "call":
                 raise RecordCorruptError(_damaged_call(self._run_id, entry, error)) from error
             where = f"step {entry.n}" if entry.kind == "step" else f"{entry.kind} {entry.path}"

@@ -74,6 +74,7 @@ class _Place(msgspec.Struct, forbid_unknown_fields=True):
     sends: dict[str, list[tuple[str, dict[str, Any]]]]
     failed: list[str]
     touched: list[str]
+    decided: list[str]
 
 
 class _Snapshot(msgspec.Struct, forbid_unknown_fields=True):
@@ -195,6 +196,7 @@ def _tree(state: GraphState) -> dict[str, Any]:
             "sends": {node: _sent(node, items) for node, items in position.sends.items()},
             "failed": sorted(position.failed),
             "touched": sorted(position.touched),
+            "decided": sorted(position.decided),
         },
     }
 
@@ -232,6 +234,7 @@ def _parts(snapshot: _Snapshot) -> dict[str, Any]:
         },
         failed=frozenset(place.failed),
         touched=frozenset(place.touched),
+        decided=frozenset(place.decided),
     )
     return {
         "values": values,

@@ -30,7 +30,7 @@ from immutables import Map
 
 from clew.errors import StateError, UnknownValueError
 from clew.state.codec import digest, encode
-from clew.state.position import NodeExecution, Position
+from clew.state.position import NodeExecution, Position, Versions
 from clew.state.views import View
 
 Decision = str | tuple[str, ...]
@@ -298,12 +298,12 @@ class GraphState:
         node_name = _name(node_name)
         record = NodeExecution(
             node_name=node_name,
-            input_versions=dict(input_versions),
+            input_versions=Versions(input_versions),
             output_version=output_version,
             timestamp=time.time() if timestamp is None else float(timestamp),
             duration_ms=float(duration_ms),
             cached=bool(cached),
-            output_versions=dict(output_versions or {}),
+            output_versions=Versions(output_versions or {}),
             step=self.step,
         )
         visits = {**self.visits, node_name: self.visits.get(node_name, 0) + 1}
@@ -325,6 +325,8 @@ class GraphState:
         new = self._copy()
         new._decisions = {**self._decisions, _name(gate_name): targets if several else targets[0]}
         new._terminated = self._terminated or "END" in targets
+        decided = self._position.decided | {gate_name}
+        new._position = msgspec.structs.replace(self._position, decided=decided)
         return new
 
     def mark_terminated(self) -> GraphState:

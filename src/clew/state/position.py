@@ -4,9 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
 import msgspec
+
+
+class Versions(dict[str, int]):
+    """Versions by name, fixed once they are recorded."""
+
+    def _refuse(self, *args: Any, **kwargs: Any) -> NoReturn:
+        raise TypeError("what was recorded does not change; make a record of your own")
+
+    __setitem__ = __delitem__ = clear = pop = popitem = setdefault = update = __ior__ = _refuse
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Versions, (dict(self),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,3 +60,5 @@ class Position(msgspec.Struct, frozen=True):
     """Nodes that failed under ``on_error="continue"``."""
     touched: frozenset[str] = frozenset()
     """Values written by hand since the last step."""
+    decided: frozenset[str] = frozenset()
+    """Gates whose decision was recorded by hand since the last step."""

@@ -101,6 +101,30 @@ class Schema:
         """
         return self._make(values)
 
+    def given(self, state: Any) -> dict[str, Any]:
+        """The values of an instance that somebody gave; those that are only defaults are left to `defaults`.
+
+        pydantic knows which fields were set. For other classes a value equal to its field's default counts as the
+        default, which it might as well be.
+        """
+        values = self.dump(state)
+        was_set = getattr(state, "model_fields_set", None)
+        if was_set is not None:
+            return {
+                name: value for name, value in values.items() if name in was_set or name not in self.fields
+            }
+        return {name: value for name, value in values.items() if not self._is_default(name, value)}
+
+    def _is_default(self, name: str, value: Any) -> bool:
+        field = self.fields.get(name)
+        if field is None or not field.has_default:
+            return False
+        default = field.default()
+        try:
+            return type(value) is type(default) and bool(value == default)
+        except Exception:
+            return False
+
     def dump(self, state: Any) -> dict[str, Any]:
         """The values of an instance, or of a mapping; fields that have none are left out."""
         if isinstance(state, Mapping):

@@ -1,0 +1,78 @@
+"""A pytest plugin: recorded runs as regression tests.
+
+It is there as soon as Clew is installed, and imports nothing of it until a fixture is used.
+
+``clew_store``   a fresh SQLite store in the test's own folder;
+``clew_replay``  a function that replays recorded runs and fails the test with a report that a person can read:
+                 ``clew_replay("recorded.db")``, ``clew_replay(store, graph=graph, runs=["monday"])``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import pytest
+
+if TYPE_CHECKING:
+    from clew import Graph, ReplayReport, SQLiteStore
+    from clew.stores import Store
+
+
+class Replay(Protocol):
+    """What ``clew_replay`` is."""
+
+    def __call__(
+        self,
+        store: Store | str | os.PathLike[str],
+        graph: Graph | None = None,
+        runs: Iterable[str] | None = None,
+    ) -> list[ReplayReport]:
+        """Replay runs, all of the store by default; with `graph`, or each with the graph that it remembers."""
+
+
+@pytest.fixture
+def clew_store(tmp_path: Path) -> Iterator[SQLiteStore]:
+    """A fresh SQLite store in tmp_path, closed after the test."""
+    from clew import SQLiteStore
+
+    store = SQLiteStore(tmp_path / "clew.db")
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def clew_replay() -> Replay:
+    """Replay recorded runs, and fail with what differs."""
+    return _replay
+
+
+def _replay(
+    store: Store | str | os.PathLike[str], graph: Graph | None = None, runs: Iterable[str] | None = None
+) -> list[ReplayReport]:
+    __tracebackhide__ = True
+    from clew.errors import ClewError
+    from clew.runtime.regression import replays
+    from clew.runtime.targets import open_store
+
+    if isinstance(runs, str):
+        runs = [runs]
+    opened: Store | None = None
+    try:
+        if isinstance(store, (str, os.PathLike)):
+            store = opened = open_store(store, create=False)
+        found = list(replays(store, graph, runs, strict=False))
+    except ClewError as error:
+        pytest.fail(str(error), pytrace=False)
+    finally:
+        if opened is not None:
+            opened.close()
+    if not found:
+        pytest.fail(f"there is nothing to replay: {store!r} has no runs", pytrace=False)
+    bad = [verdict for verdict in found if not verdict.ok]
+    if bad:
+        told = "\n\n".join(map(str, bad))
+        pytest.fail(f"{len(bad)} of {len(found)} recorded runs do not replay\n\n{told}", pytrace=False)
+    return [verdict.report for verdict in found if verdict.report is not None]
