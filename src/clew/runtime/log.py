@@ -188,8 +188,6 @@ def graph_at(graph: Graph, prefix: str) -> Graph:
     return graph
 
 
-<<<<<<< HEAD
-=======
 def _check_answer(graph: Graph, path: str, answer: Any) -> None:
     """Refuse an answer that the state schema would refuse, while the question can still be answered otherwise."""
     inside, _, last = path.rpartition("/")
@@ -204,7 +202,6 @@ def _check_answer(graph: Graph, path: str, answer: Any) -> None:
             ) from error
 
 
->>>>>>> main
 def start_state(start: Start, seed: int) -> GraphState:
     """S(0) of a strand."""
     return GraphState.assemble(

@@ -1,49 +1,88 @@
 """Rerun: use again what a recorded run computed, wherever inputs and code are the same.
 
-Each item of the old run is keyed by its node's code and by what it saw. An item of the new run with the same key
-gets the old outcome, and its record says that it was cached; everything else is called.
+The old run is retraced with the outcomes that it recorded: each of its items is found with what it saw, and keyed by
+that and by its node's code. An item of the new run with the same key gets the old outcome, and its record says that it
+was cached; everything else is called. Equal keys are used in the order of the old run, each once, so a node that gave
+three answers to one question gives them again.
+
+What saw something else than it would see today is not used: a node whose code, inputs or bound values have changed;
+whatever is inside a subgraph that begins with something else; anything at all where a reducer has changed.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
 
-from clew.engine.records import Outcome, Step
+from clew.engine.machine import Machine
+from clew.engine.records import Outcome, Start
 from clew.engine.rules import Program
-from clew.engine.strand import Item, Level, Strand
-from clew.engine.view import View
+from clew.engine.strand import Item
+from clew.engine.terms import Memory, Options
 from clew.graph import Graph
 from clew.runtime.cache import key_of
+from clew.runtime.codes import changed_parts
 from clew.runtime.log import RunLog
+from clew.runtime.recorder import same
+from clew.runtime.settings import Settings
 
 
 class Reuse:
-    """The outcomes of a recorded run, by what they depend on; each is used once, in the order of the old run."""
+    """The outcomes of a recorded run, by what they depend on."""
 
-    def __init__(self, log: RunLog, program: Program, graph: Graph) -> None:
+    def __init__(self, log: RunLog, program: Program, graph: Graph, settings: Settings) -> None:
         self._outcomes: dict[str, deque[Outcome]] = {}
-        changed = frozenset(n for n, code in graph.node_hashes.items() if log.row.codes.get(n, code) != code)
-        self._collect(program, View.restore(program, log.start), log.start.step, log.steps, changed)
-        for _, inner in log.inner_chains(graph):
-            self._collect(
-                inner.program, View.restore(inner.program, inner.start), 0, inner.steps, frozenset()
-            )
+        self._log = log
+        self._foreign: set[str] = set()  # strands that begin with something else today
+        self._changed = changed_parts(log.row, graph)
+        if not self._changed.has_other_reducers:
+            self._retrace(program, settings)
 
-    def _collect(
-        self, program: Program, view: View, step: int, steps: Sequence[Step], changed: frozenset[str]
-    ) -> None:
-        strand = Strand(program, view, step=step, prefix="", order=(), owner=None)
-        for done in steps:
-            level = Level(strand, done.number, view)
-            for outcome in done.outcomes:
-                number = program.index[outcome.node]
-                batch = level.batches.get(number) or level.add(number)
-                if outcome.error is None and outcome.node not in changed:
-                    key = key_of(Item(batch, max(outcome.index, 0)), with_context=True)
-                    if key is not None:
-                        self._outcomes.setdefault(key, deque()).append(outcome)
-            view.apply(done.outcomes)
+    def _retrace(self, program: Program, settings: Settings) -> None:
+        log = self._log
+        options = Options(
+            seed=log.row.seed,
+            max_steps=settings.max_steps,
+            on_error="continue",  # a recorded failure is taken over like any outcome
+            on_conflict=settings.on_conflict,
+        )
+        machine = Machine.restore(program, log.start, options, Memory(attempts=log.attempts))
+        outcomes = log.outcomes()
+        while (item := machine.take()) is not None:
+            for record in machine.outbox:
+                if isinstance(record, Start) and not self._begins_alike(record):
+                    self._foreign.add(record.prefix)
+            machine.outbox.clear()
+            outcome = outcomes.get(item.path)
+            if outcome is None:
+                continue
+            if outcome.error is None and self._is_unchanged(item):
+                key = key_of(item, with_context=True)
+                if key is not None:
+                    self._outcomes.setdefault(key, deque()).append(outcome)
+            machine.adopt(item, outcome)
+
+    def _begins_alike(self, start: Start) -> bool:
+        known = self._log.strands.get(start.prefix)
+        return known is not None and same(dict(known[0].values), dict(start.values))
+
+    def _is_unchanged(self, item: Item) -> bool:
+        if self._foreign and any(item.path.startswith(prefix) for prefix in self._foreign):
+            return False
+        nodes = "/".join(part.partition("#")[0] for part in item.path.split("/"))
+        if nodes in self._changed.code or any(
+            nodes == part or nodes.startswith(f"{part}/") for part in self._changed.wiring
+        ):
+            return False
+        return not self._changed.bound or not self._reads_changed(item)
+
+    def _reads_changed(self, item: Item) -> bool:
+        """Whether the item, or one around it, reads a bound value that is another now."""
+        here: Item | None = item
+        while here is not None:
+            if not self._changed.bound.isdisjoint(here.node.inputs):
+                return True
+            here = here.strand.owner
+        return False
 
     def find(self, item: Item) -> Outcome | None:
         """An outcome for this item, if the old run has one."""
