@@ -108,7 +108,7 @@ def test_run_inside_a_running_loop() -> None:
 
 OPTIONS = (
     "there are: 'max_concurrent_nodes', 'queue_depth', 'default_node_timeout', 'seed', 'executor', 'max_steps', "
-    "'on_error', 'on_conflict', 'check_mutation', 'clock'."
+    "'on_error', 'on_conflict', 'on_ambiguous', 'check_mutation', 'durability', 'lease', 'target', 'clock'."
 )
 FIRST = "(values go in one mapping, the first argument, when options are given)"
 

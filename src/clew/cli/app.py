@@ -139,7 +139,7 @@ def _told(error: Exception, arguments: list[str]) -> int:
         return error.code
     if isinstance(error, _ClickError):
         if type(error).__name__ == "NoArgsIsHelpError":
-            print(_message(error), file=sys.stderr)
+            print(error.format_message(), file=sys.stderr)
         else:
             complain(_message(error).replace("\n", " "), usage)
         return 2

@@ -28,7 +28,8 @@ def diff(
     Examples:
       clew diff flow-1a2b3c what-if
 
-    A fork is compared with its parent from where it was forked. The exit code is 0 also if they differ: a difference is no failure.
+    A fork is compared with its parent from where it was forked. The exit code is 0 also if they differ: that is no
+    failure.
     """
     from clew.runtime.compare import MISSING, RunDiff
 

@@ -10,7 +10,7 @@ import typer
 
 from clew import Graph
 from clew.cli.place import GraphOption, JsonOption, StoreOption, store_at
-from clew.cli.speech import local_time, say_json
+from clew.cli.speech import count, local_time, say_json
 from clew.errors import DefinitionError
 from clew.runtime.documents import time_json
 from clew.runtime.soundness import complaints, needs_graph
@@ -33,8 +33,8 @@ def doctor(graph: GraphOption = None, store: StoreOption = None, as_json: JsonOp
       clew doctor
       clew doctor --store postgresql://localhost/runs --json
 
-    The exit code is 1 if something is damaged. Runs whose process is gone are no damage: they are listed with the command
-    that goes on with them.
+    The exit code is 1 if something is damaged. Runs whose process is gone are no damage: they are listed with the
+    command that goes on with them.
     """
     with store_at(store) as opened:
         found = examine(opened, graph)
@@ -102,7 +102,7 @@ def _ownership(
 
 def _say(name: str, found: dict[str, Any]) -> None:
     told = ", ".join(f"{count} {status}" for status, count in found["statuses"].items())
-    print(f"{name}: {found['runs']} runs" + (f" ({told})" if told else ""))
+    print(f"{name}: {count(found['runs'], 'run')}" + (f" ({told})" if told else ""))
     for line in found["damage"]:
         print(f"damage: {line}")
     for each in found["unverified"]:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from clew.cli.place import GraphOption, JsonOption, RunArgument, StoreOption, engine_of, find_run, store_at
-from clew.cli.speech import say_json
+from clew.cli.speech import count, say_json
 
 
 def register(app: typer.Typer) -> None:
@@ -50,5 +50,5 @@ def export(
     if as_json:
         say_json(about)
     else:
-        print(f"run {row.run_id} is in {output}: {about['checkpoints']} checkpoints")
+        print(f"run {row.run_id} is in {output}: {count(len(document['checkpoints']), 'checkpoint')}")
     return 0

@@ -35,7 +35,7 @@ def graph(
         say_json(loaded.describe(json=True))
     elif form == "text":
         print(loaded.describe())
-    elif form in ("mermaid", "dot", "svg"):
+    elif form == "mermaid" or form == "dot" or form == "svg":
         print(loaded.draw(form))
     else:
         raise Failed(f"there is no format {form!r}", "give text, mermaid, dot or svg")

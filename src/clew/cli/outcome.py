@@ -13,7 +13,7 @@ import msgspec
 
 from clew import Engine, RunResult
 from clew.cli.progress import progress
-from clew.cli.speech import Failed, plain, plain_values, say_json, say_values
+from clew.cli.speech import Failed, count, plain, plain_values, say_json, say_values
 from clew.errors import EncodeError, StoreUnavailableError
 from clew.runtime.documents import error_json
 from clew.runtime.events import Listener
@@ -85,7 +85,7 @@ def say_result(result: RunResult) -> None:
         told = f"{type(error).__name__}: {error}".replace("\n", " ")
         what = f"run {run_id!r} failed after step {result.steps}: {told}{where}"
         raise Failed(what, f"mend it, and go on with: clew resume {run_id}", code=1)
-    print(f"run {run_id} {result.status} after {result.steps} steps")
+    print(f"run {run_id} {result.status} after {count(result.steps, 'step')}")
     if result.status == "waiting":
         for question in result.questions:
             print(f"  {question.path} asks: {_text(question.question)}")

@@ -41,7 +41,7 @@ def store_at(address: str | None, *, create: bool = False) -> Iterator[Store]:
         store = open_store(where, create=create)
     except StoreError as error:
         told, _, hint = str(error).rpartition("; ")
-        if told.startswith("there is no store"):
+        if told.startswith("there is no store") or told.endswith("is no store"):
             raise Failed(told, hint) from error
         raise
     try:

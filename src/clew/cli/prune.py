@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from clew.cli.place import JsonOption, StoreOption, store_at
-from clew.cli.speech import Failed, say_json
+from clew.cli.speech import Failed, count, say_json
 from clew.runtime.retention import STATUSES
 from clew.runtime.retention import prune as prune_store
 
@@ -62,7 +62,7 @@ def prune(
         return 0
     for run_id in gone:
         print(run_id)
-    print(f"{len(gone)} runs {'would be deleted' if dry_run else 'deleted'}")
+    print(f"{count(len(gone), 'run')} {'would be deleted' if dry_run else 'deleted'}")
     return 0
 
 

@@ -10,7 +10,7 @@ from clew import Checkpoint
 from clew.cli.fork import step_of
 from clew.cli.place import GraphOption, JsonOption, RunArgument, StoreOption, engine_of, find_run, store_at
 from clew.cli.runs import row_json
-from clew.cli.speech import local_time, one_line, say_json, say_table, say_values
+from clew.cli.speech import count, local_time, one_line, say_json, say_table, say_values
 from clew.errors import UnknownRunError
 from clew.runtime.documents import checkpoint_json
 
@@ -56,7 +56,7 @@ def show(
             return 0
         of = f" of {about['target'] or about['graph']}" if about["target"] or about["graph"] else ""
         came = f", forked from {row.parent} at step {row.parent_step}" if row.parent is not None else ""
-        print(f"run {row.run_id}{of}: {row.status} after {about['steps']} steps{came}")
+        print(f"run {row.run_id}{of}: {row.status} after {count(about['steps'], 'step')}{came}")
         rows: list[tuple[str, ...]] = []
         _collect(chain, rows, "")
         say_table(("step", "time", "label", "items", "values"), rows)

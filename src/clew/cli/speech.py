@@ -129,6 +129,11 @@ def say_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         print(line if len(line) <= width() else f"{line[: width() - 1]}…")
 
 
+def count(number: int, what: str) -> str:
+    """How many: ``1 run``, ``2 runs``."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
 def local_time(seconds: float) -> str:
     """A time as people at this machine read it."""
     return datetime.fromtimestamp(seconds).strftime("%Y-%m-%d %H:%M:%S")

@@ -116,7 +116,7 @@ class Machine:
                 continue
             if self._memory is not None and self._recall(item):
                 continue
-            if item.node.subgraph is not None:
+            if item.node.subgraph is not None and not self._is_held(item):
                 descent.enter(self, item)
                 continue
             item.live = True
@@ -157,6 +157,14 @@ class Machine:
             self._is_planned = True
             self._plan(self.root)
         return self._slot is not None or bool(self.frontier)
+
+    def _is_held(self, item: Item) -> bool:
+        """Whether the driver has to `postpone` this subgraph item; asked once."""
+        held = self._memory.held if self._memory is not None else None
+        if not held or item.path not in held:
+            return False
+        held.discard(item.path)
+        return True
 
     def _recall(self, item: Item) -> bool:
         """Use what earlier work on this run left behind, if there is something for this item."""

@@ -164,12 +164,13 @@ def _record_of(program: Program, number: int) -> tuple[Any, ...] | None:
 
 
 def _is_plain(program: Program, node: Node) -> bool:
-    """Whether the arguments of a node are values of the state and nothing else, and it has no deadline."""
+    """Whether a node needs nothing but values of the state: no deadline, and no durable ground for side effects."""
     return (
         node.kind in ("node", "route", "ifelse")
         and node.mode in ("sync", "async")
         and node.policy.timeout is None
         and not node.cache
+        and not (node.side_effects.recordable or node.side_effects.requires_idempotency)
         and all(
             p.kind == "value"
             and not p.keyword_only

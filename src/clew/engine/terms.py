@@ -43,6 +43,7 @@ class Memory(msgspec.Struct, frozen=True):
     attempts: Mapping[str, int] = {}
     strands: Mapping[str, tuple[Start, Sequence[Step]]] = {}
     errors: Sequence[tuple[Order, BaseException]] = ()  # confined failures in the chain
+    held: set[str] = set()  # subgraph items between two attempts: handed to the driver, who knows the time
 
 
 class Counters:

@@ -5,7 +5,8 @@ that follow (see ``clew.engine.rules``). The machine applies committed steps in 
 `branch`, which shares everything with its origin and keeps what it changes to itself; the origin may move on
 meanwhile, because it only ever moves to where the branch already is.
 
-Merging comes in two phases, so that a reducer that raises or a conflict leaves the view as it was.
+Merging comes in two phases, so that a reducer that raises or a conflict leaves the view as it was. A list that takes
+an appended message is not copied if nobody but this view holds it (``clew.state.reducers``).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from clew.engine.rules import CHOSEN, FORWARD, WOKEN, Program
 from clew.errors import ConflictError, InputError, OutputError
 from clew.graph import Send
 from clew.state import GraphState, Overwrite, Position
-from clew.state.reducers import Reducer, fold
+from clew.state.reducers import Reducer, fold, grow, may_grow
 
 Payload = Mapping[str, Any]
 
@@ -253,18 +254,24 @@ class View:
             self._install(outcomes, fresh, counts, consumed)
 
     def merged(self, node: str, update: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The new values that one update makes, without touching the view."""
+        """The new values that one update makes. They are to be installed: a list may have grown in place."""
         return self._merge_one(Outcome(node, 0, -1, update))
 
     def _merge_one(self, outcome: Outcome) -> dict[str, Any]:
         reducers = self.program.reducers
         fresh: dict[str, Any] = {}
+        growing: list[str] = []
+        values, may = self.values, type(self.values) is dict  # a branch must not change what its origin holds
         for name, update in outcome.update.items():
             reducer = reducers.get(name)
-            if reducer is not None:
-                fresh[name] = self._reduce(outcome, name, reducer, self.values, update)
-            else:
+            if reducer is None:
                 fresh[name] = update
+            elif may and may_grow(reducer, values, name, (update,)):
+                growing.append(name)
+            else:
+                fresh[name] = self._reduce(outcome, name, reducer, values, update)
+        for name in growing:  # now that no reducer can raise any more
+            fresh[name] = grow(reducers[name], values, name, (outcome.update[name],))
         return fresh
 
     def _reduce(
@@ -288,8 +295,10 @@ class View:
         return merged
 
     def _merge(self, outcomes: Sequence[Outcome], on_conflict: str) -> tuple[dict[str, Any], dict[str, int]]:
-        """The new values and how often each was written, without touching the view."""
+        """The new values and how often each was written. They are to be installed, as those of `merged`."""
         reducers = self.program.reducers
+        growing: list[tuple[str, list[Any]]] = []
+        may = type(self.values) is dict
         fresh: dict[str, Any] = {}
         counts: dict[str, int] = {}
         writers: dict[str, list[Outcome]] = {}
@@ -304,13 +313,19 @@ class View:
             counts[name] = len(many)
             reducer = reducers.get(name)
             if reducer is not None:
-                fresh[name] = self._fold(name, reducer, many)
+                updates = [outcome.update[name] for outcome in many]
+                if may and may_grow(reducer, self.values, name, updates):
+                    growing.append((name, updates))
+                else:
+                    fresh[name] = self._fold(name, reducer, many)
             elif len(many) > 1 and on_conflict != "last":
                 raise ConflictError(
                     f"{many[0].path} and {many[1].path} both wrote {name!r} in one step; give {name!r} a reducer "
                     f"(Annotated[..., clew.append] in the state schema), put one after the other, or run with "
                     f'on_conflict="last"'
                 )
+        for name, updates in growing:
+            fresh[name] = grow(reducers[name], self.values, name, updates)
         return fresh, counts
 
     def _fold(self, name: str, reducer: Reducer, outcomes: Sequence[Outcome]) -> Any:

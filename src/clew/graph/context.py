@@ -7,7 +7,8 @@ alone, for annotations and for fakes in tests; the runtime implements it.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
 
@@ -17,6 +18,16 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+class Transaction(Protocol):
+    """Takes writes in the SQL of the store's database; they are executed when the node has returned."""
+
+    def execute(self, sql: str, values: Sequence[Any] | Mapping[str, Any] = ..., /) -> None:
+        """Execute a statement."""
+
+    def executemany(self, sql: str, values: Sequence[Any], /) -> None:
+        """Execute a statement once for each of `values`."""
 
 
 class Context(Protocol):
@@ -64,6 +75,9 @@ class Context(Protocol):
 
     def interrupt(self, question: Any) -> Any:
         """Ask somebody; the run pauses, and the answer is returned when it goes on."""
+
+    def transaction(self) -> AbstractContextManager[Transaction]:
+        """Writes to the store's own database that are committed together with what this node returns, or not at all."""
 
     def record(self, name: str, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Call ``fn`` and journal request and response; resume and replay return the recording.

@@ -104,6 +104,7 @@ class Blocking:
                     item = general(machine)
                     session.returned(item, item.attempt, value, epoch + began, monotonic() - began)
                     return
+                args = ()  # who still holds a list keeps it from growing in place
                 func, args = short.send((value, began, monotonic()))
                 if flush_each:
                     session.flush()

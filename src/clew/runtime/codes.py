@@ -6,6 +6,7 @@ Beside the structure's hash a run keeps one digest for each part of its graph, b
 ``ask``        the code of a node; of one inside a subgraph ``sub/ask``
 ``ask:``       how a node fits into the graph: kind, parameters, outputs, targets
 ``:edges``     a part of the structure that belongs to no node
+``~messages``  the code of a reducer
 ``=client``    a bound value: by its encoding or, where it has none, by its class
 =============  ==============================================================
 """
@@ -16,9 +17,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from weakref import WeakKeyDictionary
 
+import msgspec
+
 from clew.errors import EncodeError
 from clew.graph import Graph
-from clew.graph.hashes import structure
+from clew.graph.hashes import code_hash, structure
 from clew.state import digest, encode
 from clew.stores import RunRow
 
@@ -54,6 +57,9 @@ def codes_of(graph: Graph) -> dict[str, str]:
 
 
 def _code(graph: Graph, prefix: str) -> Iterator[tuple[str, str]]:
+    for field in () if graph.schema is None else graph.schema.fields.values():
+        if field.reducer is not None:
+            yield f"{prefix}~{field.name}", code_hash(field.reducer)[:16]
     for name, code in graph.node_hashes.items():
         yield prefix + name, code
         inside = graph.nodes[name].subgraph
@@ -69,19 +75,31 @@ def _short(value: Any) -> str:
     return digest(b"clew:part", content)[:16]
 
 
-def changed_code(row: RunRow, graph: Graph) -> list[str]:
-    """The nodes, of subgraphs too, whose code is not what it was; only those that were there."""
-    now = codes_of(graph)
-    changed = [name for name, code in row.codes.items() if _is_node(name) and now.get(name, code) != code]
-    return [name for name in changed if not any(other.startswith(f"{name}/") for other in changed)]
+class Changes(msgspec.Struct, frozen=True):
+    """What is not what it was."""
+
+    code: frozenset[str]  # nodes, also inside subgraphs
+    wiring: frozenset[str]  # nodes whose inputs, outputs, targets or inside are others
+    bound: frozenset[str]  # bound values, as far as can be told
+    has_other_reducers: bool
 
 
-def changed_bound(row: RunRow, graph: Graph) -> frozenset[str]:
-    """The bound values that are not what they were, as far as can be told."""
-    now = codes_of(graph)
-    return frozenset(
-        name[1:] for name, code in now.items() if name.startswith("=") and row.codes.get(name, "") != code
+def changed_parts(row: RunRow, graph: Graph) -> Changes:
+    """What has changed in a graph since a run was made with it."""
+    then, now = row.codes, codes_of(graph)
+    changed = {name for name in {*then, *now} if then.get(name) != now.get(name)} if then else set()
+    return Changes(
+        code=frozenset(name for name in changed if _is_node(name)),
+        wiring=frozenset(name[:-1] for name in changed if name.endswith(":")),
+        bound=frozenset(name[1:] for name in changed if name.startswith("=")),
+        has_other_reducers=any("~" in name for name in changed),
     )
+
+
+def changed_code(row: RunRow, graph: Graph) -> list[str]:
+    """The nodes, of subgraphs too, whose code is not what it was; only those that are and were there."""
+    changed = changed_parts(row, graph).code & row.codes.keys() & codes_of(graph).keys()
+    return sorted(name for name in changed if not any(other.startswith(f"{name}/") for other in changed))
 
 
 def changed_structure(row: RunRow, graph: Graph) -> str:
@@ -116,7 +134,7 @@ _PARTS = {
 
 
 def _is_node(name: str) -> bool:
-    return not name.startswith((":", "=")) and not name.endswith(":")
+    return not name.startswith((":", "=")) and not name.endswith(":") and "~" not in name
 
 
 def _is_top(name: str) -> bool:

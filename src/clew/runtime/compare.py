@@ -17,8 +17,8 @@ import msgspec
 from clew.engine.records import Outcome, Step
 from clew.errors import EncodeError
 from clew.graph import Send
-from clew.runtime.log import RunLog, story_of
 from clew.runtime.difference import difference
+from clew.runtime.log import RunLog, story_of
 from clew.state import GraphState, encode
 
 _SHOWN_STEPS = 5

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from clew.engine.strand import Item
 from clew.engine.terms import stream
 from clew.errors import RunCancelledError
+from clew.runtime.transaction import Transaction
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -110,6 +112,13 @@ class RunContext:
             return answers[number]
         raise Asking(question)
 
+    @contextmanager
+    def transaction(self) -> Iterator[Transaction]:
+        self._host.transact(self._item, self.attempt, [])  # says so now if there is no database
+        written = Transaction()
+        yield written
+        self._host.transact(self._item, self.attempt, written.statements)
+
     def record(self, name: str, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         if self.cancelled:
             raise RunCancelledError(
@@ -118,4 +127,4 @@ class RunContext:
             )
         number = self._calls
         self._calls += 1
-        return self._host.recorder.call(self._item, number, name, fn, args, kwargs)
+        return self._host.recorder.call(self._item, self.attempt, number, name, fn, args, kwargs)

@@ -29,6 +29,8 @@ def submit(
     node = item.node
     if node.mode != "sync" or any(param.kind == "context" for param in node.params):
         return own_threads().submit(session.call, item)
+    if node.side_effects.recordable or node.side_effects.requires_idempotency:
+        session.brace()
     args, kwargs = arguments(item, None)
     path = import_path(node)
     if path is None:

@@ -13,6 +13,7 @@ from clew.engine.strand import Item
 from clew.runtime.calls import arguments, calls_of
 from clew.runtime.context import RunContext
 from clew.runtime.mutation import Watch
+from clew.stores import Statement
 
 if TYPE_CHECKING:
     from clew.runtime.clock import Clock
@@ -25,6 +26,7 @@ class Calls(Protocol):
     def call(
         self,
         item: Item,
+        attempt: int,
         number: int,
         name: str,
         fn: Callable[..., Any],
@@ -52,6 +54,9 @@ class Host:
     def sleep(self, item: Item, seconds: float) -> Awaitable[None]:
         """`ctx.sleep`: here it is over at once."""
         return SLEPT
+
+    def transact(self, item: Item, attempt: int, statements: list[Statement]) -> None:
+        """What an attempt writes to the store's own database: here nowhere."""
 
     def call(self, item: Item) -> Any:
         """Call the item's function: its value, or for an async one its awaitable."""

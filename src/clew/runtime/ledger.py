@@ -27,14 +27,16 @@ from clew.runtime.crash_points import reach
 from clew.runtime.recorder import RecordedCall
 from clew.runtime.wire import Writer, with_epoch
 from clew.state import GraphState
-from clew.stores import Entry, Store
+from clew.stores import Entry, Statement, Store
 
 Durability = Literal["sync", "async", "exit"]
 _LAG = 1024  # entries that the writer thread may be behind
 _FIRST_SNAPSHOT = 256 * 1024
 _OUTWEIGH = 8
 
-Work = tuple[list[Entry], list[tuple[str, str, int]], dict[str, bytes]]
+Work = tuple[list[Entry], list[tuple[str, str, int]], dict[str, bytes], list[Statement]]
+Name = tuple[str, tuple[int, ...]]
+"""An item: its path, and the attempts of the items around it."""
 
 
 class Ledger:
@@ -65,7 +67,8 @@ class Ledger:
         self._since = 0  # bytes of steps since the last snapshot
         self._weight = weight  # bytes of the last snapshot
         self._journaled = dict(journaled or {})  # items that were journaled and are not in a step yet
-        self._late: Work = ([], [], {})
+        self._attached: dict[Name, Sequence[Statement]] = {}  # to be executed with an item's outcome
+        self._late: Work = ([], [], {}, [])
         self._queue: Queue[Work | None] | None = None
         self._thread: Thread | None = None
         self._failure: BaseException | None = None  # nothing is written after it: the log would have a hole
@@ -85,6 +88,22 @@ class Ledger:
         """Whether what is written is in the store before the run has ended."""
         return self._writer is not None and self._durability != "exit"
 
+    def rehearse(self, statements: Sequence[Statement]) -> None:
+        """Raise what the database would raise."""
+        self._store.rehearse(statements)
+
+    def attach(self, item: Name, statements: Sequence[Statement]) -> None:
+        """Execute these in the transaction that keeps the item's outcome; () to take back."""
+        if statements:
+            self._attached[item] = statements
+        else:
+            self._attached.pop(item, None)
+
+    @property
+    def has_attached(self) -> bool:
+        """Whether there are statements that wait for an outcome."""
+        return bool(self._attached)
+
     def write(self, records: Sequence[Any]) -> None:
         """Keep records, in order."""
         writer = self._writer
@@ -100,6 +119,7 @@ class Ledger:
     def _write(self, writer: Writer, records: Sequence[Any]) -> None:
         entries: list[Entry] = []
         drop: list[tuple[str, str, int]] = []
+        statements: list[Statement] = []
         refused: EncodeError | None = None
         for record in records:
             if type(record) is Journaled:
@@ -119,9 +139,11 @@ class Ledger:
                     continue  # its node is told; nothing else builds on it
                 self._failure = error
                 break  # what came before it is kept
+            if self._attached:
+                statements += self._detached(record)
         blobs, writer.blobs = writer.blobs, {}
         if entries:
-            self._carry((entries, drop, blobs))
+            self._carry((entries, drop, blobs, statements))
         for entry in entries:
             if entry.kind == "step" and not entry.path:
                 self._since += len(entry.body)
@@ -130,11 +152,22 @@ class Ledger:
         if self._since > max(_FIRST_SNAPSHOT, _OUTWEIGH * self._weight):
             self._write_snapshot()
 
+    def _detached(self, record: Any) -> list[Statement]:
+        """What was attached to the items whose outcomes a record keeps."""
+        if isinstance(record, Journaled):
+            items = [(record.path, record.epoch)]
+        elif isinstance(record, Step):
+            items = [(record.prefix + outcome.path, record.epoch) for outcome in record.outcomes]
+        else:
+            return []
+        return [statement for item in items for statement in self._attached.pop(item, ())]
+
     def _append(self, work: Work) -> None:
-        entries, drop, blobs = work
+        entries, drop, blobs, statements = work
+        more: Any = {"statements": statements} if statements else {}
         reach("before-append")
         try:
-            self._store.append(self._run_id, entries, self._fence, drop=drop, blobs=blobs)
+            self._store.append(self._run_id, entries, self._fence, drop=drop, blobs=blobs, **more)
         except BaseException as error:
             self._failure = error
             raise
@@ -147,6 +180,7 @@ class Ledger:
             self._late[0].extend(work[0])
             self._late[1].extend(work[1])
             self._late[2].update(work[2])
+            self._late[3].extend(work[3])
         else:
             if self._queue is None:
                 self._queue = Queue(_LAG)
@@ -163,7 +197,7 @@ class Ledger:
             if work is None:
                 queue.task_done()
                 return
-            entries, drop, blobs = list(work[0]), list(work[1]), dict(work[2])
+            entries, drop, blobs, statements = list(work[0]), list(work[1]), dict(work[2]), list(work[3])
             stop = False
             while not queue.empty() and len(entries) < _LAG:
                 more = queue.get()
@@ -174,9 +208,10 @@ class Ledger:
                 entries += more[0]
                 drop += more[1]
                 blobs.update(more[2])
+                statements += more[3]
             try:
                 if self._failure is None or isinstance(self._failure, EncodeError):
-                    self._append((entries, drop, blobs))
+                    self._append((entries, drop, blobs, statements))
             except BaseException:
                 pass  # it is kept, and told to whoever comes next
             for _ in range(taken):
@@ -202,7 +237,7 @@ class Ledger:
             assert self._thread is not None
             self._thread.join()
             self._queue = None
-        late, self._late = self._late, ([], [], {})
+        late, self._late = self._late, ([], [], {}, [])
         if late[0] and (self._failure is None or isinstance(self._failure, EncodeError)):
             self._append(late)
         self._raise()
@@ -215,5 +250,5 @@ class Ledger:
         body = state.to_checkpoint()
         self._since, self._weight = 0, len(body)
         reach("before-snapshot")
-        self._carry(([Entry("snapshot", "", state.step, body, bytes.fromhex(state.digest))], [], {}))
+        self._carry(([Entry("snapshot", "", state.step, body, bytes.fromhex(state.digest))], [], {}, []))
         reach("after-snapshot")

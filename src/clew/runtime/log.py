@@ -88,6 +88,14 @@ class RunLog(msgspec.Struct):
             raise RunStateError(f"run {run!r} waits for an answer ({told}); resume it with answer=...")
         return given
 
+    def outcomes(self) -> dict[str, Outcome]:
+        """What is known of items, by path: from the steps, those of subgraphs too, and the journal."""
+        found = {outcome.path: outcome for step in self.steps for outcome in step.outcomes}
+        for prefix, (_, steps) in self.strands.items():
+            found.update((prefix + outcome.path, outcome) for step in steps for outcome in step.outcomes)
+        found.update(self.journal)
+        return found
+
     def chain(self, program: Program) -> Chain:
         """The chain of the run."""
         return Chain(program, self.start, self.steps, seed=self.row.seed, on_conflict=self.on_conflict)

@@ -139,6 +139,7 @@ class Looping:
                     item = general(machine)
                     self._inline_raised(item, error, epoch + began, ended - began)
                     return
+                args = ()  # who still holds a list keeps it from growing in place
                 func, args = short.send((value, began, monotonic()))
                 if flush_each:
                     session.flush()

@@ -115,17 +115,7 @@ class Opener:
         self, parent: str, step: int | str | None, values: Mapping[str, Any] | None, run_id: str | None
     ) -> Session:
         """A new run that goes on from a step of another one, with other values."""
-        state = self.state(parent, step)
-        schema = self.graph.schema
-        if values:
-            if schema is not None:
-                for name in values:
-                    schema.check_name(name, f"fork of {parent!r}")
-                try:
-                    values = {name: schema.validate(name, value) for name, value in values.items()}
-                except ValueError as error:
-                    raise InputError(f"fork of {parent!r}: {error}") from error
-            state = state.set_multiple(values)
+        state = self._with(self.state(parent, step), values, f"fork of {parent!r}")
         return self._from_state(state, _new_id(run_id), parent, None)
 
     def rerun(self, parent: str, values: Mapping[str, Any] | None, run_id: str | None) -> Session:
@@ -134,10 +124,28 @@ class Opener:
 
         log = self.log(parent, whole=True)
         start = log.start
-        given = {name: start.get(name) for name in start.position.given if start.has(name)}
-        session = self.new({**given, **(values or {})}, run_id)
-        session.use_again(Reuse(log, self.program(start), self.graph))
+        if start.step or log.row.parent is not None:  # it went on from a state, and so does this one
+            state = self._with(start, values, f"rerun of {parent!r}")
+            session = self._from_state(state, _new_id(run_id), log.row.parent, None)
+        else:
+            given = {name: start.get(name) for name in start.position.given}
+            session = self.new({**given, **(values or {})}, run_id)
+        session.use_again(Reuse(log, self.program(start), self.graph, self.settings))
         return session
+
+    def _with(self, state: GraphState, values: Mapping[str, Any] | None, what: str) -> GraphState:
+        """A state with other values, checked against the schema."""
+        if not values:
+            return state
+        schema = self.graph.schema
+        if schema is not None:
+            for name in values:
+                schema.check_name(name, what)
+            try:
+                values = {name: schema.validate(name, value) for name, value in values.items()}
+            except ValueError as error:
+                raise InputError(f"{what}: {error}") from error
+        return state.set_multiple(values)
 
     def again(
         self, run_id: str, answer: Any, answers: Mapping[str, Any] | None, accept_changes: bool
@@ -146,6 +154,7 @@ class Opener:
         fence = self.claim(run_id)
         try:
             log = self.log(run_id)
+            self._check_structure(log.row, accept_changes)  # before an answer is kept: it is asked for again
             given = log.check_answers(
                 {} if answer is NO_ANSWER else {"answer": answer}, answers or {}, self.graph
             )
@@ -153,7 +162,6 @@ class Opener:
                 answered = [Answered(path, value, log.asked[path].number) for path, value in given.items()]
                 self.archive.ledger(log, fence, "sync").write(answered)
                 log = self.log(run_id)
-            self._check_structure(log.row, accept_changes)
             options, listeners = self._options(log.row.seed, None)
             machine = self.machine_at(log, options)
             ledger = self.archive.ledger(log, fence, self.settings.durability)
@@ -207,6 +215,7 @@ class Opener:
             attempts=log.attempts,
             strands=log.strands,
             errors=chain.errors(),
+            held=set(log.due),
         )
         return Machine.restore(
             program, chain.state(chain.last), options or self._options(log.row.seed, None)[0], memory

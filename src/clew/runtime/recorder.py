@@ -138,6 +138,7 @@ class Recorder:
     def call(
         self,
         item: Item,
+        attempt: int,
         number: int,
         name: str,
         fn: Callable[..., Any],
@@ -149,8 +150,8 @@ class Recorder:
             raise TypeError(
                 f"ctx.record({name!r}, ...) takes the function to call, not {fn!r}: pass it, uncalled"
             )
-        call = _Call(item, item.attempt, number, name, (args, kwargs), self._history(item))
-        for found in call.history.candidates(item.strand.epoch, item.attempt, number):
+        call = _Call(item, attempt, number, name, (args, kwargs), self._history(item))
+        for found in call.history.candidates(item.strand.epoch, attempt, number):
             if (
                 found.name == name
                 and same(found.request, call.request)
@@ -256,8 +257,8 @@ class Recorder:
         """The response that a person has given for a call of which nobody knows whether it was made; () to retry."""
         item = call.item
         told = (
-            f"node {item.node.name!r} at {item.path}, call {call.number} ({call.name!r}) was begun and has no recording: "
-            f"it may have been made, or not"
+            f"node {item.node.name!r} at {item.path}, call {call.number} ({call.name!r}) was begun and has no "
+            f"recording: it may have been made, or not"
         )
         if policy == "fail":
             raise AmbiguousCallError(
@@ -325,7 +326,7 @@ async def _again(call: RecordedCall) -> Any:
 
 def is_async(fn: Callable[..., Any]) -> bool:
     """Whether a callable is known to return an awaitable."""
-    return inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(getattr(type(fn), "__call__", None))
+    return inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(type(fn).__call__)
 
 
 def same(one: Any, other: Any) -> bool:

@@ -104,6 +104,7 @@ class Recordings:
     def call(
         self,
         item: Item,
+        attempt: int,
         number: int,
         name: str,
         fn: Callable[..., Any],
@@ -112,7 +113,7 @@ class Recordings:
     ) -> Any:
         """The recording of a call: of this attempt, or a success of another one."""
         history = self._histories.get(item.path, _NOTHING)
-        known = history.candidates(item.strand.epoch, item.attempt, number)
+        known = history.candidates(item.strand.epoch, attempt, number)
         where = f"node {item.node.name!r} at {item.path}, call {number} ({name!r})"
         if not known:
             told = f"{where} was never recorded: it is new, or the node went another way"
@@ -163,12 +164,7 @@ class Replayer:
         self._steps: dict[tuple[str, int], Step] = {("", step.number): step for step in log.steps}
         for prefix, (_, steps) in log.strands.items():
             self._steps.update(((prefix, step.number), step) for step in steps)
-        self._outcomes = {
-            prefix + outcome.path: outcome
-            for (prefix, _), step in self._steps.items()
-            for outcome in step.outcomes
-        }
-        self._outcomes.update(log.journal)
+        self._outcomes = log.outcomes()
         options = Options(
             seed=log.row.seed,
             max_steps=settings.max_steps,

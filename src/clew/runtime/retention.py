@@ -4,8 +4,8 @@ Rules:
 
 - A run that is running or waiting stays, unless its status is asked for; one that a living process owns stays always.
 - A run that another one was forked from stays for as long as that one does.
-- `keep` counts the newest of the runs that could go; `older_than` looks at when a run last changed. With both, a run goes
-  if both say so.
+- `keep` counts the newest of the runs that could go; `older_than` looks at when a run last changed. With both, a run
+  goes if both say so.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _check(keep: int | None, older_than: float | None, status: str | None) -> No
         )
     if keep is not None and (type(keep) is not int or keep < 0):
         raise DefinitionError(f"keep is a number of runs, not {keep!r}")
-    if older_than is not None and not (isinstance(older_than, (int, float)) and older_than >= 0):
+    if older_than is not None and not older_than >= 0:
         raise DefinitionError(f"older_than is a number of seconds, not {older_than!r}")
     if status is not None and status not in STATUSES:
         raise DefinitionError(f"status is one of {', '.join(STATUSES)}, not {status!r}")

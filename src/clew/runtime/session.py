@@ -28,6 +28,7 @@ from clew.runtime.events import Event, Listeners
 from clew.runtime.host import SLEPT, Host
 from clew.runtime.recorder import Recall, Recorder
 from clew.state import GraphState
+from clew.stores import Statement
 
 if TYPE_CHECKING:
     from clew.runtime.ledger import Ledger
@@ -81,6 +82,7 @@ class Session(Host):
         self._told: list[Event] = []
         self._lock = threading.Lock()
         self._numbers = itertools.count()
+        self._written: dict[tuple[Item, int], list[Statement]] = {}  # by attempts that are under way
         self.cache = cache
         self._keys: dict[Item, str] = {}  # of cached nodes that are executing
         self.reuse: Reuse | None = None
@@ -109,10 +111,15 @@ class Session(Host):
     def _is_settled(self, item: Item) -> bool:
         """Whether there is nothing to execute: the result is known, or the next attempt is not due yet."""
         machine = self.machine
-        if self._held and (wait := self._held.pop(item.path, 0.0) - self.clock.time()) > 0:
-            machine.postpone(item)
-            self.at(self.clock.monotonic() + wait, Timer("retry", item, item.attempt))
-            return True
+        if self._held and item.path in self._held:
+            wait = self._held.pop(item.path) - self.clock.time()
+            if wait > 0 or item.node.subgraph is not None:
+                machine.postpone(item)
+                if wait > 0:
+                    self.at(self.clock.monotonic() + wait, Timer("retry", item, item.attempt))
+                else:
+                    machine.wake(item)
+                return True
         if self.reuse is not None and (outcome := self.reuse.find(item)) is not None:
             machine.adopt(item, outcome, cached=True)
             return True
@@ -146,12 +153,15 @@ class Session(Host):
             else:
                 if self.cache is not None and item in self._keys:
                     self.cache.put(self._keys.pop(item), value)
+                if self._written or self.ledger.has_attached:
+                    self.ledger.attach((item.path, item.strand.epoch), self._written.pop((item, attempt), ()))
                 self.machine.finish(item, value, started, duration)
                 if self._recorder is not None:
                     self._recorder.forget(item.path)
 
     def raised(self, item: Item, attempt: int, error: BaseException, started: float, duration: float) -> None:
         """An attempt raised."""
+        self._written.pop((item, attempt), None)
         if item.attempt != attempt:
             return
         if isinstance(error, Asking):
@@ -252,6 +262,13 @@ class Session(Host):
             while timers and timers[0][0] <= now:
                 found.append(heapq.heappop(timers)[2])
         return found
+
+    def transact(self, item: Item, attempt: int, statements: list[Statement]) -> None:
+        """What an attempt writes to the store's own database, if it succeeds."""
+        written = [*self._written.get((item, attempt), ()), *statements]
+        self.ledger.rehearse(written)
+        if written:
+            self._written[item, attempt] = written
 
     def sleep(self, item: Item, seconds: float) -> Awaitable[None]:
         """`ctx.sleep`; a driver replaces this where it can do better than block."""

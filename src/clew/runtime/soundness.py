@@ -31,9 +31,9 @@ def damaged_steps(log: RunLog, entries: Iterable[Entry]) -> Iterator[str]:
     for prefix, (start, steps) in log.strands.items():
         chains.append((prefix, start_state(start, log.row.seed).digest, steps))
     run = log.row.run_id
-    for prefix, digest, steps in chains:
+    for prefix, digest, chain in chains:
         where = f" of {prefix}" if prefix else ""
-        for place, step in enumerate(steps, start=log.start.step + 1 if not prefix else 1):
+        for place, step in enumerate(chain, start=log.start.step + 1 if not prefix else 1):
             if step.number != place:
                 yield f"run {run!r}: step {place}{where} is missing"
                 break

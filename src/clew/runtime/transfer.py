@@ -1,8 +1,8 @@
 """Export and import: a run as one JSON document, and back into any store.
 
-The document is for two readers. People and other programs read ``checkpoints``: the specification's checkpoints, one for
-each state. Clew reads the object ``clew``: the run's row, the state that it began with, and its log entry by entry, as
-they lie in a store. An import trusts neither: every entry is checked against its digest, every chain against its
+The document is for two readers. People and other programs read ``checkpoints``: the specification's checkpoints, one
+for each state. Clew reads the object ``clew``: the run's row, the state that it began with, and its log entry by entry,
+as they lie in a store. An import trusts neither: every entry is checked against its digest, every chain against its
 content, and what people read is made once more from the log and compared. What differs is named, and nothing is kept.
 
 A fork is exported whole, with the state that it went on from. Imported where its parent is, it shares that one's

@@ -22,8 +22,17 @@ from clew.errors import (
     StoreError,
     UnknownRunError,
 )
-from clew.stores.protocol import Entry, Owner, RunRow
-from clew.stores.refusals import conflict, exists, has_fork, lost_content, owned, taken_over, unknown
+from clew.stores.protocol import Entry, Owner, RunRow, Statement
+from clew.stores.refusals import (
+    NO_DATABASE,
+    conflict,
+    exists,
+    has_fork,
+    lost_content,
+    owned,
+    taken_over,
+    unknown,
+)
 
 
 class _Run(msgspec.Struct):
@@ -164,8 +173,11 @@ class MemoryStore:
         *,
         drop: Sequence[tuple[str, str, int]] = (),
         blobs: Mapping[str, bytes] = {},
+        statements: Sequence[Statement] = (),
     ) -> None:
         """Add entries, all or nothing."""
+        if statements:
+            raise StoreError(NO_DATABASE)
         with self._lock:
             run = self._owned(run_id, fence)
             fresh: dict[tuple[str, str, int], Entry] = {}
@@ -186,6 +198,10 @@ class MemoryStore:
                 run.named.pop(name, None)
             if blobs:
                 self._put(run, blobs)
+
+    def rehearse(self, statements: Sequence[Statement]) -> None:
+        """There is nothing to execute statements on."""
+        raise StoreError(NO_DATABASE)
 
     def _put(self, run: _Run, blobs: Mapping[str, bytes]) -> None:
         run.blobs.update(blobs)

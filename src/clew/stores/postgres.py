@@ -25,9 +25,9 @@ from clew.errors import (
     StoreError,
     UnknownRunError,
 )
-from clew.stores.postgres_link import LIVES, BrokenRule, Link
+from clew.stores.postgres_link import LIVES, BrokenRule, Link, execute, rehearsed
 from clew.stores.postgres_schema import key_of
-from clew.stores.protocol import Entry, Owner, RunRow
+from clew.stores.protocol import Entry, Owner, RunRow, Statement
 from clew.stores.refusals import conflict, exists, has_fork, lost_content, owned, taken_over, unknown
 
 if TYPE_CHECKING:
@@ -247,9 +247,10 @@ class PostgresStore:
         *,
         drop: Sequence[tuple[str, str, int]] = (),
         blobs: Mapping[str, bytes] = {},
+        statements: Sequence[Statement] = (),
     ) -> None:
-        """Add entries, all or nothing, in one round trip."""
-        if len(entries) == 1 and fence and not drop and not blobs:
+        """Add entries, all or nothing, in one round trip unless there are statements."""
+        if len(entries) == 1 and fence and not drop and not blobs and not statements:
             entry: Entry = entries[0]
             mine = (fence >> 32, fence, key_of(run_id))
             try:
@@ -263,7 +264,7 @@ class PostgresStore:
                     return
             except BrokenRule:
                 pass  # the name is taken: see below by what
-        self._append(run_id, entries, fence, drop, blobs)
+        self._append(run_id, entries, fence, drop, blobs, statements)
 
     def _append(
         self,
@@ -272,6 +273,7 @@ class PostgresStore:
         fence: int,
         drop: Sequence[tuple[str, str, int]],
         blobs: Mapping[str, bytes],
+        statements: Sequence[Statement],
     ) -> None:
         gone = frozenset(drop)
         kept: dict[tuple[str, str, int], Entry] = {}
@@ -299,11 +301,45 @@ class PostgresStore:
             list(blobs),
         )
         try:
-            is_mine = self._link.change(f"run {run_id!r}", _ADD_ALL, values)
+            if statements:
+                is_mine = self._with_statements(run_id, list(kept.values()), values, statements)
+            else:
+                is_mine = self._link.change(f"run {run_id!r}", _ADD_ALL, values)
         except BrokenRule as error:
             raise CommitConflictError(conflict(run_id, self._differing(run_id, kept.values()))) from error
         if not is_mine:
             self._check_fence(run_id, fence)
+
+    def _with_statements(
+        self, run_id: str, kept: Sequence[Entry], values: tuple[Any, ...], statements: Sequence[Statement]
+    ) -> int:
+        def work(cursor: Cursor, _: bool) -> int:
+            with cursor.connection.transaction():
+                locked = "SELECT id FROM runs WHERE key = %s AND fence = %s FOR NO KEY UPDATE"
+                found = cursor.execute(locked, values[:2]).fetchone()
+                if found is None:
+                    return 0
+                if kept and self._has(cursor, found[0], kept[0]):
+                    return 1  # it was done already, and only the answer was lost
+                cursor.execute(_ADD_ALL, values)
+                execute(cursor, statements, run_id)
+                return 1
+
+        return self._link.run(f"run {run_id!r}", work)
+
+    def _has(self, cursor: Cursor, run: int, entry: Entry) -> bool:
+        if _is_own_step(entry.kind, entry.path):
+            cursor.execute("SELECT 1 FROM steps WHERE run = %s AND n = %s", (run, entry.n))
+        else:
+            name = (run, entry.kind, key_of(entry.path), entry.n)
+            cursor.execute("SELECT 1 FROM log WHERE run = %s AND kind = %s AND key = %s AND n = %s", name)
+        return cursor.fetchone() is not None
+
+    def rehearse(self, statements: Sequence[Statement]) -> None:
+        """Execute statements and take them back."""
+        error = self._link.run("a rehearsal", lambda cursor, _: rehearsed(cursor, statements))
+        if error is not None:
+            raise error
 
     def _differing(self, run_id: str, entries: Iterable[Entry]) -> Entry:
         for entry in entries:

@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from clew.errors import StoreCorruptError, StoreError, StoreUnavailableError
 from clew.stores.postgres_schema import bring_up_to_date
+from clew.stores.protocol import Statement
+from clew.stores.refusals import refused
 
 try:
     import psycopg
@@ -173,3 +175,33 @@ class Link:
             self._is_closed = True
             if hasattr(self, "_db") and self._process == os.getpid():  # it was connected, and not by a parent
                 self._db.close()
+
+
+def execute(cursor: Cursor, statements: Sequence[Statement], run_id: str | None = None) -> None:
+    """Execute statements within a transaction; for a run, what the server refuses is a StoreError.
+
+    Names of tables mean what they mean to anybody who connects as this user.
+    """
+    cursor.execute("SET LOCAL search_path TO DEFAULT")
+    for statement in statements:
+        try:
+            if statement.many:
+                cursor.executemany(statement.sql, statement.values)
+            else:
+                cursor.execute(statement.sql, statement.values)  # with values, it can be one statement only
+        except psycopg.Error as error:
+            if run_id is None or cursor.connection.closed or error.sqlstate in _REPEATABLE:
+                raise
+            raise StoreError(refused(run_id, statement.sql, error)) from error
+
+
+def rehearsed(cursor: Cursor, statements: Sequence[Statement]) -> psycopg.Error | None:
+    """What the server has against statements, which are taken back."""
+    try:
+        with cursor.connection.transaction(force_rollback=True):
+            execute(cursor, statements)
+    except psycopg.Error as error:
+        if cursor.connection.closed or error.sqlstate in _REPEATABLE:
+            raise
+        return error
+    return None

@@ -44,6 +44,14 @@ class Entry(msgspec.Struct, frozen=True):
         return self.kind, self.path, self.n
 
 
+class Statement(msgspec.Struct, frozen=True):
+    """A write to the database that the store is in, in its own SQL; with `many`, once for each of `values`."""
+
+    sql: str
+    values: Any = ()
+    many: bool = False
+
+
 class RunRow(msgspec.Struct):
     """What is known about a run beside its log. `start` and `error` are bytes where the store encodes."""
 
@@ -107,8 +115,15 @@ class Store(Protocol):
         *,
         drop: Sequence[tuple[str, str, int]] = ...,
         blobs: Mapping[str, bytes] = ...,
+        statements: Sequence[Statement] = ...,
     ) -> None:
-        """Add entries, take away those named in `drop`, and keep blobs, all or nothing."""
+        """Add entries, take away those named in `drop`, keep blobs and execute statements, all or nothing.
+
+        StoreError if a statement is refused. Where all entries are there already, statements are not executed again.
+        """
+
+    def rehearse(self, statements: Sequence[Statement]) -> None:
+        """Execute statements and take them back; raises what the database raises. StoreError if there is none."""
 
     def entries(self, run_id: str, *, after: int = 0, skip: Collection[str] = ...) -> Sequence[Any]:
         """A run's log by kind, path and n, without the kinds in `skip`; of its own steps (kind "step", path "") those

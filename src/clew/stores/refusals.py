@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from clew.stores.protocol import Entry
 
+NO_DATABASE = (
+    "ctx.transaction() writes to the store's own database, and a store in memory has none; give the engine a "
+    "SQLiteStore or a PostgresStore"
+)
+
 
 def exists(run_id: str) -> str:
     """What RunExistsError says."""
@@ -45,6 +50,12 @@ def has_fork(run_id: str, fork: str) -> str:
 def lost_content(digest: str, where: str, *, is_there: bool) -> str:
     """What StoreCorruptError says about a large content."""
     return f"the content {digest[:12]}… is {'damaged in' if is_there else 'missing from'} {where}"
+
+
+def refused(run_id: str, sql: str, error: Exception) -> str:
+    """What StoreError says about a statement of `ctx.transaction`."""
+    said = " ".join(str(error).split())
+    return f"run {run_id!r}: the database refused {sql!r} ({said}); nothing of its step was kept"
 
 
 def place(kind: str, path: str, n: int) -> str:

@@ -36,14 +36,13 @@ from clew.errors import (
     UnknownRunError,
 )
 from clew.stores.liveness import Lifeline, fresh_owner, is_alive
-from clew.stores.protocol import Entry, Owner, RunRow
-from clew.stores.refusals import conflict, exists, has_fork, lost_content, owned, place, taken_over, unknown
-from clew.stores.sqlite_file import Inherited, open_file
+from clew.stores.protocol import Entry, Owner, RunRow, Statement
+from clew.stores.refusals import conflict, exists, has_fork, lost_content, owned, taken_over, unknown
+from clew.stores.sqlite_file import SIGN, Inherited, checked, execute, open_file, rehearse
 
 __all__ = ["SQLiteStore", "fresh_owner"]
 
 _SPAN = 1 << 32  # a step's key is its run's number times this, plus its n
-_SIGN = 1 << 31  # checksums are kept signed: four bytes instead of six
 
 _ADD_STEP = (
     "INSERT INTO steps (id, body, digest, crc) SELECT ?, ?, ?, ? FROM runs "
@@ -240,12 +239,13 @@ class SQLiteStore:
         *,
         drop: Sequence[tuple[str, str, int]] = (),
         blobs: Mapping[str, bytes] = {},
+        statements: Sequence[Statement] = (),
     ) -> None:
         """Add entries, all or nothing; one statement and one commit if it is one entry."""
-        if len(entries) == 1 and fence and not drop and not blobs:
+        if len(entries) == 1 and fence and not drop and not blobs and not statements:
             entry: Entry = entries[0]
             kind, path, n, body, digest = entry.kind, entry.path, entry.n, entry.body, entry.digest
-            crc = crc32(body, crc32(digest)) - _SIGN
+            crc = crc32(body, crc32(digest)) - SIGN
             number = fence >> 32
             try:
                 with self._lock:
@@ -262,7 +262,7 @@ class SQLiteStore:
                 pass  # the name is taken: see below by what
             except (sqlite3.Error, OverflowError, UnicodeError) as error:
                 raise self._explained(error, f"run {run_id!r}") from error
-        self._append(run_id, entries, fence, drop, blobs)
+        self._append(run_id, entries, fence, drop, blobs, statements)
 
     def _append(
         self,
@@ -271,11 +271,14 @@ class SQLiteStore:
         fence: int,
         drop: Sequence[tuple[str, str, int]],
         blobs: Mapping[str, bytes],
+        statements: Sequence[Statement],
     ) -> None:
         gone = frozenset(drop)
         with self._writing(f"run {run_id!r}") as db:
             number = self._owned(db, run_id, fence)
             kept = [entry for entry in entries if entry.name not in gone]
+            if statements and not (kept and self._has(number, kept[0])):
+                execute(db, statements, run_id)
             steps = [entry for entry in kept if _is_own_step(entry)]
             others = [entry for entry in kept if not _is_own_step(entry)] if len(steps) < len(kept) else ()
             try:
@@ -291,6 +294,15 @@ class SQLiteStore:
                 if kind == "step" and not path and 0 <= n < _SPAN:
                     db.execute("DELETE FROM steps WHERE id = ?", (number * _SPAN + n,))
             self._put_blobs(db, number, blobs)
+
+    def _has(self, number: int, entry: Entry) -> bool:
+        known = self._newest(number, entry.kind, entry.path, entry.n)
+        return known is not None and bool(known[0] == entry.n)
+
+    def rehearse(self, statements: Sequence[Statement]) -> None:
+        """Execute statements and take them back."""
+        with self._lock:
+            rehearse(self._db, statements)
 
     def _differing(self, number: int, entries: Iterable[Entry]) -> Entry:
         """The first entry whose name is taken by another digest, in the store or before it in the append."""
@@ -321,8 +333,8 @@ class SQLiteStore:
                 (number, after, *skip),
             ).fetchall()
         if not others:
-            return _checked(run_id, steps)
-        return sorted(_checked(run_id, others + steps), key=_by_name)  # two sorted runs: a merge
+            return checked(run_id, steps)
+        return sorted(checked(run_id, others + steps), key=_by_name)  # two sorted runs: a merge
 
     def find(self, run_id: str, kind: str, path: str) -> Sequence[Entry]:
         """The entries of one kind and path, by n."""
@@ -338,13 +350,13 @@ class SQLiteStore:
                     "SELECT 'step', '', id - ?1, body, digest, crc FROM steps WHERE id >= ?1 AND id < ?2 ORDER BY id",
                     (base, base + _SPAN),
                 ).fetchall()
-        return sorted(_checked(run_id, found), key=_by_name)
+        return sorted(checked(run_id, found), key=_by_name)
 
     def last(self, run_id: str, kind: str, path: str, n: int) -> Entry | None:
         """The entry of one kind and path with the largest n up to `n`, or None."""
         with self._reading(f"run {run_id!r}") as db:
             found = self._newest(self._number(db, run_id), kind, path, n)
-        return None if found is None else _checked(run_id, [(kind, path, *found)])[0]
+        return None if found is None else checked(run_id, [(kind, path, *found)])[0]
 
     def _newest(self, number: int, kind: str, path: str, n: int) -> tuple[int, bytes, bytes, int] | None:
         found = self._db.execute(
@@ -479,15 +491,4 @@ def _is_own_step(entry: Entry) -> bool:
 
 
 def _crc(entry: Entry) -> int:
-    return crc32(entry.body, crc32(entry.digest)) - _SIGN
-
-
-def _checked(run_id: str, found: Iterable[Sequence[Any]]) -> list[Entry]:
-    entries = []
-    for kind, path, n, body, digest, crc in found:
-        if crc32(body, crc32(digest)) - _SIGN != crc:
-            raise StoreCorruptError(
-                f"run {run_id!r}: {place(kind, path, n)} is damaged: its checksum does not fit; other runs can be read"
-            )
-        entries.append(Entry(kind, path, n, body, digest))
-    return entries
+    return crc32(entry.body, crc32(entry.digest)) - SIGN

@@ -11,12 +11,16 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
-from clew.errors import StoreError, StoreUnavailableError, StoreVersionError
+from clew.errors import StoreCorruptError, StoreError, StoreUnavailableError, StoreVersionError
+from clew.stores.protocol import Entry, Statement
+from clew.stores.refusals import place, refused
 
+SIGN = 1 << 31  # checksums are kept signed: four bytes instead of six
 APPLICATION_ID = 0x436C6577  # "Clew"
 
 MIGRATIONS: tuple[str, ...] = (
@@ -124,3 +128,38 @@ class Inherited:
 
     def close(self) -> None:
         """Nothing of this process is open."""
+
+
+def execute(db: sqlite3.Connection, statements: Sequence[Statement], run_id: str | None = None) -> None:
+    """Execute statements within a transaction; for a run, what SQLite refuses is a StoreError."""
+    for statement in statements:
+        try:
+            if statement.many:
+                db.executemany(statement.sql, statement.values)
+            else:
+                db.execute(statement.sql, statement.values).fetchall()
+        except sqlite3.Error as error:
+            if run_id is None:
+                raise
+            raise StoreError(refused(run_id, statement.sql, error)) from error
+
+
+def rehearse(db: sqlite3.Connection, statements: Sequence[Statement]) -> None:
+    """Execute statements and take them back."""
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        execute(db, statements)
+    finally:
+        db.execute("ROLLBACK")
+
+
+def checked(run_id: str, found: Iterable[Sequence[Any]]) -> list[Entry]:
+    """Entries whose checksums fit; damage is named."""
+    entries = []
+    for kind, path, n, body, digest, crc in found:
+        if crc32(body, crc32(digest)) - SIGN != crc:
+            raise StoreCorruptError(
+                f"run {run_id!r}: {place(kind, path, n)} is damaged: its checksum does not fit; other runs can be read"
+            )
+        entries.append(Entry(kind, path, n, body, digest))
+    return entries

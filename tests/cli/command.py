@@ -1,0 +1,97 @@
+"""The real command, in a process of its own, in a folder of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import select
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+FLOW = Path(__file__).with_name("flow.py")
+COMMAND = [sys.executable, "-m", "clew.cli"]
+
+
+class Folder:
+    """A folder with flow.py in it, where commands are given."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        shutil.copy(FLOW, path / "flow.py")
+
+    def environment(self, **more: str) -> dict[str, str]:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("CLEW_")}
+        return {**kept, "PYTHONDONTWRITEBYTECODE": "1", **more}
+
+    def clew(
+        self, *words: str, code: int = 0, stdin: str = "", **env: str
+    ) -> subprocess.CompletedProcess[str]:
+        """Give a command, and expect its exit code."""
+        done = subprocess.run(
+            [*COMMAND, *words],
+            cwd=self.path,
+            env=self.environment(**env),
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == code, f"clew {words}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+        assert "Traceback" not in done.stderr or env.get("CLEW_DEBUG"), done.stderr
+        return done
+
+    def json(self, *words: str, code: int = 0, **env: str) -> Any:
+        """What a command says with --json."""
+        return json.loads(self.clew(*words, "--json", code=code, **env).stdout)
+
+    def start(self, *words: str, **env: str) -> subprocess.Popen[str]:
+        """A command that goes on by itself."""
+        return subprocess.Popen(
+            [*COMMAND, *words],
+            cwd=self.path,
+            env=self.environment(**env),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def lines(self, name: str) -> list[str]:
+        """The lines of a file that nodes write to."""
+        file = self.path / name
+        return file.read_text().splitlines() if file.exists() else []
+
+    def in_terminal(self, *words: str) -> tuple[int, str]:
+        """Give a command on a pseudo-terminal; its exit code, and what the terminal got."""
+        pid, terminal = pty.fork()
+        if pid == 0:
+            os.chdir(self.path)
+            os.execve(
+                sys.executable, [*COMMAND, *words], self.environment(TERM="xterm-256color", COLUMNS="100")
+            )
+        got = b""
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            if select.select([terminal], [], [], 0.2)[0]:
+                try:
+                    got += os.read(terminal, 65536)
+                except OSError:  # it is closed: the command has ended
+                    break
+        _, status = os.waitpid(pid, 0)
+        os.close(terminal)
+        return os.waitstatus_to_exitcode(status), got.decode(errors="replace")
+
+
+def until(condition: Callable[[], bool], seconds: float = 30.0) -> None:
+    """Wait for other processes."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.01)

@@ -1,0 +1,169 @@
+"""Verbs that run something: run, resume, fork, rerun."""
+
+from __future__ import annotations
+
+import json
+import signal
+
+import pytest
+
+from tests.cli.command import Folder, until
+
+
+def test_a_run_says_what_it_made(folder: Folder) -> None:
+    done = folder.clew("run", "flow:graph", 'query="hi"', "marks=2", "--id", "r")
+    assert done.stdout.splitlines()[0] == "run r completed after 2 steps"
+    assert 'answer  "HI!!"' in done.stdout
+    assert done.stderr == ""
+    assert (folder.path / "clew.db").exists()
+
+
+def test_a_result_as_json(folder: Folder) -> None:
+    result = folder.json("run", "flow:graph", "query=hi", "--id", "r")
+    assert result["run_id"] == "r"
+    assert result["status"] == "completed"
+    assert result["values"]["answer"] == "HI!"
+    assert result["error"] is None
+    assert result["metrics"]["total_steps"] == 2
+    assert len(result["digest"]) == 64
+
+
+def test_a_run_without_an_id_gets_one_that_can_be_typed(folder: Folder) -> None:
+    run_id = folder.json("run", "flow:graph", "query=hi")["run_id"]
+    assert run_id.startswith("hello-")
+    assert folder.json("show", run_id[:8])["run"]["run_id"] == run_id
+
+
+def test_values_come_from_a_file_or_standard_input_and_pairs_win(folder: Folder) -> None:
+    (folder.path / "values.json").write_text('{"query": "file", "marks": 3}')
+    assert folder.json("run", "flow:graph", "--values", "values.json")["values"]["answer"] == "FILE!!!"
+    given = folder.json("run", "flow:graph", "marks=1", "--values", "values.json")
+    assert given["values"]["answer"] == "FILE!"
+    done = folder.clew("run", "flow:graph", "--values", "-", "--json", stdin='{"query": "in"}')
+    assert json.loads(done.stdout)["values"]["answer"] == "IN!"
+
+
+@pytest.mark.parametrize("target", ["flow:graph", "flow:made"])
+def test_a_graph_is_an_object_or_a_function_that_makes_one(folder: Folder, target: str) -> None:
+    assert folder.json("run", target, "query=hi")["status"] == "completed"
+
+
+def test_the_store_is_an_option_or_in_the_environment(folder: Folder) -> None:
+    folder.clew("run", "flow:graph", "query=hi", "--id", "a", "--store", "one.db")
+    folder.clew("run", "flow:graph", "query=hi", "--id", "b", CLEW_STORE="two.db")
+    assert [row["run_id"] for row in folder.json("runs", "--store", "one.db")] == ["a"]
+    assert [row["run_id"] for row in folder.json("runs", CLEW_STORE="two.db")] == ["b"]
+    assert not (folder.path / "clew.db").exists()
+
+
+def test_a_failed_run_says_so_and_goes_on_when_it_is_mended(folder: Folder) -> None:
+    done = folder.clew("run", "flow:failing", "a=1", "--id", "r", code=1)
+    what, hint = done.stderr.splitlines()
+    assert what.startswith("error: run 'r' failed after step 0: ValueError: the pipe is broken")
+    assert "broken#0" in what
+    assert hint == "hint: mend it, and go on with: clew resume r"
+    assert folder.json("resume", "r", code=1)["error"]["type"] == "builtins:ValueError"
+    (folder.path / "mended").touch()
+    assert folder.json("resume", "r")["values"]["b"] == 2
+    assert folder.json("resume", "r")["status"] == "completed"  # a finished one is shown as it is
+
+
+def test_a_question_is_answered_by_another_process(folder: Folder) -> None:
+    done = folder.clew("run", "flow:asking", "topic=rain", "--id", "r")
+    assert "approve#0 asks: send 'about rain'?" in done.stdout
+    assert "answer with: clew resume r --answer JSON" in done.stdout
+    done = folder.clew("resume", "r", code=2)
+    assert "waits for an answer" in done.stderr
+    assert "clew resume RUN --answer JSON" in done.stderr
+    assert folder.json("resume", "r", "--answer", "true")["values"]["sent"] == "about rain"
+
+
+def test_answers_by_path_come_from_a_file(folder: Folder) -> None:
+    folder.clew("run", "flow:asking", "topic=rain", "--id", "r")
+    (folder.path / "answers.json").write_text('{"approve#0": false}')
+    assert folder.json("resume", "r", "--answers", "answers.json")["values"]["sent"] == "nothing"
+
+
+def test_a_fork_goes_on_from_a_step_with_other_values(folder: Folder) -> None:
+    folder.clew("run", "flow:graph", "query=hi", "--id", "r")
+    fork = folder.json("fork", "r", 'shout="HO"', "--step", "1", "--id", "f")
+    assert fork["values"]["answer"] == "HO!"
+    assert folder.lines("effects.log") == ["hi"]
+    (row,) = [row for row in folder.json("runs") if row["run_id"] == "f"]
+    assert (row["parent"], row["parent_step"], row["target"]) == ("r", 1, "flow:graph")
+
+
+def test_a_rerun_uses_again_what_is_unaffected(folder: Folder) -> None:
+    folder.clew("run", "flow:graph", "query=hi", "--id", "r")
+    assert folder.json("rerun", "r", "marks=3")["values"]["answer"] == "HI!!!"
+    assert folder.lines("effects.log") == ["hi"]
+
+
+def test_killed_in_the_middle_and_resumed(folder: Folder) -> None:
+    with folder.start("run", "flow:slow", "count=0", "pause=0.02", "--id", "r") as process:
+        until(lambda: len(folder.lines("ticks.log")) >= 5)
+        process.kill()
+    (row,) = folder.json("runs")
+    assert row["status"] == "running"
+    (orphan,) = folder.json("doctor")["orphans"]
+    assert orphan["command"] == "clew resume r"
+    assert "is dead" in orphan["reason"]
+    resumed = folder.json("resume", "r")
+    assert resumed["values"]["seen"] == list(range(20))
+    ticks = [int(line) for line in folder.lines("ticks.log")]
+    assert sorted(set(ticks)) == list(range(20))
+    assert len(ticks) <= 21  # at most the one in flight was done twice
+    unbroken = folder.json("run", "flow:slow", "count=0", "pause=0", "--id", "other")
+    assert unbroken["values"]["seen"] == resumed["values"]["seen"]
+    assert folder.json("doctor")["orphans"] == []
+
+
+def test_two_processes_resume_one_run_and_one_wins(folder: Folder) -> None:
+    with folder.start("run", "flow:slow", "count=18", "pause=20", "--id", "r") as process:
+        until(lambda: len(folder.lines("ticks.log")) >= 1)
+        done = folder.clew("resume", "r", code=1)
+        assert "is owned by" in done.stderr
+        assert folder.json("doctor")["owners"][0]["run_id"] == "r"
+        process.kill()
+
+
+def test_ctrl_c_leaves_the_run_resumable_and_says_how(folder: Folder) -> None:
+    with folder.start("run", "flow:slow", "count=0", "pause=0.05", "--id", "r") as process:
+        until(lambda: len(folder.lines("ticks.log")) >= 3)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+    assert process.returncode == 1
+    what, hint = said.splitlines()
+    assert what == "error: run 'r' was interrupted; all that it finished is kept"
+    assert hint == "hint: go on with: clew resume r"
+    assert folder.json("resume", "r")["values"]["seen"] == list(range(20))
+
+
+def test_progress_is_shown_on_a_terminal(folder: Folder) -> None:
+    code, shown = folder.in_terminal("run", "flow:slow", "count=0", "pause=0.03", "--id", "r")
+    assert code == 0
+    assert "tick" in shown
+    assert "running" in shown
+    assert "run r completed after" in shown
+
+
+def test_changed_structure_is_refused_with_the_ways_on(folder: Folder) -> None:
+    folder.clew("run", "flow:asking", "topic=rain", "--id", "r")
+    flow = folder.path / "flow.py"
+    flow.write_text(
+        flow.read_text().replace("Graph([write, approve, send]", "Graph([write, approve, send, finish]")
+    )
+    done = folder.clew("resume", "r", "--answer", "true", code=2)
+    assert "made with another graph" in done.stderr
+    assert "clew resume r --accept-changes" in done.stderr
+    done = folder.clew("resume", "r", "--answer", "true", "--accept-changes", code=0)
+    assert "run r completed" in done.stdout
+
+
+def test_changed_code_is_a_note(folder: Folder) -> None:
+    folder.clew("run", "flow:asking", "topic=rain", "--id", "r")
+    flow = folder.path / "flow.py"
+    flow.write_text(flow.read_text().replace('else "nothing"', 'else "nothing at all"'))
+    done = folder.clew("resume", "r", "--answer", "false")
+    assert done.stderr == "note: run 'r' goes on with changed code in 'send'\n"
+    assert '"nothing at all"' in done.stdout

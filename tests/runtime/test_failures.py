@@ -1,0 +1,168 @@
+"""Errors as data: what comes back of an exception that was stored."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import pytest
+
+from clew import errors
+from clew.errors import ClewError, InputError
+from clew.runtime.failures import RecordedError, error_of, plain_error
+from clew.state import decode, encode
+
+
+class Plain(ValueError):
+    """No code of its own."""
+
+
+class Built(Exception):
+    """Takes something else than a message."""
+
+    calls = 0
+
+    def __init__(self, status: int, body: str) -> None:
+        super().__init__(f"{status}: {body}")
+        self.status = status
+        Built.calls += 1
+
+
+class Spoken(Exception):
+    """Says something of its own."""
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+
+    def __str__(self) -> str:
+        return f"no {self.what}"
+
+
+class Outer:
+    class Inner(Exception):
+        """A class in a class."""
+
+
+def again(error: BaseException) -> BaseException:
+    """An error that was stored and read."""
+    return error_of(decode(encode(plain_error(error), ordered=True)))
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ValueError("no"),
+        ValueError(),
+        ValueError("a", 2),
+        KeyError("name"),
+        FileNotFoundError(2, "No such file", "x.txt"),
+        UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte"),
+        StopIteration(3),
+        InputError("the graph has no value 'x'"),
+        Plain("one"),
+        Built(404, "gone"),
+        Spoken("way"),
+        Outer.Inner("deep"),
+    ],
+    ids=repr,
+)
+def test_class_message_and_arguments_come_back(error: Exception) -> None:
+    found = again(error)
+    assert (type(found), str(found), found.args) == (type(error), str(error), error.args)
+
+
+def test_attributes_come_back() -> None:
+    found = again(Built(404, "gone"))
+    assert isinstance(found, Built)
+    assert found.status == 404
+
+
+def test_of_an_os_error_too() -> None:
+    found = again(FileNotFoundError(2, "No such file", "x.txt"))
+    assert isinstance(found, OSError)
+    assert (found.errno, found.filename) == (2, "x.txt")
+
+
+def test_no_code_of_the_class_runs() -> None:
+    plain, before = plain_error(Built(404, "gone")), Built.calls
+    error_of(plain)
+    assert Built.calls == before
+
+
+def test_nothing_is_imported() -> None:
+    sys.modules.pop("this", None)
+    assert type(error_of({"type": "this:d", "message": "no"})) is RecordedError
+    assert "this" not in sys.modules
+
+
+def local() -> BaseException:
+    class Local(Exception):
+        """Nobody finds it by its name."""
+
+    return Local("here")
+
+
+@pytest.mark.parametrize(
+    "error", [local(), ExceptionGroup("several", [ValueError("a")]), KeyboardInterrupt("^C")], ids=repr
+)
+def test_what_is_not_built_again_says_what_it_was(error: BaseException) -> None:
+    found = again(error)
+    assert isinstance(found, RecordedError)
+    assert found.kind == f"{type(error).__module__}:{type(error).__qualname__}"
+    assert str(found) == f"{found.kind}: {error}"
+
+
+def test_and_keeps_saying_so_however_often_it_is_stored() -> None:
+    once = again(local())
+    assert str(again(once)) == str(once)
+
+
+@pytest.mark.parametrize(
+    "kind", ["builtins:print", "builtins:dict", "builtins:SystemExit", "nowhere:X", "x", "os:path.X"]
+)
+def test_only_exceptions_are_built(kind: str) -> None:
+    assert type(error_of({"type": kind, "message": "m"})) is RecordedError
+
+
+def test_arguments_that_cannot_be_stored_are_said_in_the_message() -> None:
+    found = again(ValueError(object))
+    assert str(found) == "builtins:ValueError: <class 'object'>"
+
+
+def test_attributes_that_cannot_be_stored_are_left_out() -> None:
+    error = Built(404, "gone")
+    error.response = object()  # type: ignore[attr-defined]
+    assert vars(again(error)) == {"status": 404}
+
+
+def test_notes_come_back() -> None:
+    error = ValueError("no")
+    error.add_note("clew: raised by node 'n'")
+    assert again(error).__notes__ == ["clew: raised by node 'n'"]
+
+
+def test_the_cause_comes_back() -> None:
+    error = ValueError("no")
+    error.__cause__ = KeyError("x")
+    cause = again(error).__cause__
+    assert (type(cause), str(cause)) == (KeyError, "'x'")
+
+
+def test_others_of_the_same_step_come_back() -> None:
+    error: Any = ValueError("no")
+    error.others = (KeyError("x"),)
+    assert [repr(other) for other in again(error).others] == ["KeyError('x')"]  # type: ignore[attr-defined]
+
+
+def test_where_it_was_raised_is_stored() -> None:
+    try:
+        raise ValueError("no")
+    except ValueError as error:
+        assert "test_where_it_was_raised_is_stored" in plain_error(error)["traceback"]
+
+
+@pytest.mark.parametrize(
+    "cls", [c for c in vars(errors).values() if isinstance(c, type) and issubclass(c, ClewError)]
+)
+def test_every_error_of_this_library_comes_back(cls: type[ClewError]) -> None:
+    assert repr(again(cls("what, where, what to do"))) == repr(cls("what, where, what to do"))

@@ -1,0 +1,204 @@
+"""A list that takes one message a step: not copied where nobody can tell, and never seen to change by who holds it."""
+
+from __future__ import annotations
+
+import operator
+import time
+from pathlib import Path
+from typing import Annotated, Any, TypedDict
+
+import pytest
+
+from clew import END, Engine, Graph, SQLiteStore, append, ifelse, node
+from clew.state import reducers
+from clew.stores import MemoryStore, Store
+
+
+class Talk(TypedDict, total=False):
+    most: int
+    messages: Annotated[list[Any], append]
+    others: Annotated[list[Any], operator.add]
+
+
+def talking(seen: list[Any], *, hold: bool = False) -> Graph:
+    """Appends messages until there are `most`; `seen` gets the identity of the list, or the list itself."""
+
+    @node(output="messages")
+    def say(messages: list[Any]) -> int:
+        seen.append(messages if hold else id(messages))
+        return len(messages)
+
+    @ifelse(when_true="say", when_false=END)
+    def more(messages: list[Any], most: int) -> bool:
+        return len(messages) < most
+
+    return Graph([say, more], state=Talk)
+
+
+def stores(tmp_path: Path) -> list[Store]:
+    return [MemoryStore(), SQLiteStore(tmp_path / "runs.db", synchronous="off")]
+
+
+def test_the_list_is_copied_once_for_twenty_thousand_messages(tmp_path: Path) -> None:
+    for store in stores(tmp_path):
+        seen: list[Any] = []
+        engine = Engine(talking(seen), store=store, max_steps=10**6)
+        result = engine.run({"most": 20_000}, run_id="r")
+        assert result["messages"] == list(range(20_000))
+        assert len(set(seen)) <= 3
+        assert engine.state("r").values["messages"] == list(range(20_000))
+        store.close()
+
+
+def test_loading_copies_it_once_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    engine = Engine(talking([]), store=SQLiteStore(tmp_path / "runs.db", synchronous="off"))
+    engine.run({"most": 2_000}, run_id="r")
+    copies = []
+    monkeypatch.setattr(
+        "clew.engine.view.View._reduce",
+        lambda self, outcome, name, reducer, values, update: (
+            copies.append(name),
+            reducer(values[name], update),
+        )[1],
+    )
+    assert len(engine.state("r").values["messages"]) == 2_000
+    assert len(copies) <= 3
+    engine.close()
+
+
+def test_a_node_that_keeps_the_list_never_sees_it_change() -> None:
+    kept: list[Any] = []
+    Engine(talking(kept, hold=True)).run({"most": 50})
+    assert [len(each) for each in kept] == list(range(50))
+
+
+def test_a_state_that_holds_the_list_never_sees_it_change() -> None:
+    engine = Engine(talking([]))
+    engine.run({"most": 50}, run_id="r")
+    states = [checkpoint.state for checkpoint in engine.history("r")]
+    assert sorted({len(state.values["messages"]) for state in states}) == list(range(51))
+    early = engine.state("r", 3)
+    went_on = engine.fork("r", step=3, values={"most": 90})
+    assert len(early.values["messages"]) < 3 < len(went_on["messages"]) == 90
+
+
+def test_what_was_given_to_a_run_stays_as_it_is() -> None:
+    mine = ["hello"]
+    result = Engine(talking([])).run({"most": 5, "messages": mine})
+    assert (mine, len(result["messages"])) == (["hello"], 5)
+
+
+def test_an_update_that_became_the_value_stays_as_it_is() -> None:
+    """The list of an Overwrite is in the record of its step, which must not change afterwards."""
+    from clew import Overwrite
+
+    @node(output="others")
+    def begin(most: int) -> Any:
+        return Overwrite(["first"])
+
+    @node(output="messages")
+    def then(others: list[Any]) -> str:
+        return "a message"
+
+    @node(output="others")
+    def more(messages: list[Any]) -> list[str]:
+        return ["second"]
+
+    engine = Engine(Graph([begin, then, more], state=Talk))
+    engine.run({"most": 1}, run_id="r")
+    digests = [checkpoint.digest for checkpoint in engine.history("r")]
+    assert digests == [checkpoint.digest for checkpoint in engine.history("r")]
+    assert [c.state.values["others"] for c in engine.history("r")][1:] == [
+        ["first"],
+        ["first"],
+        ["first", "second"],
+    ]
+
+
+def test_a_branch_that_was_planned_ahead_never_sees_it_change() -> None:
+    """Beside a slow node, a quick one goes ahead; what it holds of the list is its own step's."""
+    seen: list[list[Any]] = []
+
+    @node(output="messages")
+    def slow(most: int) -> str:
+        time.sleep(0.05)
+        return "slow"
+
+    @node(output="others")
+    def quick(most: int) -> list[str]:
+        return ["quick"]
+
+    @node(output="a")
+    def reads(others: list[Any]) -> int:
+        seen.append(others)
+        return len(others)
+
+    @node(output="others")
+    def again(a: int) -> list[str]:
+        return ["again"]
+
+    result = Engine(Graph([slow, quick, reads, again], state=Talk)).run({"most": 1})
+    assert result["others"] == ["quick", "again"]
+    assert [len(each) for each in seen] == list(range(1, len(seen) + 1))
+
+
+def test_a_reducer_that_raises_leaves_a_list_beside_it_as_it_was() -> None:
+    @node(writes=["messages", "others"])
+    def both(most: int) -> dict[str, Any]:
+        return {"messages": "a message", "others": "no list"}
+
+    engine = Engine(Graph([both], state=Talk))
+    result = engine.run({"most": 1, "others": []}, run_id="r")
+    assert (result.status, result["messages"]) == ("failed", [])
+
+
+def test_who_holds_it_is_counted() -> None:
+    values: dict[str, Any] = {"it": []}
+    assert reducers.may_grow(append, values, "it", [1])
+    assert reducers.may_grow(operator.add, values, "it", [[1]])
+    assert not reducers.may_grow(operator.add, values, "it", [(1,)])
+    assert not reducers.may_grow(append, values, "it", [reducers.Overwrite([])])
+    assert not reducers.may_grow(reducers.merge, values, "it", [{}])
+    holder = values["it"]
+    assert not reducers.may_grow(append, values, "it", [1])
+    del holder
+    assert reducers.may_grow(append, values, "it", [1])
+    walk = iter(values["it"])
+    assert not reducers.may_grow(append, values, "it", [1])
+    del walk
+    values["tuple"] = ()
+    assert not reducers.may_grow(append, values, "tuple", [1])
+
+
+@pytest.mark.slow
+def test_a_hundred_thousand_messages_cost_the_same_each(tmp_path: Path) -> None:
+    import tracemalloc
+
+    times: list[float] = []
+
+    @node(output="messages")
+    def say(messages: list[Any]) -> str:
+        if len(messages) % 10_000 == 0:
+            times.append(time.perf_counter())
+        return f"message {len(messages)}"
+
+    @ifelse(when_true="say", when_false=END)
+    def more(messages: list[Any], most: int) -> bool:
+        return len(messages) < most
+
+    engine = Engine(
+        Graph([say, more], state=Talk),
+        store=SQLiteStore(tmp_path / "runs.db", synchronous="off"),
+        max_steps=10**6,
+    )
+    tracemalloc.start()
+    engine.run({"most": 100_001}, run_id="r")
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    laps = [after - before for before, after in zip(times, times[1:])]
+    assert min(laps[-3:]) < 3 * min(laps[:3]), laps
+    assert held < 40e6, held
+    began = time.perf_counter()
+    assert len(engine.state("r").values["messages"]) == 100_001
+    assert time.perf_counter() - began < sum(laps)
+    engine.close()
