@@ -110,7 +110,7 @@ class RunResult:
     def never_ran(self) -> Mapping[str, tuple[str, ...]]:
         """The nodes that never ran, each with the inputs that it lacked."""
         root = self._machine.root
-        view, began = root.view, {number for level in root.levels for number in level.batches}
+        view, began = root.view, {number for level in root.open_levels() for number in level.batches}
         return {
             name: view.lacking(i)
             for i, name in enumerate(view.program.names)
