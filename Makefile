@@ -51,7 +51,7 @@ endef
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
 
-demo: .venv/.installed ## a graph at work, live, and the chain of states that it leaves
+demo: .venv/.installed ## a graph at work, live; killed, resumed, replayed and forked
 	@.venv/bin/python -m clew.demo
 
 test: .venv/.installed ## all tests but the slow campaigns

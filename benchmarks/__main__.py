@@ -17,6 +17,7 @@ from benchmarks import report
 from benchmarks.calls import calls
 from benchmarks.chain import async_chain, chain
 from benchmarks.contestants import load
+from benchmarks.durable import durable, durable_bytes
 from benchmarks.fanout import fanout
 from benchmarks.imports import imports
 from benchmarks.loop import loop
@@ -29,6 +30,8 @@ WORKLOADS: dict[str, Workload] = {
     "loop": loop,
     "fanout": fanout,
     "uneven": uneven,
+    "durable": durable,
+    "durable-bytes": durable_bytes,
     "import": imports,
     "calls": calls,
 }

@@ -69,6 +69,8 @@ def _prepare(
         if timing.once:
             return sampler, 1
         return sampler, max(1, math.ceil(settings.sample_seconds / sampler(1)))
+    except ImportError as error:  # a part of its own that this row needs, such as a store
+        return Outcome(contestant.name, "missing", note=str(error))
     except Exception as error:  # a contestant that breaks is a result to report, and the others go on
         return Outcome(contestant.name, "failed", note=f"{type(error).__name__}: {error}")
 

@@ -65,11 +65,12 @@ def bar_text(result: Result) -> str:
         return ""
     floor = result.median(FLOOR)
     written = f"≤ {number(bar.limit)} {unit}{_word(verdict, 'passed')}"
-    if floor is None:
+    scaled = bar.scaled(floor)
+    if floor is None or bar.floor is None or scaled is None:
         return written
     return (
         f"{written} · scaled by the floor ({number(floor)} here, {number(bar.floor)} there): "
-        f"≤ {number(bar.scaled(floor))} {unit}{_word(verdict, 'scaled_passed')}"
+        f"≤ {number(scaled)} {unit}{_word(verdict, 'scaled_passed')}"
     )
 
 

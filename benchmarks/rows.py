@@ -17,10 +17,10 @@ from benchmarks.contestants import CLEW, FLOOR, Contestant
 @dataclass(frozen=True)
 class Bar:
     limit: float
-    floor: float  # what the floor took where the limit was set
+    floor: float | None = None  # what the floor took where the limit was set; None: a limit for every machine
 
-    def scaled(self, floor: float) -> float:
-        return self.limit * floor / self.floor
+    def scaled(self, floor: float | None) -> float | None:
+        return None if floor is None or self.floor is None else self.limit * floor / self.floor
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class Outcome:
 class Verdict:
     limit: float
     passed: bool
-    scaled: float | None  # None where the floor was not measured
+    scaled: float | None  # None where the floor was not measured, or the bar is not scaled
     scaled_passed: bool | None
 
 
@@ -92,7 +92,7 @@ class Result:
         clew, floor, bar = self.median(CLEW), self.median(FLOOR), self.row.bar
         if bar is None or clew is None:
             return None
-        scaled = None if floor is None else bar.scaled(floor)
+        scaled = bar.scaled(floor)
         return Verdict(bar.limit, clew <= bar.limit, scaled, None if scaled is None else clew <= scaled)
 
 

@@ -25,6 +25,7 @@ ENTRANTS = (
     ("Burr", "burr", "burr"),
     ("pydantic-graph", "pydantic_graph", "pydantic-graph"),
     ("LangGraph", "langgraph", "langgraph"),
+    ("DBOS", "dbos", "dbos"),
 )
 
 

@@ -5,11 +5,12 @@ two subgraphs for the uneven branches. Their graphs are built once, outside the 
 """
 
 # The peers live in an environment of their own, where the type checker does not look.
-# mypy: disable-error-code="import-not-found, misc, no-any-return, override, untyped-decorator"
+# mypy: disable-error-code="import-not-found, import-untyped, misc, no-any-return, override, untyped-decorator"
 
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from itertools import pairwise
@@ -17,8 +18,12 @@ from typing import Any
 
 from burr.core import Application, ApplicationBuilder, Condition, GraphBuilder, State, action, default
 from burr.core.parallelism import MapActions, MapStates, RunnableGraph
+from burr.core.persistence import SQLitePersister
+
+from benchmarks.places import Place, message
 
 IMPORTS = "burr.core"
+ABSENT = {"durable_async_chain": "every step waits for its commit"}
 
 
 def chain(nodes: int) -> Callable[[], int]:
@@ -201,3 +206,67 @@ def _row_of(name: str, function: Callable[..., Any], length: int) -> RunnableGra
 def _branches_app(branches: Branches) -> Application[Any]:
     builder = ApplicationBuilder().with_actions(branches=branches).with_entrypoint("branches")
     return builder.with_state(State({"value": 0})).build()
+
+
+def _stored_chain(nodes: int, persister: Any) -> Callable[[], int]:
+    @action(reads=["count"], writes=["count"])
+    def add(state: State) -> State:
+        return state.update(count=state["count"] + 1)
+
+    names = [f"n{index}" for index in range(nodes)]
+    persister.initialize()
+    builder = (
+        ApplicationBuilder().with_actions(**dict.fromkeys(names, add)).with_transitions(*pairwise(names))
+    )
+    builder = builder.with_state_persister(persister).with_identifiers(app_id="only", partition_key="all")
+    app = builder.with_state(State({"count": 0})).with_entrypoint(names[0]).build()
+
+    def run() -> int:
+        # One application for all runs; the numbers of its steps go on, since they are the key they are kept under.
+        number = app.sequence_id
+        app.update_state(State({"count": 0} if number is None else {"count": 0, "__SEQUENCE_ID": number}))
+        return app.run(halt_after=[names[-1]])[2]["count"]
+
+    return run
+
+
+def _file(place: Place) -> Any:
+    db = sqlite3.connect(place.file("burr"))
+    place.open.callback(db.close)
+    return SQLitePersister(str(place.file("burr")), connection=place.set_up(db))
+
+
+def durable_chain(nodes: int, place: Place) -> Callable[[], int]:
+    return _stored_chain(nodes, _file(place))
+
+
+def postgres_chain(nodes: int, place: Place) -> Callable[[], int]:
+    import psycopg2
+    from burr.integrations.persisters.b_psycopg2 import PostgreSQLPersister
+
+    db = psycopg2.connect(place.dsn)
+    place.open.callback(db.close)
+    return _stored_chain(nodes, PostgreSQLPersister(db))
+
+
+def appends(steps: int, place: Place) -> Callable[[], int]:
+    @action(reads=["messages"], writes=["messages"])
+    def say(state: State) -> State:
+        return state.append(messages=message(len(state["messages"])))
+
+    @action(reads=["messages"], writes=[])
+    def done(state: State) -> State:
+        return state
+
+    persister = _file(place)
+    persister.initialize()
+    again = Condition.lmda(lambda state: len(state["messages"]) < steps, ["messages"])
+    builder = ApplicationBuilder().with_actions(say=say, done=done)
+    builder = builder.with_transitions(("say", "say", again), ("say", "done", default))
+    builder = builder.with_state_persister(persister).with_identifiers(app_id="only", partition_key="all")
+    app = builder.with_state(State({"messages": []})).with_entrypoint("say").build()
+
+    def run() -> int:
+        return len(app.run(halt_before=["done"])[2]["messages"])
+
+    return run

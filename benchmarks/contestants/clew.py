@@ -6,12 +6,15 @@ The fan-out lifts the bound on nodes at work at once (`max_concurrent_nodes`), s
 from __future__ import annotations
 
 import asyncio
+import operator
 import time
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, TypedDict
 
 from benchmarks.functions import ASYNC, chain_functions
-from clew import END, Graph, Send, append, node, route
+from benchmarks.places import Place, message
+from clew import END, Command, Engine, Graph, Send, append, node, route
+from clew.stores import SQLiteStore, Store
 
 IMPORTS = "clew"
 
@@ -147,5 +150,53 @@ def uneven_threads(slow: float, quick: float) -> Callable[[], Any]:
 
     def run() -> Any:
         return graph.run({"start": 0})["total"]
+
+    return run
+
+
+def _stored_chain(nodes: int, place: Place, store: Store) -> Callable[[], Any]:
+    graph = Graph(chain_functions(nodes))
+    engine = place.open.enter_context(Engine(graph, store=store, durability=place.durability))
+    last = f"x{nodes}"
+    run_id = engine.run({"x0": 0}).run_id
+    assert len(engine.history(run_id)) == nodes + 1, "every state of the run can be had from the store"
+
+    def run() -> Any:
+        return engine.run({"x0": 0})[last]
+
+    return run
+
+
+def durable_chain(nodes: int, place: Place) -> Callable[[], Any]:
+    return _stored_chain(nodes, place, _file(place))
+
+
+durable_async_chain = durable_chain
+
+
+def postgres_chain(nodes: int, place: Place) -> Callable[[], Any]:
+    from clew.stores.postgres import PostgresStore
+
+    return _stored_chain(nodes, place, PostgresStore(place.dsn))
+
+
+def _file(place: Place) -> Store:
+    return SQLiteStore(place.file("clew"), synchronous=place.synchronous)  # type: ignore[arg-type]
+
+
+class Talk(TypedDict):
+    messages: Annotated[list[dict[str, Any]], operator.add]
+
+
+def appends(steps: int, place: Place) -> Callable[[], Any]:
+    @node(writes=("messages",), goto=["say", END])
+    def say(messages: list[dict[str, Any]]) -> Command:
+        update = {"messages": [message(len(messages))]}
+        return Command(update=update, goto="say" if len(messages) + 1 < steps else END)
+
+    engine = place.open.enter_context(Engine(Graph([say], state=Talk), store=_file(place)))
+
+    def run() -> Any:
+        return len(engine.run({"messages": []})["messages"])
 
     return run

@@ -7,11 +7,16 @@ Nothing is checked, kept or planned, so nothing that offers more can be quicker;
 from __future__ import annotations
 
 import asyncio
+import json
+import queue
+import sqlite3
+import threading
 import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from benchmarks.functions import ASYNC, chain_functions
+from benchmarks.places import Place, message
 
 IMPORTS = "asyncio"
 
@@ -101,5 +106,93 @@ def uneven_threads(slow: float, quick: float) -> Callable[[], int]:
         with ThreadPoolExecutor(2) as pool:
             parts = [pool.submit(long), pool.submit(row)]
             return sum(part.result() for part in parts)
+
+    return run
+
+
+_TABLE = "CREATE TABLE steps (id INTEGER PRIMARY KEY, body BLOB NOT NULL)"
+_INSERT = "INSERT INTO steps (body) VALUES (?)"
+
+
+def _file(place: Place) -> sqlite3.Connection:
+    db = sqlite3.connect(place.file("floor"), isolation_level=None, check_same_thread=False)
+    place.open.callback(db.close)
+    place.set_up(db).execute(_TABLE)
+    return db
+
+
+def durable_chain(nodes: int, place: Place) -> Callable[[], int]:
+    db = _file(place)
+    plan = [(f"x{index + 1}", f"x{index}", function) for index, function in enumerate(chain_functions(nodes))]
+
+    def run() -> int:
+        values = {"x0": 0}
+        for output, source, function in plan:
+            values[output] = value = function(values[source])
+            db.execute(_INSERT, (json.dumps({output: value}),))
+        return values[f"x{nodes}"]
+
+    return run
+
+
+def durable_async_chain(nodes: int, place: Place) -> Callable[[], int]:
+    """A thread commits whatever has come in the meantime, and the end of the run waits for it."""
+    db = _file(place)
+    plan = [(f"x{index + 1}", f"x{index}", function) for index, function in enumerate(chain_functions(nodes))]
+    waiting: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+    written = threading.Event()
+
+    def write() -> None:
+        done = False
+        while not done:
+            batch = [waiting.get()]
+            while not waiting.empty():
+                batch.append(waiting.get())
+            done = batch[-1] is None
+            db.execute("BEGIN")
+            db.executemany(_INSERT, [(body,) for body in batch if body is not None])
+            db.execute("COMMIT")
+        written.set()
+
+    def run() -> int:
+        written.clear()
+        threading.Thread(target=write).start()
+        values = {"x0": 0}
+        for output, source, function in plan:
+            values[output] = value = function(values[source])
+            waiting.put(json.dumps({output: value}))
+        waiting.put(None)
+        written.wait()
+        return values[f"x{nodes}"]
+
+    return run
+
+
+def postgres_chain(nodes: int, place: Place) -> Callable[[], int]:
+    import psycopg
+
+    db = place.open.enter_context(psycopg.connect(place.dsn, autocommit=True, prepare_threshold=0))
+    db.execute("CREATE TABLE floor (id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, body TEXT NOT NULL)")
+    plan = [(f"x{index + 1}", f"x{index}", function) for index, function in enumerate(chain_functions(nodes))]
+
+    def run() -> int:
+        values = {"x0": 0}
+        for output, source, function in plan:
+            values[output] = value = function(values[source])
+            db.execute("INSERT INTO floor (body) VALUES (%s)", (json.dumps({output: value}),))
+        return values[f"x{nodes}"]
+
+    return run
+
+
+def appends(steps: int, place: Place) -> Callable[[], int]:
+    db = _file(place)
+
+    def run() -> int:
+        messages = []
+        for number in range(steps):
+            messages.append(message(number))
+            db.execute(_INSERT, (json.dumps(messages[-1], separators=(",", ":")),))
+        return len(messages)
 
     return run

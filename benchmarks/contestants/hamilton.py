@@ -16,12 +16,14 @@ from typing import Any
 from hamilton import ad_hoc_utils, async_driver, base, driver
 
 from benchmarks.functions import ASYNC, chain_functions
+from benchmarks.places import DURABLE
 
 IMPORTS = "hamilton.driver"
 ABSENT = {
     "loop": "its graphs are acyclic",
     "fanout": "its asyncio driver has no fan-out over data",
     "uneven_threads": "sync nodes run one after the other",
+    **dict.fromkeys(DURABLE, "it keeps no runs"),
 }
 
 

@@ -12,14 +12,18 @@ from __future__ import annotations
 import asyncio
 import operator
 import os
+import sqlite3
 import time
 from collections.abc import Awaitable, Callable
+from itertools import count as counter
 from typing import Annotated, Any, TypedDict
 
 os.environ["LANGSMITH_TRACING"] = "false"
 
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import Send
+
+from benchmarks.places import Place, message
 
 IMPORTS = "langgraph.graph"
 
@@ -54,14 +58,14 @@ def async_chain(nodes: int) -> Callable[[], Awaitable[int]]:
     return run
 
 
-def _chain_of(function: Callable[..., Any], nodes: int) -> Any:
+def _chain_of(function: Callable[..., Any], nodes: int, checkpointer: Any = None) -> Any:
     builder = StateGraph(Count)
     names = [f"n{index}" for index in range(nodes)]
     for name in names:
         builder.add_node(name, function)
     for source, target in zip([START, *names], [*names, END], strict=True):
         builder.add_edge(source, target)
-    return builder.compile()
+    return builder.compile(checkpointer=checkpointer)
 
 
 def loop(rounds: int) -> Callable[[], int]:
@@ -178,3 +182,66 @@ def _uneven_of(long: Callable[..., Any], quick: Callable[..., Any], join: Callab
     builder.add_edge(["take_long", "third"], "join")
     builder.add_edge("join", END)
     return builder.compile()
+
+
+def _stored_chain(nodes: int, place: Place, saver: Any) -> Callable[[], int]:
+    def add(state: Count) -> Count:
+        return {"count": state["count"] + 1}
+
+    graph = _chain_of(add, nodes, saver)
+    threads = counter()
+
+    def run() -> int:
+        config = {"recursion_limit": nodes + 10, "configurable": {"thread_id": str(next(threads))}}
+        return graph.invoke({"count": 0}, config, durability=place.durability)["count"]
+
+    return run
+
+
+def _file(place: Place) -> Any:
+    from langgraph.checkpoint.sqlite import SqliteSaver
+
+    db = sqlite3.connect(place.file("langgraph"), check_same_thread=False)
+    place.open.callback(db.close)
+    saver = SqliteSaver(place.set_up(db))
+    saver.setup()
+    return saver
+
+
+def durable_chain(nodes: int, place: Place) -> Callable[[], int]:
+    return _stored_chain(nodes, place, _file(place))
+
+
+durable_async_chain = durable_chain
+
+
+def postgres_chain(nodes: int, place: Place) -> Callable[[], int]:
+    from langgraph.checkpoint.postgres import PostgresSaver
+
+    saver = place.open.enter_context(PostgresSaver.from_conn_string(place.dsn))
+    saver.setup()
+    return _stored_chain(nodes, place, saver)
+
+
+class Talk(TypedDict):
+    messages: Annotated[list[dict[str, Any]], operator.add]
+
+
+def appends(steps: int, place: Place) -> Callable[[], int]:
+    def say(state: Talk) -> Talk:
+        return {"messages": [message(len(state["messages"]))]}
+
+    def again(state: Talk) -> str:
+        return "say" if len(state["messages"]) < steps else END
+
+    builder = StateGraph(Talk)
+    builder.add_node("say", say)
+    builder.add_edge(START, "say")
+    builder.add_conditional_edges("say", again, ["say", END])
+    graph = builder.compile(checkpointer=_file(place))
+    config = {"recursion_limit": steps + 10, "configurable": {"thread_id": "only"}}
+
+    def run() -> int:
+        return len(graph.invoke({"messages": []}, config, durability="sync")["messages"])
+
+    return run

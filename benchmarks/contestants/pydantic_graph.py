@@ -23,8 +23,13 @@ from pydantic_graph import (
     reduce_sum,
 )
 
+from benchmarks.places import DURABLE
+
 IMPORTS = "pydantic_graph"
-ABSENT = {"uneven_threads": "all steps are coroutines"}
+ABSENT = {
+    "uneven_threads": "all steps are coroutines",
+    **dict.fromkeys(DURABLE, "it has no store in a database"),
+}
 
 
 def chain(nodes: int) -> Callable[[], int]:

@@ -6,7 +6,8 @@ two most similar messages are folded into one, until no two are similar) and a s
 - the graph, of functions that really do what their names say; they are slowed down by ``pace``, a bound value, which
   is no state: the digests are the same with ``--quick``;
 - the `Board`: what the event stream says about each node, and nothing that it does not say;
-- two screens, live with rich in a terminal and plain text elsewhere; and JSON for machines.
+- two screens, live with rich in a terminal and plain text elsewhere; and JSON for machines;
+- the second act, `clew.demo_durable`: a run that is killed, and what can be done with it.
 
 Rich is a development dependency. Without it the demo is plain text, and says so.
 """
@@ -29,7 +30,7 @@ from dataclasses import asdict, dataclass, field
 from random import Random
 from typing import Annotated, Any, TypedDict
 
-from clew import Context, Engine, Event, Graph, Send, ifelse, merge, node, route
+from clew import Context, Engine, Event, Graph, Send, demo_durable, ifelse, merge, node, route
 
 # -- the graph -------------------------------------------------------------------------------------------------
 
@@ -407,7 +408,7 @@ class Terminal:
 
 
 def show(seed: int, pace: float, screen: Plain | Terminal) -> dict[str, Any]:
-    """Run, look, fork; everything that was found, as plain data."""
+    """Both acts; everything that was found, as plain data."""
     engine = Engine(graph.bind(pace=pace), seed=seed)
     values = {"log": make_log(seed), "threshold": THRESHOLD}
     board = Board(graph.nodes)
@@ -451,6 +452,7 @@ def show(seed: int, pace: float, screen: Plain | Terminal) -> dict[str, Any]:
             "chain": list(chain_of(engine, "fork")),
             "difference": differs,
         },
+        "durable": demo_durable.act(pace, lambda *told: screen.table(Table(*told))),
     }
 
 

@@ -102,7 +102,7 @@ def main() -> None:
 
 def warm_up() -> None:
     """Import, and compile, whatever a run needs."""
-    Engine(program.GRAPH, store=None).graph.node_hashes  # noqa: B018
+    Engine(program.GRAPH, store=None).graph.node_hashes
     import sqlite3  # noqa: F401
     from concurrent.futures import thread  # noqa: F401
 

@@ -51,7 +51,9 @@ class State(TypedDict, total=False):
 @node(output="drafts")
 def draft(topic: str, drafts: list[str], ctx: Context) -> str:
     what = f"draft-{len(drafts)}"
-    return f"{ctx.record('write', effect, ctx.idempotency_key, what)} of {topic} ({ctx.random.randrange(1000)})"
+    return (
+        f"{ctx.record('write', effect, ctx.idempotency_key, what)} of {topic} ({ctx.random.randrange(1000)})"
+    )
 
 
 @node(output="score")
@@ -93,7 +95,9 @@ def _refusing(attempt: int, key: str, what: str) -> str:
 
 @node(output="text", retry=RetryPolicy(4, 0.002, 0.01, lambda error: isinstance(error, Unreachable)))
 def write_up(outline: str, ctx: Context) -> str:
-    return f"{ctx.record('write', _refusing, ctx.attempt, ctx.idempotency_key, 'text')} ({ctx.random.random()})"
+    return (
+        f"{ctx.record('write', _refusing, ctx.attempt, ctx.idempotency_key, 'text')} ({ctx.random.random()})"
+    )
 
 
 @node(output="report")

@@ -87,6 +87,14 @@ class Trial:
         finally:
             store.close()
 
+    def entries(self) -> list[Any]:
+        """All that is in the log."""
+        store = opened(self.store)
+        try:
+            return list(store.entries(RUN))
+        finally:
+            store.close()
+
     def chain(self) -> dict[tuple[str, int], str]:
         """The digest of each state, inside and outside."""
         store = opened(self.store)

@@ -36,7 +36,9 @@ def test_the_run_comes_to_every_point(trials: Trials) -> None:
 def test_killed_at_points_of_every_kind(trials: Trials, pad: int) -> None:
     chosen = places(trials.unbroken(pad=pad)[2])[pad and 3 :: 7]
     kinds = {place.split(":")[0] for place in chosen}
-    chosen += [f"{point}:1" for point in crash_points.POINTS if point not in kinds and (pad or "snap" not in point)]
+    chosen += [
+        f"{point}:1" for point in crash_points.POINTS if point not in kinds and (pad or "snap" not in point)
+    ]
     for place in chosen:
         trial = trials.new(pad=pad)
         assert trial.go(crash=place).get("killed"), place
@@ -52,7 +54,9 @@ def test_killed_again_and_again_on_the_way(trials: Trials) -> None:
     trials.check(trial, pad=LARGE)
 
 
-@pytest.mark.parametrize("place", ["before-claim:1", "after-claim:1", "before-update:1", "after-update:1", "before-append:1"])
+@pytest.mark.parametrize(
+    "place", ["before-claim:1", "after-claim:1", "before-update:1", "after-update:1", "before-append:1"]
+)
 def test_killed_in_recovery_again_and_again(trials: Trials, place: str) -> None:
     """It gets no further, but loses nothing either."""
     trial = trials.new()

@@ -31,7 +31,9 @@ def test_two_processes_resume_one_run_at_the_same_time(trials: Trials, nursery: 
             nursery.begin(**task)
             other.begin(**task)
             answers = [nursery.end(), other.end()]
-            assert all(a.get("status") == "completed" or a["error"] == "RunOwnedError" for a in answers), answers
+            assert all(a.get("status") == "completed" or a["error"] == "RunOwnedError" for a in answers), (
+                answers
+            )
             assert any(a.get("status") == "completed" for a in answers)
             lost += any(a["error"] == "RunOwnedError" for a in answers)
             trials.check(trial)
@@ -54,3 +56,22 @@ def test_an_owner_that_was_stopped_for_longer_than_its_lease(
     late = nursery.child(do="continue", pid=owner["pid"])
     assert late["error"] == "RunOwnedError", late
     assert trial.chain() == before == trials.unbroken()[0]
+
+
+@pytest.mark.parametrize("place", ["before-append:8", "after-call:3", "after-append:6", "before-update:1"])
+def test_a_stale_commit_is_refused_where_nothing_else_is_in_its_way(
+    trials: Trials, nursery: Nursery, place: str
+) -> None:
+    """The successor has done nothing yet but take over: only the fence tells."""
+    lease = {"lease": 0.3}
+    trial = trials.new()
+    owner = trial.go(stop=place, options=lease)
+    assert owner["stopped"], owner
+    time.sleep(0.35)
+    assert trial.go(crash="after-claim:1", options=lease)["killed"]
+    before, effects = trial.entries(), trial.lines()
+    late = nursery.child(do="continue", pid=owner["pid"])
+    assert late["error"] == "RunOwnedError", late
+    assert trial.entries() == before
+    assert trial.lines() == effects  # after-append:6 stands before a call, which is not made
+    trials.check(trial)

@@ -55,3 +55,12 @@ def test_inner_steps_are_not_repeated(trials: Trials) -> None:
         assert sum(trial.lines().values()) <= calls + 1
         trials.check(trial)
         assert set(trial.lines().values()) == {1}
+
+
+def test_a_snapshot_that_was_due_is_made_by_the_next_life(trials: Trials) -> None:
+    """However short the lives are, reading a run does not get longer and longer."""
+    trial = trials.new(pad=40_000)
+    for _ in range(3):
+        assert trial.go(crash="before-snapshot:1")["killed"]
+    assert trial.go(crash="after-snapshot:1")["killed"]
+    trials.check(trial, pad=40_000)

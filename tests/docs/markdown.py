@@ -4,6 +4,7 @@ An instruction is an HTML comment on the last non-blank line above a fence::
 
     <!-- not run: REASON -->    not executed, but it must compile, unless REASON says "not python"
     <!-- output -->             this ```text is exactly what the ```python block above it prints
+    <!-- file: NAME -->         it is written to that file of the page's folder, and not executed
 
 Other comments are left alone.
 """
@@ -15,8 +16,10 @@ from dataclasses import dataclass
 from textwrap import dedent
 
 FENCE = re.compile(r"^(?P<indent> *)(?P<ticks>`{3,})(?P<language>[\w+-]*)")
-INSTRUCTION = re.compile(r"^<!-- (?:(?P<output>output)|not run: (?P<reason>\S.*)) -->$")
-LOOKS_LIKE_ONE = re.compile(r"^<!--\s*(?:output|not.run)")
+INSTRUCTION = re.compile(
+    r"^<!-- (?:(?P<output>output)|not run: (?P<reason>\S.*)|file: (?P<file>[\w.]+)) -->$"
+)
+LOOKS_LIKE_ONE = re.compile(r"^<!--\s*(?:output|not.run|file)")
 
 
 @dataclass(frozen=True)
@@ -26,6 +29,7 @@ class Block:
     code: str
     not_run: str | None = None
     is_output: bool = False
+    file: str | None = None
 
 
 def read_blocks(text: str) -> list[Block]:
@@ -46,7 +50,9 @@ def read_blocks(text: str) -> list[Block]:
             raise ValueError(f"line {number}: this code block is not closed")
         instruction = INSTRUCTION.match(above)
         if instruction is None and LOOKS_LIKE_ONE.match(above):
-            raise ValueError(f"line {number}: write '<!-- not run: REASON -->' or '<!-- output -->' above it")
+            raise ValueError(
+                f"line {number}: write '<!-- not run: REASON -->', '<!-- output -->' or '<!-- file: NAME -->' above it"
+            )
         blocks.append(
             Block(
                 language=fence["language"],
@@ -54,6 +60,7 @@ def read_blocks(text: str) -> list[Block]:
                 code=dedent("".join(f"{inner}\n" for inner in code)),
                 not_run=instruction["reason"] if instruction else None,
                 is_output=bool(instruction and instruction["output"]),
+                file=instruction["file"] if instruction else None,
             )
         )
         above = ""

@@ -1,7 +1,8 @@
 """Every code block of the README and of ``docs`` runs, in order, and prints what the page says it prints.
 
 The blocks of one file share a namespace and a temporary working directory. ```` ```python ```` blocks are
-executed, ```` ```pycon ```` sessions go through doctest; ``markdown.py`` has the instructions for blocks.
+executed, ```` ```pycon ```` sessions go through doctest, ```` ```console ```` sessions through a shell; ``markdown.py``
+has the instructions for blocks.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.docs.console import run_console
 from tests.docs.markdown import Block, read_blocks
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -43,6 +45,12 @@ def run_page(page: Path, module: types.ModuleType) -> None:
         if block.not_run is not None:
             if block.language == "python" and "not python" not in block.not_run:
                 compiled(block, page)
+            printed = None
+        elif block.file is not None:
+            Path(block.file).write_text(block.code, "utf-8")
+            printed = None
+        elif block.language == "console":
+            run_console(block, page)
             printed = None
         elif block.is_output:
             assert block.language == "text", f"{where}: an output is a ```text block"

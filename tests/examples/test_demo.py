@@ -83,6 +83,11 @@ def test_plain_text_has_every_part_and_no_control_codes() -> None:
         "The chain of states",
         "'answer' was written by report",
         "What if",
+        "was killed (SIGKILL)",
+        "Resumed, in this process",
+        "Replayed, with the network refused",
+        "after one word was put into a prompt",
+        "Forked from S(",
     ):
         assert part in told
     assert "did not run again" in told
@@ -122,6 +127,49 @@ def test_the_fork_shares_the_chain_up_to_where_it_starts() -> None:
     assert fork["answer"] != found["answer"]
 
 
+def test_a_killed_run_goes_on_and_no_finished_call_is_made_again() -> None:
+    durable = as_data("--quick")["durable"]
+    killed, resumed = durable["killed"], durable["resumed"]
+    assert (killed["signal"], killed["status"], killed["owner_alive"]) == ("SIGKILL", "running", False)
+    calls = [path for kind, path, _ in killed["entries"] if kind == "call"]
+    assert calls == ["write#0", "write#0", "write#1"], "it was killed in the middle of an item"
+    assert len(killed["effects"]) == 3
+    assert resumed["status"] == "completed"
+    assert resumed["effects"][:3] == killed["effects"]
+    assert len(resumed["effects"]) == resumed["keys"] == 6
+
+
+def test_a_replay_calls_nobody_and_shows_a_changed_prompt() -> None:
+    durable = as_data("--quick")["durable"]
+    replayed, changed = durable["replayed"], durable["changed"]
+    assert (replayed["ok"], replayed["answered"], replayed["calls"], replayed["sockets"]) == (True, 6, 0, 0)
+    assert "the network is off" in replayed["by_hand"], "a call that is made would have been refused"
+    assert (changed["ok"], changed["calls"]) == (False, 0)
+    assert "-    Write one sentence.\n+    Write one short sentence.\n" in changed["divergence"]
+
+
+def test_the_fork_of_the_resumed_run_makes_the_calls_after_its_step_only() -> None:
+    durable = as_data("--quick")["durable"]
+    fork, story = durable["fork"], durable["resumed"]["story"]
+    assert fork["status"] == "completed"
+    assert len(fork["effects"]) == 4
+    assert not {key for key, _ in fork["effects"]} & {key for key, _ in durable["resumed"]["effects"]}
+    first, *others = story.rstrip(".").split(". ")
+    assert fork["story"] == " ".join([f"{first}.", *(f"{other.upper()}!" for other in others)])
+    assert any("manner" in line for line in fork["difference"])
+
+
+def test_the_second_act_is_the_same_each_time_and_short() -> None:
+    from clew import demo_durable
+
+    shown: list[tuple[Any, ...]] = []
+    began = time.monotonic()
+    slow = demo_durable.act(1.0, lambda *told: shown.append(told))
+    assert time.monotonic() - began < 10
+    assert len(shown) == 5
+    assert demo_durable.act(0.0, lambda *told: None) == slow
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_any_seed_will_do(seed: int) -> None:
     found = as_data("--quick", "--seed", str(seed))
@@ -136,7 +184,9 @@ def test_it_is_drawn_live_in_a_terminal(columns: int) -> None:
     assert code == 0, drawn
     assert drawn.count("Triage of") > 10, "it is drawn again and again"
     assert {"waits", "runs", "ran", "done"} <= set(re.findall(r"[a-z]+", CONTROL.sub("", drawn)))
-    assert "did not run again" in re.sub(r"\s+", " ", CONTROL.sub("", drawn))
+    told = re.sub(r"\s+", " ", CONTROL.sub("", drawn))
+    assert "did not run again" in told
+    assert "Replayed, with the network refused" in told
     lines = CONTROL.sub("", drawn).replace("\r", "\n").splitlines()
     assert max(map(len, lines)) <= columns
 

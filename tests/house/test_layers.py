@@ -25,7 +25,7 @@ LEVELS = (
     {"explore", "observe"},
     {"clew"},
     {"clew_nl2sql"},
-    {"cli", "web"},
+    {"cli", "web", "demo_durable"},
     {"testing", "pytest_plugin", "demo", "__main__"},
 )
 LEVEL = {part: level for level, parts in enumerate(LEVELS) for part in parts}

@@ -70,8 +70,8 @@ def test_fail_fails_the_item_and_makes_no_call(shop: Shop) -> None:
     result = shop.crash("fail").resume("r")
     assert (type(result.error), len(shop.charged)) == (AmbiguousCallError, 1)
     assert str(result.error) == (
-        "node 'pay' at pay#0, call 0 ('charge') was begun and has no recording: it may have been made, or not; find out, "
-        "and resume with on_ambiguous='ask' to say what it gave, or with 'retry' to make it again with the same "
+        "node 'pay' at pay#0, call 0 ('charge') was begun and has no recording: it may have been made, or not; find "
+        "out, and resume with on_ambiguous='ask' to say what it gave, or with 'retry' to make it again with the same "
         "idempotency key"
     )
 

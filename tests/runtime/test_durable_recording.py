@@ -116,7 +116,9 @@ def test_only_items_that_run_again_are_looked_up(file: Path, monkeypatch: pytest
     assert looked == [("call", "late#0")]
 
 
-def test_resuming_reads_no_recording_that_it_does_not_need(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_resuming_reads_no_recording_that_it_does_not_need(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fail = True
 
     @node(output="b")

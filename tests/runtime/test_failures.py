@@ -155,10 +155,9 @@ def test_others_of_the_same_step_come_back() -> None:
 
 
 def test_where_it_was_raised_is_stored() -> None:
-    try:
+    with pytest.raises(ValueError, match="no") as caught:
         raise ValueError("no")
-    except ValueError as error:
-        assert "test_where_it_was_raised_is_stored" in plain_error(error)["traceback"]
+    assert "test_where_it_was_raised_is_stored" in plain_error(caught.value)["traceback"]
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import operator
 import random
 import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypedDict
 
 import pytest
 
@@ -32,6 +33,12 @@ from clew.stores import Store
 from clew.testing import VirtualClock
 
 EFFECTS = SideEffectPolicy(recordable=True)
+
+
+class State(TypedDict, total=False):
+    questions: list[str]
+    question: str
+    answers: Annotated[list[str], operator.add]
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -230,14 +237,6 @@ def test_sends_and_subgraphs_are_replayed_item_by_item(store: Store) -> None:
     def spread(questions: list[str]) -> list[Send]:
         return [Send("each", {"question": question}) for question in questions]
 
-    import operator
-    from typing import Annotated, TypedDict
-
-    class State(TypedDict, total=False):
-        questions: list[str]
-        question: str
-        answers: Annotated[list[str], operator.add]
-
     @node(output="answers")
     def each(question: str, ctx: Context) -> list[str]:
         return [ctx.record("llm", model.ask, question)]
@@ -259,9 +258,7 @@ def test_a_subgraph_for_each_element_even_of_none(store: Store) -> None:
     def double(n: int) -> int:
         return 2 * n
 
-    graph = Graph([double], name="inner")
-    outer = Graph([graph.as_node().map_over("n")])
-    engine = Engine(outer, store=store)
+    engine = Engine(Graph([double], name="inner").map_over("n"), store=store)
     engine.run({"n": []}, run_id="none")
     engine.run({"n": [1, 2]}, run_id="two")
     assert engine.replay("none")
@@ -273,7 +270,9 @@ def test_a_later_attempt_of_a_subgraph_is_what_is_replayed(store: Store) -> None
 
     @node(output="answer")
     def ask(question: str, ctx: Context) -> str:
-        return ctx.record("llm", model.ask, f"{question} {len(model.prompts)}" if not model.is_down else known[-1])
+        return ctx.record(
+            "llm", model.ask, f"{question} {len(model.prompts)}" if not model.is_down else known[-1]
+        )
 
     @node(output="b")
     def fail_once(answer: str) -> str:
@@ -282,9 +281,7 @@ def test_a_later_attempt_of_a_subgraph_is_what_is_replayed(store: Store) -> None
         return answer
 
     known = ["q 1"]
-    inner = Graph([ask, fail_once], name="inner").as_node(
-        retry=RetryPolicy(max_attempts=2, base_delay=1e-9)
-    )
+    inner = Graph([ask, fail_once], name="inner").as_node(retry=RetryPolicy(max_attempts=2, base_delay=1e-9))
     assert recorded(store, model, {"question": "q"}, inner).replay("r", strict=False).divergences == ()
 
 
@@ -491,10 +488,10 @@ def test_another_result_is_shown(store: Store) -> None:
 
 def test_another_decision_is_shown(store: Store) -> None:
     def gate(target: str) -> Any:
-        return route(targets=["left", "right"])(eval("lambda a: target", {"target": target}))
+        return route(targets=["left", "right"], name="gate")(eval("lambda a: target", {"target": target}))
 
     def graph(target: str) -> list[Any]:
-        return [gate(target).rename(name="gate"), constant("left", 1), constant("right", 2)]
+        return [gate(target), constant("left", 1), constant("right", 2)]
 
     engine = recorded(store, Model(), {"a": 1}, *graph("left"))
     found = only(today(engine, *graph("right")).replay("r"))
@@ -524,7 +521,7 @@ def test_a_question_that_is_new_is_told(store: Store) -> None:
 def test_another_open_question_is_shown(store: Store, kind: str) -> None:
     def ask(text: str) -> Any:
         if kind == "interrupt":
-            return interrupt(output="b")(eval("lambda a: text", {"text": text})).rename(name="ask")
+            return interrupt(output="b", name="ask")(eval("lambda a: text", {"text": text}))
 
         def ask(a: int, ctx: Context) -> Any:
             return ctx.interrupt(text)
@@ -590,18 +587,41 @@ def test_what_a_subgraph_begins_with_is_compared(store: Store) -> None:
     def leave(values: Any) -> dict[str, Any]:
         return {"b": values["n_out"]}
 
-    engine = recorded(store, Model(), {"a": 1}, nested(lambda a: {"x": a}, leave))
-    found = only(today(engine, nested(lambda a: {"x": a + 1}, leave)).replay("r", strict=False))
-    assert (found.kind, found.path, found.diff.splitlines()[-2:]) == ("start", "inner#0", ["-x = 1", "+x = 2"])
+    engine = recorded(store, Model(), {"a": 1}, nested(lambda values: {"x": values["a"]}, leave))
+    found = only(
+        today(engine, nested(lambda values: {"x": values["a"] + 1}, leave)).replay("r", strict=False)
+    )
+    assert (found.kind, found.path, found.diff.splitlines()[-2:]) == (
+        "start",
+        "inner#0",
+        ["-x = 1", "+x = 2"],
+    )
 
 
 def test_what_a_subgraph_gives_is_compared(store: Store) -> None:
-    def enter(a: int) -> dict[str, int]:
-        return {"x": a}
+    def enter(values: Any) -> dict[str, int]:
+        return {"x": values["a"]}
 
     engine = recorded(store, Model(), {"a": 1}, nested(enter, lambda values: {"b": 1}))
     found = only(today(engine, nested(enter, lambda values: {"b": 2})).replay("r", strict=False))
-    assert (found.kind, found.path, found.diff.splitlines()[-2:]) == ("update", "inner#0", ["-b = 1", "+b = 2"])
+    assert (found.kind, found.path, found.diff.splitlines()[-2:]) == (
+        "update",
+        "inner#0",
+        ["-b = 1", "+b = 2"],
+    )
+
+
+def test_a_subgraph_that_cannot_begin_any_more_is_told_once(store: Store) -> None:
+    def enter(values: Any) -> dict[str, int]:
+        if changed:
+            raise ValueError("no")
+        return {"x": values["a"]}
+
+    changed = False
+    engine = recorded(store, Model(), {"a": 1}, nested(enter, lambda values: {"b": 1}))
+    changed = True
+    found = only(engine.replay("r", strict=False))
+    assert (found.kind, found.message) == ("error", "it raises ValueError: no, and returned when recorded")
 
 
 def test_a_node_that_is_not_deterministic_is_found(store: Store) -> None:

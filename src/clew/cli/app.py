@@ -39,8 +39,8 @@ from clew.errors import (
     UnknownValueError,
 )
 
-# typer may bring click with it, or have it inside: the classes are reached by what it exports
-_UsageError, _ClickError = typer.BadParameter.__mro__[1:3]
+# typer may bring click with it, or have it inside: click's own root of errors is reached by what typer exports
+_ClickError: Any = typer.BadParameter.__mro__[2]
 
 WRONG_COMMAND = (
     DefinitionError,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal, cast
 
 import typer
 
@@ -35,8 +35,8 @@ def graph(
         say_json(loaded.describe(json=True))
     elif form == "text":
         print(loaded.describe())
-    elif form == "mermaid" or form == "dot" or form == "svg":
-        print(loaded.draw(form))
+    elif form in ("mermaid", "dot", "svg"):
+        print(loaded.draw(cast(Literal["mermaid", "dot", "svg"], form)))
     else:
         raise Failed(f"there is no format {form!r}", "give text, mermaid, dot or svg")
     return 0

@@ -85,7 +85,8 @@ def say_result(result: RunResult) -> None:
         told = f"{type(error).__name__}: {error}".replace("\n", " ")
         what = f"run {run_id!r} failed after step {result.steps}: {told}{where}"
         raise Failed(what, f"mend it, and go on with: clew resume {run_id}", code=1)
-    print(f"run {run_id} {result.status} after {count(result.steps, 'step')}")
+    what = "waits for an answer" if result.status == "waiting" else result.status
+    print(f"run {run_id} {what} after {count(result.steps, 'step')}")
     if result.status == "waiting":
         for question in result.questions:
             print(f"  {question.path} asks: {_text(question.question)}")

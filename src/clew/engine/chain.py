@@ -16,7 +16,7 @@ from typing import Any
 from clew.engine.records import Choice, Outcome, Step
 from clew.engine.rules import Program
 from clew.engine.view import View
-from clew.errors import EncodeError
+from clew.errors import EncodeError, GraphChangedError
 from clew.graph import Send
 from clew.state import GraphState, NodeExecution, Overwrite, digest, encode, register_type
 from clew.state.position import Versions
@@ -56,6 +56,7 @@ def _executions(program: Program, view: View, step: Step, on_conflict: str) -> I
         last[outcome.node] = outcome
         written.setdefault(outcome.node, set()).update(outcome.update)
     nodes = program.graph.nodes
+    _known(program, step)
     read = {
         name: {value: view.versions[value] for value in nodes[name].inputs if value in view.versions}
         for name in last
@@ -73,6 +74,16 @@ def _executions(program: Program, view: View, step: Step, on_conflict: str) -> I
             output_versions=Versions(versions),
             step=step.number,
         )
+
+
+def _known(program: Program, step: Step) -> None:
+    """Refuse a step of a node that the graph does not have."""
+    for outcome in step.outcomes:
+        if outcome.node not in program.index:
+            raise GraphChangedError(
+                f"step {step.number} is of node {outcome.node!r}, which this graph does not have; give the node back "
+                f"(its code may be another), or run the new graph from the start"
+            )
 
 
 class Chain:
@@ -121,7 +132,7 @@ class Chain:
             return self.start
         view = self._view()
         for done in self.steps[: step - self.first]:
-            view.apply(done.outcomes, on_conflict=self._on_conflict)
+            self._apply(view, done)
         return self.state_of(view, step)
 
     def states(self) -> Iterator[GraphState]:
@@ -129,7 +140,7 @@ class Chain:
         yield self.start
         view = self._view()
         for done in self.steps:
-            view.apply(done.outcomes, on_conflict=self._on_conflict)
+            self._apply(view, done)
             yield self.state_of(view, done.number)
 
     def state_of(self, view: View, step: int) -> GraphState:
@@ -157,7 +168,7 @@ class Chain:
         """The confined failures of the chain, each with its place."""
         index = self.program.index
         return [
-            ((step.number, index[outcome.node], max(outcome.index, 0)), outcome.error)
+            ((step.number, index.get(outcome.node, -1), max(outcome.index, 0)), outcome.error)
             for step in self.steps
             for outcome in step.outcomes
             if outcome.error is not None
@@ -168,6 +179,13 @@ class Chain:
         view = self._view()
         for done in self.steps:
             yield from _executions(self.program, view, done, self._on_conflict)
+
+    def _apply(self, view: View, step: Step) -> None:
+        try:
+            view.apply(step.outcomes, on_conflict=self._on_conflict)
+        except KeyError:
+            _known(self.program, step)
+            raise
 
     def _view(self) -> View:
         return View.restore(self.program, self.start)

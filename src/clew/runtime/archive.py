@@ -112,6 +112,7 @@ class Archive:
             writer=Writer(digests, log.row.seed),
             snapshot=lambda: self.state(run_id),
             weight=log.weight,
+            since=log.since,
             journaled=log.journaled,
         )
 
@@ -196,6 +197,7 @@ class Archive:
         records = [reader.record(entry) for entry in entries if entry.kind != "snapshot"]
         log = read_log(row, start, records, self._on_conflict)
         log.weight = weight
+        log.since = sum(len(entry.body) for entry in entries if entry.kind == "step" and not entry.path)
         self._verify(log, {(e.path, e.n): e.digest for e in entries if e.kind == "step"})
         return log
 

@@ -427,7 +427,8 @@ class Engine:
                 broken = session.lost or error
         if session.lost is not None and broken is None:
             broken = session.lost
-        if isinstance(broken, StoreError | RunOwnedError | CommitConflictError):  # the run is not ended: whoever can goes on with it
+        if isinstance(broken, StoreError | RunOwnedError | CommitConflictError):
+            # the run has not ended: whoever can goes on with it
             try:
                 self._opener.archive.release(run_id, session.fence)
             except ClewError:

@@ -1,11 +1,14 @@
 """Staying the owner of runs: one thread an engine renews the leases of what it runs.
 
 A run whose lease could not be renewed because somebody else has taken it over is stopped: its next commit would be
-refused anyway, and there is no point in making calls for a run that another process is on.
+refused anyway, and there is no point in making calls for a run that another process is on. A process that was stopped
+for longer than its lease finds out before its next recorded call, unless it was stopped in the moment between that look
+and the call: then the call is made, as any call in flight at a crash is, with its idempotency key.
 """
 
 from __future__ import annotations
 
+import time
 from threading import Event, Lock, Thread
 
 from clew.errors import RunOwnedError, StoreError
@@ -25,6 +28,7 @@ class Heartbeat:
 
     def add(self, session: Session, fence: int) -> None:
         """Renew the lease of this session's run from now on."""
+        session.renewed, session.renew = time.monotonic(), lambda: self._renew(session, fence)
         with self._lock:
             self._sessions[session.run_id] = (session, fence)
             if self._stop is None:
@@ -39,15 +43,18 @@ class Heartbeat:
                 self._stop.set()
                 self._stop = None
 
+    def _renew(self, session: Session, fence: int) -> None:
+        began = time.monotonic()
+        self._store.renew(session.run_id, fence, lease=self._lease, now=session.settings.clock.time())
+        session.renewed = began
+
     def _beat(self, stop: Event) -> None:
         while not stop.wait(self._lease / 3):
             with self._lock:
                 sessions = list(self._sessions.values())
             for session, fence in sessions:
                 try:
-                    self._store.renew(
-                        session.run_id, fence, lease=self._lease, now=session.settings.clock.time()
-                    )
+                    self._renew(session, fence)
                 except RunOwnedError as error:
                     session.lost = error
                     session.cancelled = True

@@ -52,6 +52,7 @@ class Ledger:
         writer: Writer | None = None,
         snapshot: Callable[[], GraphState] | None = None,
         weight: int = 0,
+        since: int = 0,
         journaled: dict[tuple[str, tuple[int, ...]], list[int]] | None = None,
     ) -> None:
         self._store = store
@@ -64,7 +65,7 @@ class Ledger:
         self._writer = writer
         self._durability = durability
         self._snapshot = snapshot
-        self._since = 0  # bytes of steps since the last snapshot
+        self._since = since  # bytes of steps since the last snapshot
         self._weight = weight  # bytes of the last snapshot
         self._journaled = dict(journaled or {})  # items that were journaled and are not in a step yet
         self._attached: dict[Name, Sequence[Statement]] = {}  # to be executed with an item's outcome

@@ -63,6 +63,7 @@ class RunLog(msgspec.Struct):
     stretch: int = 0  # how often it had failed and was gone on with
     due: dict[str, float] = {}  # item -> when its next attempt is due
     weight: int = 0  # bytes of the snapshot that it was read from
+    since: int = 0  # bytes of the steps after it
 
     @property
     def questions(self) -> list[Question]:

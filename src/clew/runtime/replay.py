@@ -34,7 +34,9 @@ from clew.runtime.log import RunLog
 from clew.runtime.recorder import OWN, History, RecordedCall, Request, answer, same
 from clew.runtime.settings import Settings
 
-Kind = Literal["update", "decision", "error", "question", "call", "missing", "start", "step", "extra", "absent"]
+Kind = Literal[
+    "update", "decision", "error", "question", "call", "missing", "start", "step", "extra", "absent"
+]
 
 
 class Divergence(msgspec.Struct, frozen=True):
@@ -160,6 +162,7 @@ class Replayer:
         self._strict = strict
         self._items = 0
         self._settled: set[str] = set()  # items that have an outcome in this replay
+        self._broken: list[str] = []  # subgraphs of which today's code makes nothing
         self._recordings = Recordings(log.calls)
         self._steps: dict[tuple[str, int], Step] = {("", step.number): step for step in log.steps}
         for prefix, (_, steps) in log.strands.items():
@@ -236,8 +239,7 @@ class Replayer:
         elif ended.asking is not None:
             yield _at(item, "question", f"it asks {ended.asking.question!r}, and did not when recorded")
         elif ended.error is not None:
-            error = ended.error
-            yield _at(item, "error", f"it raises {type(error).__name__}: {error}, and returned when recorded")
+            yield _at(item, "error", _raises(ended.error))
         else:
             view = item.batch.level.view
             try:
@@ -291,7 +293,9 @@ class Replayer:
         then = self._steps.get((step.prefix, step.number))
         if then is None:
             if self._log.row.status == "completed":
-                told = f"{', '.join(step.prefix + o.path for o in step.outcomes)} is a step that was not there"
+                told = (
+                    f"{', '.join(step.prefix + o.path for o in step.outcomes)} is a step that was not there"
+                )
                 yield Divergence("step", step.number, "", "", told)
             return
         was, now = [o.path for o in then.outcomes], [o.path for o in step.outcomes]
@@ -300,13 +304,21 @@ class Replayer:
             yield Divergence("step", step.number, step.prefix[:-1], "", told, difference(was, now))
             return
         for old, new in zip(then.outcomes, step.outcomes, strict=True):
-            if old.error is None and not same(dict(old.update), dict(new.update)):  # a subgraph's, or an answer
-                path, told = step.prefix + new.path, difference(dict(old.update), dict(new.update))
+            path = step.prefix + new.path
+            if old.error is not None:
+                continue
+            if new.error is not None:  # of a subgraph that could not begin or end
+                self._broken.append(path)
+                yield Divergence("error", step.number, path, new.node, _raises(new.error))
+            elif not same(dict(old.update), dict(new.update)):  # a subgraph's, or an answer
+                told = difference(dict(old.update), dict(new.update))
                 yield Divergence("update", step.number, path, new.node, "it gives something else", told)
 
     def _absent(self, stuck_at: int | None) -> Iterator[Divergence]:
         for path, outcome in self._outcomes.items():
             step = self._step_of(path)
+            if any(path.startswith((f"{broken}/", f"{broken}[")) for broken in self._broken):
+                continue
             if path not in self._settled and (stuck_at is None or step <= stuck_at):
                 yield Divergence("absent", step, path, outcome.node, "it ran when recorded, and does not now")
 
@@ -322,6 +334,10 @@ class Replayer:
 
 def _at(item: Item, kind: Kind, message: str, diff: str = "") -> Divergence:
     return Divergence(kind, item.order[0], item.path, item.node.name, message, diff)
+
+
+def _raises(error: BaseException) -> str:
+    return f"it raises {type(error).__name__}: {error}, and returned when recorded"
 
 
 def _node_of(path: str) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import threading
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from types import CoroutineType
@@ -76,6 +77,8 @@ class Session(Host):
         self.ledger = ledger
         self.fence = 0
         self._held: dict[str, float] = {}
+        self.renew: Callable[[], None] | None = None  # stay the owner; RunOwnedError if somebody else is
+        self.renewed = 0.0  # when, by the time that does not jump
         self.lost: BaseException | None = None  # somebody else has taken the run over
         self._listeners = listeners
         self._kept: list[Any] = []  # from other threads, until the next flush
@@ -293,9 +296,12 @@ class Session(Host):
             self._kept.append(entry)
 
     def brace(self) -> None:
-        """Before a call to the outside world, from any thread: what it builds on is durable, as far as was asked for."""
+        """Before a call to the outside world, from any thread: what it builds on is durable, as far as was asked for,
+        and the run is still this process's."""
         if self.lost is not None:
             raise self.lost
+        if self.renew is not None and time.monotonic() - self.renewed > self.settings.lease:
+            self.renew()
         if self._kept:
             with self._lock:
                 kept, self._kept[:] = list(self._kept), ()

@@ -12,7 +12,9 @@ from typing import Any
 
 from clew.stores import Statement
 
-_NOT_HERE = frozenset({"begin", "commit", "end", "rollback", "savepoint", "release", "start", "abort", "prepare"})
+_NOT_HERE = frozenset(
+    {"begin", "commit", "end", "rollback", "savepoint", "release", "start", "abort", "prepare"}
+)
 
 
 class Transaction:

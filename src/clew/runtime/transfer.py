@@ -177,7 +177,7 @@ def _changed(run_id: str) -> str:
 
 
 def _opened(
-    document: Mapping[str, Any],
+    document: Any,
 ) -> tuple[RunRow, GraphState, list[Entry], dict[str, bytes]]:
     """The parts of a document, as a store has them."""
     what = "this is no export of a run"

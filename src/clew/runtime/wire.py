@@ -145,8 +145,13 @@ def _named(record: Any, error: EncodeError) -> EncodeError:
     if isinstance(record, Single):
         record = record.step()
     prefix = getattr(record, "prefix", "")
-    for outcome in record.outcomes if isinstance(record, Step) else [getattr(record, "outcome", None)]:
-        for name, value in {} if outcome is None else outcome.update.items():
+    outcomes: Sequence[Outcome] = ()
+    if isinstance(record, Step):
+        outcomes = record.outcomes
+    elif isinstance(record, Journaled):
+        outcomes = (record.outcome,)
+    for outcome in outcomes:
+        for name, value in outcome.update.items():
             try:
                 encode(value, at=name, ordered=True)
             except EncodeError as found:

@@ -1,0 +1,188 @@
+"""What each durability mode loses: the table of ``docs/how-to/durability.md``, cell by cell.
+
+A process crash is a SIGKILL. A power cut is simulated: it keeps what was handed to the disk with fsync and may lose any
+part of what was written since. So the log is cut and torn at many places; and the system calls of a child are traced,
+to see after which commits there is an fsync.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clew import Engine, Graph, SQLiteStore, node
+from tests.crash.conftest import Trials
+from tests.crash.nursery import RUN, opened
+
+
+def steps(store: str) -> int:
+    """How many steps of the run are there, whoever made them."""
+    there = opened(store)
+    try:
+        return sum(entry.kind == "step" and not entry.path for entry in there.entries(RUN))
+    finally:
+        there.close()
+
+
+# -- a process crash
+
+
+def test_sync_loses_nothing_that_was_done(trials: Trials) -> None:
+    """Killed when the third call has been journaled: the nine steps before it are there."""
+    trial = trials.new(durability="sync")
+    assert trial.go(crash="after-journal:3")["killed"]
+    assert steps(trial.store) == 8
+    assert len(trial.lines()) == 3
+    trials.check(trial)
+    assert set(trial.lines().values()) == {1}
+
+
+def test_async_loses_the_last_steps_and_never_what_a_call_was_built_on(trials: Trials) -> None:
+    """Before each call the ledger is up to date; what comes after the last call may be lost and is done again."""
+    for count in range(1, 12):
+        trial = trials.new(durability="async")
+        assert trial.go(crash=f"after-call:{count}")["killed"]
+        unjournaled = set(trial.lines()) - set(trial._journaled())
+        assert len(unjournaled) <= 1  # the call in flight
+        trials.check(trial)
+        assert sum(trial.lines().values()) <= sum(trials.unbroken()[1].values()) + 1
+
+
+def test_async_before_a_call_everything_is_there(trials: Trials) -> None:
+    trial = trials.new(durability="async")
+    assert trial.go(crash="before-call:3")["killed"]
+    assert steps(trial.store) == 8
+
+
+def test_exit_loses_the_whole_stretch(trials: Trials) -> None:
+    trial = trials.new(durability="exit")
+    assert trial.go(crash="before-update:1")["killed"]  # all was written by then
+    assert steps(trial.store) == 16
+    trial = trials.new(durability="exit")
+    assert trial.go(crash="before-append:1")["killed"]  # the one write, at the end
+    assert steps(trial.store) == 0
+    trial.finish()
+    assert trial.chain() == trials.unbroken()[0]
+    assert set(trial.lines().values()) == {2}  # every call was made again, with its key
+
+
+def test_exit_keeps_what_was_accepted(trials: Trials) -> None:
+    trial = trials.new(durability="exit")
+    assert trial.go(crash="before-call:1")["killed"]
+    store = opened(trial.store)
+    assert [(row.run_id, row.status) for row in store.rows()] == [(RUN, "running")]
+    store.close()
+
+
+# -- a power cut
+
+CHILD = """
+import sys
+from clew import Engine, SQLiteStore
+from tests.crash.test_durability import CHAIN
+Engine(CHAIN, store=SQLiteStore(sys.argv[1], synchronous=sys.argv[2])).run({"a": 0}, run_id="r")
+"""
+
+
+@node(output="b")
+def one(a: int) -> int:
+    return a + 1
+
+
+@node(output="c")
+def two(b: int) -> int:
+    return b + 1
+
+
+@node(output="d")
+def three(c: int) -> int:
+    return c + 1
+
+
+CHAIN = Graph([one, two, three])
+
+
+def synced(path: Path, synchronous: str) -> int:
+    """How often a run of three steps, on a file that is there, waits for the disk."""
+    SQLiteStore(path).close()
+    trace = path.parent / "trace"
+    subprocess.run(
+        ["strace", "-f", "-e", "trace=fsync,fdatasync", "-o", str(trace)]
+        + [sys.executable, "-c", CHILD, str(path), synchronous],
+        check=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+    )
+    return sum("sync(" in line for line in trace.read_text().splitlines())
+
+
+@pytest.mark.skipif(shutil.which("strace") is None, reason="needs strace to see what reaches the disk")
+def test_full_waits_for_the_disk_at_each_step_and_normal_does_not(tmp_path: Path) -> None:
+    counts = {}
+    for synchronous in ("off", "normal", "full"):
+        folder = tmp_path / synchronous
+        folder.mkdir()
+        counts[synchronous] = synced(folder / "runs.db", synchronous)
+    assert counts["off"] == 0
+    assert counts["full"] >= counts["normal"] + 3 + 1  # its three steps, and the run itself
+
+
+def lost_tail(path: Path, lose: int, to: Path) -> Path:
+    """The file after a power cut that took the last `lose` bytes of its write-ahead log."""
+    shutil.copy(path, to)
+    log = Path(f"{path}-wal").read_bytes()
+    Path(f"{to}-wal").write_bytes(log[: max(0, len(log) - lose)])
+    return to
+
+
+def test_whatever_a_power_cut_takes_from_the_end_of_the_log_leaves_a_state_that_goes_on(
+    tmp_path: Path,
+) -> None:
+    """`normal` does not wait for the log: any part of its end may be missing. The run is then further back."""
+    path = tmp_path / "runs.db"
+    SQLiteStore(path).close()
+    store = SQLiteStore(path)
+    engine = Engine(CHAIN, store=store)
+    engine.run({"a": 0}, run_id="r")
+    digests = {c.step_id: c.digest for c in engine.history("r")}
+    size = Path(f"{path}-wal").stat().st_size
+    found: set[Any] = set()
+    for number, lose in enumerate(range(0, size, 1500)):
+        copy = SQLiteStore(lost_tail(path, lose, tmp_path / f"cut-{number}.db"))
+        cut = Engine(CHAIN, store=copy)
+        assert list(copy.check()) == []
+        rows = cut.runs()
+        if not rows:
+            found.add("no run")  # it was accepted, and is forgotten: what `full` is for
+        else:
+            step = cut.state("r").step
+            found.add(step)
+            assert cut.state("r").digest == digests[step]
+            assert cut.resume("r")["d"] == 3
+            assert {c.step_id: c.digest for c in cut.history("r")} == digests
+        cut.close()
+    assert found == {"no run", 0, 1, 2, 3}
+    engine.close()
+
+
+def test_a_log_with_a_torn_page_is_read_up_to_it(tmp_path: Path) -> None:
+    """Blocks that were not waited for may reach the disk in any order: one in the middle is missing."""
+    path = tmp_path / "runs.db"
+    SQLiteStore(path).close()
+    engine = Engine(CHAIN, store=SQLiteStore(path))
+    engine.run({"a": 0}, run_id="r")
+    log = bytearray(Path(f"{path}-wal").read_bytes())
+    for number, at in enumerate(range(600, len(log), 2048)):
+        copy = tmp_path / f"torn-{number}.db"
+        shutil.copy(path, copy)
+        Path(f"{copy}-wal").write_bytes(bytes(log[:at]) + bytes(512) + bytes(log[at + 512 :]))
+        cut = Engine(CHAIN, store=SQLiteStore(copy))
+        if cut.runs():
+            assert cut.resume("r")["d"] == 3
+        cut.close()
+    engine.close()

@@ -1,0 +1,135 @@
+"""A run knows the graph that it was made with: what has changed is recognised, and said."""
+
+from __future__ import annotations
+
+import operator
+import warnings
+from pathlib import Path
+from typing import Annotated, Any, TypedDict
+
+import pytest
+
+from clew import Engine, Graph, SQLiteStore, node
+from clew.errors import GraphChangedError, GraphWarning
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> SQLiteStore:
+    return SQLiteStore(tmp_path / "runs.db")
+
+
+def made(name: str, source: str, output: str, code: str) -> Any:
+    return node(eval(f"lambda {source}: {code}"), name=name, output=output)
+
+
+FIRST = made("first", "a", "b", "a + 1")
+FAILS = made("second", "b", "c", "b / 0")
+WORKS = made("second", "b", "c", "b * 10")
+
+
+def failed(store: SQLiteStore, *nodes: Any, **graph: Any) -> None:
+    Engine(Graph(list(nodes) or [FIRST, FAILS], **graph), store=store).run({"a": 1}, run_id="r")
+
+
+def refusal(store: SQLiteStore, *nodes: Any, **graph: Any) -> str:
+    with pytest.raises(GraphChangedError) as caught:
+        Engine(Graph(list(nodes), **graph), store=store).resume("r")
+    return str(caught.value)
+
+
+def test_a_run_keeps_the_structure_and_the_code_of_its_graph(store: SQLiteStore) -> None:
+    graph = Graph([FIRST, FAILS])
+    failed(store)
+    row = store.row("r")
+    assert row.structure == graph.structure_hash
+    assert {name: row.codes[name] for name in graph.nodes} == dict(graph.node_hashes)
+
+
+def test_the_same_graph_goes_on_without_a_word(store: SQLiteStore) -> None:
+    failed(store)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Engine(Graph([FIRST, FAILS]), store=store).resume("r")
+
+
+def test_changed_code_goes_on_with_a_warning_that_names_the_nodes(store: SQLiteStore) -> None:
+    failed(store)
+    with pytest.warns(GraphWarning, match=r"^run 'r' goes on with changed code in 'second'$"):
+        result = Engine(Graph([FIRST, WORKS]), store=store).resume("r")
+    assert result["c"] == 20
+
+
+def test_changed_code_inside_a_subgraph_is_named_by_its_way(store: SQLiteStore) -> None:
+    failed(store, Graph([FIRST, FAILS], name="inner").as_node())
+    with pytest.warns(GraphWarning, match=r"changed code in 'inner/second'$"):
+        Engine(Graph([Graph([FIRST, WORKS], name="inner").as_node()]), store=store).resume("r")
+
+
+def test_a_changed_structure_is_refused_with_what_changed_and_the_ways_on(store: SQLiteStore) -> None:
+    failed(store)
+    assert refusal(store, FIRST, WORKS, made("third", "c", "d", "c + 1")) == (
+        "run 'r' was made with another graph ('third' is new); go on from a step of it with engine.fork('r', "
+        "step=...), or take the new graph with engine.resume('r', accept_changes=True)"
+    )
+
+
+def test_a_node_that_is_gone_is_named(store: SQLiteStore) -> None:
+    failed(store)
+    assert "('second' is gone)" in refusal(store, FIRST)
+
+
+def test_other_inputs_are_named(store: SQLiteStore) -> None:
+    failed(store)
+    told = refusal(store, FIRST, made("second", "a", "c", "a"))
+    assert "('second' has other inputs, outputs, targets or another graph inside)" in told
+
+
+def test_other_edges_are_named(store: SQLiteStore) -> None:
+    failed(store)
+    assert "(the declared edges are another)" in refusal(store, FIRST, WORKS, edges=[("first", "second")])
+
+
+class Plain(TypedDict, total=False):
+    a: int
+    b: int
+    c: float
+
+
+class Summed(TypedDict, total=False):
+    a: int
+    b: int
+    c: Annotated[float, operator.add]
+
+
+def test_another_schema_is_named(store: SQLiteStore) -> None:
+    failed(store, FIRST, FAILS, state=Plain)
+    assert "(the state schema is another)" in refusal(store, FIRST, WORKS, state=Summed)
+
+
+def test_a_refused_run_is_free_for_others(store: SQLiteStore) -> None:
+    failed(store)
+    refusal(store, FIRST, WORKS, made("third", "c", "d", "c + 1"))
+    other = SQLiteStore(store.path)
+    assert Engine(Graph([FIRST, FAILS]), store=other).resume("r").status == "failed"
+
+
+def test_whoever_accepts_the_changes_goes_on(store: SQLiteStore) -> None:
+    failed(store)
+    engine = Engine(Graph([FIRST, WORKS, made("third", "c", "d", "c + 1")]), store=store)
+    with pytest.warns(GraphWarning, match="changed code in 'second'"):
+        assert engine.resume("r", accept_changes=True)["d"] == 21
+
+
+def test_a_fork_goes_on_with_the_new_graph(store: SQLiteStore) -> None:
+    failed(store)
+    engine = Engine(Graph([FIRST, WORKS, made("third", "c", "d", "c + 1")]), store=store)
+    assert engine.fork("r", step=1)["d"] == 21
+
+
+@pytest.mark.parametrize("verb", ["resume", "fork"])
+def test_a_node_that_has_run_cannot_be_gone(store: SQLiteStore, verb: str) -> None:
+    failed(store)
+    engine = Engine(Graph([made("begin", "a", "b", "a + 1"), FAILS]), store=store)
+    how = {"step": 1} if verb == "fork" else {"accept_changes": True}
+    with pytest.raises(GraphChangedError, match="step 1 is of node 'first', which this graph does not have"):
+        getattr(engine, verb)("r", **how)

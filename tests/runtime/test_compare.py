@@ -1,0 +1,162 @@
+"""Diff: where two runs part."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clew import END, Engine, Graph, MemoryStore, SQLiteStore, ifelse, node
+from clew.errors import UnknownRunError
+from clew.runtime.compare import MISSING, Change
+
+
+@node(output="b")
+def double(a: int) -> int:
+    return 2 * a
+
+
+@ifelse(when_true="large", when_false=END)
+def is_large(b: int) -> bool:
+    return b > 10
+
+
+@node(output="c")
+def large(b: int) -> str:
+    return f"large {b}"
+
+
+graph = Graph([double, is_large, large])
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
+    store = MemoryStore() if request.param == "memory" else SQLiteStore(tmp_path / "runs.db")
+    with Engine(graph, store=store) as engine:
+        yield engine
+
+
+def test_the_same(engine: Engine) -> None:
+    engine.run({"a": 1}, run_id="x")
+    engine.run({"a": 1}, run_id="y")
+    found = engine.diff("x", "y")
+    assert not found
+    assert found.first is None
+    assert str(found) == "runs 'x' and 'y' are the same: 2 steps, completed"
+
+
+def test_from_the_start(engine: Engine) -> None:
+    engine.run({"a": 1}, run_id="x")
+    engine.run({"a": 8}, run_id="y")
+    found = engine.diff("x", "y")
+    assert found
+    assert (found.common, found.since) == (None, 0)
+    assert found.first is not None
+    assert found.first.values == (Change("a", 1, 8),)
+    assert [step.step for step in found.steps] == [0, 1, 2, 3]
+    (item,) = found.steps[1].items
+    assert (item.path, item.only_in, item.changes) == ("double#0", None, (Change("b", 2, 16),))
+    assert found.steps[2].items[0].changes == (Change("its decision", ["END"], ["large"]),)
+    assert found.steps[3].items[0].only_in == "y"
+    assert found.values == (Change("a", 1, 8), Change("b", 2, 16), Change("c", MISSING, "large 16"))
+    assert str(found) == (
+        "runs 'x' and 'y' part from the start\n"
+        "before step 1: other values\n"
+        "  a: 1 -> 8\n"
+        "step 1\n"
+        "  double#0 did something else\n"
+        "    b: 2 -> 16\n"
+        "step 2\n"
+        "  is_large#0 did something else\n"
+        '    its decision: ["END"] -> ["large"]\n'
+        "step 3\n"
+        "  large#0 is only in 'y'\n"
+        "at the end (completed after step 2; completed after step 3)\n"
+        "  a: 1 -> 8\n"
+        "  b: 2 -> 16\n"
+        '  c: nothing -> "large 16"'
+    )
+
+
+def test_a_fork_is_compared_from_where_it_was_forked(engine: Engine) -> None:
+    engine.run({"a": 1}, run_id="x")
+    engine.fork("x", step=1, values={"b": 12}, run_id="f")
+    found = engine.diff("x", "f")
+    assert (found.common, found.since) == ("x", 1)
+    assert found.first is not None
+    assert (found.first.step, found.first.values) == (1, (Change("b", 2, 12),))
+    assert [step.step for step in found.steps] == [1, 2, 3]
+    back = engine.diff("f", "x")
+    assert back.first is not None
+    assert back.first.values == (Change("b", 12, 2),)
+
+
+def test_a_fork_that_changes_nothing_is_the_same(engine: Engine) -> None:
+    engine.run({"a": 1}, run_id="x")
+    engine.fork("x", step=1, run_id="f")
+    assert not engine.diff("x", "f")
+
+
+def test_forks_of_a_common_parent(engine: Engine) -> None:
+    engine.run({"a": 8}, run_id="x")
+    engine.fork("x", step=1, values={"b": 2}, run_id="f")
+    engine.fork("x", step=2, values={"b": 99}, run_id="g")
+    engine.fork("g", step=2, values={"b": 98}, run_id="h")
+    found = engine.diff("f", "g")
+    assert (found.common, found.since) == ("x", 1)
+    assert found.first is not None
+    assert found.first.values == (Change("b", 2, 16),)
+    found = engine.diff("g", "h")
+    assert (found.common, found.since) == ("g", 2)
+    assert found.values == (Change("b", 99, 98), Change("c", "large 99", "large 98"))
+    assert engine.diff("x", "h").common == "x"
+
+
+def test_statuses_differ(engine: Engine, tmp_path: Path) -> None:
+    mended = tmp_path / "mended"
+
+    @node(output="b")
+    def broken(a: int) -> int:
+        if not mended.exists():
+            raise ValueError("no")
+        return a
+
+    other = Engine(Graph([broken]), store=engine.store)
+    other.run({"a": 1}, run_id="x")
+    mended.touch()
+    other.run({"a": 1}, run_id="y")
+    found = other.diff("x", "y")
+    assert found.status == ("failed", "completed")
+    assert found.steps[0].items[0].only_in == "y"
+
+
+@pytest.mark.parametrize(
+    "old, new, shown",
+    [
+        (1, 2, "v: 1 -> 2"),
+        ("a" * 300 + "b", "a" * 300 + "c", 'b"'),
+        ([{"k": 1, "l": "x" * 60}], [{"k": 2, "l": "x" * 60}], "-[0].k = 1"),
+        (MISSING, "y" * 300, "v: nothing -> "),
+    ],
+)
+def test_a_change_is_readable(old: Any, new: Any, shown: str) -> None:
+    text = str(Change("v", old, new))
+    assert shown in text
+    assert max(map(len, text.splitlines())) < 140
+
+
+def test_a_run_that_is_not_there(engine: Engine) -> None:
+    engine.run({"a": 1}, run_id="x")
+    with pytest.raises(UnknownRunError):
+        engine.diff("x", "y")
+
+
+def test_changes_are_data(engine: Engine) -> None:
+    engine.run({"a": 1}, run_id="x")
+    engine.run({"a": 2}, run_id="y")
+    assert json.dumps([[c.name, c.old, c.new] for c in engine.diff("x", "y").values]) == (
+        '[["a", 1, 2], ["b", 2, 4]]'
+    )

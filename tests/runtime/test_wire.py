@@ -1,0 +1,169 @@
+"""Records to entries and back: nothing of a run is lost on disk, and damage is named."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from decimal import Decimal
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+import pytest
+
+from clew import Overwrite, Send
+from clew.engine.records import Journaled, Outcome, Question, Retry, Single, Start, Step
+from clew.errors import EncodeError, RecordCorruptError, StoreCorruptError
+from clew.runtime.log import Answered, Labelled, Resumed
+from clew.runtime.recorder import Intent, RecordedCall
+from clew.runtime.wire import LARGE, Reader, Writer
+from clew.stores import Entry
+
+OUTCOME = Outcome("act", 2, 1, {"x": [1, (2,), {3}]}, None, 1, 12.5, 0.25, True)
+CALL = RecordedCall(
+    "act#0", 1, 3, "llm", (("hi",), {"k": 1}), {"text": "ho"}, None, 12.5, 0.25, True, (0,), 2, 7
+)
+
+
+def there_and_back(record: Any, prefix: str = "") -> Any:
+    writer = Writer({"": "00" * 32, prefix: "00" * 32}, seed=1)
+    entry = writer.entry(record)
+    return Reader("r", writer.blobs.__getitem__).record(entry)
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        Step("", 3, (OUTCOME, msgspec.structs.replace(OUTCOME, index=2))),
+        Step("sub#0/", 3, (OUTCOME,), (2,)),
+        Step("", 1, (Outcome("gate", 0, -1, {}, ("a", "END", Send("b", {"n": 1}))),)),
+        Step("", 1, (Outcome("gate", 0, -1, {}, ()),)),
+        Step("", 1, (Outcome("n", 0, -1, {"log": Overwrite([1])}),)),
+        Step("", 1, (Outcome("n", 0, -1, {"z": 1, "a": 2}),)),
+        Journaled("sub#0[1]/", OUTCOME, (3,), 4),
+        Start("sub#0/", {"a": 1}, frozenset({"a"}), (1,)),
+        Question("act#0", "act", {"ask": "what"}, 3, 1),
+        Answered("act#0", [True], 1),
+        Labelled("first turn", 3),
+        Resumed(2),
+        CALL,
+        Intent("act#0", 1, 3, "llm", (0, 2), 7),
+    ],
+    ids=lambda record: f"{type(record).__name__} {str(record)[-30:]}",
+)
+def test_a_record_comes_back_as_it_was(record: Any) -> None:
+    assert there_and_back(record, getattr(record, "prefix", "")) == record
+
+
+def test_a_step_in_short_comes_back_at_length() -> None:
+    single = Single(3, "act", 2, {"x": 1}, None, 12.5, 0.25)
+    assert there_and_back(single) == single.step()
+
+
+def test_a_retry_comes_back_without_its_item() -> None:
+    retry = Retry(object(), "sub#0/act#0", 2, 0.5, ValueError("no"), 99.5, (1,))
+    found = there_and_back(retry)
+    assert (found.path, found.attempt, found.delay, found.due, found.epoch) == (
+        "sub#0/act#0",
+        2,
+        0.5,
+        99.5,
+        (1,),
+    )
+    assert (found.item, repr(found.error)) == (None, "ValueError('no')")
+
+
+def test_an_error_comes_back_with_its_outcome() -> None:
+    step = Step("", 1, (Outcome("act", 0, -1, {}, error=KeyError("x")),))
+    assert repr(there_and_back(step).outcomes[0].error) == "KeyError('x')"
+
+
+def test_an_error_comes_back_with_its_call() -> None:
+    call = msgspec.structs.replace(CALL, response=None, error=TimeoutError("slow"))
+    assert repr(there_and_back(call).error) == "TimeoutError('slow')"
+
+
+@pytest.mark.parametrize(
+    "value", [Decimal("1.50"), datetime(2024, 5, 6, tzinfo=UTC), b"\x00", {1: "a"}, 2.0, 2]
+)
+def test_types_come_back(value: Any) -> None:
+    found = there_and_back(Step("", 1, (Outcome("n", 0, -1, {"x": value}),))).outcomes[0].update["x"]
+    assert (type(found), found) == (type(value), value)
+
+
+def test_values_keep_their_order() -> None:
+    step = Step("", 1, (Outcome("n", 0, -1, {"z": 1, "big": "x" * (LARGE + 1), "a": {"q": 1, "b": 2}}),))
+    update = there_and_back(step).outcomes[0].update
+    assert (list(update), list(update["a"])) == (["z", "big", "a"], ["q", "b"])
+
+
+def test_a_large_value_is_kept_apart_by_its_digest() -> None:
+    writer = Writer({"": "00" * 32}, seed=1)
+    entry = writer.entry(Step("", 1, (Outcome("n", 0, -1, {"small": 1, "big": "x" * (LARGE + 1)}),)))
+    ((digest, content),) = writer.blobs.items()
+    assert (digest, len(entry.body) < 1000) == (sha256(content).hexdigest(), True)
+
+
+def test_a_large_value_comes_back() -> None:
+    step = Step("", 1, (Outcome("n", 0, -1, {"big": ["x" * 10] * LARGE}),))
+    assert there_and_back(step) == step
+
+
+def test_the_digest_of_a_step_is_that_of_the_chain() -> None:
+    one, two = Step("", 1, (OUTCOME,)), Step("", 2, (OUTCOME,))
+    whole, later = Writer({"": "00" * 32}, seed=1), Writer({"": "00" * 32}, seed=1)
+    first = whole.entry(one)
+    again = Writer({"": first.digest.hex()}, seed=1)
+    assert whole.entry(two).digest == again.entry(two).digest != later.entry(two).digest
+
+
+def test_attempts_of_a_subgraph_have_names_of_their_own() -> None:
+    writer = Writer({"sub#0/": "00" * 32}, seed=1)
+    names = [writer.entry(Journaled("sub#0/", OUTCOME, (attempt,))).name for attempt in (0, 1)]
+    assert names == [("journal", "sub#0/act#2[1]", 0), ("journal", "sub#0/act#2[1]@1", 0)]
+
+
+def test_what_cannot_be_stored_is_said_of_its_node() -> None:
+    writer = Writer({"sub#0/": "00" * 32}, seed=1)
+    with pytest.raises(
+        EncodeError, match=r"^node 'act' at sub#0/act#0 returned what cannot be stored: x\[1\]: "
+    ):
+        writer.entry(Step("sub#0/", 1, (Outcome("act", 0, -1, {"x": [1, object()]}),)))
+
+
+def spoiled(record: Any, change: Any) -> Entry:
+    entry = Writer({"": "00" * 32}, seed=1).entry(record)
+    return msgspec.structs.replace(entry, body=change(entry.body))
+
+
+@pytest.mark.parametrize(
+    "record, where",
+    [
+        (Labelled("first turn", 3), "label first turn"),
+        (Answered("act#0", True), "answer act#0"),
+        (Journaled("", OUTCOME), "journal act#2[1]"),
+    ],
+)
+def test_damage_is_named(record: Any, where: str) -> None:
+    entry = spoiled(record, lambda body: body + b" ")
+    with pytest.raises(StoreCorruptError) as caught:
+        Reader("r", {}.__getitem__).record(entry)
+    assert str(caught.value).startswith(f"run 'r': {where} is damaged (its digest does not fit its content)")
+
+
+def test_a_step_that_cannot_be_read_is_named() -> None:
+    with pytest.raises(StoreCorruptError, match=r"^run 'r': step 3 is damaged"):
+        Reader("r", {}.__getitem__).record(spoiled(Step("", 3, (OUTCOME,)), lambda body: body[:-1]))
+
+
+def test_a_damaged_call_is_named_by_node_path_and_call() -> None:
+    entry = spoiled(CALL, lambda body: body.replace(b"ho", b"hu"))
+    with pytest.raises(
+        RecordCorruptError, match=r"^run 'r': node 'act' at act#0, call 3 \('llm'\) is damaged"
+    ):
+        Reader("r", {}.__getitem__).record(entry)
+
+
+def test_a_call_of_which_nothing_can_be_read_is_named_by_its_place() -> None:
+    entry = spoiled(CALL, lambda body: body[:-1])
+    with pytest.raises(RecordCorruptError, match=r"^run 'r': node 'act' at act#0, recording 7 is damaged"):
+        Reader("r", {}.__getitem__).record(entry)
