@@ -28,7 +28,7 @@ print(time.perf_counter() - started)
 
 
 def imports(contestants: tuple[Contestant, ...], settings: Settings) -> Iterator[Result]:
-    present = [each for each in contestants if each.module is not None]
+    present = [each for each in contestants if each.imports]
     samples: dict[str, list[float]] = {each.name: [] for each in present}
     programs = {each.name: PROGRAM.format(module=each.imports, hidden=strangers(each)) for each in present}
     for program in programs.values():
@@ -44,6 +44,8 @@ def imports(contestants: tuple[Contestant, ...], settings: Settings) -> Iterator
 def _outcome(contestant: Contestant, samples: dict[str, list[float]]) -> Outcome:
     if contestant.module is None:
         return Outcome(contestant.name, "missing", note=contestant.problem)
+    if not contestant.imports:
+        return Outcome(contestant.name, "absent", note=contestant.excuse("import"))
     return Outcome(
         contestant.name, "measured", tuple(samples[contestant.name]), f"import {contestant.imports}"
     )

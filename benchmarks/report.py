@@ -89,7 +89,7 @@ def growth(results: list[Result]) -> str:
             measured = [(each.row.size, value) for each in sizes if (value := each.median(name)) is not None]
             if len(measured) > 1:
                 (low, first), (high, last) = measured[0], measured[-1]
-                lines.append(f"  {family:<12}{name:<16}{low:>6,} → {high:<7,}{ratio(last, first):>8}")
+                lines.append(f"  {family:<20}{name:<16}{low:>6,} → {high:<7,}{ratio(last, first):>8}")
     return "\n".join(["growth of the cost of a part with size", *lines]) if lines else ""
 
 

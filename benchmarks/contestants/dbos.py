@@ -16,10 +16,11 @@ from sqlalchemy import create_engine, event
 
 from benchmarks.places import Place, message
 
-IMPORTS = "dbos"
 _NO_GRAPHS = "it has durable steps and no graphs"
 ABSENT = {
-    **dict.fromkeys(("chain", "async_chain", "loop", "fanout", "uneven", "uneven_threads"), _NO_GRAPHS),
+    **dict.fromkeys(
+        ("import", "chain", "async_chain", "loop", "fanout", "uneven", "uneven_threads"), _NO_GRAPHS
+    ),
     "durable_async_chain": "every step waits for its commit",
 }
 

@@ -103,15 +103,17 @@ def test_only_items_that_run_again_are_looked_up(file: Path, monkeypatch: pytest
             raise ValueError
         return found
 
-    engine = Engine(Graph([early, late]), store=SQLiteStore(file))
-    engine.run({"a": 1}, run_id="r")
-    fail, looked, find = False, [], SQLiteStore.find
+    looked, find = [], SQLiteStore.find
 
     def watched(self: SQLiteStore, run_id: str, kind: str, path: str) -> Any:
         looked.append((kind, path))
         return find(self, run_id, kind, path)
 
     monkeypatch.setattr(SQLiteStore, "find", watched)
+    engine = Engine(Graph([early, late]), store=SQLiteStore(file))
+    engine.run({"a": 1}, run_id="r")
+    assert looked == []
+    fail = False
     assert engine.resume("r")["c"] == 3
     assert looked == [("call", "late#0")]
 

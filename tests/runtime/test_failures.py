@@ -124,6 +124,21 @@ def test_only_exceptions_are_built(kind: str) -> None:
     assert type(error_of({"type": kind, "message": "m"})) is RecordedError
 
 
+class Stubborn(Exception):
+    """Says something that cannot be stored."""
+
+    response: object = None
+
+    def __str__(self) -> str:
+        return f"no {type(self.response).__name__}"
+
+
+def test_a_class_that_would_say_something_else_is_not_built() -> None:
+    error = Stubborn()
+    error.response = object()
+    assert str(again(error)) == f"{__name__}:Stubborn: no object"
+
+
 def test_arguments_that_cannot_be_stored_are_said_in_the_message() -> None:
     found = again(ValueError(object))
     assert str(found) == "builtins:ValueError: <class 'object'>"

@@ -159,6 +159,21 @@ def test_what_failed_is_run_again(store: Store) -> None:
     assert (engine.rerun("r")["c"], ran) == (2, [])
 
 
+def test_so_is_what_failed_and_was_confined(store: Store) -> None:
+    fails = True
+
+    @node(output="c")
+    def shaky(b: int) -> int:
+        if fails:
+            raise ValueError
+        return b
+
+    engine = Engine(Graph([CHAIN[0], shaky]), store=store, on_error="continue")
+    engine.run({"a": 1}, run_id="r")
+    fails = False
+    assert engine.rerun("r")["c"] == 2
+
+
 def test_a_loop_is_used_again_turn_by_turn(store: Store) -> None:
     count = noting("count", "n", "n")
 
@@ -266,8 +281,9 @@ def test_a_node_that_reads_another_value_now_runs(store: Store) -> None:
     assert (engine.rerun("r")["b"], ran) == (8, ["one"])
 
 
-class Added(TypedDict):
+class Added(TypedDict, total=False):
     a: int
+    first: int
     log: Annotated[list[int], operator.add]
 
 
@@ -275,16 +291,21 @@ def flipped(old: list[int], new: list[int]) -> list[int]:
     return [*new, *old]
 
 
-class Flipped(TypedDict):
+class Flipped(TypedDict, total=False):
     a: int
+    first: int
     log: Annotated[list[int], flipped]
 
 
 def test_with_another_reducer_nothing_is_used_again(store: Store) -> None:
-    nodes = [node(lambda a: [1], name="one", output="log"), node(lambda a: [2], name="two", output="log")]
+    nodes = [
+        node(lambda a: [1], name="one", output="log"),
+        node(lambda a: [2], name="two", output="log"),
+        node(lambda log: log[0], name="look", output="first", after=["one", "two"]),
+    ]
     engine = first_run(store, nodes, {"a": 1}, state=Added)
-    assert engine.rerun("r")["log"] == [1, 2]
-    assert Engine(Graph(nodes, state=Flipped), store=store).rerun("r")["log"] == [2, 1]
+    assert engine.rerun("r")["first"] == 1
+    assert Engine(Graph(nodes, state=Flipped), store=store).rerun("r")["first"] == 2
 
 
 def test_a_node_that_reads_the_whole_state_runs_if_anything_changed(store: Store) -> None:

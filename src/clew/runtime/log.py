@@ -150,7 +150,9 @@ class RunLog(msgspec.Struct):
             if call.path.startswith(prefix):
                 item, inside, _ = call.path[len(prefix) :].partition("/")
                 found.setdefault(prefix + item, []).append(call)
-                if inside and item.endswith("]"):  # one of several strands of an item, or one of several items
+                if inside and item.endswith(
+                    "]"
+                ):  # one of several strands of an item, or one of several items
                     found.setdefault(prefix + item[: item.rindex("[")], []).append(call)
         return found
 

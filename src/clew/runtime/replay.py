@@ -196,7 +196,6 @@ class Replayer:
             recorded = self._outcomes.get(item.path)
             if recorded is not None:
                 self._items += 1
-                item.attempt = recorded.attempt
                 if recorded.error is None and not recorded.cached and self._may_be_called(item):
                     yield from self._check_outcome(item, recorded)
                 machine.adopt(item, recorded)

@@ -70,7 +70,12 @@ class Checkpoint(msgspec.Struct, frozen=True):
     @property
     def idempotency_key(self) -> str:
         """What no other commit has: a hash of run, step and digest."""
-        parts = (b"clew:checkpoint", self.run_id.encode(), str(self.step_id).encode(), bytes.fromhex(self.digest))
+        parts = (
+            b"clew:checkpoint",
+            self.run_id.encode(),
+            str(self.step_id).encode(),
+            bytes.fromhex(self.digest),
+        )
         return f"sha256:{digest(*parts)}"
 
     @property
@@ -83,7 +88,9 @@ class Checkpoint(msgspec.Struct, frozen=True):
 
     def __repr__(self) -> str:
         label = f" {self.label!r}" if self.label is not None else ""
-        return f"<Checkpoint {self.step_id}{label} of {self.run_id!r}: {', '.join(self.items) or 'the start'}>"
+        return (
+            f"<Checkpoint {self.step_id}{label} of {self.run_id!r}: {', '.join(self.items) or 'the start'}>"
+        )
 
 
 class RunResult:
