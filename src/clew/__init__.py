@@ -5,10 +5,12 @@ The layers, lowest first; imports only ever point down::
     errors      the tree of errors
     state       0  values: GraphState, reducers, the canonical codec, digests, checkpoints
     graph       1  definitions: nodes, gates, policies, Context, Graph, subgraphs, validation, drawing
-    stores      1  where runs are kept
+    stores      1  where runs are kept: memory, SQLite, PostgreSQL, and the suite that any store must pass
     engine      2  the pure machine: what runs next, merging, planning ahead; no clock, no I/O
-    runtime     3  drivers (blocking, asyncio), executors, the Engine
-    testing        a virtual clock, and a driver that completes items in any order
+    runtime     3  drivers (blocking, asyncio), the Engine; what is durable, recorded, replayed and used again
+    cli         5  the command line, one file a verb
+    testing        a virtual clock, a driver that completes items in any order, the stores' suite
+    demo           what `make demo` shows; pytest_plugin: recorded runs as regression tests
 """
 
 from __future__ import annotations

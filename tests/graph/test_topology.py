@@ -201,8 +201,8 @@ def test_inner_loops_are_found_behind_the_head_of_the_outer_one() -> None:
     assert loops(found) == [({"plan", "work", "check", "review"}, {"plan"}), ({"work", "check"}, {"work"})]
     assert back(found) == {("review", "plan"): 0, ("check", "work"): 1}
     assert [lp.outer for lp in found.loops] == [(), (0,)]
-    assert found.direction(found.index["check"], found.index["work"]) == 1
-    assert found.direction(found.index["plan"], found.index["work"]) is None
+    assert found.back[found.index["check"], found.index["work"]] == 1
+    assert (found.index["plan"], found.index["work"]) not in found.back
 
 
 def test_a_link_into_an_inner_head_from_what_wakes_the_outer_head_belongs_to_the_outer_loop() -> None:

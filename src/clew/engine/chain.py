@@ -1,8 +1,8 @@
 """The chain of a run, read back: digests, states, executions and work items of any step.
 
 While a run goes on the machine keeps only where it stands, and the steps that it committed are data. Everything
-that somebody may want to know afterwards is computed from these when they look: `walk` applies the steps once more,
-with the very code that made them, so there is no second account that could differ.
+that somebody may want to know afterwards is computed from these when they look: a `Chain` applies the steps once
+more, with the very code that made them, so there is no second account that could differ.
 
 The digest of S(k) is SHA-256 over the digest of S(k-1) and the canonical bytes of step k: paths, updates as given,
 decisions. No clock and no run id is in it.

@@ -3,7 +3,8 @@
 The region of a gate's target is the target, if nothing else can wake it, and every node that cannot run
 without a node of the region: because only nodes of the region point to it with gates and control links, or
 because it needs a value that only they write. Two nodes in the regions of different targets of a gate that
-chooses one target are *exclusive*: the gate never chose both.
+chooses one target are *exclusive*: the gate never chose both. So are two nodes if every *way* to the one, a set of
+choices that gates must have made for it to run, contradicts every way to the other.
 """
 
 from __future__ import annotations

@@ -159,10 +159,6 @@ class Topology:
                 )
         return loops, back
 
-    def direction(self, source: int, target: int) -> int | None:
-        """The number of the loop that this link closes, or None if it is a forward link."""
-        return self.back.get((source, target))
-
     # -- waiting ---------------------------------------------------------------------------------------
 
     def up(self, node: int) -> int:
