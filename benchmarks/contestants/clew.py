@@ -14,6 +14,8 @@ from typing import Annotated, Any, TypedDict
 from benchmarks.functions import ASYNC, chain_functions
 from benchmarks.places import Place, message
 from clew import END, Command, Engine, Graph, Send, append, node, route
+from clew.explore import Action, Agent, Invariant, RandomWalk, World
+from clew.explore.systems import MemoryStorage
 from clew.stores import SQLiteStore, Store
 
 IMPORTS = "clew"
@@ -40,6 +42,52 @@ def async_chain(nodes: int) -> Callable[[], Awaitable[Any]]:
 
     async def run() -> Any:
         return (await graph.arun({"x0": 0}))[last]
+
+    return run
+
+
+def _explorer(values: int, **options: Any) -> Agent:
+    records = MemoryStorage()
+
+    def create(key: str) -> Action:
+        def run(world: World) -> None:
+            if key not in records:
+                records.put(key, 0)
+
+        return Action(f"create_{key}", run)
+
+    def change(key: str) -> Action:
+        def run(world: World) -> None:
+            if key in records:
+                records.put(key, (records[key] + 1) % values)
+
+        return Action(f"change_{key}", run)
+
+    def delete(key: str) -> Action:
+        return Action(f"delete_{key}", lambda world: records.delete(key))
+
+    actions = [make(key) for key in ("r0", "r1", "r2") for make in (create, change, delete)]
+    holds = Invariant("small", lambda world: len(records) <= 3)
+    return Agent(World(systems={"records": records}), actions, [holds], **options)
+
+
+def explore(values: int) -> Callable[[], int]:
+    agent = _explorer(values)
+
+    def run() -> int:
+        result = agent.explore()
+        assert result.ok
+        assert not result.truncated
+        return len(result.states)
+
+    return run
+
+
+def walk(values: int, steps: int) -> Callable[[], int]:
+    agent = _explorer(values, strategy=RandomWalk(1), max_steps=steps)
+
+    def run() -> int:
+        return len(agent.explore().transitions)
 
     return run
 

@@ -7,11 +7,14 @@ Nothing is checked, kept or planned, so nothing that offers more can be quicker;
 from __future__ import annotations
 
 import asyncio
+import copy
+import hashlib
 import json
 import queue
 import sqlite3
 import threading
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -68,6 +71,41 @@ def fanout(branches: int) -> Callable[[], Awaitable[int]]:
 
     async def run() -> int:
         return sum(await asyncio.gather(*(work(item) for item in range(branches))))
+
+    return run
+
+
+def explore(values: int) -> Callable[[], int]:
+    """Breadth first over a dict: deep copies for checkpoints, JSON and SHA-256 for identity."""
+
+    def create(rows: dict[str, int], key: str) -> None:
+        rows.setdefault(key, 0)
+
+    def change(rows: dict[str, int], key: str) -> None:
+        if key in rows:
+            rows[key] = (rows[key] + 1) % values
+
+    def delete(rows: dict[str, int], key: str) -> None:
+        rows.pop(key, None)
+
+    actions = [(function, key) for key in ("r0", "r1", "r2") for function in (create, change, delete)]
+
+    def identity(rows: dict[str, int]) -> str:
+        return hashlib.sha256(json.dumps(rows, sort_keys=True).encode()).hexdigest()
+
+    def run() -> int:
+        start: dict[str, int] = {}
+        seen, queue = {identity(start)}, deque([start])
+        while queue:
+            state = queue.popleft()
+            for function, key in actions:
+                rows = copy.deepcopy(state)
+                function(rows, key)
+                found = identity(rows)
+                if found not in seen:
+                    seen.add(found)
+                    queue.append(rows)
+        return len(seen)
 
     return run
 

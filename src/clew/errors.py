@@ -9,12 +9,21 @@
     ├── StateError                 a value or a state that cannot be used
     │   ├── EncodeError            a value has no canonical encoding
     │   ├── DecodeError            bytes that are not a canonical encoding, or name an unknown class
-    │   ├── CheckpointError        bytes that are not a checkpoint of this library
+    │   ├── CheckpointError        a checkpoint that cannot be made or read
     │   └── UnknownValueError      a name that the state schema does not declare (also a KeyError)
     ├── StoreError                 a store that cannot be used
     │   ├── StoreCorruptError      damage: names the run and the step
     │   ├── StoreVersionError      written by a newer version of this library
-    │   └── StoreUnavailableError  it did not take a write (disk full, read-only, no connection); nothing was lost
+    │   ├── StoreUnavailableError  it did not take a write (disk full, read-only, no connection); nothing was lost
+    │   └── StoreConflictError     somebody else wrote meanwhile; nothing of this write was kept
+    ├── ExplorationError           something about an exploration, its world or its systems
+    │   ├── SystemSetupError       a system that cannot be used (privileges, an extension, wrong options)
+    │   ├── UnknownCheckpointError no checkpoint of that id; nothing was changed (also a KeyError)
+    │   ├── RollbackError          a world that could not be taken back to a checkpoint
+    │   │   └── PoisonedWorldError a rollback failed half way: the world refuses until one succeeds
+    │   ├── DivergedError          actions were repeated and led to another state than before
+    │   ├── JournalMismatchError   a store holds the journal of another exploration
+    │   └── ExplorationAborted     the exploration cannot go on; holds what was found so far
     └── RunError                   something about one run
         ├── InputError             values given to a run that do not fit the graph
         ├── UnknownRunError        no run, step or label of that name (also a KeyError)
@@ -75,7 +84,7 @@ class DecodeError(StateError):
 
 
 class CheckpointError(StateError):
-    """Bytes are not a checkpoint that this library can read."""
+    """A checkpoint cannot be made, or bytes are not a checkpoint that this library can read."""
 
 
 class UnknownValueError(StateError, KeyError):
@@ -99,6 +108,49 @@ class StoreVersionError(StoreError):
 
 class StoreUnavailableError(StoreError):
     """A store did not take a write; nothing was lost."""
+
+
+class StoreConflictError(StoreError):
+    """Somebody else wrote meanwhile; nothing of this write was kept."""
+
+
+class ExplorationError(ClewError):
+    """Something about an exploration, its world or its systems."""
+
+
+class SystemSetupError(ExplorationError):
+    """A system cannot be used as it is set up."""
+
+
+class UnknownCheckpointError(ExplorationError, KeyError):
+    """There is no checkpoint of that id; nothing was changed."""
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""
+
+
+class RollbackError(ExplorationError):
+    """The world could not be taken back to a checkpoint."""
+
+
+class PoisonedWorldError(RollbackError):
+    """A rollback failed half way; the world refuses until one succeeds."""
+
+
+class DivergedError(ExplorationError):
+    """Actions were repeated and led to another state than before."""
+
+
+class JournalMismatchError(ExplorationError):
+    """A store holds the journal of another exploration."""
+
+
+class ExplorationAborted(ExplorationError):
+    """The exploration cannot go on. `result` holds what was found so far, where there is something."""
+
+    def __init__(self, message: str, result: object = None) -> None:
+        super().__init__(message)
+        self.result = result
 
 
 class RunError(ClewError):
@@ -198,3 +250,7 @@ class MutationError(NodeError):
 
 class GraphWarning(UserWarning):
     """A graph that can be built, and will probably not do what was meant."""
+
+
+class ExplorationWarning(UserWarning):
+    """An exploration that goes on, more slowly or with less certainty than was meant."""

@@ -13,6 +13,7 @@ from clew.cli import (
     demo,
     diff,
     doctor,
+    explore,
     export,
     fork,
     graph,
@@ -32,6 +33,7 @@ from clew.errors import (
     DefinitionError,
     GraphChangedError,
     InputError,
+    JournalMismatchError,
     RunExistsError,
     RunStateError,
     StoreVersionError,
@@ -46,6 +48,7 @@ WRONG_COMMAND = (
     DefinitionError,
     GraphChangedError,
     InputError,
+    JournalMismatchError,
     RunExistsError,
     RunStateError,
     StoreVersionError,
@@ -88,6 +91,7 @@ for verb in (
     prune,
     doctor,
     graph,
+    explore,
     demo,
 ):
     verb.register(app)

@@ -1,8 +1,8 @@
 """What the explorer needs of a system under test. A class of the user's satisfies it without inheriting.
 
 - `observe` shows the system's state; the same state gives the same data, whatever way led there.
-- `checkpoint(name)` returns a token of its own choosing; `name` is a label for people and need not be unique. Tokens are
-  independent of each other.
+- `checkpoint(name)` returns a token of its own choosing; `name` is a label for people and need not be unique. Tokens
+  are independent of each other.
 - `rollback(token)` restores exactly what was there at that checkpoint. The token stays valid: it may be restored again.
 - `is_valid(token)` is asked before anything is rolled back; `release(token)` frees what a token holds, and is no error
   for one that is not there.
