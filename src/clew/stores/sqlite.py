@@ -32,13 +32,12 @@ from clew.errors import (
     RunOwnedError,
     StoreCorruptError,
     StoreError,
-    StoreUnavailableError,
     UnknownRunError,
 )
 from clew.stores.liveness import Lifeline, fresh_owner, is_alive
 from clew.stores.protocol import Entry, Owner, RunRow, Statement
 from clew.stores.refusals import conflict, exists, has_fork, lost_content, owned, taken_over, unknown
-from clew.stores.sqlite_file import SIGN, Inherited, checked, execute, open_file, rehearse
+from clew.stores.sqlite_file import SIGN, Inherited, checked, execute, explained, open_file, rehearse
 
 __all__ = ["SQLiteStore", "fresh_owner"]
 
@@ -462,21 +461,7 @@ class SQLiteStore:
             raise self._explained(error, what) from error
 
     def _explained(self, error: Exception, what: str) -> StoreError:
-        name = getattr(error, "sqlite_errorname", "") or ""
-        if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_FORMAT")):
-            return StoreCorruptError(
-                f"{what}: {self.path} is damaged ({error}); `clew doctor` looks at all of it"
-            )
-        if name.startswith("SQLITE_BUSY"):
-            return StoreUnavailableError(f"{what}: another process keeps {self.path} locked; try again")
-        if isinstance(error, sqlite3.OperationalError):
-            return StoreUnavailableError(
-                f"{what}: {self.path} did not take it ({error}); nothing is lost, resume when there is room and a "
-                f"right to write"
-            )
-        if "closed" in str(error):
-            return StoreError(f"{what}: the store {self.path} is closed")
-        return StoreError(f"{what}: {self.path} cannot keep this ({error})")
+        return explained(error, what, self.path)
 
 
 def _row(found: Sequence[Any]) -> RunRow:

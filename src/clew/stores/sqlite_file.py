@@ -163,3 +163,20 @@ def checked(run_id: str, found: Iterable[Sequence[Any]]) -> list[Entry]:
             )
         entries.append(Entry(kind, path, n, body, digest))
     return entries
+
+
+def explained(error: Exception, what: str, path: Path) -> StoreError:
+    """SQLite's error in the words of this library."""
+    name = getattr(error, "sqlite_errorname", "") or ""
+    if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_FORMAT")):
+        return StoreCorruptError(f"{what}: {path} is damaged ({error}); `clew doctor` looks at all of it")
+    if name.startswith("SQLITE_BUSY"):
+        return StoreUnavailableError(f"{what}: another process keeps {path} locked; try again")
+    if isinstance(error, sqlite3.OperationalError):
+        return StoreUnavailableError(
+            f"{what}: {path} did not take it ({error}); nothing is lost, resume when there is room and a "
+            f"right to write"
+        )
+    if "closed" in str(error):
+        return StoreError(f"{what}: the store {path} is closed")
+    return StoreError(f"{what}: {path} cannot keep this ({error})")
