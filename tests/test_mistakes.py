@@ -102,7 +102,7 @@ def test_run_inside_a_running_loop() -> None:
 
     assert raised(asyncio.run, main()) == (
         RunError,
-        "graph.run() would block the running event loop; await graph.arun(...) instead.",
+        "run() would block the running event loop; await arun(...) instead.",
     )
 
 

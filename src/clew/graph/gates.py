@@ -14,8 +14,10 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ParamSpec, TypeVar
+
+import msgspec
 
 from clew.errors import GraphError
 from clew.graph.names import END, check_output_name, name_of
@@ -27,12 +29,11 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-@dataclass(frozen=True)
-class Send:
+class Send(msgspec.Struct, frozen=True):
     """Run ``target`` once with ``payload`` over the state."""
 
     target: str
-    payload: Mapping[str, Any] = field(default_factory=dict)
+    payload: Mapping[str, Any] = {}
 
     def __post_init__(self) -> None:
         target: Any = self.target
@@ -40,10 +41,13 @@ class Send:
         if name == "END":
             raise GraphError("a Send needs a node to run; return END itself to end the path.")
         if name is not target:
-            object.__setattr__(self, "target", name)
+            msgspec.structs.force_setattr(self, "target", name)
         payload: Any = self.payload
-        if not isinstance(payload, Mapping) or not all(isinstance(key, str) for key in payload):
+        if type(payload) is not dict and not isinstance(payload, Mapping):
             raise GraphError(f"the payload of a Send to {name!r} maps names to values, not {payload!r}.")
+        for key in payload:
+            if not isinstance(key, str):
+                raise GraphError(f"the payload of a Send to {name!r} maps names to values, not {payload!r}.")
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from itertools import pairwise
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from clew.errors import GraphError, RunError
+from clew.errors import GraphError
 from clew.graph.annotations import register_classes
 from clew.graph.describe import describe, describe_as_text
 from clew.graph.hashes import graph_code_hash, node_code_hash, structure_hash
@@ -249,21 +249,19 @@ class Graph:
         Given a mapping (or a `GraphState`, to go on from it), keywords are options of `Engine`; without,
         they are the values.
         """
-        if inside_event_loop():
-            raise RunError("graph.run() would block the running event loop; await graph.arun(...) instead.")
-        from clew.runtime import Engine
+        from clew.runtime.engine import Engine
 
-        given, options = (options, {}) if values is None else (values, options)
-        with Engine(self, **options) as engine:
-            return engine.run(given)
+        if values is None:
+            return Engine(self).run(options)
+        return Engine(self, **options).run(values)
 
     async def arun(self, values: Mapping[str, Any] | GraphState | None = None, /, **options: Any) -> Any:
         """`run`, for asyncio."""
-        from clew.runtime import Engine
+        from clew.runtime.engine import Engine
 
-        given, options = (options, {}) if values is None else (values, options)
-        with Engine(self, **options) as engine:
-            return await engine.arun(given)
+        if values is None:
+            return await Engine(self).arun(options)
+        return await Engine(self, **options).arun(values)
 
 
 def inside_event_loop() -> bool:
