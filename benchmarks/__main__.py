@@ -21,6 +21,7 @@ from benchmarks.durable import durable, durable_bytes
 from benchmarks.explore import explore
 from benchmarks.fanout import fanout
 from benchmarks.imports import imports
+from benchmarks.incremental import incremental
 from benchmarks.loop import loop
 from benchmarks.rows import Result, Settings, Workload
 from benchmarks.uneven import uneven
@@ -34,6 +35,7 @@ WORKLOADS: dict[str, Workload] = {
     "durable": durable,
     "durable-bytes": durable_bytes,
     "explore": explore,
+    "incremental": incremental,
     "import": imports,
     "calls": calls,
 }

@@ -29,6 +29,9 @@ ENTRANTS = (
     ("DBOS", "dbos", "dbos", None),
     ("VenomQA", "venomqa", "venomqa", "explore"),
     ("Hypothesis", "hypothesis", "hypothesis", "explore"),
+    ("reaktiv", "reaktiv", "reaktiv", "incremental"),
+    ("loman", "loman", "loman", "incremental"),
+    ("redun", "redun", "redun", "incremental"),
 )
 
 

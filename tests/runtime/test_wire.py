@@ -25,7 +25,7 @@ CALL = RecordedCall(
 
 
 def there_and_back(record: Any, prefix: str = "") -> Any:
-    writer = Writer({"": "00" * 32, prefix: "00" * 32}, seed=1)
+    writer = Writer({"": "00" * 32, prefix: "00" * 32}, seed=1, epoch=0.0)
     entry = writer.entry(record)
     return Reader("r", writer.blobs.__getitem__).record(entry)
 
@@ -97,7 +97,7 @@ def test_values_keep_their_order() -> None:
 
 
 def test_a_large_value_is_kept_apart_by_its_digest() -> None:
-    writer = Writer({"": "00" * 32}, seed=1)
+    writer = Writer({"": "00" * 32}, seed=1, epoch=0.0)
     entry = writer.entry(Step("", 1, (Outcome("n", 0, -1, {"small": 1, "big": "x" * (LARGE + 1)}),)))
     ((digest, content),) = writer.blobs.items()
     assert (digest, len(entry.body) < 1000) == (sha256(content).hexdigest(), True)
@@ -110,20 +110,20 @@ def test_a_large_value_comes_back() -> None:
 
 def test_the_digest_of_a_step_is_that_of_the_chain() -> None:
     one, two = Step("", 1, (OUTCOME,)), Step("", 2, (OUTCOME,))
-    whole, later = Writer({"": "00" * 32}, seed=1), Writer({"": "00" * 32}, seed=1)
+    whole, later = Writer({"": "00" * 32}, seed=1, epoch=0.0), Writer({"": "00" * 32}, seed=1, epoch=0.0)
     first = whole.entry(one)
-    again = Writer({"": first.digest.hex()}, seed=1)
+    again = Writer({"": first.digest.hex()}, seed=1, epoch=0.0)
     assert whole.entry(two).digest == again.entry(two).digest != later.entry(two).digest
 
 
 def test_attempts_of_a_subgraph_have_names_of_their_own() -> None:
-    writer = Writer({"sub#0/": "00" * 32}, seed=1)
+    writer = Writer({"sub#0/": "00" * 32}, seed=1, epoch=0.0)
     names = [writer.entry(Journaled("sub#0/", OUTCOME, (attempt,))).name for attempt in (0, 1)]
     assert names == [("journal", "sub#0/act#2[1]", 0), ("journal", "sub#0/act#2[1]@1", 0)]
 
 
 def test_what_cannot_be_stored_is_said_of_its_node() -> None:
-    writer = Writer({"sub#0/": "00" * 32}, seed=1)
+    writer = Writer({"sub#0/": "00" * 32}, seed=1, epoch=0.0)
     with pytest.raises(
         EncodeError, match=r"^node 'act' at sub#0/act#0 returned what cannot be stored: x\[1\]: "
     ):
@@ -131,7 +131,7 @@ def test_what_cannot_be_stored_is_said_of_its_node() -> None:
 
 
 def spoiled(record: Any, change: Any) -> Entry:
-    entry = Writer({"": "00" * 32}, seed=1).entry(record)
+    entry = Writer({"": "00" * 32}, seed=1, epoch=0.0).entry(record)
     return msgspec.structs.replace(entry, body=change(entry.body))
 
 

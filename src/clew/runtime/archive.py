@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from clew.engine.programs import program_of
-from clew.errors import CheckpointError, StoreCorruptError
+from clew.errors import CheckpointError, DecodeError, StoreCorruptError
 from clew.graph import Graph
 from clew.runtime.codes import Codes, codes_of
 from clew.runtime.crash_points import reach
@@ -22,9 +22,9 @@ from clew.runtime.failures import error_of, plain_error
 from clew.runtime.ledger import Durability, Ledger
 from clew.runtime.log import RunLog, read_log
 from clew.runtime.recorder import Intent, Recall, RecordedCall
-from clew.runtime.wire import Reader, Writer
+from clew.runtime.wire import Reader, Writer, snapshot_bytes
 from clew.state import GraphState, decode, encode
-from clew.stores import RunRow, Store
+from clew.stores import Entry, RunRow, Store
 
 LAST = 1 << 62
 
@@ -50,8 +50,10 @@ class Archive:
         parent: str | None = None,
         parent_step: int | None = None,
         target: str = "",
-    ) -> None:
-        """Keep a new run."""
+        owner: str = "",
+        lease: float = 0.0,
+    ) -> int:
+        """Keep a new run, and become its owner where the store is one that others may use too: the fence."""
         row = RunRow(
             run_id=run_id,
             graph=self._graph.name or "",
@@ -65,13 +67,16 @@ class Archive:
             codes=self._codes,
             target=target,
         )
-        if self._store.encodes:
-            row.structure = self._graph.structure_hash
-            row.codes = codes_of(self._graph)
-            row.start = self.start_bytes(start, parent, parent_step)
+        if not self._store.encodes:
+            self._store.create(row)
+            return 0
+        row.structure = self._graph.structure_hash
+        row.codes = codes_of(self._graph)
+        row.start = self.start_bytes(start, parent, parent_step)
         reach("before-create")
-        self._store.create(row)
+        fence = self._store.create(row, owner=owner, lease=lease, now=now)
         reach("after-create")
+        return fence
 
     def start_bytes(self, start: GraphState, parent: str | None, step: int | None) -> bytes:
         """What is kept of the state that a run begins with: all of it, or which step of which run, and what was set."""
@@ -81,7 +86,7 @@ class Archive:
         return encode({"parent": parent, "step": step, "set": touched}, at="fork", ordered=True)
 
     def fresh_ledger(
-        self, run_id: str, start: GraphState, seed: int, fence: int, durability: Durability
+        self, run_id: str, start: GraphState, seed: int, created: float, fence: int, durability: Durability
     ) -> Ledger:
         """A ledger for a run that has just been created."""
         if not self._store.encodes:
@@ -91,7 +96,7 @@ class Archive:
             run_id,
             fence,
             durability=durability,
-            writer=Writer({"": start.digest}, seed),
+            writer=Writer({"": start.digest}, seed, created),
             snapshot=lambda: self.state(run_id),
         )
 
@@ -109,20 +114,29 @@ class Archive:
             run_id,
             fence,
             durability=durability,
-            writer=Writer(digests, log.row.seed),
+            writer=Writer(digests, log.row.seed, log.row.created),
             snapshot=lambda: self.state(run_id),
             weight=log.weight,
             since=log.since,
             journaled=log.journaled,
         )
 
+    def begin(self, run_id: str, fence: int, now: float) -> None:
+        """A stretch of a run begins: it had stopped, and is gone on with."""
+        self._update(run_id, "running", now, None, fence, release=False)
+
     def close(self, run_id: str, fence: int, status: str, now: float, error: BaseException | None) -> None:
-        """A stretch of a run has ended."""
+        """A stretch of a run has ended: others may have it."""
+        self._update(run_id, status, now, error, fence, release=self._store.encodes)
+
+    def _update(
+        self, run_id: str, status: str, now: float, error: BaseException | None, fence: int, *, release: bool
+    ) -> None:
         kept: Any = error
         if self._store.encodes and error is not None:
             kept = encode(plain_error(error), at="error", ordered=True)
         reach("before-update")
-        self._store.update(run_id, status=status, updated=now, error=kept, fence=fence)
+        self._store.update(run_id, status=status, updated=now, error=kept, fence=fence, release=release)
         reach("after-update")
 
     def claim(self, run_id: str, owner: str, lease: float, now: float) -> int:
@@ -137,9 +151,7 @@ class Archive:
     def release(self, run_id: str, fence: int) -> None:
         """Let others have a run."""
         if self._store.encodes:
-            reach("before-release")
             self._store.release(run_id, fence)
-            reach("after-release")
 
     # -- reading -----------------------------------------------------------------------------------------
 
@@ -187,12 +199,9 @@ class Archive:
         if snapshot is None:
             start, after, weight = self.start(row), 0, 0
         else:
-            start, after, weight = (
-                self._restored(run_id, snapshot.n, snapshot.body),
-                snapshot.n,
-                len(snapshot.body),
-            )
-        reader = Reader(run_id, self._store.blob)
+            start, weight = self._unpacked(run_id, snapshot)
+            after = snapshot.n
+        reader = Reader(run_id, self._store.blob, row.created)
         entries = self._store.entries(run_id, after=after, skip=() if whole else ("call", "intent"))
         records = [reader.record(entry) for entry in entries if entry.kind != "snapshot"]
         log = read_log(row, start, records, self._on_conflict)
@@ -209,6 +218,16 @@ class Archive:
         fork: Mapping[str, Any] = decode(data)
         state = self.state(fork["parent"], fork["step"])
         return state.set_multiple(fork["set"]) if fork["set"] else state
+
+    def _unpacked(self, run_id: str, snapshot: Entry) -> tuple[GraphState, int]:
+        """The state in a snapshot, and its weight."""
+        try:
+            data = snapshot_bytes(snapshot)
+        except DecodeError as error:
+            raise StoreCorruptError(
+                f"run {run_id!r}: the state at step {snapshot.n} is damaged ({error})"
+            ) from error
+        return self._restored(run_id, snapshot.n, data), len(data)
 
     def _restored(self, run_id: str, step: int, data: bytes) -> GraphState:
         try:

@@ -44,6 +44,9 @@ if TYPE_CHECKING:
     from clew.runtime.replay import ReplayReport
 
 
+_NOT_ENDED = (StoreError, RunOwnedError, CommitConflictError)
+
+
 class Engine:
     """Runs one graph, and keeps its runs in a store."""
 
@@ -73,6 +76,8 @@ class Engine:
         """Cancel what runs, and close the store."""
         for run_id in list(self._live):
             self.cancel(run_id)
+        if self._heartbeat is not None:
+            self._heartbeat.close()
         self.store.close()
 
     def __repr__(self) -> str:
@@ -407,7 +412,6 @@ class Engine:
         except EncodeError:
             pass
         archive.close(run_id, session.fence, "failed", self._settings.clock.time(), error)
-        archive.release(run_id, session.fence)
         result = self.result(run_id)
         result.error = error
         if session.listening:
@@ -427,7 +431,7 @@ class Engine:
                 broken = session.lost or error
         if session.lost is not None and broken is None:
             broken = session.lost
-        if isinstance(broken, StoreError | RunOwnedError | CommitConflictError):
+        if broken is not None and isinstance(broken, _NOT_ENDED):
             # the run has not ended: whoever can goes on with it
             try:
                 self._opener.archive.release(run_id, session.fence)
@@ -445,7 +449,6 @@ class Engine:
         )
         try:
             self._opener.archive.close(run_id, session.fence, status, clock.time(), result.error)
-            self._opener.archive.release(run_id, session.fence)
         except ClewError:
             if broken is None:
                 raise
@@ -481,6 +484,4 @@ class Engine:
     def _no_loop(self, verb: str, twin: str) -> None:
         if not inside_event_loop():
             return
-        raise RunError(
-            f"{verb} was called inside a running event loop, which it would block; await {twin} instead"
-        )
+        raise RunError(f"{verb}() would block the running event loop; await {twin}(...) instead.")

@@ -8,6 +8,7 @@ and the call: then the call is made, as any call in flight at a crash is, with i
 
 from __future__ import annotations
 
+import os
 import time
 from threading import Event, Lock, Thread
 
@@ -24,22 +25,27 @@ class Heartbeat:
         self._lease = lease
         self._sessions: dict[str, tuple[Session, int]] = {}
         self._lock = Lock()
-        self._stop: Event | None = None
+        self._stop: Event | None = None  # of the thread, while there is one
+        self._pid = 0
 
     def add(self, session: Session, fence: int) -> None:
         """Renew the lease of this session's run from now on."""
         session.renewed, session.renew = time.monotonic(), lambda: self._renew(session, fence)
         with self._lock:
             self._sessions[session.run_id] = (session, fence)
-            if self._stop is None:
-                self._stop = Event()
+            if self._stop is None or self._pid != os.getpid():  # a forked process does not inherit the thread
+                self._stop, self._pid = Event(), os.getpid()
                 Thread(target=self._beat, args=(self._stop,), name="clew-heartbeat", daemon=True).start()
 
     def remove(self, run_id: str) -> None:
         """Let a lease run out."""
         with self._lock:
             self._sessions.pop(run_id, None)
-            if not self._sessions and self._stop is not None:
+
+    def close(self) -> None:
+        """End the thread now; by itself it ends when there was nothing to do between two beats."""
+        with self._lock:
+            if self._stop is not None:
                 self._stop.set()
                 self._stop = None
 
@@ -52,6 +58,9 @@ class Heartbeat:
         while not stop.wait(self._lease / 3):
             with self._lock:
                 sessions = list(self._sessions.values())
+                if not sessions:
+                    self._stop = None
+                    return
             for session, fence in sessions:
                 try:
                     self._renew(session, fence)

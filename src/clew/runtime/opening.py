@@ -72,14 +72,7 @@ class Opener:
         run_id = _new_id(run_id)
         if isinstance(values, GraphState):
             return self._from_state(values, run_id, None, listener)
-        if values is None:
-            values = {}
-        elif not isinstance(values, Mapping):
-            schema = self.graph.schema
-            if schema is None or not isinstance(values, schema.cls):
-                raise InputError(f"values are a mapping of names to values, not {values!r}")
-            values = schema.given(values)
-        given, seeded = check_values(self.graph, values)
+        given, seeded = check_values(self.graph, values if type(values) is dict else self._mapping(values))
         seed = self._seed(run_id)
         start = GraphState.assemble(
             values=seeded if seeded is not values else dict(seeded),
@@ -92,6 +85,17 @@ class Opener:
         options, listeners = self._options(seed, listener)
         machine = Machine.begin(program_of(self.graph, given), seeded, options)
         return self._session(run_id, machine, start, seed, listeners, parent=None)
+
+    def _mapping(self, values: Any) -> Mapping[str, Any]:
+        """The values that were given, by name: nothing, a mapping, or an instance of the state schema."""
+        if values is None:
+            return {}
+        if isinstance(values, Mapping):
+            return values
+        schema = self.graph.schema
+        if schema is None or not isinstance(values, schema.cls):
+            raise InputError(f"values are a mapping of names to values, not {values!r}")
+        return schema.given(values)
 
     def _from_state(
         self, state: GraphState, run_id: str, parent: str | None, listener: Listener | None
@@ -182,7 +186,7 @@ class Opener:
             )
             session.start, session.fence = log.start, fence
             session.hold(log.due)
-            self.archive.close(run_id, fence, "running", self.settings.clock.time(), None)
+            self.archive.begin(run_id, fence, self.settings.clock.time())
         except BaseException:
             self.archive.release(run_id, fence)
             raise
@@ -247,17 +251,19 @@ class Opener:
         parent: str | None,
     ) -> Session:
         settings = self.settings
-        self.archive.create(
+        created = settings.clock.time()
+        fence = self.archive.create(
             run_id,
             start,
             seed,
-            settings.clock.time(),
+            created,
             parent=parent,
             parent_step=None if parent is None else start.step,
             target=settings.target,
+            owner=self._owner,
+            lease=settings.lease,
         )
-        fence = self.claim(run_id)
-        ledger = self.archive.fresh_ledger(run_id, start, seed, fence, settings.durability)
+        ledger = self.archive.fresh_ledger(run_id, start, seed, created, fence, settings.durability)
         recall = self.archive.recall(run_id, intents=True) if self.store.encodes else None
         session = Session(
             run_id, machine, ledger, settings, recall=recall, listeners=listeners, cache=self._cache

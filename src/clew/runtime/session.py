@@ -24,6 +24,7 @@ from clew.engine.strand import Item
 from clew.engine.terms import Notice, Status
 from clew.errors import NodeTimeoutError, OutputError
 from clew.runtime.cache import NO_RESULT, Cache, key_of
+from clew.runtime.calls import calls_of
 from clew.runtime.context import Asking
 from clew.runtime.events import Event, Listeners
 from clew.runtime.host import SLEPT, Host
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
     from clew.runtime.ledger import Ledger
     from clew.runtime.reuse import Reuse
     from clew.runtime.settings import Settings
+
+
+_STEPS = {Single, Step}
 
 
 class Timer(msgspec.Struct, frozen=True):
@@ -50,6 +54,18 @@ class Timer(msgspec.Struct, frozen=True):
 class Session(Host):
     """One run, or one stretch of a run between two pauses, while it is driven."""
 
+    start: GraphState = GraphState()
+    began = 0.0
+    thread = 0  # the driver's
+    fence = 0
+    sleepers = 0
+    on_tell: Callable[[], None] | None = None  # a driver is told that there is something to tell
+    renew: Callable[[], None] | None = None  # stay the owner; RunOwnedError if somebody else is
+    renewed = 0.0  # when, by the time that does not jump
+    lost: BaseException | None = None  # somebody else has taken the run over
+    reuse: Reuse | None = None
+    _recorder: Recorder | None = None
+
     def __init__(
         self,
         run_id: str,
@@ -63,23 +79,13 @@ class Session(Host):
         cache: Cache | None = None,
     ) -> None:
         super().__init__(run_id, machine, settings)
-        self.start: GraphState = _EMPTY
-        self.began = 0.0
-        self.thread = 0  # the driver's
         self._recall = recall
         self._stretch = stretch  # None if the run is new
-        self._recorder: Recorder | None = None
         self.timers: list[tuple[float, int, Timer]] = []  # retries and sleeps: what may go on by itself
         self._own_deadlines: list[tuple[float, int, Timer]] = []  # of attempts with a timeout of their own
         self._deadlines: deque[tuple[float, Item, int]] = deque()
-        self.sleepers = 0
-        self.on_tell: Callable[[], None] | None = None  # a driver is told that there is something to tell
+        self._held: dict[str, float] = {}  # item -> when its next attempt is due
         self.ledger = ledger
-        self.fence = 0
-        self._held: dict[str, float] = {}
-        self.renew: Callable[[], None] | None = None  # stay the owner; RunOwnedError if somebody else is
-        self.renewed = 0.0  # when, by the time that does not jump
-        self.lost: BaseException | None = None  # somebody else has taken the run over
         self._listeners = listeners
         self._kept: list[Any] = []  # from other threads, until the next flush
         self._told: list[Event] = []
@@ -88,7 +94,6 @@ class Session(Host):
         self._written: dict[tuple[Item, int], list[Statement]] = {}  # by attempts that are under way
         self.cache = cache
         self._keys: dict[Item, str] = {}  # of cached nodes that are executing
-        self.reuse: Reuse | None = None
         self.take: Callable[[], Item | None] = machine.take if cache is None else self._take
 
     @property
@@ -140,6 +145,11 @@ class Session(Host):
 
     def call(self, item: Item) -> Any:
         """Call the item's function; before one with side effects, what it builds on is made durable."""
+        batch = item.batch
+        program = batch.level.strand.program
+        call, _, is_bare = (program.calls or calls_of(program))[batch.number]
+        if is_bare and not self.settings.check_mutation:
+            return call(item, None)
         effects = item.node.side_effects
         if effects.recordable or effects.requires_idempotency:
             self.brace()
@@ -156,7 +166,7 @@ class Session(Host):
             else:
                 if self.cache is not None and item in self._keys:
                     self.cache.put(self._keys.pop(item), value)
-                if self._written or self.ledger.has_attached:
+                if self._written or self.ledger.attached:
                     self.ledger.attach((item.path, item.strand.epoch), self._written.pop((item, attempt), ()))
                 self.machine.finish(item, value, started, duration)
                 if self._recorder is not None:
@@ -324,10 +334,17 @@ class Session(Host):
     def flush(self) -> None:
         """Carry what the machine said to where it belongs."""
         outbox = self.machine.outbox
-        if len(outbox) == 1 and not self._kept and not self._told and type(outbox[0]) in (Single, Step):
-            self.ledger.write([outbox.pop()])
-        else:
+        if self._kept or self._told:
             self._flush_all()
+        elif outbox:
+            if len(outbox) == 1 and type(outbox[0]) is Single:
+                self.ledger.write((outbox.pop(),))
+            elif set(map(type, outbox)) <= _STEPS:  # the common case, and there may be many
+                records = outbox.copy()
+                outbox.clear()
+                self.ledger.write(records)
+            else:
+                self._flush_all()
 
     def _flush_all(self) -> None:
         outbox = self.machine.outbox
@@ -372,10 +389,8 @@ class Session(Host):
 
     def status(self) -> Status:
         """The status to report now that the driver has stopped."""
-        return "cancelled" if self.cancelled and self.machine.status == "running" else self.machine.status
-
-
-_EMPTY = GraphState()
+        status = self.machine.status
+        return "cancelled" if self.cancelled and status == "running" else status
 
 
 def _matters(timer: Timer) -> bool:

@@ -13,7 +13,7 @@ from clew.errors import ClewError, RecordCorruptError, StoreCorruptError
 from clew.graph import Graph
 from clew.runtime.archive import Archive
 from clew.runtime.log import RunLog, read_log, start_state
-from clew.runtime.wire import Reader, with_epoch
+from clew.runtime.wire import Reader, snapshot_bytes, with_epoch
 from clew.state import GraphState
 from clew.stores import Entry, RunRow, Store
 
@@ -52,9 +52,11 @@ def complaints(store: Store, row: RunRow, graph: Graph | None) -> Iterator[str]:
         if start is None:
             return
         entries = store.entries(row.run_id, after=start.step)
-        yield from damaged_steps(read_entries(row, start, entries, Reader(row.run_id, store.blob)), entries)
+        yield from damaged_steps(
+            read_entries(row, start, entries, Reader(row.run_id, store.blob, row.created)), entries
+        )
         for snapshot in store.find(row.run_id, "snapshot", ""):
-            digest = GraphState.from_checkpoint(snapshot.body).digest
+            digest = GraphState.from_checkpoint(snapshot_bytes(snapshot)).digest
             if digest != bytes(snapshot.digest).hex():
                 yield f"run {row.run_id!r}: the snapshot at step {snapshot.n} is not of that step"
     except (StoreCorruptError, RecordCorruptError) as error:

@@ -27,7 +27,7 @@ from clew.runtime.failures import error_of, plain_error
 from clew.runtime.ledger import Ledger
 from clew.runtime.log import RunLog
 from clew.runtime.soundness import damaged_steps, read_entries
-from clew.runtime.wire import Reader, Writer
+from clew.runtime.wire import Reader, Writer, snapshot_entry
 from clew.state import GraphState, encode
 from clew.stores import Entry, RunRow, Store
 
@@ -51,6 +51,10 @@ def export_run(graph: Graph, store: Store, archive: Archive, run_id: str, *, lat
     log = archive.log(run_id, whole=True)
     row = log.row
     entries, blobs = _entries(store, log, archive)
+    if (
+        not store.encodes
+    ):  # what is read is what an import would read: times are rounded when they are written
+        log = read_entries(row, log.start, entries, Reader(run_id, _lookup(blobs), row.created))
     beside: Json = {"format": FORMAT, **{name: getattr(row, name) for name in _ROW}}
     if not store.encodes:  # a store in memory does not keep these
         beside["structure"], beside["codes"] = graph.structure_hash, dict(graph.node_hashes)
@@ -84,7 +88,7 @@ def import_run(
     row, start, entries, blobs = _opened(document)
     run_id = row.run_id
     try:
-        log = read_entries(row, start, entries, Reader(run_id, _lookup(blobs)))
+        log = read_entries(row, start, entries, Reader(run_id, _lookup(blobs), row.created))
         wrong = next(damaged_steps(log, entries), None)
     except (StoreCorruptError, RecordCorruptError, StateError) as error:
         wrong = str(error)
@@ -131,7 +135,7 @@ def _entries(store: Store, log: RunLog, archive: Archive) -> tuple[Sequence[Entr
     run_id = log.row.run_id
     if not store.encodes:
         capture = _Capture()
-        writer = Writer({"": log.start.digest}, log.row.seed)
+        writer = Writer({"": log.start.digest}, log.row.seed, log.row.created)
         Ledger(capture, run_id, 0, writer=writer).write(store.entries(run_id))  # type: ignore[arg-type]
         return sorted(capture.entries.values(), key=lambda entry: entry.name), capture.blobs
     blobs: dict[str, bytes] = {}
@@ -141,7 +145,7 @@ def _entries(store: Store, log: RunLog, archive: Archive) -> tuple[Sequence[Entr
         return blobs[digest]
 
     entries = [entry for entry in store.entries(run_id, after=log.start.step) if entry.kind != "snapshot"]
-    read_entries(log.row, log.start, entries, Reader(run_id, remember))
+    read_entries(log.row, log.start, entries, Reader(run_id, remember, log.row.created))
     return entries, blobs
 
 
@@ -268,7 +272,7 @@ def _keep(
     if store.encodes:
         row.start = archive.start_bytes(start, row.parent, row.parent_step)
     else:
-        reader = Reader(run_id, _lookup(blobs))
+        reader = Reader(run_id, _lookup(blobs), row.created)
         kept, blobs = [reader.record(entry) for entry in entries], {}
     store.create(row)
     fence = archive.claim(run_id, fresh_owner(), 30.0, now)
@@ -278,11 +282,7 @@ def _keep(
             store.encodes
             and sum(len(e.body) for e in entries if e.kind == "step" and not e.path) > _SNAPSHOT_ABOVE
         ):
-            state = archive.state(run_id)
-            body = state.to_checkpoint()
-            store.append(
-                run_id, [Entry("snapshot", "", state.step, body, bytes.fromhex(state.digest))], fence
-            )
+            store.append(run_id, [snapshot_entry(archive.state(run_id))[0]], fence)
         plain = encode(plain_error(error), at="error", ordered=True) if error and store.encodes else error
         store.update(run_id, status=status, updated=row.updated, error=plain, fence=fence)
         archive.release(run_id, fence)

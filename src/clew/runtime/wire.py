@@ -13,11 +13,13 @@ question    the item            its number     what it asks
 answer      the item            its number     what it was answered
 label       the label           0              a step
 resume      ""                  counts         a run that had failed is gone on with
-snapshot    ""                  a step         the whole state, as a checkpoint
+snapshot    ""                  a step         the whole state, as a checkpoint, compressed
 ==========  ==================  =============  ==============================================================
 
 Bodies are JSON in the order in which values came, so that code which goes on with them sees what it would have seen. A
-value of more than 64 KiB is kept apart, once, by its digest.
+value of more than 64 KiB is kept apart, once, by its digest. An outcome is its node, its visit, its update, and when it
+began and how long it took, in microseconds since the run was created; what is out of the ordinary follows by name:
+``i`` its index in a batch, ``d`` what it decided, ``a`` its attempt, ``c`` that it was not executed, ``e`` its error.
 """
 
 from __future__ import annotations
@@ -25,26 +27,34 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from typing import Any
+from zlib import compress, decompress
+from zlib import error as ZlibError
 
-from clew.engine.chain import step_digest
+import msgspec
+
+from clew.engine.chain import digest_after, outcome_bytes
 from clew.engine.records import Choice, Journaled, Outcome, Question, Retry, Single, Start, Step
 from clew.errors import DecodeError, EncodeError, RecordCorruptError, StoreCorruptError
 from clew.graph import Send
 from clew.runtime.failures import error_of, plain_error
 from clew.runtime.log import Answered, Labelled, Resumed, start_state
 from clew.runtime.recorder import Intent, RecordedCall
-from clew.state import decode, encode
+from clew.state import GraphState, decode, encode, encode_both
 from clew.stores import Entry
 
 LARGE = 64 * 1024
+
+_json = msgspec.json.Encoder().encode
 
 
 class Writer:
     """Writes the records of one run as entries, and keeps the digests of its chains going."""
 
-    def __init__(self, digests: dict[str, str], seed: int) -> None:
-        self._digests = digests  # strand -> the digest of its last state
+    def __init__(self, digests: dict[str, str], seed: int, epoch: float) -> None:
+        # strand -> the digest of its last state
+        self._digests = {strand: bytes.fromhex(digest) for strand, digest in digests.items()}
         self._seed = seed
+        self._epoch = epoch  # when the run was created
         self.blobs: dict[str, bytes] = {}
 
     def entry(self, record: Any) -> Entry:
@@ -58,16 +68,18 @@ class Writer:
     def _entry(self, record: Any) -> Entry:
         kind = type(record)
         if kind is Single:
-            return self._step(record.step())
+            return self._single(record)
         if kind is Step:
             return self._step(record)
         if kind is Start:
-            self._digests[record.prefix] = start_state(record, self._seed).digest
+            self._digests[record.prefix] = bytes.fromhex(start_state(record, self._seed).digest)
             body = [self._values(record.values), sorted(record.given), list(record.epoch)]
             return _checked("start", with_epoch(record.prefix, record.epoch), 0, body)
         if kind is Journaled:
-            body = [self._outcome(record.outcome), list(record.epoch)]
-            return _checked("journal", with_epoch(record.path, record.epoch), record.n, body)
+            ordered = encode(dict(record.outcome.update), at="state", ordered=True)
+            data = _json([self._outcome(record.outcome, ordered), list(record.epoch)])
+            path = with_epoch(record.path, record.epoch)
+            return Entry("journal", path, record.n, data, sha256(data).digest()[:16])
         if kind is RecordedCall:
             return self._call(record)
         if kind is Intent:
@@ -89,25 +101,43 @@ class Writer:
         raise TypeError(f"no entry for {record!r}")
 
     def _step(self, step: Step) -> Entry:
-        digest = self._digests[step.prefix] = step_digest(self._digests[step.prefix], step)
-        body = encode([self._outcome(outcome) for outcome in step.outcomes], at="step", ordered=True)
-        return Entry("step", with_epoch(step.prefix, step.epoch), step.number, body, bytes.fromhex(digest))
+        body, parts = [], []
+        for outcome in step.outcomes:
+            ordered, canonical = encode_both(dict(outcome.update), at="state")
+            parts.append(outcome_bytes(outcome.path, canonical, outcome.decision, outcome.error is not None))
+            body.append(self._outcome(outcome, ordered))
+        digest = self._digests[step.prefix] = digest_after(self._digests[step.prefix], parts)
+        path = with_epoch(step.prefix, step.epoch) if step.epoch else step.prefix
+        return Entry("step", path, step.number, _json(body), digest)
 
-    def _outcome(self, outcome: Outcome) -> list[Any]:
+    def _single(self, step: Single) -> Entry:
+        """A step of one plain item: what `_step` would write, in one go."""
+        ordered, canonical = encode_both(dict(step.update), at="state")
+        if step.decision is not None or len(ordered) > LARGE:
+            return self._step(step.step())
+        name, visit = step.node, step.visit
+        part = outcome_bytes(f"{name}#{visit}", canonical, None, False)
+        digest = self._digests[""] = digest_after(self._digests[""], (part,))
+        started, duration = round((step.started - self._epoch) * 1e6), round(step.duration * 1e6)
+        body = _json([[name, visit, msgspec.Raw(ordered), started, duration]])
+        return Entry("step", "", step.number, body, digest)
+
+    def _outcome(self, outcome: Outcome, update: bytes) -> list[Any]:
+        """An outcome for `_json`; `update` is its update as it is stored, unless that is too large for one entry."""
         plain: list[Any] = [
             outcome.node,
             outcome.visit,
-            outcome.index,
-            self._values(outcome.update),
-            None if outcome.decision is None else [_plain_choice(choice) for choice in outcome.decision],
-            outcome.started,
-            outcome.duration,
+            msgspec.Raw(update if len(update) <= LARGE else self._apart(outcome.update)),
+            round((outcome.started - self._epoch) * 1e6),
+            round(outcome.duration * 1e6),
         ]
-        if outcome.attempt or outcome.cached or outcome.error is not None:
-            plain += [outcome.attempt, outcome.cached]
-            if outcome.error is not None:
-                plain.append(plain_error(outcome.error))
+        rest = _rest(outcome)
+        if rest:
+            plain.append(rest)
         return plain
+
+    def _apart(self, update: Mapping[str, Any]) -> bytes:
+        return encode(self._values(update), at="state", ordered=True)
 
     def _values(self, values: Mapping[str, Any]) -> Any:
         """Values by name; with large ones a pair of the small ones and the digests of the others."""
@@ -138,6 +168,20 @@ class Writer:
             call.stretch,
         ]
         return _checked("call", call.path, call.n, body)
+
+
+def snapshot_entry(state: GraphState) -> tuple[Entry, int]:
+    """A snapshot, and how much it would weigh uncompressed: what reading it costs."""
+    body = state.to_checkpoint()
+    return Entry("snapshot", "", state.step, compress(body, 1), bytes.fromhex(state.digest)), len(body)
+
+
+def snapshot_bytes(entry: Entry) -> bytes:
+    """The checkpoint in a snapshot."""
+    try:
+        return decompress(entry.body)
+    except ZlibError as error:
+        raise DecodeError(f"it is not compressed as it should be: {error}") from error
 
 
 def _named(record: Any, error: EncodeError) -> EncodeError:
@@ -182,6 +226,23 @@ def _may_be_large(value: Any) -> bool:
     return not isinstance(value, (int, float, bool, type(None)))
 
 
+def _rest(outcome: Outcome) -> dict[str, Any]:
+    """What is out of the ordinary about an outcome."""
+    rest: dict[str, Any] = {}
+    if outcome.index >= 0:
+        rest["i"] = outcome.index
+    if outcome.decision is not None:
+        choices = [_plain_choice(choice) for choice in outcome.decision]
+        rest["d"] = msgspec.Raw(encode(choices, at="decision", ordered=True))
+    if outcome.attempt:
+        rest["a"] = outcome.attempt
+    if outcome.cached:
+        rest["c"] = True
+    if outcome.error is not None:
+        rest["e"] = msgspec.Raw(encode(plain_error(outcome.error), at="error", ordered=True))
+    return rest
+
+
 def _plain_choice(choice: Choice) -> Any:
     return [choice.target, dict(choice.payload)] if isinstance(choice, Send) else choice
 
@@ -194,9 +255,10 @@ def _checked(kind: str, path: str, n: int, body: Any) -> Entry:
 class Reader:
     """Reads entries as records; damage is found and named."""
 
-    def __init__(self, run_id: str, blob: Callable[[str], bytes]) -> None:
+    def __init__(self, run_id: str, blob: Callable[[str], bytes], epoch: float = 0.0) -> None:
         self._run_id = run_id
         self._blob = blob
+        self._epoch = epoch  # when the run was created
 
     def record(self, entry: Entry) -> Any:
         """One entry as a record."""
@@ -224,18 +286,19 @@ class Reader:
         return Step(prefix, entry.n, tuple(self._outcome(plain) for plain in body), epoch)
 
     def _outcome(self, plain: Sequence[Any]) -> Outcome:
-        node, visit, index, update, decision, started, duration, *rest = plain
+        node, visit, update, started, duration, *more = plain
+        rest: Mapping[str, Any] = more[0] if more else {}
         return Outcome(
             node=node,
             visit=visit,
-            index=index,
+            index=rest.get("i", -1),
             update=self._values(update),
-            decision=None if decision is None else tuple(_choice(choice) for choice in decision),
-            started=started,
-            duration=duration,
-            attempt=rest[0] if rest else 0,
-            cached=rest[1] if rest else False,
-            error=error_of(rest[2]) if len(rest) > 2 else None,
+            decision=tuple(_choice(choice) for choice in rest["d"]) if "d" in rest else None,
+            started=self._epoch + started / 1e6,
+            duration=duration / 1e6,
+            attempt=rest.get("a", 0),
+            cached=rest.get("c", False),
+            error=error_of(rest["e"]) if "e" in rest else None,
         )
 
     def _values(self, plain: Any) -> dict[str, Any]:

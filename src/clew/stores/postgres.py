@@ -98,6 +98,7 @@ _ROW = """
     SELECT run_id, graph, start, seed, status, created, updated, parent, parent_step, error, structure, codes, target
     FROM runs JOIN origins ON origins.run = runs.id
 """
+_RELEASED = "owner = '', slot = 0, until = 0.0"
 _by_name = attrgetter("kind", "path", "n")
 
 
@@ -118,8 +119,16 @@ class PostgresStore:
 
     # -- runs --------------------------------------------------------------------------------------------
 
-    def create(self, row: RunRow, blobs: Mapping[str, bytes] = {}) -> None:
-        """Keep a new run. RunExistsError if its id is taken."""
+    def create(
+        self,
+        row: RunRow,
+        blobs: Mapping[str, bytes] = {},
+        *,
+        owner: str = "",
+        lease: float = 0.0,
+        now: float = 0.0,
+    ) -> int:
+        """Keep a new run, and then claim it for an `owner`. RunExistsError if its id is taken."""
         codes = msgspec.json.encode(row.codes).decode()
         values = (
             *(key_of(row.run_id), row.run_id, row.status, row.created, row.updated, row.graph, str(row.seed)),
@@ -135,6 +144,7 @@ class PostgresStore:
 
         if not self._link.run(f"run {row.run_id!r}", work):
             raise RunExistsError(exists(row.run_id))
+        return self.claim(row.run_id, owner, lease=lease, now=now) if owner else 0
 
     def row(self, run_id: str) -> RunRow:
         """One run."""
@@ -153,9 +163,12 @@ class PostgresStore:
         statement = f"{_ROW} {where} ORDER BY runs.id"
         return [_row(found) for found in self._link.fetch("the list of runs", statement, values)]
 
-    def update(self, run_id: str, *, status: str, updated: float, error: Any, fence: int) -> None:
+    def update(
+        self, run_id: str, *, status: str, updated: float, error: Any, fence: int, release: bool = False
+    ) -> None:
         """Change what is known about a run."""
-        self._change(run_id, fence, "status = %s, updated = %s, error = %s", status, updated, error)
+        what = "status = %s, updated = %s, error = %s" + (f", {_RELEASED}" if release else "")
+        self._change(run_id, fence, what, status, updated, error)
 
     def delete(self, run_id: str) -> None:
         """Forget a run; forks of it must be gone first."""
@@ -211,7 +224,7 @@ class PostgresStore:
     def release(self, run_id: str, fence: int) -> None:
         """Stop being the owner."""
         try:
-            self._change(run_id, fence, "owner = '', slot = 0, until = %s", 0.0)
+            self._change(run_id, fence, _RELEASED)
         except (RunOwnedError, UnknownRunError):
             pass
 

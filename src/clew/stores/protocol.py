@@ -83,8 +83,16 @@ class Store(Protocol):
 
     encodes: bool
 
-    def create(self, row: RunRow, blobs: Mapping[str, bytes] = ...) -> None:
-        """Keep a new run. RunExistsError if its id is taken."""
+    def create(
+        self,
+        row: RunRow,
+        blobs: Mapping[str, bytes] = ...,
+        *,
+        owner: str = ...,
+        lease: float = ...,
+        now: float = ...,
+    ) -> int:
+        """Keep a new run. RunExistsError if its id is taken. With an `owner`, `claim` it too: the fence, else 0."""
 
     def row(self, run_id: str) -> RunRow:
         """One run. UnknownRunError if there is none of that id."""
@@ -92,8 +100,10 @@ class Store(Protocol):
     def rows(self, status: str | None = None) -> list[RunRow]:
         """All runs, or those of one status, in the order in which they were created."""
 
-    def update(self, run_id: str, *, status: str, updated: float, error: Any, fence: int) -> None:
-        """Change what is known about a run."""
+    def update(
+        self, run_id: str, *, status: str, updated: float, error: Any, fence: int, release: bool = ...
+    ) -> None:
+        """Change what is known about a run, and with `release` stop being its owner."""
 
     def claim(self, run_id: str, owner: str, *, lease: float, now: float) -> int:
         """Become the owner of a run; the fence to show from now on. RunOwnedError if a living owner has it."""

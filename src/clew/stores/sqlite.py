@@ -32,13 +32,12 @@ from clew.errors import (
     RunOwnedError,
     StoreCorruptError,
     StoreError,
-    StoreUnavailableError,
     UnknownRunError,
 )
 from clew.stores.liveness import Lifeline, fresh_owner, is_alive
 from clew.stores.protocol import Entry, Owner, RunRow, Statement
 from clew.stores.refusals import conflict, exists, has_fork, lost_content, owned, taken_over, unknown
-from clew.stores.sqlite_file import SIGN, Inherited, checked, execute, open_file, rehearse
+from clew.stores.sqlite_file import SIGN, Inherited, checked, execute, explained, insert, open_file, rehearse
 
 __all__ = ["SQLiteStore", "fresh_owner"]
 
@@ -54,15 +53,17 @@ _ADD_ENTRY = (
 )
 # A name that is taken: nothing with the same digest; with another one NOT NULL stops the whole append.
 _UNLESS_SAME = "DO UPDATE SET body = NULL WHERE digest <> excluded.digest"
-_PUT_STEP = f"INSERT INTO steps (id, body, digest, crc) VALUES (?, ?, ?, ?) ON CONFLICT (id) {_UNLESS_SAME}"
-_PUT_ENTRY = (
-    "INSERT INTO log (run, kind, path, n, body, digest, crc) VALUES (?, ?, ?, ?, ?, ?, ?) "
-    f"ON CONFLICT (run, kind, path, n) {_UNLESS_SAME}"
+_PUT_STEPS = ("INSERT INTO steps (id, body, digest, crc)", 4, f"ON CONFLICT (id) {_UNLESS_SAME}")
+_PUT_ENTRIES = (
+    "INSERT INTO log (run, kind, path, n, body, digest, crc)",
+    7,
+    f"ON CONFLICT (run, kind, path, n) {_UNLESS_SAME}",
 )
 _ROW = (
     "SELECT run_id, graph, start, seed, status, created, updated, parent, parent_step, error, structure, codes, target "
     "FROM runs JOIN origins ON origins.run = runs.id"
 )
+_RELEASED = "owner = '', slot = 0, until = 0.0"
 _by_name = attrgetter("kind", "path", "n")
 
 _stores: WeakSet[SQLiteStore] = WeakSet()
@@ -116,8 +117,16 @@ class SQLiteStore:
 
     # -- runs --------------------------------------------------------------------------------------------
 
-    def create(self, row: RunRow, blobs: Mapping[str, bytes] = {}) -> None:
-        """Keep a new run. RunExistsError if its id is taken."""
+    def create(
+        self,
+        row: RunRow,
+        blobs: Mapping[str, bytes] = {},
+        *,
+        owner: str = "",
+        lease: float = 0.0,
+        now: float = 0.0,
+    ) -> int:
+        """Keep a new run, and claim it for an `owner`. RunExistsError if its id is taken."""
         with self._writing(f"run {row.run_id!r}") as db:
             try:
                 number = db.execute(
@@ -142,6 +151,7 @@ class SQLiteStore:
             codes = msgspec.json.encode(row.codes).decode()
             db.execute("INSERT INTO origins VALUES (?, ?, ?)", (number, row.start, codes))
             self._put_blobs(db, number, blobs)
+            return self._take(db, number, 0, owner, now + lease) if owner else 0
 
     def row(self, run_id: str) -> RunRow:
         """One run."""
@@ -159,9 +169,12 @@ class SQLiteStore:
                 _row(found) for found in db.execute(f"{_ROW} {where} ORDER BY runs.id", values).fetchall()
             ]
 
-    def update(self, run_id: str, *, status: str, updated: float, error: Any, fence: int) -> None:
+    def update(
+        self, run_id: str, *, status: str, updated: float, error: Any, fence: int, release: bool = False
+    ) -> None:
         """Change what is known about a run."""
-        self._change(run_id, fence, "status = ?, updated = ?, error = ?", status, updated, error)
+        what = "status = ?, updated = ?, error = ?" + (f", {_RELEASED}" if release else "")
+        self._change(run_id, fence, what, status, updated, error)
 
     def delete(self, run_id: str) -> None:
         """Forget a run; forks of it must be gone first."""
@@ -189,20 +202,24 @@ class SQLiteStore:
     def claim(self, run_id: str, owner: str, *, lease: float, now: float) -> int:
         """Become the owner of a run."""
         with self._writing(f"run {run_id!r}") as db:
-            if self._lifeline is None:
-                self._lifeline = Lifeline(self.path)
             number = self._number(db, run_id)
             fence, holder, slot, until = db.execute(
                 "SELECT fence, owner, slot, until FROM runs WHERE id = ?", (number,)
             ).fetchone()
             if holder and holder != owner and until > now and is_alive(self.path, slot):
                 raise RunOwnedError(owned(run_id, holder))
-            fence = (fence or number * _SPAN) + 1
-            db.execute(
-                "UPDATE runs SET fence = ?, owner = ?, slot = ?, until = ? WHERE id = ?",
-                (fence, owner, self._lifeline.slot, now + lease, number),
-            )
-            return int(fence)
+            return self._take(db, number, fence, owner, now + lease)
+
+    def _take(self, db: sqlite3.Connection, number: int, fence: int, owner: str, until: float) -> int:
+        """Write down an owner."""
+        if self._lifeline is None:
+            self._lifeline = Lifeline(self.path)
+        fence = (fence or number * _SPAN) + 1
+        db.execute(
+            "UPDATE runs SET fence = ?, owner = ?, slot = ?, until = ? WHERE id = ?",
+            (fence, owner, self._lifeline.slot, until, number),
+        )
+        return int(fence)
 
     def renew(self, run_id: str, fence: int, *, lease: float, now: float) -> None:
         """Stay the owner."""
@@ -211,7 +228,7 @@ class SQLiteStore:
     def release(self, run_id: str, fence: int) -> None:
         """Stop being the owner."""
         try:
-            self._change(run_id, fence, "owner = '', slot = 0, until = ?", 0.0)
+            self._change(run_id, fence, _RELEASED)
         except (RunOwnedError, UnknownRunError):
             pass
 
@@ -261,7 +278,7 @@ class SQLiteStore:
             except sqlite3.IntegrityError:
                 pass  # the name is taken: see below by what
             except (sqlite3.Error, OverflowError, UnicodeError) as error:
-                raise self._explained(error, f"run {run_id!r}") from error
+                raise explained(error, f"run {run_id!r}", self.path) from error
         self._append(run_id, entries, fence, drop, blobs, statements)
 
     def _append(
@@ -282,8 +299,8 @@ class SQLiteStore:
             steps = [entry for entry in kept if _is_own_step(entry)]
             others = [entry for entry in kept if not _is_own_step(entry)] if len(steps) < len(kept) else ()
             try:
-                db.executemany(_PUT_STEP, [(number * _SPAN + e.n, e.body, e.digest, _crc(e)) for e in steps])
-                db.executemany(_PUT_ENTRY, [(number, *e.name, e.body, e.digest, _crc(e)) for e in others])
+                insert(db, *_PUT_STEPS, [(number * _SPAN + e.n, e.body, e.digest, _crc(e)) for e in steps])
+                insert(db, *_PUT_ENTRIES, [(number, *e.name, e.body, e.digest, _crc(e)) for e in others])
             except sqlite3.IntegrityError as error:
                 raise CommitConflictError(conflict(run_id, self._differing(number, kept))) from error
             for kind, path, n in gone:
@@ -459,24 +476,7 @@ class SQLiteStore:
         try:
             yield
         except (sqlite3.Error, OverflowError, UnicodeError) as error:
-            raise self._explained(error, what) from error
-
-    def _explained(self, error: Exception, what: str) -> StoreError:
-        name = getattr(error, "sqlite_errorname", "") or ""
-        if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_FORMAT")):
-            return StoreCorruptError(
-                f"{what}: {self.path} is damaged ({error}); `clew doctor` looks at all of it"
-            )
-        if name.startswith("SQLITE_BUSY"):
-            return StoreUnavailableError(f"{what}: another process keeps {self.path} locked; try again")
-        if isinstance(error, sqlite3.OperationalError):
-            return StoreUnavailableError(
-                f"{what}: {self.path} did not take it ({error}); nothing is lost, resume when there is room and a "
-                f"right to write"
-            )
-        if "closed" in str(error):
-            return StoreError(f"{what}: the store {self.path} is closed")
-        return StoreError(f"{what}: {self.path} cannot keep this ({error})")
+            raise explained(error, what, self.path) from error
 
 
 def _row(found: Sequence[Any]) -> RunRow:

@@ -73,7 +73,11 @@ def open_file(path: Path, synchronous: str, timeout: float) -> sqlite3.Connectio
 
 def _prepare(db: sqlite3.Connection, path: Path, synchronous: str) -> None:
     version = _version(db, path)
+    if not version:
+        # A step is a few hundred bytes, and a commit writes whole pages: small ones halve what goes to the log.
+        db.execute("PRAGMA page_size = 2048")
     db.execute("PRAGMA journal_mode = WAL")
+    db.execute("PRAGMA wal_autocheckpoint = 4000")  # each waits for the disk: not more often than every 8 MB
     db.execute(f"PRAGMA synchronous = {synchronous}")
     if version < len(MIGRATIONS):
         _migrate(db, path)
@@ -144,6 +148,24 @@ def execute(db: sqlite3.Connection, statements: Sequence[Statement], run_id: str
             raise StoreError(refused(run_id, statement.sql, error)) from error
 
 
+_ROWS = 64  # as many as go into one statement
+
+
+def insert(db: sqlite3.Connection, into: str, width: int, tail: str, rows: Sequence[Sequence[Any]]) -> None:
+    """Insert many rows, a good number with each statement.
+
+    Each statement lets go of the interpreter's lock, and a busy thread beside this one gives it back late: with one
+    statement a row, a thread that follows a run would spend its time waiting.
+    """
+    one = f"({', '.join('?' * width)})"
+    whole = len(rows) - len(rows) % _ROWS
+    if whole:
+        statement = f"{into} VALUES {', '.join([one] * _ROWS)} {tail}"
+        for first in range(0, whole, _ROWS):
+            db.execute(statement, [value for row in rows[first : first + _ROWS] for value in row])
+    db.executemany(f"{into} VALUES {one} {tail}", rows[whole:])
+
+
 def rehearse(db: sqlite3.Connection, statements: Sequence[Statement]) -> None:
     """Execute statements and take them back."""
     db.execute("BEGIN IMMEDIATE")
@@ -151,6 +173,23 @@ def rehearse(db: sqlite3.Connection, statements: Sequence[Statement]) -> None:
         execute(db, statements)
     finally:
         db.execute("ROLLBACK")
+
+
+def explained(error: Exception, what: str, path: Path) -> StoreError:
+    """An error of SQLite in the words of this library."""
+    name = getattr(error, "sqlite_errorname", "") or ""
+    if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_FORMAT")):
+        return StoreCorruptError(f"{what}: {path} is damaged ({error}); `clew doctor` looks at all of it")
+    if name.startswith("SQLITE_BUSY"):
+        return StoreUnavailableError(f"{what}: another process keeps {path} locked; try again")
+    if isinstance(error, sqlite3.OperationalError):
+        return StoreUnavailableError(
+            f"{what}: {path} did not take it ({error}); nothing is lost, resume when there is room and a "
+            f"right to write"
+        )
+    if "closed" in str(error):
+        return StoreError(f"{what}: the store {path} is closed")
+    return StoreError(f"{what}: {path} cannot keep this ({error})")
 
 
 def checked(run_id: str, found: Iterable[Sequence[Any]]) -> list[Entry]:
