@@ -10,6 +10,7 @@ import typer
 
 import clew
 from clew.cli import (
+    check,
     demo,
     diff,
     doctor,
@@ -98,6 +99,7 @@ for verb in (
     doctor,
     graph,
     explore,
+    check,
     pull,
     set_,
     invalidate,

@@ -6,7 +6,8 @@
     Action           something that can be done; Invariant, Severity: what must hold everywhere
     Agent            explores by a strategy: BFS, DFS, RandomWalk, CoverageGuided, Weighted
     ExplorationResult  states, transitions, violations; reports
-    systems          what can be rolled back: databases, servers, directories, fakes in memory
+    systems          what can be rolled back: databases, servers, directories, fakes in memory, a run
+    check_graph      every schedule and every fault of a workflow; Check, CheckResult, at_end
 
 Names are imported when they are first asked for.
 """
@@ -19,6 +20,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from clew.explore.actions import Action as Action
     from clew.explore.agent import Agent as Agent
+    from clew.explore.checking.checks import Check as Check
+    from clew.explore.checking.checks import CheckResult as CheckResult
+    from clew.explore.checking.checks import check_graph as check_graph
+    from clew.explore.checking.promises import at_end as at_end
     from clew.explore.context import Context as Context
     from clew.explore.invariants import Invariant as Invariant
     from clew.explore.invariants import Severity as Severity
@@ -44,6 +49,8 @@ _WHERE = {
     "Action": "actions",
     "Agent": "agent",
     "BFS": "strategies",
+    "Check": "checking.checks",
+    "CheckResult": "checking.checks",
     "Checkpoint": "states",
     "Context": "context",
     "Coverage": "result",
@@ -63,6 +70,8 @@ _WHERE = {
     "Violation": "violations",
     "Weighted": "strategies",
     "World": "world",
+    "at_end": "checking.promises",
+    "check_graph": "checking.checks",
 }
 
 __all__ = sorted(_WHERE)

@@ -28,7 +28,7 @@ def load_graph(target: str) -> Graph:
     return load_target(target, Graph, "graph", "flow")
 
 
-def load_target(target: str, kind: type[T], what: str, example: str) -> T:
+def load_target(target: str, kind: type[T] | tuple[type[T], ...], what: str, example: str) -> T:
     """What ``MODULE:NAME`` names, of that kind, or made by a function of that name.
 
     `what` and `example` are for messages: what it is called, and the name of a module that has one.
@@ -73,7 +73,8 @@ def _made(target: str, maker: Any, what: str) -> Any:
         ) from error
 
 
-def _path(kind: type) -> str:
+def _path(kind: Any) -> str:
+    kind = kind[0] if isinstance(kind, tuple) else kind
     return (
         f"{'.'.join(kind.__module__.split('.')[:2])}.{kind.__name__}" if kind is not Graph else "clew.Graph"
     )

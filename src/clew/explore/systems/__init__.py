@@ -18,6 +18,7 @@ _WHERE = {
     "PostgresSystem": "postgres",
     "RedisSystem": "redis",
     "Replayed": "replayed",
+    "RunSystem": "run",
     "SQLiteSystem": "sqlite",
 }
 
