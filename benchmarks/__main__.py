@@ -23,6 +23,9 @@ from benchmarks.fanout import fanout
 from benchmarks.imports import imports
 from benchmarks.incremental import incremental
 from benchmarks.loop import loop
+from benchmarks.restore_postgres import restore_postgres
+from benchmarks.restore_redis import restore_redis
+from benchmarks.restore_sqlite import restore_sqlite
 from benchmarks.rows import Result, Settings, Workload
 from benchmarks.uneven import uneven
 
@@ -35,6 +38,9 @@ WORKLOADS: dict[str, Workload] = {
     "durable": durable,
     "durable-bytes": durable_bytes,
     "explore": explore,
+    "restore-postgres": restore_postgres,
+    "restore-sqlite": restore_sqlite,
+    "restore-redis": restore_redis,
     "incremental": incremental,
     "import": imports,
     "calls": calls,
