@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from itertools import count
 from typing import Any
 
 import msgspec
@@ -18,10 +19,11 @@ from clew.errors import CheckpointError, DecodeError, StoreCorruptError
 from clew.graph import Graph
 from clew.runtime.codes import Codes, codes_of
 from clew.runtime.crash_points import reach
+from clew.runtime.doubts import Intent
 from clew.runtime.failures import error_of, plain_error
 from clew.runtime.ledger import Durability, Ledger
 from clew.runtime.log import RunLog, read_log
-from clew.runtime.recorder import Intent, Recall, RecordedCall
+from clew.runtime.recorder import Recall, RecordedCall
 from clew.runtime.wire import Reader, Writer, snapshot_bytes
 from clew.state import GraphState, decode, encode
 from clew.stores import Entry, RunRow, Store
@@ -249,6 +251,14 @@ class Archive:
                 )
 
 
+_process: tuple[int, str] = (0, "")
+_owners = count(1)
+
+
 def fresh_owner() -> str:
-    """A name for an owner of runs: which process, for messages, and something that no other has."""
-    return f"process {os.getpid()} ({os.urandom(4).hex()})"
+    """A name for an owner of a run: which process, for messages, and what no other owner has, here or elsewhere."""
+    global _process
+    here = os.getpid()
+    if _process[0] != here:  # the first time, or the first time after a fork
+        _process = (here, os.urandom(4).hex())
+    return f"process {here} ({_process[1]}.{next(_owners)})"

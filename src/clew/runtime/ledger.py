@@ -75,11 +75,6 @@ class Ledger:
         self._late: list[Work] = []
 
     @property
-    def is_durable(self) -> bool:
-        """Whether each step has to be written before the next one."""
-        return self._writer is not None and self._durability == "sync"
-
-    @property
     def often(self) -> int:
         """How many steps of a driver's short loop may be handed over in one go; 0 if all of them."""
         if self._writer is None or self._durability == "exit":

@@ -18,7 +18,8 @@ from clew.engine.records import Journaled, Outcome, Question, Retry, Single, Sta
 from clew.engine.rules import Program
 from clew.errors import InputError, RunStateError, UnknownRunError
 from clew.graph import Graph
-from clew.runtime.recorder import Intent, RecordedCall
+from clew.runtime.doubts import Intent
+from clew.runtime.recorder import RecordedCall
 from clew.runtime.result import Checkpoint
 from clew.state import GraphState, Position
 from clew.stores import RunRow
@@ -61,7 +62,7 @@ class RunLog(msgspec.Struct):
     calls: list[RecordedCall]
     journaled: dict[tuple[str, tuple[int, ...]], list[int]] = {}  # what is in the journal, current or not
     stretch: int = 0  # how often it had failed and was gone on with
-    due: dict[str, float] = {}  # item -> when its next attempt is due
+    due: dict[str, tuple[float, float]] = {}  # item -> when its next attempt is due, and after which delay
     weight: int = 0  # bytes of the snapshot that it was read from
     since: int = 0  # bytes of the steps after it
 
@@ -281,9 +282,9 @@ def read_log(row: RunRow, start: GraphState, entries: Sequence[Any], on_conflict
     for retry in retries:
         path = retry.path
         strand = log.strands.get(path[: path.rfind("/") + 1])
-        if not retry.epoch or (strand is not None and strand[0].epoch == retry.epoch):
-            log.attempts[path] = max(retry.attempt, log.attempts.get(path, 0))
-            log.due[path] = max(retry.due, log.due.get(path, 0.0))
+        is_of_now = not retry.epoch or (strand is not None and strand[0].epoch == retry.epoch)
+        if is_of_now and retry.attempt >= log.attempts.get(path, 0):
+            log.attempts[path], log.due[path] = retry.attempt, (retry.due, retry.delay)
     for each in sorted(journal, key=lambda each: each.n):
         if each.path not in done:
             log.journaled.setdefault((each.path, each.epoch), []).append(each.n)

@@ -16,7 +16,7 @@ from clew.engine.machine import Machine
 from clew.engine.programs import check_values, complaint, program_of
 from clew.engine.rules import Program
 from clew.engine.terms import Memory, Options
-from clew.errors import GraphChangedError, GraphWarning, InputError
+from clew.errors import ClewError, GraphChangedError, GraphWarning, InputError
 from clew.graph import Graph
 from clew.runtime.archive import Archive, fresh_owner
 from clew.runtime.cache import Cache
@@ -43,7 +43,9 @@ class Opener:
         self.archive = Archive(graph, store, settings.on_conflict)
         self._listeners = listeners
         self._cache = Cache() if graph.has_cached_nodes else None
-        self._owner = fresh_owner() if store.encodes else ""
+        self._left: dict[
+            str, tuple[int, str]
+        ] = {}  # runs that could not be released: process and owner's name
 
     def log(self, run_id: str, *, whole: bool = False, upto: int | None = None) -> RunLog:
         """A run's log: from the last snapshot up to a step, or from its beginning."""
@@ -155,7 +157,7 @@ class Opener:
         self, run_id: str, answer: Any, answers: Mapping[str, Any] | None, accept_changes: bool
     ) -> Session:
         """Go on with a run."""
-        fence = self.claim(run_id)
+        fence, owner = self.claim(run_id)
         try:
             log = self.log(run_id)
             self._check_structure(log.row, accept_changes)  # before an answer is kept: it is asked for again
@@ -184,17 +186,33 @@ class Opener:
                 listeners=listeners,
                 cache=self._cache,
             )
-            session.start, session.fence = log.start, fence
+            session.start, session.fence, session.owner = log.start, fence, owner
             session.hold(log.due)
             self.archive.begin(run_id, fence, self.settings.clock.time())
         except BaseException:
-            self.archive.release(run_id, fence)
+            self.release(run_id, fence, owner)
             raise
         return session
 
-    def claim(self, run_id: str) -> int:
-        """Become the owner of a run, where the store is one that others may use too."""
-        return self.archive.claim(run_id, self._owner, self.settings.lease, self.settings.clock.time())
+    def claim(self, run_id: str) -> tuple[int, str]:
+        """Become the owner of a run, where the store is one that others may use too: the fence, and the owner's name.
+
+        Each claim has a name of its own, so two threads of a program, or it and a child that it forked, are two owners.
+        """
+        if not self.store.encodes:
+            return 0, ""
+        process, owner = self._left.pop(run_id, (0, ""))
+        if process != os.getpid():
+            owner = fresh_owner()
+        return self.archive.claim(run_id, owner, self.settings.lease, self.settings.clock.time()), owner
+
+    def release(self, run_id: str, fence: int, owner: str) -> None:
+        """Let others have a run that has not ended. Where the store does not take that, it stays this process's, which
+        goes on with it under the same name."""
+        try:
+            self.archive.release(run_id, fence)
+        except ClewError:
+            self._left[run_id] = (os.getpid(), owner)
 
     def _check_structure(self, row: RunRow, accept_changes: bool) -> None:
         """Refuse a changed structure, and warn of changed code."""
@@ -252,6 +270,7 @@ class Opener:
     ) -> Session:
         settings = self.settings
         created = settings.clock.time()
+        owner = fresh_owner() if self.store.encodes else ""
         fence = self.archive.create(
             run_id,
             start,
@@ -260,7 +279,7 @@ class Opener:
             parent=parent,
             parent_step=None if parent is None else start.step,
             target=settings.target,
-            owner=self._owner,
+            owner=owner,
             lease=settings.lease,
         )
         ledger = self.archive.fresh_ledger(run_id, start, seed, created, fence, settings.durability)
@@ -268,7 +287,7 @@ class Opener:
         session = Session(
             run_id, machine, ledger, settings, recall=recall, listeners=listeners, cache=self._cache
         )
-        session.start, session.fence = start, fence
+        session.start, session.fence, session.owner = start, fence, owner
         return session
 
     def _seed(self, run_id: str) -> int:

@@ -7,7 +7,7 @@ start       the strand          0              its values, and which of them wer
 step        the strand          its number     its outcomes; the digest is that of the state after it
 journal     the item            counts         its outcome, until its step is committed; the last one holds
 call        the item            counts         a recorded call, with its attempt and number
-intent      the item            counts         a call that is about to be made
+intent      the item            counts         a call, or a whole node, that is about to be made; or that it has ended
 retry       the item            the attempt    when the next attempt is due, and why
 question    the item            its number     what it asks
 answer      the item            its number     what it was answered
@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
+from itertools import islice
 from typing import Any
 from zlib import compress, decompress
 from zlib import error as ZlibError
@@ -36,9 +37,10 @@ from clew.engine.chain import digest_after, outcome_bytes
 from clew.engine.records import Choice, Journaled, Outcome, Question, Retry, Single, Start, Step
 from clew.errors import DecodeError, EncodeError, RecordCorruptError, StoreCorruptError
 from clew.graph import Send
+from clew.runtime.doubts import Intent
 from clew.runtime.failures import error_of, plain_error
 from clew.runtime.log import Answered, Labelled, Resumed, start_state
-from clew.runtime.recorder import Intent, RecordedCall
+from clew.runtime.recorder import RecordedCall
 from clew.state import GraphState, decode, encode, encode_both
 from clew.stores import Entry
 
@@ -59,10 +61,12 @@ class Writer:
 
     def entry(self, record: Any) -> Entry:
         """One record as an entry. EncodeError, with node and path, if something in it has no encoding."""
+        known = len(self.blobs)
         try:
             return self._entry(record)
         except EncodeError as error:
-            self.blobs = {}
+            # what it had apart goes with it; what records before it had apart stays
+            self.blobs = dict(islice(self.blobs.items(), known))
             raise _named(record, error) from error
 
     def _entry(self, record: Any) -> Entry:
@@ -84,6 +88,7 @@ class Writer:
             return self._call(record)
         if kind is Intent:
             body = [record.name, record.attempt, record.number, list(record.epoch)]
+            body += [True] if record.is_settled else []
             return _checked("intent", record.path, record.n, body)
         if kind is Retry:
             body = [record.delay, plain_error(record.error), record.due]
@@ -326,7 +331,7 @@ class Reader:
             name=name,
             request=(tuple(request[0]), request[1]),
             response=response,
-            error=None if error is None else error_of(error),
+            error=None if error is None else error_of(error, to_handle=True),
             timestamp=timestamp,
             duration=duration,
             awaited=awaited,
@@ -336,8 +341,8 @@ class Reader:
         )
 
     def _intent(self, entry: Entry, body: Any) -> Intent:
-        name, attempt, number, epoch = body
-        return Intent(entry.path, attempt, number, name, tuple(epoch), entry.n)
+        name, attempt, number, epoch, *settled = body
+        return Intent(entry.path, attempt, number, name, tuple(epoch), entry.n, bool(settled))
 
     def _retry(self, entry: Entry, body: Any) -> Retry:
         path, epoch = _without_epoch(entry.path)
