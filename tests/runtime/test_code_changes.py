@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypedDict
 
 import pytest
 
-from clew import Engine, Graph, MemoryStore, SQLiteStore, node
+from clew import Engine, Graph, MemoryStore, Send, SQLiteStore, node, route
 from clew.errors import ConflictError, GraphChangedError, GraphWarning
 
 
@@ -166,7 +166,11 @@ def test_accepted_changes_go_with_an_export(store: SQLiteStore) -> None:
 
 
 def clashing() -> Graph:
-    return Graph([made("one", "a", "b", "1"), made("two", "a", "b", "2"), made("third", "b", "c", "b / 0")])
+    @route(targets=["write"])
+    def send(a: int) -> list[Send]:
+        return [Send("write", {"i": i}) for i in (1, 2)]
+
+    return Graph([send, made("write", "i", "b", "i"), made("third", "b", "c", "b / 0")])
 
 
 @pytest.mark.parametrize("durable", [False, True])
@@ -175,11 +179,11 @@ def test_a_run_keeps_what_it_does_about_conflicts(store: SQLiteStore, durable: b
     Engine(clashing(), store=kept, on_conflict="last").run({"a": 1}, run_id="r")
     engine = Engine(clashing(), store=kept)
     assert engine.state("r").get("b") == 2
-    assert len(engine.history("r")) == 2
+    assert len(engine.history("r")) == 3
     assert engine.replay("r")
     assert engine.result("r").status == "failed"
     assert isinstance(engine.resume("r").error, ZeroDivisionError)
-    assert engine.fork("r", step=0, run_id="f").state.get("b") == 2
+    assert engine.fork("r", step=1, run_id="f").state.get("b") == 2
     assert engine.rerun("r", run_id="again").state.get("b") == 2
     assert Engine(clashing(), store=kept).state("f").get("b") == 2
     other = Engine(clashing())

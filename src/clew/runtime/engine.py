@@ -193,7 +193,7 @@ class Engine(Looking):
         from clew.runtime.replay import Replayer
 
         self._no_loop("replay", "areplay")
-        log = self._opener.log(run_id, whole=True)
+        log = self._opener.archive.log(run_id, whole=True)
         return Replayer(log, self._opener.program(log.start), self._settings, strict=strict).run()
 
     async def areplay(self, run_id: str, *, strict: bool = True) -> ReplayReport:

@@ -18,6 +18,7 @@ from clew.engine.records import Journaled, Outcome, Question, Retry, Single, Sta
 from clew.engine.rules import Program
 from clew.errors import InputError, RunStateError, UnknownRunError
 from clew.graph import Graph
+from clew.runtime.codes import conflict_rule
 from clew.runtime.doubts import Intent
 from clew.runtime.recorder import RecordedCall
 from clew.runtime.result import Checkpoint
@@ -46,6 +47,14 @@ class Resumed(msgspec.Struct, frozen=True):
     stretch: int
 
 
+class Accepted(msgspec.Struct, frozen=True):
+    """The run goes on with another graph than it was made with, or with another rule for conflicts."""
+
+    n: int
+    structure: str
+    codes: Mapping[str, str]
+
+
 class RunLog(msgspec.Struct):
     """What the log of a run says."""
 
@@ -64,7 +73,8 @@ class RunLog(msgspec.Struct):
     stretch: int = 0  # how often it had failed and was gone on with
     due: dict[str, tuple[float, float]] = {}  # item -> when its next attempt is due, and after which delay
     weight: int = 0  # bytes of the snapshot that it was read from
-    since: int = 0  # bytes of the steps after it
+    since: int = 0  # bytes of the steps after it, with what they keep apart
+    accepted: int = 0  # how often changes were accepted
 
     @property
     def questions(self) -> list[Question]:
@@ -268,6 +278,10 @@ def read_log(row: RunRow, start: GraphState, entries: Sequence[Any], on_conflict
             answers.setdefault(entry.path, {})[entry.number] = entry.answer
         elif isinstance(entry, Labelled):
             log.labels[entry.label] = entry.step
+        elif isinstance(entry, Accepted):
+            if entry.n >= log.accepted:
+                log.accepted = entry.n + 1
+                log.row = msgspec.structs.replace(row, structure=entry.structure, codes=entry.codes)
         elif isinstance(entry, Resumed):
             log.stretch = max(log.stretch, entry.stretch)
         elif isinstance(entry, Intent):
@@ -293,6 +307,7 @@ def read_log(row: RunRow, start: GraphState, entries: Sequence[Any], on_conflict
             not each.prefix or (strand is not None and strand[0].epoch == each.epoch)
         ):
             log.journal[each.path] = each.outcome
+    log.on_conflict = conflict_rule(log.row.codes, on_conflict)
     log.answers = {path: [numbered[n] for n in sorted(numbered)] for path, numbered in answers.items()}
     for path, question in list(log.asked.items()):
         item = path.partition("!")[0]  # a question about a call of it

@@ -128,6 +128,7 @@ class Looking:
         """A run as a JSON document, with a checkpoint of each state, or of the `latest` only."""
         from clew.runtime.transfer import export_run
 
+        self._opener.log(run_id)  # warns of other reducers
         return export_run(self.graph, self.store, self._opener.archive, run_id, latest=latest)
 
     def import_run(self, document: Mapping[str, Any]) -> RunRow:
@@ -152,7 +153,7 @@ class Looking:
                 log = self._opener.log(run_id)
             else:  # the store may have dropped it
                 row = RunRow(run_id, seed=machine.options.seed)
-                log = read_log(row, start, records, self._settings.on_conflict)
+                log = read_log(row, start, records, machine.options.on_conflict)
             root = machine.root
             return log.chain(self._opener.program(start)).state_of(root.view, root.step)
 

@@ -20,9 +20,16 @@ from clew.errors import ClewError, GraphChangedError, GraphWarning, InputError
 from clew.graph import Graph
 from clew.runtime.archive import Archive, fresh_owner
 from clew.runtime.cache import Cache
-from clew.runtime.codes import changed_code, changed_structure
+from clew.runtime.codes import (
+    changed_code,
+    changed_structure,
+    conflict_rule,
+    kept_codes,
+    warn_of_reducers,
+)
 from clew.runtime.events import Listener, Listeners
-from clew.runtime.log import Answered, Resumed, RunLog
+from clew.runtime.ledger import Ledger
+from clew.runtime.log import Accepted, Answered, Resumed, RunLog
 from clew.runtime.session import Session
 from clew.runtime.settings import Settings
 from clew.state import GraphState, Position
@@ -48,17 +55,26 @@ class Opener:
         ] = {}  # runs that could not be released: process and owner's name
 
     def log(self, run_id: str, *, whole: bool = False, upto: int | None = None) -> RunLog:
-        """A run's log: from the last snapshot up to a step, or from its beginning."""
-        return self.archive.log(run_id, whole=whole, upto=upto)
+        """A run's log: from the last snapshot up to a step, or from its beginning; with a warning of other reducers."""
+        log = self.archive.log(run_id, whole=whole, upto=upto)
+        if self.store.encodes:
+            warn_of_reducers(log.row, self.graph)
+        return log
 
     def state(self, run_id: str, step: int | str | None = None) -> GraphState:
         """The latest state of a run, or S(step); `step` may be a label."""
+        log, number = self._log_at(run_id, step)
+        return log.chain(self.program(log.start)).state(number)
+
+    def _log_at(self, run_id: str, step: int | str | None) -> tuple[RunLog, int]:
+        """A run's log up to a step, and the number of that step; it may be a label."""
+        if not (step is None or type(step) in (int, str)):
+            raise InputError(f"a step is a whole number or a label, not {step!r}")
         log = self.log(run_id, upto=step if isinstance(step, int) else None)
         if isinstance(step, str):
             step = log.label(step)
-            log = self.log(run_id, upto=step)
-        chain = log.chain(self.program(log.start))
-        return chain.state(log.step_of(chain, step))
+            log = self.archive.log(run_id, upto=step)
+        return log, log.step_of(log.chain(self.program(log.start)), step)
 
     def program(self, start: GraphState) -> Program:
         """The program of a run that started from this state."""
@@ -69,6 +85,7 @@ class Opener:
         values: Mapping[str, Any] | GraphState | None,
         run_id: str | None,
         listener: Listener | None = None,
+        on_conflict: str | None = None,
     ) -> Session:
         """A new run on values, or one that goes on from a state."""
         run_id = _new_id(run_id)
@@ -84,7 +101,7 @@ class Opener:
             position=Position(seed=seed, given=given),
             history={},
         )
-        options, listeners = self._options(seed, listener)
+        options, listeners = self._options(seed, listener, on_conflict)
         machine = Machine.begin(program_of(self.graph, given), seeded, options)
         return self._session(run_id, machine, start, seed, listeners, parent=None)
 
@@ -100,7 +117,12 @@ class Opener:
         return schema.given(values)
 
     def _from_state(
-        self, state: GraphState, run_id: str, parent: str | None, listener: Listener | None
+        self,
+        state: GraphState,
+        run_id: str,
+        parent: str | None,
+        listener: Listener | None,
+        on_conflict: str | None = None,
     ) -> Session:
         wrong = complaint(self.graph, frozenset(state.values))
         if wrong:
@@ -113,7 +135,7 @@ class Opener:
                     f"the state knows a node {name!r} that this graph does not have: it belongs to another graph"
                 )
         seed = state.seed if state.seed is not None else self._seed(run_id)
-        options, listeners = self._options(seed, listener)
+        options, listeners = self._options(seed, listener, on_conflict)
         machine = Machine.restore(self.program(state), state, options)
         return self._session(run_id, machine, state, seed, listeners, parent=parent)
 
@@ -121,8 +143,10 @@ class Opener:
         self, parent: str, step: int | str | None, values: Mapping[str, Any] | None, run_id: str | None
     ) -> Session:
         """A new run that goes on from a step of another one, with other values."""
-        state = self._with(self.state(parent, step), values, f"fork of {parent!r}")
-        return self._from_state(state, _new_id(run_id), parent, None)
+        log, number = self._log_at(parent, step)
+        state = log.chain(self.program(log.start)).state(number)
+        state = self._with(state, values, f"fork of {parent!r}")
+        return self._from_state(state, _new_id(run_id), parent, None, self._on_conflict(log))
 
     def rerun(self, parent: str, values: Mapping[str, Any] | None, run_id: str | None) -> Session:
         """A new run on the values of another one, and some others, that uses again what it can of it."""
@@ -132,10 +156,10 @@ class Opener:
         start = log.start
         if start.step or log.row.parent is not None:  # it went on from a state, and so does this one
             state = self._with(start, values, f"rerun of {parent!r}")
-            session = self._from_state(state, _new_id(run_id), log.row.parent, None)
+            session = self._from_state(state, _new_id(run_id), log.row.parent, None, self._on_conflict(log))
         else:
             given = {name: start.get(name) for name in start.position.given}
-            session = self.new({**given, **(values or {})}, run_id)
+            session = self.new({**given, **(values or {})}, run_id, on_conflict=self._on_conflict(log))
         session.use_again(Reuse(log, self.program(start), self.graph, self.settings))
         return session
 
@@ -159,19 +183,22 @@ class Opener:
         """Go on with a run."""
         fence, owner = self.claim(run_id)
         try:
-            log = self.log(run_id)
+            log = self.archive.log(run_id)
             self._check_structure(log.row, accept_changes)  # before an answer is kept: it is asked for again
+            on_conflict = self._on_conflict(log)
             given = log.check_answers(
                 {} if answer is NO_ANSWER else {"answer": answer}, answers or {}, self.graph
             )
             if given:
                 answered = [Answered(path, value, log.asked[path].number) for path, value in given.items()]
                 self.archive.ledger(log, fence, "sync").write(answered)
-                log = self.log(run_id)
-            options, listeners = self._options(log.row.seed, None)
+                log = self.archive.log(run_id)
+            log.on_conflict = on_conflict
+            options, listeners = self._options(log.row.seed, None, on_conflict)
             machine = self.machine_at(log, options)
             ledger = self.archive.ledger(log, fence, self.settings.durability)
             ledger.records = None
+            self._accept(log, ledger, accept_changes, on_conflict)
             stretch = log.stretch
             if log.row.status == "failed":
                 stretch += 1
@@ -193,6 +220,21 @@ class Opener:
             self.release(run_id, fence, owner)
             raise
         return session
+
+    def _on_conflict(self, log: RunLog) -> str:
+        """What a run that is gone on with does about conflicts: once the last one counts, that stays."""
+        return "last" if "last" in (log.on_conflict, self.settings.on_conflict) else "error"
+
+    def _accept(self, log: RunLog, ledger: Ledger, accept_changes: bool, on_conflict: str) -> None:
+        """Keep what a run goes on with from now on, if it is not what it was made with."""
+        row = log.row
+        structure, codes = row.structure, dict(row.codes)
+        if accept_changes and self.store.encodes:
+            structure, codes = self.graph.structure_hash, kept_codes(self.graph, on_conflict)
+        elif conflict_rule(codes, "error") != on_conflict:
+            codes = {**codes, ":conflict": on_conflict}
+        if structure != row.structure or codes != row.codes:
+            ledger.write([Accepted(log.accepted, structure, codes)])
 
     def claim(self, run_id: str) -> tuple[int, str]:
         """Become the owner of a run, where the store is one that others may use too: the fence, and the owner's name.
@@ -220,6 +262,7 @@ class Opener:
             return
         if row.structure != self.graph.structure_hash and not accept_changes:
             raise GraphChangedError(changed_structure(row, self.graph))
+        warn_of_reducers(row, self.graph)
         changed = changed_code(row, self.graph)
         if changed:
             told = ", ".join(map(repr, changed))
@@ -239,11 +282,12 @@ class Opener:
             errors=chain.errors(),
             held=set(log.due),
         )
-        return Machine.restore(
-            program, chain.state(chain.last), options or self._options(log.row.seed, None)[0], memory
-        )
+        options = options or self._options(log.row.seed, None, log.on_conflict)[0]
+        return Machine.restore(program, chain.state(chain.last), options, memory)
 
-    def _options(self, seed: int, listener: Listener | None) -> tuple[Options, Listeners | None]:
+    def _options(
+        self, seed: int, listener: Listener | None, on_conflict: str | None = None
+    ) -> tuple[Options, Listeners | None]:
         settings = self.settings
         told = (*self._listeners, listener) if listener is not None else self._listeners
         return (
@@ -252,7 +296,7 @@ class Opener:
                 queue_depth=settings.queue_depth,
                 max_steps=settings.max_steps,
                 on_error=settings.on_error,
-                on_conflict=settings.on_conflict,
+                on_conflict=settings.on_conflict if on_conflict is None else on_conflict,  # type: ignore[arg-type]
                 listening=bool(told),
             ),
             Listeners(told) if told else None,
@@ -281,6 +325,7 @@ class Opener:
             target=settings.target,
             owner=owner,
             lease=settings.lease,
+            on_conflict=machine.options.on_conflict,
         )
         ledger = self.archive.fresh_ledger(run_id, start, seed, created, fence, settings.durability)
         recall = self.archive.recall(run_id, intents=True) if self.store.encodes else None

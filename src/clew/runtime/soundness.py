@@ -13,6 +13,7 @@ from clew.errors import ClewError, RecordCorruptError, StoreCorruptError
 from clew.graph import Graph
 from clew.runtime.archive import Archive
 from clew.runtime.log import RunLog, read_log, start_state
+from clew.runtime.starts import first_state, is_fork
 from clew.runtime.wire import Reader, snapshot_bytes, with_epoch
 from clew.state import GraphState
 from clew.stores import Entry, RunRow, Store
@@ -67,10 +68,10 @@ def complaints(store: Store, row: RunRow, graph: Graph | None) -> Iterator[str]:
 
 def needs_graph(store: Store, row: RunRow) -> bool:
     """Whether a run's first state can only be made with its graph: it is kept as a step of another run."""
-    return store.encodes and bytes(row.start).startswith(b"{")
+    return store.encodes and row.start is not None and is_fork(row.start)
 
 
 def _start(store: Store, row: RunRow, graph: Graph | None) -> GraphState | None:
     if needs_graph(store, row):
         return None if graph is None else Archive(graph, store, "error").start(row)
-    return GraphState.from_checkpoint(row.start)
+    return first_state(row.start, store.blob)

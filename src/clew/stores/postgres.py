@@ -361,12 +361,15 @@ class PostgresStore:
                 return entry
         raise AssertionError("a name was taken, and is not")
 
-    def entries(self, run_id: str, *, after: int = 0, skip: Collection[str] = ()) -> Sequence[Entry]:
-        """A run's log by kind, path and n; of its own steps those after `after` only."""
-        statement = f"{_STEPS} AND n > %s AND NOT %s UNION ALL {_OTHERS} AND kind <> ALL(%s::text[])"
-        return self._read(
-            run_id, statement, (key_of(run_id), after, "step" in skip, key_of(run_id), list(skip))
+    def entries(
+        self, run_id: str, *, after: int = 0, upto: int | None = None, skip: Collection[str] = ()
+    ) -> Sequence[Entry]:
+        """A run's log by kind, path and n; of its own steps those after `after` and up to `upto` only."""
+        statement = (
+            f"{_STEPS} AND n > %s AND n <= %s AND NOT %s UNION ALL {_OTHERS} AND kind <> ALL(%s::text[])"
         )
+        key, last = key_of(run_id), (1 << 63) - 1 if upto is None else upto
+        return self._read(run_id, statement, (key, after, last, "step" in skip, key, list(skip)))
 
     def find(self, run_id: str, kind: str, path: str) -> Sequence[Entry]:
         """The entries of one kind and path, by n."""

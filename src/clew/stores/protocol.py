@@ -135,9 +135,11 @@ class Store(Protocol):
     def rehearse(self, statements: Sequence[Statement]) -> None:
         """Execute statements and take them back; raises what the database raises. StoreError if there is none."""
 
-    def entries(self, run_id: str, *, after: int = 0, skip: Collection[str] = ...) -> Sequence[Any]:
+    def entries(
+        self, run_id: str, *, after: int = 0, upto: int | None = None, skip: Collection[str] = ...
+    ) -> Sequence[Any]:
         """A run's log by kind, path and n, without the kinds in `skip`; of its own steps (kind "step", path "") those
-        after `after` only."""
+        after `after` only, and not those after `upto`."""
 
     def find(self, run_id: str, kind: str, path: str) -> Sequence[Any]:
         """The entries of one kind and path, by n."""

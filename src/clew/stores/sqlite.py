@@ -41,6 +41,7 @@ from clew.stores.sqlite_file import SIGN, Inherited, checked, execute, explained
 
 __all__ = ["SQLiteStore", "fresh_owner"]
 
+_MOST = (1 << 63) - 1
 _SPAN = 1 << 32  # a step's key is its run's number times this, plus its n
 
 _ADD_STEP = (
@@ -332,22 +333,25 @@ class SQLiteStore:
                 return entry
         raise AssertionError("a name was taken, and is not")
 
-    def entries(self, run_id: str, *, after: int = 0, skip: Collection[str] = ()) -> Sequence[Entry]:
-        """A run's log by kind, path and n; of its own steps those after `after` only."""
+    def entries(
+        self, run_id: str, *, after: int = 0, upto: int | None = None, skip: Collection[str] = ()
+    ) -> Sequence[Entry]:
+        """A run's log by kind, path and n; of its own steps those after `after` and up to `upto` only."""
         if "step" in skip:
             after = _SPAN
+        last = _MOST if upto is None else upto
         without = f"AND kind NOT IN ({', '.join('?' * len(skip))})" if skip else ""
         with self._reading(f"run {run_id!r}") as db:
             number = self._number(db, run_id)
             base = number * _SPAN
             steps = db.execute(
-                "SELECT 'step', '', id - ?1, body, digest, crc FROM steps WHERE id > ?2 AND id < ?1 + ?3 ORDER BY id",
-                (base, base + min(max(after, -1), _SPAN), _SPAN),
+                "SELECT 'step', '', id - ?1, body, digest, crc FROM steps WHERE id > ?2 AND id <= ?1 + ?3 ORDER BY id",
+                (base, base + min(max(after, -1), _SPAN), max(min(last, _SPAN - 1), -1)),
             ).fetchall()
             others = db.execute(
                 "SELECT kind, path, n, body, digest, crc FROM log WHERE run = ? "
-                f"AND NOT (kind = 'step' AND path = '' AND n <= ?) {without} ORDER BY kind, path, n",
-                (number, after, *skip),
+                f"AND NOT (kind = 'step' AND path = '' AND (n <= ? OR n > ?)) {without} ORDER BY kind, path, n",
+                (number, after, last, *skip),
             ).fetchall()
         if not others:
             return checked(run_id, steps)
