@@ -11,7 +11,7 @@ from clew.cli.speech import Failed, local_time, say_json, say_table
 from clew.runtime.archive import LAST
 from clew.runtime.documents import error_json, time_json
 from clew.runtime.failures import error_of
-from clew.runtime.retention import STATUSES
+from clew.runtime.rows import STATUSES
 from clew.state import decode
 from clew.stores import RunRow, Store
 

@@ -13,8 +13,6 @@ from collections.abc import Iterator, Mapping
 from itertools import count
 from typing import Any
 
-import msgspec
-
 from clew.engine.chain import Chain
 from clew.engine.programs import program_of
 from clew.errors import CheckpointError, DecodeError, StoreCorruptError
@@ -22,13 +20,13 @@ from clew.graph import Graph
 from clew.runtime.codes import Codes, kept_codes
 from clew.runtime.crash_points import reach
 from clew.runtime.doubts import Intent
-from clew.runtime.failures import error_of, plain_error
 from clew.runtime.ledger import FIRST_SNAPSHOT, OUTWEIGH, Durability, Ledger
 from clew.runtime.log import RunLog, read_log
 from clew.runtime.recorder import Recall, RecordedCall
+from clew.runtime.rows import opened_row, sealed_error
 from clew.runtime.starts import first_state, fork_of, is_fork, kept_start
 from clew.runtime.wire import Reader, Writer, snapshot_bytes, snapshot_entry
-from clew.state import GraphState, decode, encode
+from clew.state import GraphState
 from clew.stores import Entry, RunRow, Store
 
 LAST = 1 << 62
@@ -149,7 +147,7 @@ class Archive:
     ) -> None:
         kept: Any = error
         if self._store.encodes and error is not None:
-            kept = encode(plain_error(error), at="error", ordered=True)
+            kept = sealed_error(error)
         reach("before-update")
         self._store.update(run_id, status=status, updated=now, error=kept, fence=fence, release=release)
         reach("after-update")
@@ -171,17 +169,24 @@ class Archive:
     # -- reading -----------------------------------------------------------------------------------------
 
     def row(self, run_id: str) -> RunRow:
-        """What is known about a run, its error as an exception."""
-        return self._opened(self._store.row(run_id))
+        """What is known about a run, its error as an exception. StoreCorruptError if that is damaged."""
+        row = self._opened(self._store.row(run_id))
+        if row.damage:
+            raise StoreCorruptError(row.damage)
+        return row
 
     def rows(self, status: str | None = None) -> list[RunRow]:
-        """All runs."""
-        return [self._opened(row) for row in self._store.rows(status)]
+        """All runs. The error of one of which the row is damaged is the StoreCorruptError that says so."""
+        rows = [self._opened(row) for row in self._store.rows(status)]
+        for row in rows:
+            if row.damage:
+                row.error = StoreCorruptError(row.damage)
+        return rows
 
     def _opened(self, row: RunRow) -> RunRow:
-        if self._store.encodes and row.error is not None:
-            row = msgspec.structs.replace(row, error=error_of(decode(row.error)))
-        return row
+        if not self._store.encodes:
+            return row
+        return opened_row(row)
 
     def recall(self, run_id: str, *, intents: bool) -> Recall:
         """Looks up the recorded calls of one item, and the intents to call."""
@@ -245,7 +250,7 @@ class Archive:
         return log
 
     def snapshots(self, run_id: str) -> Iterator[Entry]:
-        """The snapshots that a run lacks after its last one: as many as it would have if they had been made on the way."""
+        """The snapshots that a run lacks after its last one: those that would have been made on the way."""
         row = self.row(run_id)
         state, weight = self._snapshot(run_id, LAST) or (self.start(row), 0)
         sizes: list[int] = []

@@ -132,7 +132,9 @@ class RunLog(msgspec.Struct):
 
     def checkpoints(self, chain: Chain, graph: Graph, *, nested: bool, prefix: str = "") -> list[Checkpoint]:
         """One checkpoint for each state of a chain."""
-        names = {step: label for label, step in self.labels.items()} if not prefix else {}
+        names: dict[int, list[str]] = {}
+        for label in sorted(self.labels) if not prefix else ():
+            names.setdefault(self.labels[label], []).append(label)
         calls = self.calls_by_item(prefix)
         found: list[Checkpoint] = []
         for number, state in enumerate(chain.states(), start=chain.first):
@@ -145,7 +147,8 @@ class RunLog(msgspec.Struct):
                     state=state,
                     rng_seed=self.row.seed,
                     timestamp=max((o.started + o.duration for o in outcomes), default=self.row.created),
-                    label=names.get(number),
+                    label=names[number][0] if number in names else None,
+                    labels=tuple(names.get(number, ())),
                     items=tuple(prefix + outcome.path for outcome in outcomes),
                     nested=self._nested(graph, prefix, outcomes) if nested else {},
                     recorded_ios=tuple(call for o in outcomes for call in calls.get(prefix + o.path, ())),

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from clew.engine.machine import Machine
 from clew.engine.reasons import Why, why
-from clew.errors import RunStateError
+from clew.errors import InputError, RunStateError
 from clew.graph import Graph
 from clew.runtime.events import Event, Listener, Listeners
 from clew.runtime.log import Labelled, read_log, story_of
-from clew.runtime.opening import Opener
+from clew.runtime.opening import Opener, is_text
 from clew.runtime.result import Checkpoint, RunResult
 from clew.runtime.session import Session
 from clew.runtime.settings import Settings
@@ -56,6 +56,8 @@ class Looking:
 
     def checkpoint(self, run_id: str, label: str, *, step: int | None = None) -> Checkpoint:
         """Give S(step), the latest by default, a name."""
+        if type(label) is not str or not label or not is_text(label):
+            raise InputError(f"a label is text that is not empty, not {label!r}")
         log = self._opener.log(run_id, whole=True)
         chain = log.chain(self._opener.program(log.start))
         number = log.step_of(chain, step)

@@ -338,7 +338,10 @@ class Opener:
     def _seed(self, run_id: str) -> int:
         if self.settings.seed is not None:
             return self.settings.seed
-        return int.from_bytes(hashlib.sha256(run_id.encode()).digest()[:7], "big")
+        try:
+            return int.from_bytes(hashlib.sha256(run_id.encode()).digest()[:7], "big")
+        except UnicodeEncodeError:
+            raise InputError(f"run_id is text, and {run_id!r} has half a surrogate pair in it") from None
 
 
 def _new_id(run_id: str | None) -> str:
@@ -347,3 +350,12 @@ def _new_id(run_id: str | None) -> str:
     if not run_id or type(run_id) is not str:
         raise InputError(f"run_id is a string that is not empty, not {run_id!r}")
     return run_id
+
+
+def is_text(text: str) -> bool:
+    """Whether a string has an encoding: half a surrogate pair has none."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

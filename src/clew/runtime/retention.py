@@ -14,9 +14,9 @@ from collections.abc import Container
 
 from clew.errors import DefinitionError, RunError, StoreError
 from clew.runtime.archive import fresh_owner
+from clew.runtime.rows import STATUSES
 from clew.stores import RunRow, Store
 
-STATUSES = ("running", "waiting", "completed", "failed", "cancelled")
 _UNDER_WAY = ("running", "waiting")
 _LEASE = 30.0
 

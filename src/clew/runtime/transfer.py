@@ -23,13 +23,14 @@ from clew.errors import CheckpointError, ClewError, RecordCorruptError, StateErr
 from clew.graph import Graph
 from clew.runtime.archive import Archive, fresh_owner
 from clew.runtime.documents import FORMAT, Json, checkpoint_json, error_json, recorded_io_json
-from clew.runtime.failures import error_of, plain_error
+from clew.runtime.failures import error_of
 from clew.runtime.ledger import Ledger
 from clew.runtime.log import RunLog
+from clew.runtime.rows import sealed_error
 from clew.runtime.soundness import damaged_steps, read_entries
 from clew.runtime.starts import kept_start
 from clew.runtime.wire import Reader, Writer
-from clew.state import GraphState, encode
+from clew.state import GraphState
 from clew.stores import Entry, RunRow, Store
 
 _ROW = (
@@ -281,7 +282,7 @@ def _keep(
         store.append(run_id, kept, fence, blobs=blobs)
         for snapshot in archive.snapshots(run_id) if store.encodes else ():
             store.append(run_id, [snapshot], fence)
-        plain = encode(plain_error(error), at="error", ordered=True) if error and store.encodes else error
+        plain = sealed_error(error) if error and store.encodes else error
         store.update(run_id, status=status, updated=row.updated, error=plain, fence=fence)
         archive.release(run_id, fence)
     except BaseException:

@@ -307,8 +307,8 @@ class Reader:
             if entry.kind == "call":
                 raise RecordCorruptError(_damaged_call(self._run_id, entry, error)) from error
             raise StoreCorruptError(
-                f"run {self._run_id!r}: {_where(entry)} is damaged ({error}); other runs can be read, and this one up to "
-                f"the step before"
+                f"run {self._run_id!r}: {_where(entry)} is damaged ({error}); other runs can be read, and this one up "
+                f"to the step before"
             ) from error
 
     def _step(self, entry: Entry, body: Any) -> Step:

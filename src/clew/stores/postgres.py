@@ -28,7 +28,16 @@ from clew.errors import (
 from clew.stores.postgres_link import LIVES, BrokenRule, Link, execute, rehearsed
 from clew.stores.postgres_schema import key_of
 from clew.stores.protocol import Entry, Owner, RunRow, Statement
-from clew.stores.refusals import conflict, exists, has_fork, lost_content, owned, taken_over, unknown
+from clew.stores.refusals import (
+    conflict,
+    damaged_row,
+    exists,
+    has_fork,
+    lost_content,
+    owned,
+    taken_over,
+    unknown,
+)
 
 if TYPE_CHECKING:
     from clew.stores.postgres_link import Cursor
@@ -95,8 +104,9 @@ _RUN = "WHERE run = (SELECT id FROM runs WHERE key = %s)"
 _STEPS = f"SELECT 'step', '', n, body, digest FROM steps {_RUN}"
 _OTHERS = f"SELECT kind, coalesce(path, key), n, body, digest FROM log {_RUN}"
 _ROW = """
-    SELECT run_id, graph, start, seed, status, created, updated, parent, parent_step, error, structure, codes, target
-    FROM runs JOIN origins ON origins.run = runs.id
+    SELECT run_id, graph, start, seed, status, created, updated, parent, parent_step, error, structure, codes, target,
+        origins.run
+    FROM runs LEFT JOIN origins ON origins.run = runs.id
 """
 _RELEASED = "owner = '', slot = 0, until = 0.0"
 _by_name = attrgetter("kind", "path", "n")
@@ -151,6 +161,8 @@ class PostgresStore:
         found = self._link.run(f"run {run_id!r}", lambda cursor, _: self._row(cursor, run_id))
         if found is None:
             raise UnknownRunError(unknown(run_id))
+        if found.damage:
+            raise StoreCorruptError(found.damage)
         return found
 
     def _row(self, cursor: Cursor, run_id: str) -> RunRow | None:
@@ -433,10 +445,13 @@ class PostgresStore:
 
 
 def _row(found: Sequence[Any]) -> RunRow:
-    values = list(found)
-    values[3] = int(values[3])
-    values[11] = msgspec.json.decode(values[11])
-    return RunRow(*values)
+    *values, origin = found
+    wrong = "" if origin is not None else "what it began with is missing"
+    try:
+        values[3], values[11] = int(values[3]), msgspec.json.decode(values[11] or "{}", type=dict[str, str])
+    except (ValueError, msgspec.DecodeError) as error:
+        values[3], values[11], wrong = 0, {}, wrong or str(error)
+    return RunRow(*values, damage=damaged_row(values[0], wrong) if wrong else "")
 
 
 def _is_own_step(kind: str, path: str) -> bool:

@@ -68,6 +68,9 @@ class RunRow(msgspec.Struct):
     structure: str = ""  # the graph's structure hash
     codes: Mapping[str, str] = {}  # each node's code hash
     target: str = ""  # MODULE:GRAPH, where the run was started from one
+    damage: str = (
+        ""  # what is wrong with this row, as far as the store can tell; such a row is listed, not read
+    )
 
 
 class Owner(msgspec.Struct, frozen=True):
@@ -95,7 +98,7 @@ class Store(Protocol):
         """Keep a new run. RunExistsError if its id is taken. With an `owner`, `claim` it too: the fence, else 0."""
 
     def row(self, run_id: str) -> RunRow:
-        """One run. UnknownRunError if there is none of that id."""
+        """One run. UnknownRunError if there is none of that id, StoreCorruptError if its row is damaged."""
 
     def rows(self, status: str | None = None) -> list[RunRow]:
         """All runs, or those of one status, in the order in which they were created."""

@@ -45,6 +45,9 @@ MIGRATIONS: tuple[str, ...] = (
     CREATE TABLE uses (run INTEGER NOT NULL, digest TEXT NOT NULL, PRIMARY KEY (run, digest)) WITHOUT ROWID;
     CREATE INDEX uses_by_digest ON uses (digest);
     """,
+    """
+    ALTER TABLE origins ADD COLUMN crc INTEGER;
+    """,
 )
 """One script for each version of the format; a file is brought up to date when it is opened."""
 
