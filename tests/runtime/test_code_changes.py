@@ -213,7 +213,8 @@ def greatest(old: int, new: int) -> int:
 
 
 def reducing(reducer: Any) -> Graph:
-    state = TypedDict("Reduced", {"a": int, "n": Annotated[int, reducer]}, total=False)  # type: ignore[misc]
+    fields = {"a": int, "n": Annotated[int, reducer]}
+    state = TypedDict("Reduced", fields, total=False)  # type: ignore[misc]
     return Graph([made("one", "a", "n", "1"), made("two", "a", "n", "2")], state=state)
 
 

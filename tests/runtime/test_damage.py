@@ -84,7 +84,7 @@ def test_a_damaged_row_is_refused_by_every_verb(file: Path, what: str) -> None:
     verbs: list[Callable[[str], Any]] = [engine.state, engine.replay, engine.history, engine.export]
     verbs += [engine.result, engine.resume, engine.fork, engine.rerun]
     for verb in verbs:
-        with pytest.raises(StoreCorruptError, match="^run 'r1': "):
+        with pytest.raises(StoreCorruptError, match=r"^run 'r1': "):
             verb("r1")
 
 
@@ -107,7 +107,10 @@ def test_one_bit_of_an_error_is_enough(tmp_path: Path) -> None:
     engine = Engine(GRAPH, store=SQLiteStore(tmp_path / "runs.db"))
     engine.run({"x": "fail"}, run_id="r")
     assert str(engine.runs()[0].error) == "no luck"
-    damage(tmp_path / "runs.db", "UPDATE runs SET error = CAST(replace(CAST(error AS TEXT), 'luck', 'lucj') AS BLOB)")
+    damage(
+        tmp_path / "runs.db",
+        "UPDATE runs SET error = CAST(replace(CAST(error AS TEXT), 'luck', 'lucj') AS BLOB)",
+    )
     assert "run 'r': its error is damaged" in str(engine.runs()[0].error)
 
 
@@ -122,7 +125,10 @@ STEPS = {
 def test_the_doctor_names_a_missing_step(file: Path, which: str) -> None:
     place, told = STEPS[which]
     base = 2 << 32
-    damage(file, f"DELETE FROM steps WHERE id = (SELECT {place} FROM steps WHERE id > {base} AND id < {base} * 3 / 2)")
+    damage(
+        file,
+        f"DELETE FROM steps WHERE id = (SELECT {place} FROM steps WHERE id > {base} AND id < {base} * 3 / 2)",
+    )
     assert [line for line in examine(SQLiteStore(file), None)["damage"] if f"run 'r1': {told}" in line]
 
 
@@ -130,7 +136,10 @@ def test_the_doctor_names_a_missing_step(file: Path, which: str) -> None:
 def test_a_missing_step_is_named(file: Path, which: str) -> None:
     place, told = STEPS[which]
     base = 2 << 32
-    damage(file, f"DELETE FROM steps WHERE id = (SELECT {place} FROM steps WHERE id > {base} AND id < {base} * 3 / 2)")
+    damage(
+        file,
+        f"DELETE FROM steps WHERE id = (SELECT {place} FROM steps WHERE id > {base} AND id < {base} * 3 / 2)",
+    )
     engine = Engine(GRAPH, store=SQLiteStore(file))
     with pytest.raises(StoreCorruptError, match=f"^run 'r1': {told}"):
         engine.state("r1")
@@ -154,7 +163,9 @@ def test_a_step_that_says_something_else_than_its_digest_is_named(file: Path) ->
     other = Entry("step", "", 2, bytes(step.body).replace(b"value", b"other"), step.digest)
     assert other.body != step.body
     with closing(sqlite3.connect(file)) as db:
-        db.execute("UPDATE steps SET body = ?, crc = ? WHERE id = ?", (other.body, _crc(other), (2 << 32) + 2))
+        db.execute(
+            "UPDATE steps SET body = ?, crc = ? WHERE id = ?", (other.body, _crc(other), (2 << 32) + 2)
+        )
         db.commit()
     with pytest.raises(StoreCorruptError, match="run 'r1': step 2 is damaged: its digest does not fit"):
         Engine(GRAPH, store=SQLiteStore(file)).state("r1")
@@ -189,6 +200,7 @@ def test_a_row_with_damage_is_a_row(file: Path) -> None:
     damage(file, ROWS["no start"])
     store = SQLiteStore(file)
     row = store.rows()[1]
-    assert isinstance(row, RunRow) and "run 'r1'" in row.damage
+    assert isinstance(row, RunRow)
+    assert "run 'r1'" in row.damage
     with pytest.raises(ClewError):
         store.row("r1")

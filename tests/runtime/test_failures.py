@@ -135,7 +135,8 @@ def test_for_a_class_that_would_say_something_else_there_is_a_stand_in() -> None
     error = Stubborn()
     error.response = object()
     found = again(error)
-    assert isinstance(found, Stubborn) and type(found) is not Stubborn
+    assert isinstance(found, Stubborn)
+    assert type(found) is not Stubborn
     assert (str(found), type(found).__qualname__) == ("no object", "Stubborn")
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from clew import Engine, Graph, SQLiteStore, node
@@ -39,7 +37,7 @@ def test_every_verb_takes_it(engine: Engine) -> None:
     assert str(engine.why(last, "z"))
     assert engine.replay(last)
     assert engine.export(last)["run_id"] == last
-    assert [checkpoint.values["x"] for checkpoint in engine.history(last)][0] == DEEP
+    assert next(checkpoint.values["x"] for checkpoint in engine.history(last)) == DEEP
 
 
 def test_loading_reads_a_bounded_number_of_runs(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -276,4 +276,5 @@ def test_a_run_that_is_written_at_its_end_has_snapshots_like_any(tmp_path: Path)
         for step in (5_000, 20_001):
             assert read_to_load(engine, durability, step) < 4_000_000
         assert engine.state(durability).digest == engine.history(durability)[-1].digest
-    assert found["exit"] and len(found["exit"]) >= len(found["sync"]) - 1
+    assert found["exit"]
+    assert len(found["exit"]) >= len(found["sync"]) - 1

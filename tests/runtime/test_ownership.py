@@ -79,6 +79,25 @@ def test_a_forked_child_does_not_get_the_run_of_its_parent(tmp_path: Path) -> No
     assert (engine.run({"x": 1}, run_id="r").status, told.read_text()) == ("completed", "RunOwnedError")
 
 
+def both_resume(engine: Engine, run_id: str) -> list[str]:
+    """What two threads get that resume one run at once."""
+    together, found = threading.Barrier(2), []
+
+    def resume() -> None:
+        together.wait()
+        try:
+            found.append(engine.resume(run_id).status)
+        except (RunOwnedError, RunStateError):
+            pass
+
+    threads = [threading.Thread(target=resume) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return found
+
+
 @pytest.mark.parametrize("durable", [False, True])
 def test_of_two_threads_that_resume_one_run_one_wins(tmp_path: Path, durable: bool) -> None:
     calls: list[int] = []
@@ -101,20 +120,7 @@ def test_of_two_threads_that_resume_one_run_one_wins(tmp_path: Path, durable: bo
             run_id = f"r{number}"
             engine.run({"x": 1}, run_id=run_id)
             fails = False
-            together, found = threading.Barrier(2), []
-
-            def resume() -> None:
-                together.wait()
-                try:
-                    found.append(engine.resume(run_id).status)
-                except (RunOwnedError, RunStateError):
-                    pass
-
-            threads = [threading.Thread(target=resume) for _ in range(2)]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
+            found = both_resume(engine, run_id)
             assert set(found) == {"completed"}
             assert calls == [0, 1, 2]
     finally:
@@ -187,7 +193,9 @@ def test_a_beat_renews_the_lease(tmp_path: Path, slow: Slow) -> None:
     after = store.owner("r")
     slow.go.set()
     thread.join()
-    assert before is not None and after is not None and after.until > before.until + 1e5
+    assert before is not None
+    assert after is not None
+    assert after.until > before.until + 1e5
 
 
 def taken_over(store: SQLiteStore, run_id: str) -> None:
@@ -223,8 +231,11 @@ def test_a_beat_goes_on_for_the_others_when_a_run_is_gone(tmp_path: Path, slow: 
     slow.go.set()
     first.join()
     second.join()
-    assert before is not None and after is not None and after.until > before.until + 1e5
-    assert isinstance(found[0], UnknownRunError) and others == ["completed"]
+    assert before is not None
+    assert after is not None
+    assert after.until > before.until + 1e5
+    assert isinstance(found[0], UnknownRunError)
+    assert others == ["completed"]
 
 
 def test_a_beat_survives_whatever_one_session_raises(tmp_path: Path, slow: Slow) -> None:

@@ -15,8 +15,8 @@ import pytest
 from clew import Engine, Graph, Overwrite, Send, SQLiteStore, node
 from clew.engine.records import Journaled, Outcome, Question, Retry, Single, Start, Step
 from clew.errors import EncodeError, RecordCorruptError, StoreCorruptError
-from clew.runtime.log import Answered, Labelled, Resumed
 from clew.runtime.doubts import Intent
+from clew.runtime.log import Answered, Labelled, Resumed
 from clew.runtime.recorder import RecordedCall
 from clew.runtime.wire import LARGE, Reader, Writer
 from clew.stores import Entry
@@ -198,7 +198,9 @@ def test_a_value_without_an_encoding_takes_no_other_one_with_it(tmp_path: Path, 
     def end(large: str, odd: int, late: int) -> int:
         return len(large)
 
-    engine = Engine(Graph([large, odd, late, end]), store=SQLiteStore(tmp_path / "runs.db"), durability=durability)
+    engine = Engine(
+        Graph([large, odd, late, end]), store=SQLiteStore(tmp_path / "runs.db"), durability=durability
+    )
     assert isinstance(engine.run({"x": 1}, run_id="r").error, EncodeError)
     fails = False
     assert engine.resume("r")["end"] == 200_000

@@ -166,6 +166,12 @@ def changed_structure(row: RunRow, graph: Graph) -> str:
         if name in _PARTS and then.get(name, code) != code
     ]
     how = "; ".join(told) or "its links, schema or signatures differ"
+    gone = ", ".join(repr(name) for name in then if _is_top(name) and name not in now)
+    if gone:  # what it did cannot be read without it
+        return (
+            f"run {row.run_id!r} was made with another graph ({how}); give {gone} back, its code may be another, or "
+            f"run the new graph from the start; engine.fork({row.run_id!r}, step=...) goes on from a step before it ran"
+        )
     return (
         f"run {row.run_id!r} was made with another graph ({how}); go on from a step of it with "
         f"engine.fork({row.run_id!r}, step=...), or take the new graph with engine.resume({row.run_id!r}, "

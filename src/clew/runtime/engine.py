@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import AsyncIterator, Generator, Iterator, Mapping, Sequence
 from contextlib import aclosing
+from os import PathLike
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -32,7 +33,7 @@ from clew.runtime.looking import Looking
 from clew.runtime.opening import NO_ANSWER, Opener
 from clew.runtime.result import RunResult, SchedulerState, scheduler_state
 from clew.runtime.session import Session
-from clew.runtime.settings import Settings, read_settings
+from clew.runtime.settings import Settings, read_settings, store_of
 from clew.state import GraphState
 from clew.stores import MemoryStore, Store
 
@@ -53,12 +54,12 @@ class Engine(Looking):
         self,
         graph: Graph,
         *,
-        store: Store | None = None,
+        store: Store | str | PathLike[str] | None = None,
         listeners: Sequence[Listener] = (),
         **options: Any,
     ) -> None:
         self.graph = graph
-        self.store: Store = MemoryStore() if store is None else store
+        self.store: Store = MemoryStore() if store is None else store_of(store)
         self._settings: Settings = read_settings(options)
         self._listeners = tuple(listeners)
         self._live: dict[str, Session] = {}
@@ -137,6 +138,8 @@ class Engine(Looking):
     ) -> RunResult:
         """Go on with a run that failed, waits or was cancelled; a finished run is returned as it is."""
         self._no_loop("resume", "aresume")
+        if self._is_finished(run_id, answer, answers, accept_changes):
+            return self.result(run_id)
         return self._drive(self._again(run_id, answer, answers, accept_changes))
 
     async def aresume(
@@ -148,6 +151,8 @@ class Engine(Looking):
         accept_changes: bool = False,
     ) -> RunResult:
         """`resume` on the running event loop."""
+        if self._is_finished(run_id, answer, answers, accept_changes):
+            return self.result(run_id)
         return await self._adrive(self._again(run_id, answer, answers, accept_changes))
 
     def fork(
@@ -351,6 +356,14 @@ class Engine(Looking):
         if session.listening:
             session.announce("run_finished", machine.root.step, status=status, error=result.error)
         return result
+
+    def _is_finished(
+        self, run_id: str, answer: Any, answers: Mapping[str, Any] | None, accept_changes: bool
+    ) -> bool:
+        """Whether there is nothing to go on with: nobody has to own the run to be told so."""
+        if answer is not NO_ANSWER or answers or accept_changes or run_id in self._live:
+            return False
+        return self._opener.archive.row(run_id).status == "completed"
 
     def _again(
         self, run_id: str, answer: Any, answers: Mapping[str, Any] | None, accept_changes: bool

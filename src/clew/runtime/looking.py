@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from clew.engine.machine import Machine
 from clew.engine.reasons import Why, why
-from clew.errors import InputError, RunStateError
+from clew.errors import GraphChangedError, InputError, RunStateError
 from clew.graph import Graph
 from clew.runtime.events import Event, Listener, Listeners
 from clew.runtime.log import Labelled, read_log, story_of
@@ -82,6 +82,13 @@ class Looking:
         """Which change made a node run last, or made the value that it wrote."""
         log = self._opener.log(run_id, whole=True)
         story = story_of(log, lambda parent: self._opener.log(parent, whole=True))
+        for step in story.steps:
+            for outcome in step.outcomes:
+                if outcome.node not in self.graph.nodes:
+                    raise GraphChangedError(
+                        f"step {step.number} of run {run_id!r} is of node {outcome.node!r}, which this graph does not "
+                        f"have; give the node back to ask why"
+                    )
         return why(self._opener.program(log.start), story, target)
 
     def diff(self, a: str, b: str) -> RunDiff:

@@ -159,6 +159,7 @@ class Opener:
             session = self._from_state(state, _new_id(run_id), log.row.parent, None, self._on_conflict(log))
         else:
             given = {name: start.get(name) for name in start.position.given}
+            _check_mapping(values or {})
             session = self.new({**given, **(values or {})}, run_id, on_conflict=self._on_conflict(log))
         session.use_again(Reuse(log, self.program(start), self.graph, self.settings))
         return session
@@ -167,6 +168,7 @@ class Opener:
         """A state with other values, checked against the schema."""
         if not values:
             return state
+        _check_mapping(values)
         schema = self.graph.schema
         if schema is not None:
             for name in values:
@@ -350,6 +352,11 @@ def _new_id(run_id: str | None) -> str:
     if not run_id or type(run_id) is not str:
         raise InputError(f"run_id is a string that is not empty, not {run_id!r}")
     return run_id
+
+
+def _check_mapping(values: Any) -> None:
+    if not isinstance(values, Mapping):
+        raise InputError(f"values are a mapping of names to values, not {values!r}")
 
 
 def is_text(text: str) -> bool:

@@ -451,7 +451,9 @@ def _row(found: Sequence[Any]) -> RunRow:
         values[3], values[11] = int(values[3]), msgspec.json.decode(values[11] or "{}", type=dict[str, str])
     except (ValueError, msgspec.DecodeError) as error:
         values[3], values[11], wrong = 0, {}, wrong or str(error)
-    return RunRow(*values, damage=damaged_row(values[0], wrong) if wrong else "")
+    row = RunRow(*values)
+    row.damage = damaged_row(row.run_id, wrong) if wrong else ""
+    return row
 
 
 def _is_own_step(kind: str, path: str) -> bool:

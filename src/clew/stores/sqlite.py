@@ -386,7 +386,7 @@ class SQLiteStore:
         names: list[tuple[Callable[[str], object], str]] = []
         try:
             # A connection of its own: this takes long, and nobody shall wait for it.
-            with closing(sqlite3.connect(self.path, isolation_level=None)) as db:
+            with closing(open_file(self.path, *self._options)) as db:
                 lines = [line for (line,) in db.execute("PRAGMA integrity_check(100)") if line != "ok"]
                 names += [
                     (self.entries, run_id) for (run_id,) in db.execute("SELECT run_id FROM runs ORDER BY id")

@@ -1,7 +1,7 @@
 """The rows of a `SQLiteStore`: what is known about a run, and whether that is what was written.
 
-A run's row is in two tables, because what it began with is large and its owner's lease is not. What does not change while
-the run lives has a checksum; a row that does not fit it, or cannot be read at all, says so in `RunRow.damage`.
+A run's row is in two tables, because what it began with is large and its owner's lease is not. What does not change
+while the run lives has a checksum; a row that does not fit it, or cannot be read at all, says so in `RunRow.damage`.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from clew.stores.protocol import RunRow
 from clew.stores.refusals import damaged_row
 
 ROW = (
-    "SELECT run_id, graph, start, seed, status, created, updated, parent, parent_step, error, structure, codes, target, "
-    "crc, origins.run FROM runs LEFT JOIN origins ON origins.run = runs.id"
+    "SELECT run_id, graph, start, seed, status, created, updated, parent, parent_step, error, structure, codes, "
+    "target, crc, origins.run FROM runs LEFT JOIN origins ON origins.run = runs.id"
 )
 _ADD = (
     "INSERT INTO runs (run_id, status, created, updated, graph, seed, parent, parent_step, structure, target, error) "
@@ -32,18 +32,8 @@ def add_row(db: sqlite3.Connection, row: RunRow) -> int:
     values = (row.run_id, row.status, row.created, row.updated, row.graph, seed, row.parent, row.parent_step)
     number = db.execute(_ADD, (*values, row.structure, row.target, row.error)).lastrowid
     assert number is not None
-    crc = _checksum(
-        row.run_id,
-        row.graph,
-        row.start,
-        seed,
-        row.created,
-        row.parent,
-        row.parent_step,
-        row.structure,
-        codes,
-        row.target,
-    )
+    of = (row.run_id, row.graph, row.start, seed, row.created, row.parent, row.parent_step)
+    crc = _checksum(*of, row.structure, codes, row.target)
     db.execute("INSERT INTO origins VALUES (?, ?, ?, ?)", (number, row.start, codes, crc))
     return number
 
