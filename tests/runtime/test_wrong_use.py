@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import sqlite3
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -147,17 +150,19 @@ def unprivileged(do: Callable[[], str]) -> str:
 
 
 @pytest.fixture
-def sealed(engine: Engine, tmp_path: Path) -> Path:
+def sealed(engine: Engine, tmp_path: Path) -> Iterator[Path]:
+    """A store in a folder that anybody may look into, and nobody may write."""
     engine.close()
-    folder = tmp_path / "sealed"
-    folder.mkdir()
-    file = folder / "runs.db"
-    file.write_bytes((tmp_path / "runs.db").read_bytes())
-    file.chmod(0o444)
-    folder.chmod(0o555)
-    for parent in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
-        parent.chmod(0o755)
-    return file
+    with tempfile.TemporaryDirectory() as place:
+        Path(place).chmod(0o755)
+        folder = Path(place, "sealed")
+        folder.mkdir()
+        file = folder / "runs.db"
+        file.write_bytes((tmp_path / "runs.db").read_bytes())
+        file.chmod(0o444)
+        folder.chmod(0o555)
+        yield file
+        folder.chmod(0o755)
 
 
 def test_a_file_that_may_only_be_read_is_read_and_replayed(sealed: Path) -> None:
@@ -185,9 +190,6 @@ def test_a_folder_without_a_store_that_may_only_be_read(sealed: Path) -> None:
 
 
 def test_an_old_file_that_may_only_be_read_says_what_to_do(sealed: Path) -> None:
-    import sqlite3
-    from contextlib import closing
-
     sealed.chmod(0o644)
     sealed.parent.chmod(0o755)
     with closing(sqlite3.connect(sealed)) as db:

@@ -152,7 +152,7 @@ class Opener:
         """A new run on the values of another one, and some others, that uses again what it can of it."""
         from clew.runtime.reuse import Reuse
 
-        log = self.log(parent, whole=True)
+        log = self.archive.log(parent, whole=True)  # where a reducer is another, none of its states is used
         start = log.start
         if start.step or log.row.parent is not None:  # it went on from a state, and so does this one
             state = self._with(start, values, f"rerun of {parent!r}")
