@@ -315,7 +315,11 @@ class Engine(Looking):
             session.ledger.close()
         except EncodeError:
             pass
-        archive.close(run_id, session.fence, "failed", self._settings.clock.time(), error)
+        try:
+            archive.close(run_id, session.fence, "failed", self._settings.clock.time(), error)
+        except ClewError:
+            self._opener.left(run_id, session.owner)
+            raise
         result = self.result(run_id)
         result.error = error
         if session.listening:
@@ -351,6 +355,7 @@ class Engine(Looking):
         try:
             self._opener.archive.close(run_id, session.fence, status, clock.time(), result.error)
         except ClewError:
+            self._opener.left(run_id, session.owner)
             if broken is None:
                 raise
         if session.listening:

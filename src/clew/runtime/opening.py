@@ -16,7 +16,7 @@ from clew.engine.machine import Machine
 from clew.engine.programs import check_values, complaint, program_of
 from clew.engine.rules import Program
 from clew.engine.terms import Memory, Options
-from clew.errors import ClewError, GraphChangedError, GraphWarning, InputError
+from clew.errors import ClewError, GraphChangedError, GraphWarning, InputError, StoreError
 from clew.graph import Graph
 from clew.runtime.archive import Archive, fresh_owner
 from clew.runtime.cache import Cache
@@ -248,7 +248,13 @@ class Opener:
         process, owner = self._left.pop(run_id, (0, ""))
         if process != os.getpid():
             owner = fresh_owner()
-        return self.archive.claim(run_id, owner, self.settings.lease, self.settings.clock.time()), owner
+        try:
+            fence = self.archive.claim(run_id, owner, self.settings.lease, self.settings.clock.time())
+        except StoreError:
+            if process == os.getpid():
+                self.left(run_id, owner)
+            raise
+        return fence, owner
 
     def release(self, run_id: str, fence: int, owner: str) -> None:
         """Let others have a run that has not ended. Where the store does not take that, it stays this process's, which
@@ -256,6 +262,11 @@ class Opener:
         try:
             self.archive.release(run_id, fence)
         except ClewError:
+            self.left(run_id, owner)
+
+    def left(self, run_id: str, owner: str) -> None:
+        """A run could not be released: the next claim of this process has the same name, and gets it."""
+        if self.store.encodes:
             self._left[run_id] = (os.getpid(), owner)
 
     def _check_structure(self, row: RunRow, accept_changes: bool) -> None:
