@@ -20,6 +20,7 @@ from benchmarks.contestants import load
 from benchmarks.durable import durable, durable_bytes
 from benchmarks.fanout import fanout
 from benchmarks.imports import imports
+from benchmarks.incremental import incremental
 from benchmarks.loop import loop
 from benchmarks.rows import Result, Settings, Workload
 from benchmarks.uneven import uneven
@@ -32,6 +33,7 @@ WORKLOADS: dict[str, Workload] = {
     "uneven": uneven,
     "durable": durable,
     "durable-bytes": durable_bytes,
+    "incremental": incremental,
     "import": imports,
     "calls": calls,
 }
@@ -45,12 +47,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     logging.disable(logging.WARNING)
     warnings.simplefilter("ignore")
     settings = Settings(options.rounds or (FEWEST_ROUNDS if options.quick else ROUNDS), options.quick)
-    contestants = load()
+    names = options.only or list(WORKLOADS)
+    contestants = load(names)
     taken = report.heading(contestants, settings.rounds)  # before this run is itself what loads the machine
     print(taken, flush=True)
     results: list[Result] = []
-    for name in options.only or WORKLOADS:
-        for result in WORKLOADS[name](contestants, settings):
+    for name in names:
+        entered = tuple(each for each in contestants if each.only in (None, name))
+        for result in WORKLOADS[name](entered, settings):
             results.append(result)
             print(f"\n{report.text(result)}", flush=True)
     growth = report.growth(results)

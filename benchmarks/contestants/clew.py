@@ -9,11 +9,12 @@ import asyncio
 import operator
 import time
 from collections.abc import Awaitable, Callable
+from itertools import count
 from typing import Annotated, Any, TypedDict
 
 from benchmarks.functions import ASYNC, chain_functions
 from benchmarks.places import Place, message
-from clew import END, Command, Engine, Graph, Send, append, node, route
+from clew import END, Command, DependencyGraph, Engine, Graph, Send, append, node, route, schema
 from clew.stores import SQLiteStore, Store
 
 IMPORTS = "clew"
@@ -198,5 +199,68 @@ def appends(steps: int, place: Place) -> Callable[[], Any]:
 
     def run() -> Any:
         return len(engine.run({"messages": []})["messages"])
+
+    return run
+
+
+def _next(inputs: list[Any], old: Any, bindings: dict[str, Any]) -> Any:
+    return inputs[0] + 1
+
+
+def _recompute(nodes: int, store: Any) -> tuple[DependencyGraph, Callable[[], Any]]:
+    schemas = [schema(f"x{index + 1}", inputs=[f"x{index}"], computor=_next) for index in range(nodes)]
+    graph = DependencyGraph(schemas, store=store)
+    last, numbers = f"x{nodes}", count(1)
+
+    def run() -> Any:
+        number = next(numbers)
+        graph.set("x0", number)
+        return graph.pull(last) - number
+
+    return graph, run
+
+
+def incremental_chain(nodes: int) -> Callable[[], Any]:
+    return _recompute(nodes, None)[1]
+
+
+def incremental_disk(nodes: int, place: Place) -> Callable[[], Any]:
+    graph, run = _recompute(nodes, place.file("clew"))
+    place.open.callback(graph.close)
+    return run
+
+
+incremental_disk_grouped = incremental_disk  # rows that a pull has finished share transactions
+
+
+def _dependents(nodes: int) -> DependencyGraph:
+    graph = DependencyGraph([schema("dependent(d)", inputs=["source"], computor=_next)])
+    graph.set("source", 0)
+    for index in range(nodes):
+        graph.pull("dependent", index)
+    return graph
+
+
+def incremental_fan(nodes: int) -> Callable[[], Any]:
+    graph, one, numbers = _dependents(nodes), f"dependent({nodes // 2})", count(1)
+
+    def run() -> Any:
+        number = next(numbers)
+        graph.set("source", number)
+        return graph.pull(one) - number
+
+    return run
+
+
+def incremental_idle(nodes: int, pulls: int) -> Callable[[], Any]:
+    graph, numbers = _dependents(nodes), count(1)
+    some = [f"dependent({index})" for index in range(0, nodes, nodes // pulls)][:pulls]
+
+    def run() -> Any:
+        graph.set("other", next(numbers))
+        total = 0
+        for one in some:
+            total += graph.pull(one)
+        return total
 
     return run

@@ -14,7 +14,18 @@
     ├── StoreError                 a store that cannot be used
     │   ├── StoreCorruptError      damage: names the run and the step
     │   ├── StoreVersionError      written by a newer version of this library
-    │   └── StoreUnavailableError  it did not take a write (disk full, read-only, no connection); nothing was lost
+    │   ├── StoreUnavailableError  it did not take a write (disk full, read-only, no connection); nothing was lost
+    │   └── StoreConflictError     somebody else wrote meanwhile; nothing of this write was kept
+    ├── DependencyError            something about a dependency graph
+    │   ├── InvalidExpressionError   a name does not parse; says where
+    │   ├── InvalidSchemaError       a schema is written wrongly (raised when the graph is built, like the next)
+    │   │   ├── SchemaOverlapError   two schemas can match one node
+    │   │   ├── SchemaCycleError     schemas depend on each other in a circle
+    │   │   └── SchemaArityError     one name with two numbers of arguments
+    │   ├── InvalidNodeError         no schema matches the node (also a KeyError)
+    │   ├── SchemaPatternError       a pattern where one node is meant
+    │   ├── MissingValueError        a source that was never set (also a KeyError)
+    │   └── InvalidUnchangedError    `Unchanged` from a node that has no value yet
     └── RunError                   something about one run
         ├── InputError             values given to a run that do not fit the graph
         ├── UnknownRunError        no run, step or label of that name (also a KeyError)
@@ -40,7 +51,8 @@
             └── MutationError      it changed an input in place
 
 An exception that a node itself raises is never wrapped: it is the run's ``error``, with a note
-that says which node, path and step raised it.
+that says which node, path and step raised it. Nor is one that a computor of a dependency graph raises:
+it comes out of the pull, with a note that says which node, with which bindings.
 """
 
 from __future__ import annotations
@@ -99,6 +111,56 @@ class StoreVersionError(StoreError):
 
 class StoreUnavailableError(StoreError):
     """A store did not take a write; nothing was lost."""
+
+
+class StoreConflictError(StoreError):
+    """Somebody else wrote meanwhile; nothing of this write was kept."""
+
+
+class DependencyError(ClewError):
+    """Something about a dependency graph."""
+
+
+class InvalidExpressionError(DependencyError):
+    """A name does not parse."""
+
+
+class InvalidSchemaError(DependencyError, DefinitionError):
+    """A schema is written wrongly."""
+
+
+class SchemaOverlapError(InvalidSchemaError):
+    """Two schemas can match one node."""
+
+
+class SchemaCycleError(InvalidSchemaError):
+    """Schemas depend on each other in a circle."""
+
+
+class SchemaArityError(InvalidSchemaError):
+    """One name is used with two numbers of arguments."""
+
+
+class InvalidNodeError(DependencyError, KeyError):
+    """No schema matches the node."""
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""
+
+
+class SchemaPatternError(DependencyError):
+    """A pattern stands where one node is meant."""
+
+
+class MissingValueError(DependencyError, KeyError):
+    """A source was never set."""
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""
+
+
+class InvalidUnchangedError(DependencyError):
+    """A computor returned `Unchanged` for a node that has no value yet."""
 
 
 class RunError(ClewError):

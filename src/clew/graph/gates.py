@@ -21,7 +21,7 @@ import msgspec
 
 from clew.errors import GraphError
 from clew.graph.names import END, check_output_name, name_of
-from clew.graph.node import FunctionNode, check_targets, make_node, node_name
+from clew.graph.node import FunctionNode, check_options, check_targets, make_node, node_name
 
 __all__ = ["END", "Command", "Send", "ifelse", "interrupt", "route"]
 
@@ -72,6 +72,7 @@ def route(
 
     def decorate(func: Callable[P, R]) -> FunctionNode[P, R]:
         where = f"gate {node_name(func, options.get('name'))!r}"
+        check_options(options, where, ("targets", "multi"))
         return make_node(
             func, "route", shape="none", targets=check_targets(targets, where), multi=multi, **options
         )
@@ -86,6 +87,7 @@ def ifelse(
 
     def decorate(func: Callable[P, bool]) -> FunctionNode[P, bool]:
         where = f"gate {node_name(func, options.get('name'))!r}"
+        check_options(options, where, ("when_true", "when_false"))
         when = (name_of(when_true, f"when_true of {where}"), name_of(when_false, f"when_false of {where}"))
         if when[0] == when[1]:
             raise GraphError(f"{where} goes to {when[0]!r} either way; give it two targets.")

@@ -231,6 +231,13 @@ class Graph:
             for node in self.nodes.values()
         )
 
+    def __getattr__(self, name: str) -> Any:
+        """What other libraries call it, for those who come from there."""
+        hint = _HABITS.get(name)
+        if hint is None:
+            raise AttributeError(f"a graph has no {name!r}")
+        raise AttributeError(f"a graph has no {name!r}: {hint}")
+
     def has_topology(self, given: frozenset[str]) -> bool:
         """Whether `topology` was asked for these names before, and so has accepted them."""
         return given in self._topologies
@@ -262,6 +269,18 @@ class Graph:
         if values is None:
             return await Engine(self).arun(options)
         return await Engine(self, **options).arun(values)
+
+
+_GIVEN = "nodes and edges are given when it is made: Graph([f, g], edges=[...]); most edges follow from names"
+_HABITS = {
+    **dict.fromkeys(("add_node", "add_edge", "add_sequence", "set_entry_point", "set_finish_point"), _GIVEN),
+    "add_conditional_edges": "a gate is a node: @route(targets=[...])",
+    "compile": "it can be run as it is: graph.run(values), or Engine(graph, store=...)",
+    "invoke": "call graph.run(values)",
+    "ainvoke": "await graph.arun(values)",
+    "stream": "Engine(graph).stream(values) yields the events",
+    "astream": "Engine(graph).astream(values) yields the events",
+}
 
 
 def inside_event_loop() -> bool:

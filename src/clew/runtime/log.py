@@ -96,7 +96,7 @@ class RunLog(msgspec.Struct):
             if path not in asked:
                 raise RunStateError(f"run {run!r} does not ask at {path!r}; it asks: {told}")
             _check_answer(graph, path, given[path])
-        if self.row.status == "waiting" and not given:
+        if self.row.status == "waiting" and asked and not given:  # else it died right after it was answered
             raise RunStateError(f"run {run!r} waits for an answer ({told}); resume it with answer=...")
         return given
 
