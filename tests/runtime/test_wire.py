@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime
 from decimal import Decimal
 from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from clew import Overwrite, Send
+from clew import Engine, Graph, Overwrite, Send, SQLiteStore, node
 from clew.engine.records import Journaled, Outcome, Question, Retry, Single, Start, Step
 from clew.errors import EncodeError, RecordCorruptError, StoreCorruptError
+from clew.runtime.doubts import Intent
 from clew.runtime.log import Answered, Labelled, Resumed
-from clew.runtime.recorder import Intent, RecordedCall
+from clew.runtime.recorder import RecordedCall
 from clew.runtime.wire import LARGE, Reader, Writer
 from clew.stores import Entry
 
@@ -167,3 +170,48 @@ def test_a_call_of_which_nothing_can_be_read_is_named_by_its_place() -> None:
     entry = spoiled(CALL, lambda body: body[:-1])
     with pytest.raises(RecordCorruptError, match=r"^run 'r': node 'act' at act#0, recording 7 is damaged"):
         Reader("r", {}.__getitem__).record(entry)
+
+
+# -- what cannot be encoded ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("durability", ["sync", "async", "exit"])
+def test_a_value_without_an_encoding_takes_no_other_one_with_it(tmp_path: Path, durability: str) -> None:
+    """A large value that was written just before is kept, with its content."""
+    fails = True
+
+    @node(output="large")
+    async def large(x: int) -> str:
+        return "v" * 200_000
+
+    @node(output="odd")
+    async def odd(x: int) -> Any:
+        return object() if fails else 1
+
+    @node(output="late")
+    async def late(x: int) -> int:
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        return 1
+
+    @node(output="end")
+    def end(large: str, odd: int, late: int) -> int:
+        return len(large)
+
+    engine = Engine(
+        Graph([large, odd, late, end]), store=SQLiteStore(tmp_path / "runs.db"), durability=durability
+    )
+    assert isinstance(engine.run({"x": 1}, run_id="r").error, EncodeError)
+    fails = False
+    assert engine.resume("r")["end"] == 200_000
+    assert list(engine.store.check()) == []
+
+
+def test_what_a_refused_record_had_apart_is_not_kept() -> None:
+    writer = Writer({"": "00" * 32}, 0, 0.0)
+    writer.entry(Step("", 1, (Outcome("n", 0, -1, {"a": "v" * 200_000}),)))
+    before = dict(writer.blobs)
+    with pytest.raises(EncodeError):
+        writer.entry(Step("", 2, (Outcome("n", 1, -1, {"a": "w" * 200_000, "b": object()}),)))
+    assert writer.blobs == before
+    assert len(before) == 1

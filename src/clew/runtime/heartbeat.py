@@ -1,9 +1,10 @@
 """Staying the owner of runs: one thread an engine renews the leases of what it runs.
 
-A run whose lease could not be renewed because somebody else has taken it over is stopped: its next commit would be
-refused anyway, and there is no point in making calls for a run that another process is on. A process that was stopped
-for longer than its lease finds out before its next recorded call, unless it was stopped in the moment between that look
-and the call: then the call is made, as any call in flight at a crash is, with its idempotency key.
+A run whose lease could not be renewed because somebody else has taken it over, or has deleted it, is stopped: its next
+commit would be refused anyway, and there is no point in making calls for a run that another process is on. What goes
+wrong with one run does not keep the leases of the others from being renewed. A process that was stopped for longer than
+its lease finds out before its next recorded call, unless it was stopped in the moment between that look and the call:
+then the call is made, as any call in flight at a crash is, with its idempotency key.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import os
 import time
 from threading import Event, Lock, Thread
 
-from clew.errors import RunOwnedError, StoreError
+from clew.errors import RunOwnedError, UnknownRunError
 from clew.runtime.session import Session
 from clew.stores import Store
 
@@ -64,11 +65,11 @@ class Heartbeat:
             for session, fence in sessions:
                 try:
                     self._renew(session, fence)
-                except RunOwnedError as error:
+                except (RunOwnedError, UnknownRunError) as error:
                     session.lost = error
                     session.cancelled = True
                     nudge = session.on_tell
                     if nudge is not None:
                         nudge()
-                except StoreError:
+                except Exception:
                     continue  # it may come back before the lease has run out; commits say so if not

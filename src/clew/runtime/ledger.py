@@ -3,7 +3,7 @@
 ``sync``   what a step did is durable before the next one can be observed;
 ``async``  a writer thread follows, in order and not too far behind; before a call to the outside world the ledger is
            brought up to date, so no call is made on the strength of something that could be lost;
-``exit``   all is written at the end, in one go.
+``exit``   all is written at the end, in one go, and after it the snapshots that it would have had on the way.
 
 A snapshot of the whole state is written whenever the updates since the last one outweigh it several times, so reading
 any state takes a bounded multiple of its size, and the snapshots together weigh a fraction of the updates.
@@ -14,7 +14,7 @@ no encoding is found before anything of its record is written; what came before 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from threading import Lock
 from typing import Any, Literal
 
@@ -32,8 +32,8 @@ from clew.stores import Entry, Statement, Store
 Durability = Literal["sync", "async", "exit"]
 _TOGETHER = 64  # steps that are cheaper to hand to the follower in one go
 LONG = 0.01  # seconds after which a step is not kept back any longer
-_FIRST_SNAPSHOT = 256 * 1024
-_OUTWEIGH = 8
+FIRST_SNAPSHOT = 256 * 1024
+OUTWEIGH = 8
 
 Name = tuple[str, tuple[int, ...]]
 """An item: its path, and the attempts of the items around it."""
@@ -54,6 +54,7 @@ class Ledger:
         durability: Durability = "sync",
         writer: Writer | None = None,
         snapshot: Callable[[], GraphState] | None = None,
+        snapshots: Callable[[], Iterable[Entry]] | None = None,
         weight: int = 0,
         since: int = 0,
         journaled: dict[tuple[str, tuple[int, ...]], list[int]] | None = None,
@@ -69,15 +70,11 @@ class Ledger:
         self._lock = Lock()
         self._durability = durability
         self._snapshot = snapshot
-        self._since = since  # bytes of steps since the last snapshot
+        self._snapshots = snapshots  # those that are missing in the store
+        self._since = since  # bytes of steps since the last snapshot, with what they keep apart
         self._weight = weight  # bytes of the last snapshot
         self._journaled = dict(journaled or {})  # items that were journaled and are not in a step yet
         self._late: list[Work] = []
-
-    @property
-    def is_durable(self) -> bool:
-        """Whether each step has to be written before the next one."""
-        return self._writer is not None and self._durability == "sync"
 
     @property
     def often(self) -> int:
@@ -134,6 +131,7 @@ class Ledger:
             raise
         if writer.blobs or self._durability != "sync":
             blobs, writer.blobs = writer.blobs, {}
+            self._since += sum(map(len, blobs.values()))
             self._carry(([entry], (), blobs, ()))
         else:
             reach("before-append")
@@ -144,7 +142,7 @@ class Ledger:
                 raise
             reach("after-append")
         self._since += len(entry.body)
-        if self._since > _FIRST_SNAPSHOT and self._since > _OUTWEIGH * self._weight:
+        if self._since > FIRST_SNAPSHOT and self._since > OUTWEIGH * self._weight:
             self._write_snapshot()
 
     def _write(self, writer: Writer, records: Sequence[Any]) -> None:
@@ -175,13 +173,16 @@ class Ledger:
         blobs, writer.blobs = writer.blobs, {}
         if entries:
             self._carry((entries, drop, blobs, statements))
-        for entry in entries:
-            if entry.kind == "step" and not entry.path:
-                self._since += len(entry.body)
+        steps = [len(entry.body) for entry in entries if entry.kind == "step" and not entry.path]
+        if steps:
+            self._since += sum(steps) + sum(map(len, blobs.values()))
         if refused is not None:
             raise refused
-        if self._since > max(_FIRST_SNAPSHOT, _OUTWEIGH * self._weight):
+        if self._is_due():
             self._write_snapshot()
+
+    def _is_due(self) -> bool:
+        return self._since > max(FIRST_SNAPSHOT, OUTWEIGH * self._weight)
 
     def _detached(self, record: Any) -> list[Statement]:
         """What was attached to the items whose outcomes a record keeps."""
@@ -235,6 +236,9 @@ class Ledger:
         late, self._late = self._late, []
         if late and (self._failure is None or isinstance(self._failure, EncodeError)):
             self._append(joined(late))
+            if self._is_due() and self._snapshots is not None:
+                for entry in self._snapshots():
+                    self._append(([entry], (), {}, ()))
         self._raise()
 
     def _write_snapshot(self) -> None:

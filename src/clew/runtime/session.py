@@ -58,6 +58,7 @@ class Session(Host):
     began = 0.0
     thread = 0  # the driver's
     fence = 0
+    owner = ""  # the name under which it has the run
     sleepers = 0
     on_tell: Callable[[], None] | None = None  # a driver is told that there is something to tell
     renew: Callable[[], None] | None = None  # stay the owner; RunOwnedError if somebody else is
@@ -84,7 +85,7 @@ class Session(Host):
         self.timers: list[tuple[float, int, Timer]] = []  # retries and sleeps: what may go on by itself
         self._own_deadlines: list[tuple[float, int, Timer]] = []  # of attempts with a timeout of their own
         self._deadlines: deque[tuple[float, Item, int]] = deque()
-        self._held: dict[str, float] = {}  # item -> when its next attempt is due
+        self._held: dict[str, tuple[float, float]] = {}  # item -> when its next attempt is due, and its delay
         self.ledger = ledger
         self._listeners = listeners
         self._kept: list[Any] = []  # from other threads, until the next flush
@@ -120,7 +121,8 @@ class Session(Host):
         """Whether there is nothing to execute: the result is known, or the next attempt is not due yet."""
         machine = self.machine
         if self._held and item.path in self._held:
-            wait = self._held.pop(item.path) - self.clock.time()
+            due, delay = self._held.pop(item.path)
+            wait = min(due - self.clock.time(), delay)  # not longer, should the clock have been set back
             if wait > 0 or item.node.subgraph is not None:
                 machine.postpone(item)
                 if wait > 0:
@@ -152,8 +154,20 @@ class Session(Host):
             return call(item, None)
         effects = item.node.side_effects
         if effects.recordable or effects.requires_idempotency:
-            self.brace()
+            given = self.before_effects(item)
+            if given:
+                return _awaitable(given[0]) if item.node.mode in ("async", "async_generator") else given[0]
         return super().call(item)
+
+    def before_effects(self, item: Item) -> tuple[Any, ...]:
+        """Before a node with side effects is called: what it builds on is durable, and nobody doubts whether it was
+        called before. What a person says that it returned, if it is not to be called again; else ()."""
+        if self.settings.on_ambiguous != "retry" and self.ledger.encodes:
+            given = self.recorder.begin(item)
+            if given:
+                return given
+        self.brace()
+        return ()
 
     # -- what became of it -------------------------------------------------------------------------------
 
@@ -177,6 +191,8 @@ class Session(Host):
         self._written.pop((item, attempt), None)
         if item.attempt != attempt:
             return
+        if self._recorder is not None:
+            self._recorder.ended(item, attempt)
         if isinstance(error, Asking):
             self.machine.ask(item, error.question, error.about)
         else:
@@ -234,7 +250,7 @@ class Session(Host):
         elif self.settings.default_node_timeout is not None:
             self._deadlines.append((self.clock.monotonic(), item, item.attempt))
 
-    def hold(self, due: Mapping[str, float]) -> None:
+    def hold(self, due: Mapping[str, tuple[float, float]]) -> None:
         """Items of an earlier session whose next attempt is due at a time: they wait for the rest of it."""
         if due:
             self._held = dict(due)
@@ -298,8 +314,8 @@ class Session(Host):
     # -- what comes out ----------------------------------------------------------------------------------
 
     def keep(self, entry: Any) -> None:
-        """Keep an entry, from any thread: at once where each step is durable, else with the next flush."""
-        if self.ledger.is_durable:
+        """Keep an entry, from any thread: the ledger has it at once, and a store in memory with the next flush."""
+        if self.ledger.encodes:
             self.ledger.write([entry])
             return
         with self._lock:
@@ -397,6 +413,10 @@ def _matters(timer: Timer) -> bool:
     """Whether the attempt that a deadline was set for is still under way."""
     item = timer.item
     return item is not None and (item.live or item.is_inside) and item.attempt == timer.attempt
+
+
+async def _awaitable(value: Any) -> Any:
+    return value
 
 
 def _forgotten_await(item: Item) -> OutputError:

@@ -7,12 +7,13 @@ start       the strand          0              its values, and which of them wer
 step        the strand          its number     its outcomes; the digest is that of the state after it
 journal     the item            counts         its outcome, until its step is committed; the last one holds
 call        the item            counts         a recorded call, with its attempt and number
-intent      the item            counts         a call that is about to be made
+intent      the item            counts         a call, or a whole node, that is about to be made; or that it has ended
 retry       the item            the attempt    when the next attempt is due, and why
 question    the item            its number     what it asks
 answer      the item            its number     what it was answered
 label       the label           0              a step
 resume      ""                  counts         a run that had failed is gone on with
+accepted    ""                  counts         what is kept of the graph that it goes on with: structure and codes
 snapshot    ""                  a step         the whole state, as a checkpoint, compressed
 ==========  ==================  =============  ==============================================================
 
@@ -26,6 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
+from itertools import islice
 from typing import Any
 from zlib import compress, decompress
 from zlib import error as ZlibError
@@ -36,9 +38,10 @@ from clew.engine.chain import digest_after, outcome_bytes
 from clew.engine.records import Choice, Journaled, Outcome, Question, Retry, Single, Start, Step
 from clew.errors import DecodeError, EncodeError, RecordCorruptError, StoreCorruptError
 from clew.graph import Send
+from clew.runtime.doubts import Intent
 from clew.runtime.failures import error_of, plain_error
-from clew.runtime.log import Answered, Labelled, Resumed, start_state
-from clew.runtime.recorder import Intent, RecordedCall
+from clew.runtime.log import Accepted, Answered, Labelled, Resumed, start_state
+from clew.runtime.recorder import RecordedCall
 from clew.state import GraphState, decode, encode, encode_both
 from clew.stores import Entry
 
@@ -59,10 +62,12 @@ class Writer:
 
     def entry(self, record: Any) -> Entry:
         """One record as an entry. EncodeError, with node and path, if something in it has no encoding."""
+        known = len(self.blobs)
         try:
             return self._entry(record)
         except EncodeError as error:
-            self.blobs = {}
+            # what it had apart goes with it; what records before it had apart stays
+            self.blobs = dict(islice(self.blobs.items(), known))
             raise _named(record, error) from error
 
     def _entry(self, record: Any) -> Entry:
@@ -84,6 +89,7 @@ class Writer:
             return self._call(record)
         if kind is Intent:
             body = [record.name, record.attempt, record.number, list(record.epoch)]
+            body += [True] if record.is_settled else []
             return _checked("intent", record.path, record.n, body)
         if kind is Retry:
             body = [record.delay, plain_error(record.error), record.due]
@@ -94,6 +100,8 @@ class Writer:
             )
         if kind is Answered:
             return _checked("answer", record.path, record.number, record.answer)
+        if kind is Accepted:
+            return _checked("accepted", "", record.n, [record.structure, dict(record.codes)])
         if kind is Resumed:
             return _checked("resume", "", record.stretch, None)
         if kind is Labelled:
@@ -141,16 +149,8 @@ class Writer:
 
     def _values(self, values: Mapping[str, Any]) -> Any:
         """Values by name; with large ones a pair of the small ones and the digests of the others."""
-        apart: dict[str, str] = {}
-        for name, value in values.items():
-            if _may_be_large(value):
-                content = encode(value, at=name, ordered=True)
-                if len(content) > LARGE:
-                    digest = apart[name] = sha256(content).hexdigest()
-                    self.blobs[digest] = content
-        if not apart:
-            return dict(values)
-        return [{name: value for name, value in values.items() if name not in apart}, apart, list(values)]
+        small, apart = parted(values, self.blobs)
+        return [small, apart, list(values)] if apart else small
 
     def _call(self, call: RecordedCall) -> Entry:
         args, kwargs = call.request
@@ -167,7 +167,32 @@ class Writer:
             list(call.epoch),
             call.stretch,
         ]
-        return _checked("call", call.path, call.n, body)
+        entry = _checked("call", call.path, call.n, body)
+        if len(entry.body) <= LARGE:
+            return entry
+        large = {"request": body[1], "response": body[2]}
+        small, apart = parted(large, self.blobs)
+        return _checked(
+            "call",
+            call.path,
+            call.n,
+            [call.name, small.get("request"), small.get("response"), *body[3:], apart],
+        )
+
+
+def parted(values: Mapping[str, Any], blobs: dict[str, bytes]) -> tuple[dict[str, Any], dict[str, str]]:
+    """Values by name, those that are small and the digests of those that are large, whose contents go to `blobs`."""
+    small: dict[str, Any] = {}
+    apart: dict[str, str] = {}
+    for name, value in values.items():
+        if _may_be_large(value):
+            content = encode(value, at=name, ordered=True)
+            if len(content) > LARGE:
+                digest = apart[name] = sha256(content).hexdigest()
+                blobs[digest] = content
+                continue
+        small[name] = value
+    return small, apart
 
 
 def snapshot_entry(state: GraphState) -> tuple[Entry, int]:
@@ -222,7 +247,9 @@ def _may_be_large(value: Any) -> bool:
     if isinstance(value, (str, bytes, bytearray)):
         return len(value) > LARGE // 4
     if isinstance(value, (list, tuple, dict, set, frozenset)):
-        return len(value) > 64
+        return len(value) > 64 or any(
+            map(_may_be_large, value.values() if isinstance(value, dict) else value)
+        )
     return not isinstance(value, (int, float, bool, type(None)))
 
 
@@ -257,8 +284,14 @@ class Reader:
 
     def __init__(self, run_id: str, blob: Callable[[str], bytes], epoch: float = 0.0) -> None:
         self._run_id = run_id
-        self._blob = blob
+        self._lookup = blob
         self._epoch = epoch  # when the run was created
+        self.fetched = 0  # bytes of large contents
+
+    def _blob(self, digest: str) -> bytes:
+        content = self._lookup(digest)
+        self.fetched += len(content)
+        return content
 
     def record(self, entry: Entry) -> Any:
         """One entry as a record."""
@@ -266,17 +299,16 @@ class Reader:
             if entry.kind != "step" and sha256(entry.body).digest()[:16] != entry.digest:
                 raise DecodeError("its digest does not fit its content")
             return getattr(self, f"_{entry.kind}")(entry, decode(entry.body))
-        except StoreCorruptError:
-            raise
+        except StoreCorruptError as error:
+            raise StoreCorruptError(f"run {self._run_id!r}: {_where(entry)}: {error}") from error
         except (DecodeError, LookupError, TypeError, ValueError, AttributeError) as error:
             if isinstance(error, DecodeError) and "register_type" in str(error):
                 raise  # nothing is damaged: a class has to be registered before it can be read
             if entry.kind == "call":
                 raise RecordCorruptError(_damaged_call(self._run_id, entry, error)) from error
-            where = f"step {entry.n}" if entry.kind == "step" else f"{entry.kind} {entry.path}"
             raise StoreCorruptError(
-                f"run {self._run_id!r}: {where}{' of ' + entry.path if entry.kind == 'step' and entry.path else ''} is "
-                f"damaged ({error}); other runs can be read, and this one up to the step before"
+                f"run {self._run_id!r}: {_where(entry)} is damaged ({error}); other runs can be read, and this one up "
+                f"to the step before"
             ) from error
 
     def _step(self, entry: Entry, body: Any) -> Step:
@@ -318,7 +350,23 @@ class Reader:
         return Journaled(path[: len(path) - len(outcome.path)], outcome, tuple(body[1]), entry.n)
 
     def _call(self, entry: Entry, body: Any) -> RecordedCall:
-        name, request, response, error, timestamp, duration, awaited, attempt, number, epoch, stretch = body
+        (
+            name,
+            request,
+            response,
+            error,
+            timestamp,
+            duration,
+            awaited,
+            attempt,
+            number,
+            epoch,
+            stretch,
+            *more,
+        ) = body
+        if more:
+            large = {what: decode(self._blob(digest)) for what, digest in more[0].items()}
+            request, response = large.get("request", request), large.get("response", response)
         return RecordedCall(
             path=entry.path,
             attempt=attempt,
@@ -326,7 +374,7 @@ class Reader:
             name=name,
             request=(tuple(request[0]), request[1]),
             response=response,
-            error=None if error is None else error_of(error),
+            error=None if error is None else error_of(error, to_handle=True),
             timestamp=timestamp,
             duration=duration,
             awaited=awaited,
@@ -336,8 +384,8 @@ class Reader:
         )
 
     def _intent(self, entry: Entry, body: Any) -> Intent:
-        name, attempt, number, epoch = body
-        return Intent(entry.path, attempt, number, name, tuple(epoch), entry.n)
+        name, attempt, number, epoch, *settled = body
+        return Intent(entry.path, attempt, number, name, tuple(epoch), entry.n, bool(settled))
 
     def _retry(self, entry: Entry, body: Any) -> Retry:
         path, epoch = _without_epoch(entry.path)
@@ -350,11 +398,20 @@ class Reader:
     def _answer(self, entry: Entry, body: Any) -> Answered:
         return Answered(entry.path, body, entry.n)
 
+    def _accepted(self, entry: Entry, body: Any) -> Accepted:
+        return Accepted(entry.n, body[0], body[1])
+
     def _resume(self, entry: Entry, body: Any) -> Resumed:
         return Resumed(entry.n)
 
     def _label(self, entry: Entry, body: Any) -> Labelled:
         return Labelled(entry.path, body)
+
+
+def _where(entry: Entry) -> str:
+    if entry.kind != "step":
+        return f"{entry.kind} {entry.path}"
+    return f"step {entry.n} of {entry.path}" if entry.path else f"step {entry.n}"
 
 
 def _damaged_call(run_id: str, entry: Entry, error: Exception) -> str:

@@ -225,7 +225,9 @@ class MemoryStore:
         for digest, content in blobs.items():
             self._blobs.setdefault(digest, content)
 
-    def entries(self, run_id: str, *, after: int = 0, skip: Collection[str] = ()) -> Sequence[Any]:
+    def entries(
+        self, run_id: str, *, after: int = 0, upto: int | None = None, skip: Collection[str] = ()
+    ) -> Sequence[Any]:
         """A run's log."""
         with self._lock:
             run = self._find(run_id)
@@ -235,7 +237,12 @@ class MemoryStore:
                 found += [
                     entry
                     for entry in named
-                    if entry.kind not in skip and (entry.kind != "step" or entry.path or entry.n > after)
+                    if entry.kind not in skip
+                    and (
+                        entry.kind != "step"
+                        or entry.path
+                        or (entry.n > after and (upto is None or entry.n <= upto))
+                    )
                 ]
             return found
 

@@ -28,7 +28,16 @@ from clew.errors import (
 from clew.stores.postgres_link import LIVES, BrokenRule, Link, execute, rehearsed
 from clew.stores.postgres_schema import key_of
 from clew.stores.protocol import Entry, Owner, RunRow, Statement
-from clew.stores.refusals import conflict, exists, has_fork, lost_content, owned, taken_over, unknown
+from clew.stores.refusals import (
+    conflict,
+    damaged_row,
+    exists,
+    has_fork,
+    lost_content,
+    owned,
+    taken_over,
+    unknown,
+)
 
 if TYPE_CHECKING:
     from clew.stores.postgres_link import Cursor
@@ -95,8 +104,9 @@ _RUN = "WHERE run = (SELECT id FROM runs WHERE key = %s)"
 _STEPS = f"SELECT 'step', '', n, body, digest FROM steps {_RUN}"
 _OTHERS = f"SELECT kind, coalesce(path, key), n, body, digest FROM log {_RUN}"
 _ROW = """
-    SELECT run_id, graph, start, seed, status, created, updated, parent, parent_step, error, structure, codes, target
-    FROM runs JOIN origins ON origins.run = runs.id
+    SELECT run_id, graph, start, seed, status, created, updated, parent, parent_step, error, structure, codes, target,
+        origins.run
+    FROM runs LEFT JOIN origins ON origins.run = runs.id
 """
 _RELEASED = "owner = '', slot = 0, until = 0.0"
 _by_name = attrgetter("kind", "path", "n")
@@ -151,6 +161,8 @@ class PostgresStore:
         found = self._link.run(f"run {run_id!r}", lambda cursor, _: self._row(cursor, run_id))
         if found is None:
             raise UnknownRunError(unknown(run_id))
+        if found.damage:
+            raise StoreCorruptError(found.damage)
         return found
 
     def _row(self, cursor: Cursor, run_id: str) -> RunRow | None:
@@ -361,12 +373,15 @@ class PostgresStore:
                 return entry
         raise AssertionError("a name was taken, and is not")
 
-    def entries(self, run_id: str, *, after: int = 0, skip: Collection[str] = ()) -> Sequence[Entry]:
-        """A run's log by kind, path and n; of its own steps those after `after` only."""
-        statement = f"{_STEPS} AND n > %s AND NOT %s UNION ALL {_OTHERS} AND kind <> ALL(%s::text[])"
-        return self._read(
-            run_id, statement, (key_of(run_id), after, "step" in skip, key_of(run_id), list(skip))
+    def entries(
+        self, run_id: str, *, after: int = 0, upto: int | None = None, skip: Collection[str] = ()
+    ) -> Sequence[Entry]:
+        """A run's log by kind, path and n; of its own steps those after `after` and up to `upto` only."""
+        statement = (
+            f"{_STEPS} AND n > %s AND n <= %s AND NOT %s UNION ALL {_OTHERS} AND kind <> ALL(%s::text[])"
         )
+        key, last = key_of(run_id), (1 << 63) - 1 if upto is None else upto
+        return self._read(run_id, statement, (key, after, last, "step" in skip, key, list(skip)))
 
     def find(self, run_id: str, kind: str, path: str) -> Sequence[Entry]:
         """The entries of one kind and path, by n."""
@@ -430,10 +445,15 @@ class PostgresStore:
 
 
 def _row(found: Sequence[Any]) -> RunRow:
-    values = list(found)
-    values[3] = int(values[3])
-    values[11] = msgspec.json.decode(values[11])
-    return RunRow(*values)
+    *values, origin = found
+    wrong = "" if origin is not None else "what it began with is missing"
+    try:
+        values[3], values[11] = int(values[3]), msgspec.json.decode(values[11] or "{}", type=dict[str, str])
+    except (ValueError, msgspec.DecodeError) as error:
+        values[3], values[11], wrong = 0, {}, wrong or str(error)
+    row = RunRow(*values)
+    row.damage = damaged_row(row.run_id, wrong) if wrong else ""
+    return row
 
 
 def _is_own_step(kind: str, path: str) -> bool:

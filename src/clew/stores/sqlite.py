@@ -24,8 +24,6 @@ from typing import Any, Literal, cast
 from weakref import WeakSet
 from zlib import crc32
 
-import msgspec
-
 from clew.errors import (
     CommitConflictError,
     RunExistsError,
@@ -38,9 +36,11 @@ from clew.stores.liveness import Lifeline, fresh_owner, is_alive
 from clew.stores.protocol import Entry, Owner, RunRow, Statement
 from clew.stores.refusals import conflict, exists, has_fork, lost_content, owned, taken_over, unknown
 from clew.stores.sqlite_file import SIGN, Inherited, checked, execute, explained, insert, open_file, rehearse
+from clew.stores.sqlite_rows import ROW, add_row, read_row
 
 __all__ = ["SQLiteStore", "fresh_owner"]
 
+_MOST = (1 << 63) - 1
 _SPAN = 1 << 32  # a step's key is its run's number times this, plus its n
 
 _ADD_STEP = (
@@ -58,10 +58,6 @@ _PUT_ENTRIES = (
     "INSERT INTO log (run, kind, path, n, body, digest, crc)",
     7,
     f"ON CONFLICT (run, kind, path, n) {_UNLESS_SAME}",
-)
-_ROW = (
-    "SELECT run_id, graph, start, seed, status, created, updated, parent, parent_step, error, structure, codes, target "
-    "FROM runs JOIN origins ON origins.run = runs.id"
 )
 _RELEASED = "owner = '', slot = 0, until = 0.0"
 _by_name = attrgetter("kind", "path", "n")
@@ -129,45 +125,28 @@ class SQLiteStore:
         """Keep a new run, and claim it for an `owner`. RunExistsError if its id is taken."""
         with self._writing(f"run {row.run_id!r}") as db:
             try:
-                number = db.execute(
-                    "INSERT INTO runs (run_id, status, created, updated, graph, seed, parent, parent_step, structure, "
-                    "target, error) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                    (
-                        *(
-                            row.run_id,
-                            row.status,
-                            row.created,
-                            row.updated,
-                            row.graph,
-                            str(row.seed),
-                            row.parent,
-                        ),
-                        *(row.parent_step, row.structure, row.target, row.error),
-                    ),
-                ).lastrowid
+                number = add_row(db, row)
             except sqlite3.IntegrityError:
                 raise RunExistsError(exists(row.run_id)) from None
-            assert number is not None
-            codes = msgspec.json.encode(row.codes).decode()
-            db.execute("INSERT INTO origins VALUES (?, ?, ?)", (number, row.start, codes))
             self._put_blobs(db, number, blobs)
             return self._take(db, number, 0, owner, now + lease) if owner else 0
 
     def row(self, run_id: str) -> RunRow:
         """One run."""
         with self._reading(f"run {run_id!r}") as db:
-            found = db.execute(f"{_ROW} WHERE run_id = ?", (run_id,)).fetchone()
-            if found is None:
-                raise UnknownRunError(unknown(run_id))
-            return _row(found)
+            found = db.execute(f"{ROW} WHERE run_id = ?", (run_id,)).fetchone()
+        if found is None:
+            raise UnknownRunError(unknown(run_id))
+        row = read_row(found)
+        if row.damage:
+            raise StoreCorruptError(row.damage)
+        return row
 
     def rows(self, status: str | None = None) -> list[RunRow]:
         """All runs, or those of one status, in the order in which they were created."""
         where, values = ("", ()) if status is None else ("WHERE status = ?", (status,))
         with self._reading("the list of runs") as db:
-            return [
-                _row(found) for found in db.execute(f"{_ROW} {where} ORDER BY runs.id", values).fetchall()
-            ]
+            return [read_row(found) for found in db.execute(f"{ROW} {where} ORDER BY runs.id", values)]
 
     def update(
         self, run_id: str, *, status: str, updated: float, error: Any, fence: int, release: bool = False
@@ -332,22 +311,25 @@ class SQLiteStore:
                 return entry
         raise AssertionError("a name was taken, and is not")
 
-    def entries(self, run_id: str, *, after: int = 0, skip: Collection[str] = ()) -> Sequence[Entry]:
-        """A run's log by kind, path and n; of its own steps those after `after` only."""
+    def entries(
+        self, run_id: str, *, after: int = 0, upto: int | None = None, skip: Collection[str] = ()
+    ) -> Sequence[Entry]:
+        """A run's log by kind, path and n; of its own steps those after `after` and up to `upto` only."""
         if "step" in skip:
             after = _SPAN
+        last = _MOST if upto is None else upto
         without = f"AND kind NOT IN ({', '.join('?' * len(skip))})" if skip else ""
         with self._reading(f"run {run_id!r}") as db:
             number = self._number(db, run_id)
             base = number * _SPAN
             steps = db.execute(
-                "SELECT 'step', '', id - ?1, body, digest, crc FROM steps WHERE id > ?2 AND id < ?1 + ?3 ORDER BY id",
-                (base, base + min(max(after, -1), _SPAN), _SPAN),
+                "SELECT 'step', '', id - ?1, body, digest, crc FROM steps WHERE id > ?2 AND id <= ?1 + ?3 ORDER BY id",
+                (base, base + min(max(after, -1), _SPAN), max(min(last, _SPAN - 1), -1)),
             ).fetchall()
             others = db.execute(
                 "SELECT kind, path, n, body, digest, crc FROM log WHERE run = ? "
-                f"AND NOT (kind = 'step' AND path = '' AND n <= ?) {without} ORDER BY kind, path, n",
-                (number, after, *skip),
+                f"AND NOT (kind = 'step' AND path = '' AND (n <= ? OR n > ?)) {without} ORDER BY kind, path, n",
+                (number, after, last, *skip),
             ).fetchall()
         if not others:
             return checked(run_id, steps)
@@ -404,7 +386,7 @@ class SQLiteStore:
         names: list[tuple[Callable[[str], object], str]] = []
         try:
             # A connection of its own: this takes long, and nobody shall wait for it.
-            with closing(sqlite3.connect(self.path, isolation_level=None)) as db:
+            with closing(open_file(self.path, *self._options)) as db:
                 lines = [line for (line,) in db.execute("PRAGMA integrity_check(100)") if line != "ok"]
                 names += [
                     (self.entries, run_id) for (run_id,) in db.execute("SELECT run_id FROM runs ORDER BY id")
@@ -477,13 +459,6 @@ class SQLiteStore:
             yield
         except (sqlite3.Error, OverflowError, UnicodeError) as error:
             raise explained(error, what, self.path) from error
-
-
-def _row(found: Sequence[Any]) -> RunRow:
-    values = list(found)
-    values[3] = int(values[3])
-    values[11] = msgspec.json.decode(values[11])
-    return RunRow(*values)
 
 
 def _is_own_step(entry: Entry) -> bool:

@@ -9,6 +9,7 @@ A file of another program, or of a newer version of this library, is refused bef
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -45,12 +46,17 @@ MIGRATIONS: tuple[str, ...] = (
     CREATE TABLE uses (run INTEGER NOT NULL, digest TEXT NOT NULL, PRIMARY KEY (run, digest)) WITHOUT ROWID;
     CREATE INDEX uses_by_digest ON uses (digest);
     """,
+    """
+    ALTER TABLE origins ADD COLUMN crc INTEGER;
+    """,
 )
 """One script for each version of the format; a file is brought up to date when it is opened."""
 
 
 def open_file(path: Path, synchronous: str, timeout: float) -> sqlite3.Connection:
     """A connection to a file of this library, made if it is not there, in today's format."""
+    if path.exists() and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
+        return _open_to_read(path, timeout)
     try:
         db = sqlite3.connect(path, timeout=timeout, isolation_level=None, check_same_thread=False)
     except sqlite3.OperationalError as error:
@@ -69,6 +75,30 @@ def open_file(path: Path, synchronous: str, timeout: float) -> sqlite3.Connectio
     except BaseException:
         db.close()
         raise
+
+
+def _open_to_read(path: Path, timeout: float) -> sqlite3.Connection:
+    """A connection to a file that this process may not write. Without a log beside it, nobody is writing it either."""
+    log = path.with_name(f"{path.name}-wal")
+    is_still = not log.exists() or not log.stat().st_size
+    address = f"{path.resolve().as_uri()}?mode=ro{'&immutable=1' if is_still else ''}"
+    try:
+        db = sqlite3.connect(
+            address, uri=True, timeout=timeout, isolation_level=None, check_same_thread=False
+        )
+    except sqlite3.OperationalError as error:
+        raise StoreUnavailableError(f"cannot open {path}: {error}; is there a right to read it?") from error
+    try:
+        version = _version(db, path)
+        if version < len(MIGRATIONS):
+            raise StoreVersionError(
+                f"{path} was written by an older Clew (format {version}, today's is {len(MIGRATIONS)}), and may only "
+                f"be read here; open it once where it may be written, to bring it up to date"
+            )
+    except BaseException:
+        db.close()
+        raise
+    return db
 
 
 def _prepare(db: sqlite3.Connection, path: Path, synchronous: str) -> None:
@@ -182,6 +212,12 @@ def explained(error: Exception, what: str, path: Path) -> StoreError:
         return StoreCorruptError(f"{what}: {path} is damaged ({error}); `clew doctor` looks at all of it")
     if name.startswith("SQLITE_BUSY"):
         return StoreUnavailableError(f"{what}: another process keeps {path} locked; try again")
+    if name.startswith("SQLITE_READONLY") and not os.access(path, os.W_OK):
+        return StoreUnavailableError(f"{what}: {path} may only be read here; write where there is a right to")
+    if name.startswith("SQLITE_CANTOPEN"):
+        return StoreUnavailableError(
+            f"{what}: {path} cannot be opened ({error}); is it there, and may it be read?"
+        )
     if isinstance(error, sqlite3.OperationalError):
         return StoreUnavailableError(
             f"{what}: {path} did not take it ({error}); nothing is lost, resume when there is room and a "

@@ -70,7 +70,7 @@ class Life(msgspec.Struct, frozen=True):
     machine: Machine
     running: Mapping[str, Item]
     timers: tuple[tuple[float, int, Timer], ...]
-    held: Mapping[str, float]
+    held: Mapping[str, tuple[float, float]]
     digests: Mapping[str, bytes]
     journaled: Mapping[Any, tuple[int, ...]]
     weights: tuple[int, int]
