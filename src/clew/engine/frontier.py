@@ -21,15 +21,18 @@ Queue = deque[Item]
 class Frontier:
     """A bounded priority queue of items, and behind it the batches that still have items to make."""
 
-    __slots__ = ("_backlog", "_heap", "_length", "blocks", "capacity", "peak")
+    __slots__ = ("_backlog", "_heap", "_length", "_pushed", "blocks", "capacity", "peak")
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
         self.blocks = 0
         self.peak = 0
         self._length = 0
-        self._heap: list[tuple[Order, Queue]] = []
-        self._backlog: list[tuple[Order, Batch | Item, Queue]] = []
+        self._pushed = (
+            0  # tells entries of one order apart: of a step that is planned again, the older ones are void
+        )
+        self._heap: list[tuple[Order, int, Queue]] = []
+        self._backlog: list[tuple[Order, int, Batch | Item, Queue]] = []
 
     def __len__(self) -> int:
         return self._length
@@ -39,27 +42,27 @@ class Frontier:
 
     def items(self) -> list[Item]:
         """The queued items in the order in which they will be taken."""
-        return sorted((item for _, queue in self._heap for item in queue), key=lambda item: item.order)
+        return sorted((item for _, _, queue in self._heap for item in queue), key=lambda item: item.order)
 
     def push(self, work: Batch | Item) -> None:
         """Queue a batch, or one item again."""
-        if isinstance(work, Item):
-            order = work.order
-        else:
-            order = (*work.order, work.cursor)
-        heapq.heappush(self._backlog, (order, work, deque()))
+        order = work.order if isinstance(work, Item) else (*work.order, work.cursor)
+        self._pushed += 1
+        heapq.heappush(self._backlog, (order, self._pushed, work, deque()))
         self._admit()
 
     def pop(self) -> Item:
         """The lowest item."""
         heap = self._heap
-        queue = heap[0][1]
+        _, number, queue = heap[0]
         item = queue.popleft()
         self._length -= 1
         if not queue:
             heapq.heappop(heap)
         elif len(heap) > 1:
-            heapq.heapreplace(heap, (queue[0].order, queue))
+            heapq.heapreplace(heap, (queue[0].order, number, queue))
+        else:
+            heap[0] = (queue[0].order, number, queue)
         if self._backlog:
             self._admit()
         return item
@@ -70,7 +73,7 @@ class Frontier:
             if room <= 0:
                 self.blocks += 1
                 break
-            _, work, queue = backlog[0]
+            _, number, work, queue = backlog[0]
             if isinstance(work, Item):
                 item, made_all = work, True
             else:
@@ -81,7 +84,7 @@ class Frontier:
                 heapq.heappop(backlog)
             queue.append(item)
             if len(queue) == 1:
-                heapq.heappush(self._heap, (item.order, queue))
+                heapq.heappush(self._heap, (item.order, number, queue))
             self._length += 1
             room -= 1
         if self._length > self.peak:

@@ -64,6 +64,10 @@ def complaint(graph: Graph, given: frozenset[str]) -> str:
         if graph.schema is not None
         else set()
     )
+    writers: dict[str, set[str]] = {}
+    for node in graph.nodes.values():
+        for value in node.outputs:
+            writers.setdefault(value, set()).add(node.name)
     targeted = {target for node in graph.nodes.values() for target in node.targets}
     for node in graph.nodes.values():
         if node.name in targeted:
@@ -71,7 +75,7 @@ def complaint(graph: Graph, given: frozenset[str]) -> str:
         for value in node.required:
             if (
                 value not in given
-                and value not in written
+                and not (writers.get(value, set()) - {node.name})
                 and value not in seeded
                 and value not in graph.bound
             ):

@@ -14,6 +14,7 @@ else goes through `read` and `View.install` themselves. The tests run every rand
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
+from inspect import iscoroutinefunction
 from typing import Any
 
 from clew.engine.machine import Machine
@@ -167,7 +168,9 @@ def _is_plain(program: Program, node: Node) -> bool:
     """Whether a node needs nothing but values of the state: no deadline, and no durable ground for side effects."""
     return (
         node.kind in ("node", "route", "ifelse")
-        and node.mode in ("sync", "async")
+        and (
+            node.mode == "sync" or (node.mode == "async" and iscoroutinefunction(node.func))
+        )  # not one that wraps
         and node.policy.timeout is None
         and not node.cache
         and not (node.side_effects.recordable or node.side_effects.requires_idempotency)

@@ -45,6 +45,7 @@ class Send(msgspec.Struct, frozen=True):
         payload: Any = self.payload
         if type(payload) is not dict and not isinstance(payload, Mapping):
             raise GraphError(f"the payload of a Send to {name!r} maps names to values, not {payload!r}.")
+        msgspec.structs.force_setattr(self, "payload", dict(payload))  # the caller may go on with its own
         for key in payload:
             if not isinstance(key, str):
                 raise GraphError(f"the payload of a Send to {name!r} maps names to values, not {payload!r}.")

@@ -14,6 +14,7 @@ from functools import reduce
 from typing import Any
 
 from clew.engine.strand import Item
+from clew.errors import NodeError
 from clew.graph import Node
 from clew.runtime.calls import arguments
 from clew.runtime.session import Session
@@ -25,10 +26,10 @@ def submit(
 ) -> Future[Any]:
     """Start an item on an executor."""
     if isinstance(executor, (Threads, ThreadPoolExecutor)):
-        return executor.submit(session.call, item)
+        return executor.submit(_called, session, item)
     node = item.node
     if node.mode != "sync" or any(param.kind == "context" for param in node.params):
-        return own_threads().submit(session.call, item)
+        return own_threads().submit(_called, session, item)
     if node.side_effects.recordable or node.side_effects.requires_idempotency:
         given = session.before_effects(item)
         if given:
@@ -40,6 +41,16 @@ def submit(
     if path is None:
         return executor.submit(node.func, *args, **kwargs)
     return executor.submit(call_by_path, *path, args, kwargs)
+
+
+def _called(session: Session, item: Item) -> Any:
+    """Call an item's function on a thread. No future of asyncio can carry a StopIteration."""
+    try:
+        return session.call(item)
+    except StopIteration as error:
+        raise NodeError(
+            f"node {item.node.name!r} at {item.path} raised StopIteration: next() found nothing; give it a default"
+        ) from error
 
 
 def import_path(node: Node) -> tuple[str, str] | None:

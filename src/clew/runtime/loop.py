@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import Executor
 from functools import partial
+from inspect import isawaitable
 from types import CoroutineType
 from typing import Any
 
@@ -161,7 +162,9 @@ class Looping:
         self._began, self._limit = began, limit
         self._watch(began + limit)
         try:
-            value = await session.call(item)
+            value = session.call(item)
+            if isawaitable(value):  # a wrapper of an async function may have an answer of its own
+                value = await value
             if self._interrupted:
                 raise asyncio.CancelledError
         except (Exception, asyncio.CancelledError, Asking) as error:
@@ -242,7 +245,9 @@ class Looping:
         started = self._epoch + began
         try:
             try:
-                value = await (session.call(item) if future is None else future)
+                value = session.call(item) if future is None else future
+                if type(value) is CoroutineType or isawaitable(value):
+                    value = await value
             except (Exception, asyncio.CancelledError, Asking) as error:
                 if item.attempt == attempt and not session.cancelled:
                     self._tasks.pop(item, None)

@@ -54,7 +54,8 @@ def _fingerprint(value: Any) -> Any:
     except ClewError:
         pass
     try:
-        return (copy.deepcopy(value),)
+        copied = copy.deepcopy(value)
+        return (copied,) if bool(copied == value) else _UNKNOWN  # a class without equality says nothing
     except Exception:
         return _UNKNOWN
 

@@ -172,8 +172,8 @@ class Session(Host):
     # -- what became of it -------------------------------------------------------------------------------
 
     def returned(self, item: Item, attempt: int, value: Any, started: float, duration: float) -> None:
-        """An attempt returned."""
-        if item.attempt == attempt:
+        """An attempt returned. What an attempt that is over has to say is let fall, and what it wrote with it."""
+        if item.attempt == attempt and item.live:
             if type(value) is CoroutineType and item.node.mode == "sync":
                 value.close()
                 self.machine.fail(item, _forgotten_await(item), started, duration)

@@ -105,8 +105,8 @@ def load(data: bytes) -> dict[str, Any]:
     tree = _unpickle(_open(data))
     try:
         return _parts(msgspec.convert(tree, _Snapshot))
-    except (msgspec.ValidationError, DecodeError) as error:
-        raise CheckpointError(f"the checkpoint cannot be restored: {error}") from error
+    except (msgspec.ValidationError, DecodeError, UnicodeError) as error:
+        raise CheckpointError(f"the checkpoint cannot be restored: {error!r}") from error
 
 
 def _open(data: bytes) -> memoryview:
@@ -219,6 +219,9 @@ def _parts(snapshot: _Snapshot) -> dict[str, Any]:
     unknown = set(place.touched) - values.keys()
     if unknown:
         raise CheckpointError(f"the checkpoint cannot be restored: it has no value {min(unknown)!r}")
+    undecided = set(place.decided) - snapshot.decisions.keys()
+    if undecided:
+        raise CheckpointError(f"the checkpoint cannot be restored: {min(undecided)!r} has decided nothing")
     position = Position(
         step=place.step,
         seed=seed,
