@@ -10,6 +10,7 @@ import typer
 
 import clew
 from clew.cli import (
+    ask,
     demo,
     diff,
     doctor,
@@ -88,6 +89,7 @@ for verb in (
     prune,
     doctor,
     graph,
+    ask,
     demo,
 ):
     verb.register(app)
