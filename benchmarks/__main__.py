@@ -18,9 +18,14 @@ from benchmarks.calls import calls
 from benchmarks.chain import async_chain, chain
 from benchmarks.contestants import load
 from benchmarks.durable import durable, durable_bytes
+from benchmarks.explore import explore
 from benchmarks.fanout import fanout
 from benchmarks.imports import imports
+from benchmarks.incremental import incremental
 from benchmarks.loop import loop
+from benchmarks.restore_postgres import restore_postgres
+from benchmarks.restore_redis import restore_redis
+from benchmarks.restore_sqlite import restore_sqlite
 from benchmarks.rows import Result, Settings, Workload
 from benchmarks.uneven import uneven
 
@@ -32,6 +37,11 @@ WORKLOADS: dict[str, Workload] = {
     "uneven": uneven,
     "durable": durable,
     "durable-bytes": durable_bytes,
+    "explore": explore,
+    "restore-postgres": restore_postgres,
+    "restore-sqlite": restore_sqlite,
+    "restore-redis": restore_redis,
+    "incremental": incremental,
     "import": imports,
     "calls": calls,
 }
@@ -45,12 +55,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     logging.disable(logging.WARNING)
     warnings.simplefilter("ignore")
     settings = Settings(options.rounds or (FEWEST_ROUNDS if options.quick else ROUNDS), options.quick)
-    contestants = load()
+    names = options.only or list(WORKLOADS)
+    contestants = load(names)
     taken = report.heading(contestants, settings.rounds)  # before this run is itself what loads the machine
     print(taken, flush=True)
     results: list[Result] = []
-    for name in options.only or WORKLOADS:
-        for result in WORKLOADS[name](contestants, settings):
+    for name in names:
+        entered = tuple(each for each in contestants if each.only in (None, name))
+        for result in WORKLOADS[name](entered, settings):
             results.append(result)
             print(f"\n{report.text(result)}", flush=True)
     growth = report.growth(results)

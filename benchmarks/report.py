@@ -85,7 +85,7 @@ def growth(results: list[Result]) -> str:
     lines = []
     for family in dict.fromkeys(result.row.family for result in results):
         sizes = [result for result in results if result.row.family == family and result.row.size >= 100]
-        for name, _, _ in ENTRANTS:
+        for name, *_ in ENTRANTS:
             measured = [(each.row.size, value) for each in sizes if (value := each.median(name)) is not None]
             if len(measured) > 1:
                 (low, first), (high, last) = measured[0], measured[-1]

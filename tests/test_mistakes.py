@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from clew import END, Command, Context, Engine, Graph, Send, ifelse, interrupt, node, route
+from clew import END, Command, Context, Engine, Graph, GraphState, Send, ifelse, interrupt, node, route
 from clew.errors import (
     ConflictError,
     DecisionError,
@@ -22,6 +22,7 @@ from clew.errors import (
     RunError,
     RunStateError,
     StalledError,
+    StateError,
 )
 
 
@@ -102,7 +103,7 @@ def test_run_inside_a_running_loop() -> None:
 
     assert raised(asyncio.run, main()) == (
         RunError,
-        "graph.run() would block the running event loop; await graph.arun(...) instead.",
+        "run() would block the running event loop; await arun(...) instead.",
     )
 
 
@@ -359,3 +360,77 @@ def test_an_answer_to_no_question_and_a_question_without_answer(
     engine = Engine(graph)
     engine.run({"a": 1}, run_id="r")
     assert raised(engine.resume, "r", **answers) == (RunStateError, told)
+
+
+# -- habits from elsewhere
+
+
+@pytest.mark.parametrize(
+    "make, kind, told",
+    [
+        (
+            lambda: node(outputs="b")(first.func),
+            GraphError,
+            "node 'first' has no option 'outputs'; did you mean 'output'?",
+        ),
+        (
+            lambda: route(target="b")(lambda a: a),
+            TypeError,
+            "route() missing 1 required keyword-only argument: 'targets'",
+        ),
+        (
+            lambda: route(targets=["b"], mult=True)(first.func),
+            GraphError,
+            "gate 'first' has no option 'mult'; did you mean 'multi'?",
+        ),
+        (lambda: Graph([None]), GraphError, "None is not a function, so it cannot be a node."),
+        (
+            lambda: GraphState([1]),
+            StateError,
+            "a GraphState is made of a mapping of names to values, not of a list",
+        ),
+        (
+            lambda: Graph([first]).invoke({"a": 1}),
+            AttributeError,
+            "a graph has no 'invoke': call graph.run(values)",
+        ),
+        (
+            lambda: Graph([first]).compile(),
+            AttributeError,
+            "a graph has no 'compile': it can be run as it is: graph.run(values), or Engine(graph, store=...)",
+        ),
+        (lambda: Graph([first]).runn, AttributeError, "a graph has no 'runn'"),
+    ],
+)
+def test_what_other_libraries_call_it(make: Any, kind: type, told: str) -> None:
+    assert raised(make) == (kind, told)
+
+
+@pytest.mark.parametrize(
+    "returned, told", [(END, "END"), (Send("first", {}), "Send(target='first', payload={})")]
+)
+def test_a_node_that_routes(returned: Any, told: str) -> None:
+    @node(output="c")
+    def decide(a: int) -> Any:
+        return returned
+
+    for workers in (1, 8):
+        result = Graph([first, decide]).run({"a": 1}, max_concurrent_nodes=workers)
+        assert str(result.error) == (
+            f"node 'decide' returned {told}, and only a gate decides what runs next; make it a gate with "
+            "@route(targets=[...]), or return Command(update=..., goto=...) and declare @node(goto=[...])"
+        )
+    alone = Graph([decide]).run({"a": 1})
+    assert type(alone.error) is OutputError
+
+
+def test_a_gate_that_returns_an_iterator() -> None:
+    @route(targets=["first"])
+    def spread(n: int) -> Any:
+        return (Send("first", {"a": i}) for i in range(n))
+
+    result = Graph([spread, first]).run({"n": 2})
+    assert (type(result.error), str(result.error)) == (
+        DecisionError,
+        "gate 'spread' returned a generator, which can be looked at only once; return a list",
+    )

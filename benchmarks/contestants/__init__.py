@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.metadata
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -17,15 +17,21 @@ from typing import Any
 FLOOR = "floor"
 CLEW = "Clew"
 
-# Name, module in this package, distribution. The order is the order of the tables.
+# Name, module in this package, distribution, and the workload that it takes part in, if that is only one. The order is
+# the order of the tables.
 ENTRANTS = (
-    (FLOOR, "floor", ""),
-    (CLEW, "clew", "clew"),
-    ("Hamilton", "hamilton", "sf-hamilton"),
-    ("Burr", "burr", "burr"),
-    ("pydantic-graph", "pydantic_graph", "pydantic-graph"),
-    ("LangGraph", "langgraph", "langgraph"),
-    ("DBOS", "dbos", "dbos"),
+    (FLOOR, "floor", "", None),
+    (CLEW, "clew", "clew", None),
+    ("Hamilton", "hamilton", "sf-hamilton", None),
+    ("Burr", "burr", "burr", None),
+    ("pydantic-graph", "pydantic_graph", "pydantic-graph", None),
+    ("LangGraph", "langgraph", "langgraph", None),
+    ("DBOS", "dbos", "dbos", None),
+    ("VenomQA", "venomqa", "venomqa", "explore"),
+    ("Hypothesis", "hypothesis", "hypothesis", "explore"),
+    ("reaktiv", "reaktiv", "reaktiv", "incremental"),
+    ("loman", "loman", "loman", "incremental"),
+    ("redun", "redun", "redun", "incremental"),
 )
 
 
@@ -36,6 +42,7 @@ class Contestant:
     version: str
     module: ModuleType | None
     problem: str = ""  # why it is missing
+    only: str | None = None  # it has nothing to do with other workloads
 
     def workload(self, name: str) -> Callable[..., Any] | None:
         return getattr(self.module, name, None)
@@ -51,17 +58,18 @@ class Contestant:
         return str(getattr(self.module, "IMPORTS", ""))
 
 
-def load() -> tuple[Contestant, ...]:
-    return tuple(_load(*entrant) for entrant in ENTRANTS)
+def load(workloads: Collection[str]) -> tuple[Contestant, ...]:
+    """All who take part in some of these workloads."""
+    return tuple(_load(*entrant) for entrant in ENTRANTS if entrant[3] is None or entrant[3] in workloads)
 
 
-def _load(name: str, module: str, distribution: str) -> Contestant:
+def _load(name: str, module: str, distribution: str, only: str | None) -> Contestant:
     try:
         loaded = importlib.import_module(f"{__name__}.{module}")
     except ImportError as error:
-        return Contestant(name, distribution, "", None, str(error))
+        return Contestant(name, distribution, "", None, str(error), only)
     try:
         version = importlib.metadata.version(distribution) if distribution else ""
     except importlib.metadata.PackageNotFoundError:
         version = "from source"
-    return Contestant(name, distribution, version, loaded)
+    return Contestant(name, distribution, version, loaded, only=only)

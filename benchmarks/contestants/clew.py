@@ -9,11 +9,14 @@ import asyncio
 import operator
 import time
 from collections.abc import Awaitable, Callable
+from itertools import count
 from typing import Annotated, Any, TypedDict
 
 from benchmarks.functions import ASYNC, chain_functions
 from benchmarks.places import Place, message
-from clew import END, Command, Engine, Graph, Send, append, node, route
+from clew import END, Command, DependencyGraph, Engine, Graph, Send, append, node, route, schema
+from clew.explore import Action, Agent, Invariant, RandomWalk, World
+from clew.explore.systems import MemoryStorage
 from clew.stores import SQLiteStore, Store
 
 IMPORTS = "clew"
@@ -40,6 +43,52 @@ def async_chain(nodes: int) -> Callable[[], Awaitable[Any]]:
 
     async def run() -> Any:
         return (await graph.arun({"x0": 0}))[last]
+
+    return run
+
+
+def _explorer(values: int, **options: Any) -> Agent:
+    records = MemoryStorage()
+
+    def create(key: str) -> Action:
+        def run(world: World) -> None:
+            if key not in records:
+                records.put(key, 0)
+
+        return Action(f"create_{key}", run)
+
+    def change(key: str) -> Action:
+        def run(world: World) -> None:
+            if key in records:
+                records.put(key, (records[key] + 1) % values)
+
+        return Action(f"change_{key}", run)
+
+    def delete(key: str) -> Action:
+        return Action(f"delete_{key}", lambda world: records.delete(key))
+
+    actions = [make(key) for key in ("r0", "r1", "r2") for make in (create, change, delete)]
+    holds = Invariant("small", lambda world: len(records) <= 3)
+    return Agent(World(systems={"records": records}), actions, [holds], **options)
+
+
+def explore(values: int) -> Callable[[], int]:
+    agent = _explorer(values)
+
+    def run() -> int:
+        result = agent.explore()
+        assert result.ok
+        assert not result.truncated
+        return len(result.states)
+
+    return run
+
+
+def walk(values: int, steps: int) -> Callable[[], int]:
+    agent = _explorer(values, strategy=RandomWalk(1), max_steps=steps)
+
+    def run() -> int:
+        return len(agent.explore().transitions)
 
     return run
 
@@ -198,5 +247,68 @@ def appends(steps: int, place: Place) -> Callable[[], Any]:
 
     def run() -> Any:
         return len(engine.run({"messages": []})["messages"])
+
+    return run
+
+
+def _next(inputs: list[Any], old: Any, bindings: dict[str, Any]) -> Any:
+    return inputs[0] + 1
+
+
+def _recompute(nodes: int, store: Any) -> tuple[DependencyGraph, Callable[[], Any]]:
+    schemas = [schema(f"x{index + 1}", inputs=[f"x{index}"], computor=_next) for index in range(nodes)]
+    graph = DependencyGraph(schemas, store=store)
+    last, numbers = f"x{nodes}", count(1)
+
+    def run() -> Any:
+        number = next(numbers)
+        graph.set("x0", number)
+        return graph.pull(last) - number
+
+    return graph, run
+
+
+def incremental_chain(nodes: int) -> Callable[[], Any]:
+    return _recompute(nodes, None)[1]
+
+
+def incremental_disk(nodes: int, place: Place) -> Callable[[], Any]:
+    graph, run = _recompute(nodes, place.file("clew"))
+    place.open.callback(graph.close)
+    return run
+
+
+incremental_disk_grouped = incremental_disk  # rows that a pull has finished share transactions
+
+
+def _dependents(nodes: int) -> DependencyGraph:
+    graph = DependencyGraph([schema("dependent(d)", inputs=["source"], computor=_next)])
+    graph.set("source", 0)
+    for index in range(nodes):
+        graph.pull("dependent", index)
+    return graph
+
+
+def incremental_fan(nodes: int) -> Callable[[], Any]:
+    graph, one, numbers = _dependents(nodes), f"dependent({nodes // 2})", count(1)
+
+    def run() -> Any:
+        number = next(numbers)
+        graph.set("source", number)
+        return graph.pull(one) - number
+
+    return run
+
+
+def incremental_idle(nodes: int, pulls: int) -> Callable[[], Any]:
+    graph, numbers = _dependents(nodes), count(1)
+    some = [f"dependent({index})" for index in range(0, nodes, nodes // pulls)][:pulls]
+
+    def run() -> Any:
+        graph.set("other", next(numbers))
+        total = 0
+        for one in some:
+            total += graph.pull(one)
+        return total
 
     return run

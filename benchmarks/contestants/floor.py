@@ -7,13 +7,17 @@ Nothing is checked, kept or planned, so nothing that offers more can be quicker;
 from __future__ import annotations
 
 import asyncio
+import copy
+import hashlib
 import json
 import queue
 import sqlite3
 import threading
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 
 from benchmarks.functions import ASYNC, chain_functions
 from benchmarks.places import Place, message
@@ -68,6 +72,41 @@ def fanout(branches: int) -> Callable[[], Awaitable[int]]:
 
     async def run() -> int:
         return sum(await asyncio.gather(*(work(item) for item in range(branches))))
+
+    return run
+
+
+def explore(values: int) -> Callable[[], int]:
+    """Breadth first over a dict: deep copies for checkpoints, JSON and SHA-256 for identity."""
+
+    def create(rows: dict[str, int], key: str) -> None:
+        rows.setdefault(key, 0)
+
+    def change(rows: dict[str, int], key: str) -> None:
+        if key in rows:
+            rows[key] = (rows[key] + 1) % values
+
+    def delete(rows: dict[str, int], key: str) -> None:
+        rows.pop(key, None)
+
+    actions = [(function, key) for key in ("r0", "r1", "r2") for function in (create, change, delete)]
+
+    def identity(rows: dict[str, int]) -> str:
+        return hashlib.sha256(json.dumps(rows, sort_keys=True).encode()).hexdigest()
+
+    def run() -> int:
+        start: dict[str, int] = {}
+        seen, queue = {identity(start)}, deque([start])
+        while queue:
+            state = queue.popleft()
+            for function, key in actions:
+                rows = copy.deepcopy(state)
+                function(rows, key)
+                found = identity(rows)
+                if found not in seen:
+                    seen.add(found)
+                    queue.append(rows)
+        return len(seen)
 
     return run
 
@@ -194,5 +233,107 @@ def appends(steps: int, place: Place) -> Callable[[], int]:
             messages.append(message(number))
             db.execute(_INSERT, (json.dumps(messages[-1], separators=(",", ":")),))
         return len(messages)
+
+    return run
+
+
+def incremental_chain(nodes: int) -> Callable[[], int]:
+    """Values with the revision in which they last changed, and that in which they were last checked."""
+    functions = chain_functions(nodes)
+    values, changed, verified = [0] * (nodes + 1), [0] * (nodes + 1), [0] * (nodes + 1)
+    numbers = count(1)
+
+    def run() -> int:
+        revision = values[0] = next(numbers)
+        changed[0] = revision
+        for index, function in enumerate(functions):
+            if changed[index] > verified[index + 1]:
+                value = function(values[index])
+                if value != values[index + 1]:
+                    values[index + 1] = value
+                    changed[index + 1] = revision
+            verified[index + 1] = revision
+        return values[nodes] - revision
+
+    return run
+
+
+def _dependents(nodes: int) -> dict[int, list[int]]:
+    return {index: [1, 0] for index in range(nodes)}  # a value, and the revision that it is of
+
+
+def _asked(nodes: int) -> tuple[Callable[[int], None], Callable[[int], int]]:
+    """Set the source; pull a dependent."""
+    (function,) = chain_functions(1)
+    rows, source = _dependents(nodes), [0, 0]
+
+    def give(value: int) -> None:
+        source[0] = value
+        source[1] += 1
+
+    def pull(name: int) -> int:
+        row = rows[name]
+        if source[1] > row[1]:
+            row[0] = function(source[0])
+            row[1] = source[1]
+        return row[0]
+
+    return give, pull
+
+
+def incremental_fan(nodes: int) -> Callable[[], int]:
+    give, pull = _asked(nodes)
+    one, numbers = nodes // 2, count(1)
+
+    def run() -> int:
+        number = next(numbers)
+        give(number)
+        return pull(one) - number
+
+    return run
+
+
+def incremental_idle(nodes: int, pulls: int) -> Callable[[], int]:
+    give_other, _ = _asked(1)
+    _, pull = _asked(nodes)
+    some, numbers = range(0, nodes, nodes // pulls)[:pulls], count(1)
+
+    def run() -> int:
+        give_other(next(numbers))
+        total = 0
+        for one in some:
+            total += pull(one)
+        return total
+
+    return run
+
+
+def incremental_disk(nodes: int, place: Place) -> Callable[[], int]:
+    """Each value that was computed is one row, replaced and committed."""
+    return _disk(nodes, place, grouped=False)
+
+
+def incremental_disk_grouped(nodes: int, place: Place) -> Callable[[], int]:
+    """The same rows in one transaction a pull."""
+    return _disk(nodes, place, grouped=True)
+
+
+def _disk(nodes: int, place: Place, grouped: bool) -> Callable[[], int]:
+    db = sqlite3.connect(place.file("floor"), isolation_level=None, check_same_thread=False)
+    place.open.callback(db.close)
+    place.set_up(db).execute("CREATE TABLE nodes (name TEXT PRIMARY KEY, body BLOB NOT NULL) WITHOUT ROWID")
+    plan = [(f"x{index + 1}", f"x{index}", function) for index, function in enumerate(chain_functions(nodes))]
+    numbers = count(1)
+
+    def run() -> int:
+        values = {"x0": next(numbers)}
+        if grouped:
+            db.execute("BEGIN")
+        for output, source, function in plan:
+            values[output] = value = function(values[source])
+            db.execute("INSERT OR REPLACE INTO nodes VALUES (?, ?)", (output, json.dumps(value)))
+        if grouped:
+            db.execute("COMMIT")
+        return values[f"x{nodes}"] - values["x0"]
 
     return run

@@ -10,13 +10,15 @@ Its graphs are fixed and acyclic: a loop cannot be written, and the asyncio driv
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Awaitable, Callable
+from itertools import count
 from typing import Any
 
 from hamilton import ad_hoc_utils, async_driver, base, driver
 
 from benchmarks.functions import ASYNC, chain_functions
-from benchmarks.places import DURABLE
+from benchmarks.places import DURABLE, Place
 
 IMPORTS = "hamilton.driver"
 ABSENT = {
@@ -79,3 +81,25 @@ def uneven(slow: float, quick: float) -> Callable[[], Awaitable[Any]]:
 def _async_driver(*functions: Callable[..., Any]) -> Any:
     module = ad_hoc_utils.create_temporary_module(*functions)
     return async_driver.Builder().with_modules(module).build_without_init()
+
+
+def incremental_chain(nodes: int) -> Callable[[], Any]:
+    """It keeps nothing between executions: all nodes are computed because they always are."""
+    return _recompute(nodes, driver.Builder())
+
+
+def incremental_disk(nodes: int, place: Place) -> Callable[[], Any]:
+    return _recompute(nodes, driver.Builder().with_cache(path=str(place.folder / "hamilton")))
+
+
+def _recompute(nodes: int, builder: Any) -> Callable[[], Any]:
+    sys.setrecursionlimit(max(sys.getrecursionlimit(), 20 * nodes))  # it recurses through the chain
+    module = ad_hoc_utils.create_temporary_module(*chain_functions(nodes))
+    built = builder.with_modules(module).with_adapters(base.DictResult()).build()
+    last, numbers = f"x{nodes}", count(1)
+
+    def run() -> Any:
+        number = next(numbers) * 1_000_000  # a value that no earlier execution has seen
+        return built.execute([last], inputs={"x0": number})[last] - number
+
+    return run

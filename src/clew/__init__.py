@@ -6,6 +6,7 @@ The layers, lowest first; imports only ever point down::
     state       0  values: GraphState, reducers, the canonical codec, digests, checkpoints
     graph       1  definitions: nodes, gates, policies, Context, Graph, subgraphs, validation, drawing
     stores      1  where runs are kept: memory, SQLite, PostgreSQL, and the suite that any store must pass
+    incremental 2  the dependency graph: values that are computed when asked for, and again only when they must be
     engine      2  the pure machine: what runs next, merging, planning ahead; no clock, no I/O
     runtime     3  drivers (blocking, asyncio), the Engine; what is durable, recorded, replayed and used again
     cli         5  the command line, one file a verb
@@ -45,6 +46,7 @@ from clew.state import GraphState, NodeExecution, Overwrite, append, merge, regi
 from clew.stores import MemoryStore
 
 if _typing.TYPE_CHECKING:
+    from clew.incremental import DependencyGraph, Unchanged, schema
     from clew.runtime.replay import ReplayReport
     from clew.stores import PostgresStore, SQLiteStore
 
@@ -55,6 +57,7 @@ __all__ = [
     "ClewError",
     "Command",
     "Context",
+    "DependencyGraph",
     "END",
     "Engine",
     "Event",
@@ -74,6 +77,7 @@ __all__ = [
     "SchedulerState",
     "Send",
     "SideEffectPolicy",
+    "Unchanged",
     "append",
     "ifelse",
     "interrupt",
@@ -81,6 +85,7 @@ __all__ = [
     "node",
     "register_type",
     "route",
+    "schema",
 ]
 
 
@@ -90,6 +95,10 @@ def __getattr__(name: str) -> _typing.Any:
         from clew import stores
 
         return getattr(stores, name)
+    if name in ("DependencyGraph", "Unchanged", "schema"):
+        from clew import incremental
+
+        return getattr(incremental, name)
     if name == "ReplayReport":
         from clew.runtime.replay import ReplayReport
 

@@ -9,12 +9,32 @@
     ├── StateError                 a value or a state that cannot be used
     │   ├── EncodeError            a value has no canonical encoding
     │   ├── DecodeError            bytes that are not a canonical encoding, or name an unknown class
-    │   ├── CheckpointError        bytes that are not a checkpoint of this library
+    │   ├── CheckpointError        a checkpoint that cannot be made or read
     │   └── UnknownValueError      a name that the state schema does not declare (also a KeyError)
     ├── StoreError                 a store that cannot be used
     │   ├── StoreCorruptError      damage: names the run and the step
     │   ├── StoreVersionError      written by a newer version of this library
-    │   └── StoreUnavailableError  it did not take a write (disk full, read-only, no connection); nothing was lost
+    │   ├── StoreUnavailableError  it did not take a write (disk full, read-only, no connection); nothing was lost
+    │   └── StoreConflictError     somebody else wrote meanwhile; nothing of this write was kept
+    ├── DependencyError            something about a dependency graph
+    │   ├── InvalidExpressionError   a name does not parse; says where
+    │   ├── InvalidSchemaError       a schema is written wrongly (raised when the graph is built, like the next)
+    │   │   ├── SchemaOverlapError   two schemas can match one node
+    │   │   ├── SchemaCycleError     schemas depend on each other in a circle
+    │   │   └── SchemaArityError     one name with two numbers of arguments
+    │   ├── InvalidNodeError         no schema matches the node (also a KeyError)
+    │   ├── SchemaPatternError       a pattern where one node is meant
+    │   ├── MissingValueError        a source that was never set (also a KeyError)
+    │   └── InvalidUnchangedError    `Unchanged` from a node that has no value yet
+    ├── ExplorationError           something about an exploration, its world or its systems
+    │   ├── SystemSetupError       a system that cannot be used (privileges, an extension, wrong options)
+    │   ├── UnknownCheckpointError no checkpoint of that id; nothing was changed (also a KeyError)
+    │   ├── InjectedFaultError     a node was told to fail by a check (also a ConnectionError)
+    │   ├── RollbackError          a world that could not be taken back to a checkpoint
+    │   │   └── PoisonedWorldError a rollback failed half way: the world refuses until one succeeds
+    │   ├── DivergedError          actions were repeated and led to another state than before
+    │   ├── JournalMismatchError   a store holds the journal of another exploration
+    │   └── ExplorationAborted     the exploration cannot go on; holds what was found so far
     └── RunError                   something about one run
         ├── InputError             values given to a run that do not fit the graph
         ├── UnknownRunError        no run, step or label of that name (also a KeyError)
@@ -40,7 +60,8 @@
             └── MutationError      it changed an input in place
 
 An exception that a node itself raises is never wrapped: it is the run's ``error``, with a note
-that says which node, path and step raised it.
+that says which node, path and step raised it. Nor is one that a computor of a dependency graph raises:
+it comes out of the pull, with a note that says which node, with which bindings.
 """
 
 from __future__ import annotations
@@ -75,7 +96,7 @@ class DecodeError(StateError):
 
 
 class CheckpointError(StateError):
-    """Bytes are not a checkpoint that this library can read."""
+    """A checkpoint cannot be made, or bytes are not a checkpoint that this library can read."""
 
 
 class UnknownValueError(StateError, KeyError):
@@ -99,6 +120,99 @@ class StoreVersionError(StoreError):
 
 class StoreUnavailableError(StoreError):
     """A store did not take a write; nothing was lost."""
+
+
+class StoreConflictError(StoreError):
+    """Somebody else wrote meanwhile; nothing of this write was kept."""
+
+
+class DependencyError(ClewError):
+    """Something about a dependency graph."""
+
+
+class InvalidExpressionError(DependencyError):
+    """A name does not parse."""
+
+
+class InvalidSchemaError(DependencyError, DefinitionError):
+    """A schema is written wrongly."""
+
+
+class SchemaOverlapError(InvalidSchemaError):
+    """Two schemas can match one node."""
+
+
+class SchemaCycleError(InvalidSchemaError):
+    """Schemas depend on each other in a circle."""
+
+
+class SchemaArityError(InvalidSchemaError):
+    """One name is used with two numbers of arguments."""
+
+
+class InvalidNodeError(DependencyError, KeyError):
+    """No schema matches the node."""
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""
+
+
+class SchemaPatternError(DependencyError):
+    """A pattern stands where one node is meant."""
+
+
+class MissingValueError(DependencyError, KeyError):
+    """A source was never set."""
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""
+
+
+class InvalidUnchangedError(DependencyError):
+    """A computor returned `Unchanged` for a node that has no value yet."""
+
+
+class ExplorationError(ClewError):
+    """Something about an exploration, its world or its systems."""
+
+
+class SystemSetupError(ExplorationError):
+    """A system cannot be used as it is set up."""
+
+
+class UnknownCheckpointError(ExplorationError, KeyError):
+    """There is no checkpoint of that id; nothing was changed."""
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""
+
+
+class InjectedFaultError(ExplorationError, ConnectionError):
+    """A node was told to fail by whoever checks a graph. Also a ConnectionError: what retries those, retries this."""
+
+
+class RollbackError(ExplorationError):
+    """The world could not be taken back to a checkpoint."""
+
+
+class PoisonedWorldError(RollbackError):
+    """A rollback failed half way; the world refuses until one succeeds."""
+
+
+class DivergedError(ExplorationError):
+    """Actions were repeated and led to another state than before."""
+
+
+class JournalMismatchError(ExplorationError):
+    """A store holds the journal of another exploration."""
+
+
+class ExplorationAborted(ExplorationError):
+    """The exploration cannot go on. `result` holds what was found so far, where there is something."""
+
+    def __init__(self, message: str, result: object = None) -> None:
+        super().__init__(message)
+        self.result = result
 
 
 class RunError(ClewError):
@@ -198,3 +312,7 @@ class MutationError(NodeError):
 
 class GraphWarning(UserWarning):
     """A graph that can be built, and will probably not do what was meant."""
+
+
+class ExplorationWarning(UserWarning):
+    """An exploration that goes on, more slowly or with less certainty than was meant."""

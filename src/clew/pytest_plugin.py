@@ -59,6 +59,10 @@ def _replay(
 
     if isinstance(runs, str):
         runs = [runs]
+    if not isinstance(store, (str, os.PathLike)) and not hasattr(store, "encodes"):
+        raise TypeError(
+            f"clew_replay takes the store first, and then the graph: clew_replay(store, graph=...), not {store!r}"
+        )
     opened: Store | None = None
     try:
         if isinstance(store, (str, os.PathLike)):

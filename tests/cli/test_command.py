@@ -26,6 +26,7 @@ VERBS = [
     "import",
     "prune",
     "doctor",
+    "explore",
     "graph",
     "demo",
 ]

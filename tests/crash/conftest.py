@@ -44,8 +44,12 @@ class Trials:
         if key not in self._unbroken:
             trial = self.new(**task)
             answer = trial.go(watch=True)
+            points = answer["points"]
+            if answer.get("status") == "waiting":
+                answer = trial.go(watch=True)
+                points += answer["points"]
             assert answer.get("status") == "completed", answer
-            self._unbroken[key] = (trial.chain(), trial.lines(), answer["points"])
+            self._unbroken[key] = (trial.chain(), trial.lines(), points)
         return self._unbroken[key]
 
     def check(self, trial: Trial, **task: Any) -> None:

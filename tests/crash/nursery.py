@@ -177,5 +177,6 @@ def _work(task: dict[str, Any]) -> dict[str, Any]:
     if task["do"] == "run":
         result = engine.run(program.VALUES, run_id=RUN)
     else:
-        result = engine.resume(RUN)
+        answers = {"answer": True} if store.row(RUN).status == "waiting" else {}
+        result = engine.resume(RUN, **answers)
     return {"status": result.status, "error": result.error and repr(result.error), "points": points}

@@ -6,12 +6,13 @@ program knows it from the outside world, as a program knows a server.
 
 from __future__ import annotations
 
+import asyncio
 import operator
 import os
 import time
 from typing import Annotated, Any, TypedDict
 
-from clew import END, Context, Graph, RetryPolicy, Send, append, ifelse, node, route
+from clew import END, Context, Graph, RetryPolicy, Send, append, ifelse, interrupt, node, route
 
 QUICK = RetryPolicy(max_attempts=4, base_delay=0.002, max_delay=0.01)
 _effects = ""
@@ -169,6 +170,81 @@ def count_of(name: str) -> int:
         return sum(line.startswith(f"{name}-") for line in file)
 
 
+# -- all that the first program has not: async nodes, several calls at once, a map, a transaction, a question, and a
+# subgraph that is tried again
+
+
+async def aeffect(key: str, what: str) -> str:
+    """An effect that is awaited."""
+    await asyncio.sleep(0)
+    return effect(key, what)
+
+
+@node(output="facts")
+async def gather(topic: str, ctx: Context) -> list[str]:
+    calls = (ctx.record("ask", aeffect, f"{ctx.idempotency_key}-{n}", f"{topic}-{n}") for n in range(3))
+    return [str(found) for found in await asyncio.gather(*calls)]
+
+
+@node(output="weight")
+async def weigh(fact: str, ctx: Context) -> int:
+    return len(str(await ctx.record("weigh", aeffect, ctx.idempotency_key, fact)))
+
+
+@node(output="weights")
+def rename(weight: list[int]) -> list[int]:
+    return weight
+
+
+@node(output="sketch")
+def sketch(weights: list[int], ctx: Context) -> str:
+    return str(ctx.record("sketch", effect, ctx.idempotency_key, f"sketch-{sum(weights)}"))
+
+
+@node(output="picture")
+def paint(sketch: str, ctx: Context) -> str:
+    tries = f"{_effects}.tries"
+    with open(tries, "a+") as file:  # not recorded: how often, in all lives
+        file.write("x")
+        file.flush()
+        file.seek(0)
+        count = len(file.read())
+    painted = str(ctx.record("paint", effect, ctx.idempotency_key, "paint"))
+    if count <= 2:
+        raise ConnectionError(f"try {count}")
+    return sketch + painted
+
+
+@interrupt(output="is_good")
+def ask(picture: str) -> str:
+    return "Is it good?"
+
+
+@node(output="paid")
+def pay(is_good: bool, ctx: Context) -> str:
+    receipt = str(ctx.record("pay", effect, ctx.idempotency_key, "pay"))
+    with ctx.transaction() as db:
+        db.execute("CREATE TABLE IF NOT EXISTS paid (what TEXT)")
+        db.execute("INSERT INTO paid VALUES ('it')")
+    return receipt
+
+
+WIDE = Graph(
+    [
+        gather,
+        Graph([weigh], name="weighing")
+        .map_over("fact")
+        .as_node(name="weigh_all", inputs=["facts"], enter=lambda values: {"fact": values["facts"]}),
+        rename,
+        Graph([sketch, paint], name="painting").as_node(
+            inputs=["weights"], outputs=["picture"], retry=RetryPolicy(8, 0.002, 0.01)
+        ),
+        ask,
+        pay,
+    ],
+    name="wide",
+)
+
 WAITING = Graph([flaky], name="waiting")
 WAITING_INSIDE = Graph([Graph([first_inside, then_inside], name="nested").as_node(retry=SLOW)], name="around")
-GRAPHS = {"killed": GRAPH, "waiting": WAITING, "around": WAITING_INSIDE}
+GRAPHS = {"killed": GRAPH, "waiting": WAITING, "around": WAITING_INSIDE, "wide": WIDE}

@@ -86,7 +86,8 @@ CHILD = """
 import sys
 from clew import Engine, SQLiteStore
 from tests.crash.test_durability import CHAIN
-Engine(CHAIN, store=SQLiteStore(sys.argv[1], synchronous=sys.argv[2])).run({"a": 0}, run_id="r")
+store = SQLiteStore(sys.argv[1], synchronous=sys.argv[2])
+Engine(CHAIN, store=store, durability=sys.argv[3]).run({"a": 0}, run_id="r")
 """
 
 
@@ -108,13 +109,13 @@ def three(c: int) -> int:
 CHAIN = Graph([one, two, three])
 
 
-def synced(path: Path, synchronous: str) -> int:
+def synced(path: Path, synchronous: str, durability: str = "sync") -> int:
     """How often a run of three steps, on a file that is there, waits for the disk."""
     SQLiteStore(path).close()
     trace = path.parent / "trace"
     subprocess.run(
         ["strace", "-f", "-e", "trace=fsync,fdatasync", "-o", str(trace)]
-        + [sys.executable, "-c", CHILD, str(path), synchronous],
+        + [sys.executable, "-c", CHILD, str(path), synchronous, durability],
         check=True,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
     )
@@ -132,6 +133,29 @@ def test_full_waits_for_the_disk_at_each_step_and_normal_does_not(tmp_path: Path
     assert counts["full"] >= counts["normal"] + 3 + 1  # its three steps, and the run itself
 
 
+@pytest.mark.skipif(shutil.which("strace") is None, reason="needs strace to see what reaches the disk")
+@pytest.mark.parametrize("durability", ["async", "exit"])
+def test_with_full_each_write_of_the_other_modes_waits_for_the_disk_too(
+    tmp_path: Path, durability: str
+) -> None:
+    """So what a power cut takes is what a crash takes: the run that was accepted and all that was written are there."""
+    counts = {}
+    for synchronous in ("normal", "full"):
+        folder = tmp_path / synchronous
+        folder.mkdir()
+        counts[synchronous] = synced(folder / "runs.db", synchronous, durability)
+    assert counts["full"] >= counts["normal"] + 3  # the run, its steps in one write or several, its end
+
+
+@pytest.mark.parametrize("durability", ["async", "exit"])
+def test_with_full_a_commit_is_on_the_disk_when_it_returns(tmp_path: Path, durability: str) -> None:
+    """What the modes hand to the store is a commit like any: the connection waits for the disk at each."""
+    store = SQLiteStore(tmp_path / "runs.db", synchronous="full")
+    Engine(CHAIN, store=store, durability=durability).run({"a": 0}, run_id="r")
+    assert store._db.execute("PRAGMA synchronous").fetchone() == (2,)
+    assert store._db.in_transaction is False
+
+
 def lost_tail(path: Path, lose: int, to: Path) -> Path:
     """The file after a power cut that took the last `lose` bytes of its write-ahead log."""
     shutil.copy(path, to)
@@ -140,14 +164,15 @@ def lost_tail(path: Path, lose: int, to: Path) -> Path:
     return to
 
 
+@pytest.mark.parametrize("durability", ["sync", "async", "exit"])
 def test_whatever_a_power_cut_takes_from_the_end_of_the_log_leaves_a_state_that_goes_on(
-    tmp_path: Path,
+    tmp_path: Path, durability: str
 ) -> None:
     """`normal` does not wait for the log: any part of its end may be missing. The run is then further back."""
     path = tmp_path / "runs.db"
     SQLiteStore(path).close()
     store = SQLiteStore(path)
-    engine = Engine(CHAIN, store=store)
+    engine = Engine(CHAIN, store=store, durability=durability)
     engine.run({"a": 0}, run_id="r")
     digests = {c.step_id: c.digest for c in engine.history("r")}
     size = Path(f"{path}-wal").stat().st_size
@@ -166,7 +191,12 @@ def test_whatever_a_power_cut_takes_from_the_end_of_the_log_leaves_a_state_that_
             assert cut.resume("r")["d"] == 3
             assert {c.step_id: c.digest for c in cut.history("r")} == digests
         cut.close()
-    assert found == {"no run", 0, 1, 2, 3}
+    if durability == "sync":
+        assert found == {"no run", 0, 1, 2, 3}
+    elif durability == "exit":
+        assert found == {"no run", 0, 3}  # one write: all of it, or nothing
+    else:
+        assert {"no run", 0, 3} <= found <= {"no run", 0, 1, 2, 3}
     engine.close()
 
 

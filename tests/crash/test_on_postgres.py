@@ -26,7 +26,6 @@ def new(trials: Trials, server: PostgresServer, **task: object) -> Trial:
     "place",
     [
         "after-create:1",
-        "after-claim:1",
         "before-append:1",
         "after-append:14",
         "after-call:5",

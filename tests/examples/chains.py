@@ -2,7 +2,8 @@
 
 An example is a module of ``examples`` with a `graph` and `values`; `options` for its engine where it needs some,
 and `answers` by node where it asks. The text has no times and no run ids, so it is the same however the run was
-driven; long values are cut, since the digest speaks for them.
+driven; long values are cut, since the digest speaks for them. Examples without a `graph` to run are about something
+else, and are left out.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from clew import Checkpoint, Engine, Event, RunResult, Send
 from clew.testing import VirtualClock, run_in_order
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-NAMES = sorted(file.stem for file in EXAMPLES.glob("*.py"))
+NAMES = sorted(file.stem for file in EXAMPLES.glob("*.py") if "\ngraph = " in file.read_text("utf-8"))
 WIDTH = 76
 
 Drive = Callable[[Engine, Mapping[str, Any]], RunResult]

@@ -170,6 +170,4 @@ def test_run_inside_an_event_loop_says_to_await_arun() -> None:
 
     with pytest.raises(RunError) as caught:
         asyncio.run(run_inside_a_loop())
-    assert str(caught.value) == (
-        "graph.run() would block the running event loop; await graph.arun(...) instead."
-    )
+    assert str(caught.value) == ("run() would block the running event loop; await arun(...) instead.")

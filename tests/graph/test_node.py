@@ -153,7 +153,7 @@ def test_a_cutoff_is_called() -> None:
 
 
 def test_an_option_that_does_not_exist_is_refused() -> None:
-    with pytest.raises(TypeError, match="retries"):
+    with pytest.raises(GraphError, match="retries"):
         node(len, retries=3)
 
 

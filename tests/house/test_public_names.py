@@ -48,6 +48,10 @@ PUBLIC = {
     "SQLiteStore",
     "SchedulerMetrics",
     "SchedulerState",
+    # dependency graphs
+    "DependencyGraph",
+    "Unchanged",
+    "schema",
 }
 
 PACKAGES = sorted(

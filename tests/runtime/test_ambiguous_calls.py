@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from clew import Context, Engine, Graph, RetryPolicy, SQLiteStore, node
+from clew import Context, Engine, Graph, RetryPolicy, SideEffectPolicy, SQLiteStore, node
 from clew.errors import AmbiguousCallError, DefinitionError
 from tests.runtime.killed import as_if_killed
 
@@ -220,3 +220,200 @@ def test_the_intent_is_durable_before_the_call(tmp_path: Path, durability: str) 
 def test_there_is_no_other_policy() -> None:
     with pytest.raises(DefinitionError, match="on_ambiguous is 'retry' or 'fail' or 'ask', not 'guess'"):
         Engine(Graph([node(lambda a: a, name="n", output="b")]), on_ambiguous="guess")
+
+
+# -- several calls at once -----------------------------------------------------------------------------------------
+
+
+class Several:
+    """Two calls at once; what a crash during both would leave is put aside."""
+
+    def __init__(self, file: Path) -> None:
+        self.made: list[int] = []
+        self.left: list[SQLiteStore] = []
+        self.begun: set[int] = set()
+        several = self
+
+        async def call(number: int) -> int:
+            several.begun.add(number)
+            while several.begun != {0, 1}:
+                await asyncio.sleep(0)
+            several.made.append(number)
+            if not several.left:
+                several.left.append(as_if_killed(file))
+            return number * 10
+
+        @node(output="y")
+        async def both(x: int, ctx: Context) -> list[int]:
+            return await asyncio.gather(*(ctx.record("call", call, number) for number in range(2)))
+
+        self.graph = Graph([both])
+        Engine(self.graph, store=SQLiteStore(file), on_ambiguous="ask").run({"x": 1}, run_id="r")
+        self.made.clear()
+        self.engine = Engine(self.graph, store=self.left[0], on_ambiguous="ask")
+
+
+def test_all_that_are_in_doubt_are_asked_about_before_one_is_made(tmp_path: Path) -> None:
+    several = Several(tmp_path / "runs.db")
+    result = several.engine.resume("r")
+    asked = [result.questions[0].path]
+    result = several.engine.resume("r", answer="retry")
+    asked += [question.path for question in result.questions]
+    assert (asked, several.made) == (["both#0!0", "both#0!1"], [])
+    assert several.engine.resume("r", answer="retry")["y"] == [0, 10]
+    assert several.made == [0, 1]
+
+
+def test_one_answer_may_be_a_response_and_another_to_retry(tmp_path: Path) -> None:
+    several = Several(tmp_path / "runs.db")
+    several.engine.resume("r")
+    several.engine.resume("r", answer=7)
+    assert several.engine.resume("r", answer="retry")["y"] == [7, 10]
+    assert several.made == [1]
+
+
+# -- whole nodes ---------------------------------------------------------------------------------------------------
+
+
+class Bank:
+    """A node that is recorded as a whole; the first time, what a crash during it would leave is put aside."""
+
+    def __init__(self, file: Path, mode: str = "sync", *, executor: Any = None) -> None:
+        self.file, self.paid, self.left = file, [], []  # type: ignore[var-annotated]
+        self.raises: Exception | None = None
+        bank = self
+        effects = SideEffectPolicy(recordable=True, requires_idempotency=True)
+
+        def transfer(amount: int) -> str:
+            bank.paid.append(amount)
+            if not bank.left:
+                bank.left.append(as_if_killed(bank.file))
+            if bank.raises is not None:
+                raise bank.raises
+            return f"paid {len(bank.paid)}"
+
+        if mode == "async":
+
+            @node(output="receipt", side_effects=effects, idempotency_key=lambda amount: "k")
+            async def pay(amount: int) -> str:
+                return transfer(amount)
+        else:
+
+            @node(output="receipt", side_effects=effects, idempotency_key=lambda amount: "k")
+            def pay(amount: int) -> str:  # type: ignore[misc]
+                return transfer(amount)
+
+        self.graph = Graph([pay])
+
+    def crash(self, policy: str) -> Engine:
+        """Run until the crash; the engine of the process that comes after."""
+        Engine(self.graph, store=SQLiteStore(self.file), on_ambiguous=policy).run({"amount": 5}, run_id="r")
+        return Engine(self.graph, store=self.left[0], on_ambiguous=policy)
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_fail_fails_a_node_that_is_recorded_as_a_whole(tmp_path: Path, mode: str) -> None:
+    bank = Bank(tmp_path / "runs.db", mode)
+    result = bank.crash("fail").resume("r")
+    assert (type(result.error), len(bank.paid)) == (AmbiguousCallError, 1)
+    assert str(result.error) == (
+        "node 'pay' at pay#0 was begun and has no result: it may have had its effect, or not; find out, and resume "
+        "with on_ambiguous='ask' to say what it gave, or with 'retry' to call it again with the same idempotency key"
+    )
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_ask_asks_about_a_node_that_is_recorded_as_a_whole(tmp_path: Path, mode: str) -> None:
+    bank = Bank(tmp_path / "runs.db", mode)
+    engine = bank.crash("ask")
+    result = engine.resume("r")
+    assert [(question.path, question.question) for question in result.questions] == [
+        (
+            "pay#0!",
+            "node 'pay' at pay#0 was begun and has no result: it may have had its effect, or not; answer 'retry' to "
+            "call it again, or give what it returned",
+        )
+    ]
+    assert engine.resume("r", answer="paid by hand")["receipt"] == "paid by hand"
+    assert (len(bank.paid), bool(engine.replay("r"))) == (1, True)
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_the_answer_for_a_whole_node_may_be_to_retry(tmp_path: Path, mode: str) -> None:
+    bank = Bank(tmp_path / "runs.db", mode)
+    engine = bank.crash("ask")
+    engine.resume("r")
+    assert engine.resume("r", answer="retry")["receipt"] == "paid 2"
+
+
+def test_retry_calls_a_whole_node_again_and_writes_no_intents(tmp_path: Path) -> None:
+    bank = Bank(tmp_path / "runs.db")
+    engine = bank.crash("retry")
+    assert engine.resume("r")["receipt"] == "paid 2"
+    assert engine.store.find("r", "intent", "pay#0") == []
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_a_whole_node_that_raised_is_in_no_doubt(tmp_path: Path, mode: str) -> None:
+    bank = Bank(tmp_path / "runs.db", mode)
+    bank.raises = ConnectionError("down")
+    engine = Engine(bank.graph, store=SQLiteStore(bank.file), on_ambiguous="fail")
+    assert engine.run({"amount": 5}, run_id="r").status == "failed"
+    bank.raises = None
+    assert engine.resume("r")["receipt"] == "paid 2"
+
+
+def test_a_whole_node_that_asked_is_in_no_doubt(tmp_path: Path) -> None:
+    @node(output="receipt", side_effects=SideEffectPolicy(recordable=True))
+    def pay(amount: int, ctx: Context) -> str:
+        return f"paid, {ctx.interrupt('Sure?')}"
+
+    engine = Engine(Graph([pay]), store=SQLiteStore(tmp_path / "runs.db"), on_ambiguous="fail")
+    engine.run({"amount": 5}, run_id="r")
+    assert engine.resume("r", answer="yes")["receipt"] == "paid, yes"
+
+
+def test_a_node_whose_calls_are_recorded_is_in_no_doubt_as_a_whole(tmp_path: Path) -> None:
+    left: list[SQLiteStore] = []
+
+    @node(output="receipt", side_effects=SideEffectPolicy(recordable=True))
+    def pay(amount: int, ctx: Context) -> str:
+        receipt = ctx.record("charge", lambda: "receipt")
+        if not left:
+            left.append(as_if_killed(tmp_path / "runs.db"))
+        return receipt
+
+    graph = Graph([pay])
+    Engine(graph, store=SQLiteStore(tmp_path / "runs.db"), on_ambiguous="fail").run({"amount": 5}, run_id="r")
+    assert Engine(graph, store=left[0], on_ambiguous="fail").resume("r")["receipt"] == "receipt"
+
+
+@pytest.mark.parametrize("durability", ["sync", "async"])
+def test_the_intent_of_a_whole_node_is_durable_before_it_is_called(tmp_path: Path, durability: str) -> None:
+    bank = Bank(tmp_path / "runs.db")
+    store = SQLiteStore(bank.file)
+    Engine(bank.graph, store=store, durability=durability, on_ambiguous="ask").run({"amount": 5}, run_id="r")
+    assert len(bank.left[0].find("r", "intent", "pay#0")) == 1
+
+
+def test_doubts_are_of_one_attempt(tmp_path: Path) -> None:
+    """A call that raised in the first attempt is in no doubt; in the second, in flight at the crash, it is."""
+    left: list[SQLiteStore] = []
+    made: list[int] = []
+
+    def charge() -> str:
+        made.append(1)
+        if len(made) == 1:
+            raise ConnectionError("down")
+        if not left:
+            left.append(as_if_killed(tmp_path / "runs.db"))
+        return "receipt"
+
+    @node(output="receipt", retry=RetryPolicy(max_attempts=3, base_delay=1e-9))
+    def pay(amount: int, ctx: Context) -> Any:
+        return ctx.record("charge", charge)
+
+    graph = Graph([pay])
+    Engine(graph, store=SQLiteStore(tmp_path / "runs.db"), on_ambiguous="fail").run({"amount": 5}, run_id="r")
+    result = Engine(graph, store=left[0], on_ambiguous="fail").resume("r")
+    assert (type(result.error), len(made)) == (AmbiguousCallError, 2)

@@ -9,8 +9,8 @@ from typing import Annotated, Any, TypedDict
 
 import pytest
 
-from clew import Engine, Graph, SQLiteStore, node
-from clew.errors import GraphChangedError, GraphWarning
+from clew import Engine, Graph, MemoryStore, Send, SQLiteStore, node, route
+from clew.errors import ConflictError, GraphChangedError, GraphWarning
 
 
 @pytest.fixture
@@ -133,3 +133,150 @@ def test_a_node_that_has_run_cannot_be_gone(store: SQLiteStore, verb: str) -> No
     how = {"step": 1} if verb == "fork" else {"accept_changes": True}
     with pytest.raises(GraphChangedError, match="step 1 is of node 'first', which this graph does not have"):
         getattr(engine, verb)("r", **how)
+
+
+# -- what was accepted is remembered ---------------------------------------------------------------------------------
+
+
+THIRD = made("third", "c", "d", "c / 0")
+
+
+def test_accepted_changes_are_remembered(store: SQLiteStore) -> None:
+    failed(store)
+    new = Engine(Graph([FIRST, FAILS, THIRD]), store=store)
+    assert new.resume("r", accept_changes=True).status == "failed"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert new.resume("r").status == "failed"
+        assert new.replay("r")
+    told = refusal(store, FIRST, FAILS)
+    assert "'third' is gone" in told
+
+
+def test_accepted_changes_go_with_an_export(store: SQLiteStore) -> None:
+    failed(store)
+    new = Engine(Graph([FIRST, FAILS, THIRD]), store=store)
+    new.resume("r", accept_changes=True)
+    other = Engine(new.graph)
+    other.import_run(new.export("r"))
+    assert other.resume("r").status == "failed"
+
+
+# -- conflicts -------------------------------------------------------------------------------------------------------
+
+
+def clashing() -> Graph:
+    @route(targets=["write"])
+    def send(a: int) -> list[Send]:
+        return [Send("write", {"i": i}) for i in (1, 2)]
+
+    return Graph([send, made("write", "i", "b", "i"), made("third", "b", "c", "b / 0")])
+
+
+@pytest.mark.parametrize("durable", [False, True])
+def test_a_run_keeps_what_it_does_about_conflicts(store: SQLiteStore, durable: bool) -> None:
+    kept: Any = store if durable else MemoryStore()
+    Engine(clashing(), store=kept, on_conflict="last").run({"a": 1}, run_id="r")
+    engine = Engine(clashing(), store=kept)
+    assert engine.state("r").get("b") == 2
+    assert len(engine.history("r")) == 3
+    assert engine.replay("r")
+    assert engine.result("r").status == "failed"
+    assert isinstance(engine.resume("r").error, ZeroDivisionError)
+    assert engine.fork("r", step=1, run_id="f").state.get("b") == 2
+    assert engine.rerun("r", run_id="again").state.get("b") == 2
+    assert Engine(clashing(), store=kept).state("f").get("b") == 2
+    other = Engine(clashing())
+    other.import_run(engine.export("r"))
+    assert other.state("r").get("b") == 2
+
+
+@pytest.mark.parametrize("durable", [False, True])
+def test_a_run_that_failed_of_a_conflict_goes_on_once_the_last_one_counts(
+    store: SQLiteStore, durable: bool
+) -> None:
+    kept: Any = store if durable else MemoryStore()
+    assert isinstance(Engine(clashing(), store=kept).run({"a": 1}, run_id="r").error, ConflictError)
+    Engine(clashing(), store=kept, on_conflict="last").resume("r")
+    assert Engine(clashing(), store=kept).state("r").get("b") == 2
+
+
+# -- reducers --------------------------------------------------------------------------------------------------------
+
+
+def total(old: int, new: int) -> int:
+    return old + new
+
+
+def greatest(old: int, new: int) -> int:
+    return max(old, new)
+
+
+def reducing(reducer: Any) -> Graph:
+    fields = {"a": int, "n": Annotated[int, reducer]}
+    state = TypedDict("Reduced", fields, total=False)  # type: ignore[misc]
+    return Graph([made("one", "a", "n", "1"), made("two", "a", "n", "2")], state=state)
+
+
+WARNING = (
+    r"^run 'r' was made with another reducer of 'n': its states are made again from what was given to it, and need not "
+    r"be what they were$"
+)
+
+
+def renamed(function: Any) -> Any:
+    function.__name__ = function.__qualname__ = "total"
+    return function
+
+
+def test_another_reducer_is_a_divergence(store: SQLiteStore) -> None:
+    Engine(reducing(total), store=store).run({"a": 1, "n": 0}, run_id="r")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        report = Engine(reducing(greatest), store=store).replay("r")
+    assert not report
+    first = report.divergences[0]
+    assert (first.kind, first.step) == ("reducer", 1)
+    assert first.message == "the reducer of 'n' is another than when the run was recorded"
+
+
+def test_another_reducer_of_the_same_name_is_too(store: SQLiteStore) -> None:
+    Engine(reducing(total), store=store).run({"a": 1, "n": 0}, run_id="r")
+    other = renamed(lambda old, new: old * new)
+    assert not Engine(reducing(other), store=store).replay("r")
+
+
+def test_a_reducer_of_a_value_that_nobody_wrote_is_none(store: SQLiteStore) -> None:
+    graph = Graph([made("one", "a", "b", "1")], state=Unwritten)
+    Engine(graph, store=store).run({"a": 1}, run_id="r")
+    other = Graph([made("one", "a", "b", "1")], state=UnwrittenToo)
+    assert Engine(other, store=store).replay("r")
+
+
+class Unwritten(TypedDict, total=False):
+    a: int
+    b: int
+    n: Annotated[int, total]
+
+
+class UnwrittenToo(TypedDict, total=False):
+    a: int
+    b: int
+    n: Annotated[int, greatest]
+
+
+@pytest.mark.parametrize("verb", ["state", "history", "fork", "diff", "result", "why", "export"])
+def test_who_looks_under_another_reducer_is_warned(store: SQLiteStore, verb: str) -> None:
+    Engine(reducing(total), store=store).run({"a": 1, "n": 0}, run_id="r")
+    engine = Engine(reducing(greatest), store=store)
+    call = getattr(engine, verb)
+    with pytest.warns(GraphWarning, match=WARNING):
+        call("r", *{"diff": ["r"], "why": ["n"]}.get(verb, ()))
+
+
+def test_where_reducers_are_the_same_nobody_is_warned(store: SQLiteStore) -> None:
+    Engine(reducing(total), store=store).run({"a": 1, "n": 0}, run_id="r")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        engine = Engine(reducing(total), store=store)
+        assert (engine.state("r").get("n"), bool(engine.replay("r"))) == (3, True)

@@ -419,3 +419,21 @@ def test_recordings_come_back_as_they_were(file: Path) -> None:
     assert isinstance(call, RecordedCall)
     assert (call.path, call.attempt, call.number, call.name) == ("act#0", 0, 0, "add")
     assert (call.request, call.response, call.error) == (((1,), {"k": 2}), 3, None)
+
+
+def test_in_async_mode_a_recording_is_handed_over_at_once(file: Path) -> None:
+    """It does not wait in memory for the node to end: the writer thread has it, and it is durable soon."""
+    found: list[int] = []
+
+    @node(output="x")
+    def act(a: int, ctx: Context) -> int:
+        answer = ctx.record("call", lambda: 7)
+        follower = engine._live["r"].ledger._follower
+        assert follower is not None
+        follower.join()
+        found.append(len(recordings(as_if_killed(file))))
+        return answer
+
+    engine = Engine(Graph([act]), store=SQLiteStore(file), durability="async")
+    engine.run({"a": 1}, run_id="r")
+    assert found == [1]

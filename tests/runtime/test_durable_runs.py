@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from clew import Context, Engine, Graph, RetryPolicy, SQLiteStore, node
+from clew import Context, Engine, Graph, RetryPolicy, SQLiteStore, interrupt, node
 from clew.errors import RunStateError
-from clew.testing import VirtualClock
+from clew.testing import VirtualClock, crash_points
 from tests.runtime.killed import as_if_killed
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -238,3 +238,36 @@ def test_a_run_begun_blocking_is_gone_on_with_on_a_loop(file: Path) -> None:
     engine.run({"a": 1}, run_id="r")
     fail = False
     assert (asyncio.run(engine.aresume("r"))["x"], calls) == (7, [1])
+
+
+def test_killed_right_after_it_was_answered_it_goes_on_without_another_answer(tmp_path: Path) -> None:
+    """The answer is kept, and the row still says that the run waits."""
+
+    class Killed(BaseException):
+        pass
+
+    @interrupt(output="ok")
+    def approve(x: int) -> str:
+        return "sure?"
+
+    @node(output="y")
+    def go(ok: bool) -> str:
+        return f"went with {ok}"
+
+    graph, file = Graph([approve, go]), tmp_path / "runs.db"
+    with Engine(graph, store=SQLiteStore(file)) as engine:
+        assert engine.run({"x": 1}, run_id="r").status == "waiting"
+
+        def die(point: str) -> None:
+            if point == "after-append":
+                raise Killed
+
+        crash_points.watch(die)
+        try:
+            with pytest.raises(Killed):
+                engine.resume("r", answer=True)
+        finally:
+            crash_points.watch(None)
+    with Engine(graph, store=SQLiteStore(file)) as engine:
+        assert engine.store.row("r").status == "waiting"
+        assert engine.resume("r")["y"] == "went with True"

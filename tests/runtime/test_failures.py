@@ -102,9 +102,7 @@ def local() -> BaseException:
     return Local("here")
 
 
-@pytest.mark.parametrize(
-    "error", [local(), ExceptionGroup("several", [ValueError("a")]), KeyboardInterrupt("^C")], ids=repr
-)
+@pytest.mark.parametrize("error", [local(), KeyboardInterrupt("^C")], ids=repr)
 def test_what_is_not_built_again_says_what_it_was(error: BaseException) -> None:
     found = again(error)
     assert isinstance(found, RecordedError)
@@ -133,15 +131,19 @@ class Stubborn(Exception):
         return f"no {type(self.response).__name__}"
 
 
-def test_a_class_that_would_say_something_else_is_not_built() -> None:
+def test_for_a_class_that_would_say_something_else_there_is_a_stand_in() -> None:
     error = Stubborn()
     error.response = object()
-    assert str(again(error)) == f"{__name__}:Stubborn: no object"
+    found = again(error)
+    assert isinstance(found, Stubborn)
+    assert type(found) is not Stubborn
+    assert (str(found), type(found).__qualname__) == ("no object", "Stubborn")
 
 
 def test_arguments_that_cannot_be_stored_are_said_in_the_message() -> None:
     found = again(ValueError(object))
-    assert str(found) == "builtins:ValueError: <class 'object'>"
+    assert isinstance(found, ValueError)
+    assert str(found) == "<class 'object'>"
 
 
 def test_attributes_that_cannot_be_stored_are_left_out() -> None:

@@ -12,7 +12,7 @@ from typing import Annotated, Any, TypedDict
 
 import pytest
 
-from clew import END, Engine, Graph, SQLiteStore, append, ifelse, node
+from clew import END, Context, Engine, Graph, SQLiteStore, append, ifelse, node
 from clew.state import reducers
 from clew.stores import MemoryStore, Store
 
@@ -185,3 +185,96 @@ def test_a_hundred_thousand_messages_cost_the_same_each(tmp_path: Path) -> None:
     assert len(engine.state("r").values["messages"]) == 100_001
     assert time.perf_counter() - began < sum(laps)
     engine.close()
+
+
+# -- loading is bounded --------------------------------------------------------------------------------------------
+
+
+def read_to_load(engine: Engine, run_id: str, step: int | None = None) -> int:
+    """Bytes of steps and large contents that are read to load a state."""
+    store = engine.store
+    found: list[int] = []
+
+    class Counting:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(store, name)
+
+        def entries(self, *args: Any, **more: Any) -> Any:
+            entries = store.entries(*args, **more)
+            found.append(sum(len(e.body) for e in entries if e.kind == "step"))
+            return entries
+
+        def blob(self, digest: str) -> bytes:
+            content = store.blob(digest)
+            found.append(len(content))
+            return content
+
+    Engine(engine.graph, store=Counting()).state(run_id, step)  # type: ignore[arg-type]
+    return sum(found)
+
+
+def writing(size: int) -> Graph:
+    """Writes a document of `size` bytes, again and again."""
+
+    @node(output="document")
+    def write(n: int) -> str:
+        return f"{n}" + "x" * size
+
+    @node(output="n")
+    def count(document: str, n: int = 0) -> int:
+        return n + 1
+
+    @ifelse(when_true="write", when_false=END)
+    def more(n: int, most: int) -> bool:
+        return n < most
+
+    return Graph([write, count, more])
+
+
+@pytest.mark.parametrize("durability", ["sync", "async", "exit"])
+def test_large_values_do_not_make_loading_longer_with_every_step(tmp_path: Path, durability: str) -> None:
+    store = SQLiteStore(tmp_path / "runs.db", synchronous="off")
+    engine = Engine(writing(100_000), store=store, durability=durability)
+    engine.run({"n": 0, "most": 60}, run_id="r")
+    steps = engine.state("r").step
+    for step in (None, steps // 2, steps // 3):
+        assert read_to_load(engine, "r", step) < 1_500_000
+
+
+def test_weight_goes_on_where_a_log_ends(tmp_path: Path) -> None:
+    """A run in many sessions of a few steps each is loaded as quickly as one in one session."""
+    store = SQLiteStore(tmp_path / "runs.db", synchronous="off")
+
+    @node(output="document")
+    def write(n: int) -> str:
+        return f"{n}" + "x" * 100_000
+
+    @node(output="n")
+    def count(document: str, ctx: Context, n: int = 0) -> int:
+        ctx.interrupt(f"again? {n}")
+        return n + 1
+
+    @ifelse(when_true="write", when_false=END)
+    def more(n: int, most: int) -> bool:
+        return n < most
+
+    engine = Engine(Graph([write, count, more]), store=store)
+    result = engine.run({"n": 0, "most": 40}, run_id="r")
+    while result.status == "waiting":
+        result = engine.resume("r", answer=True)
+    assert result.status == "completed", result.error
+    assert read_to_load(engine, "r") < 1_500_000
+
+
+def test_a_run_that_is_written_at_its_end_has_snapshots_like_any(tmp_path: Path) -> None:
+    store = SQLiteStore(tmp_path / "runs.db", synchronous="off")
+    found = {}
+    for durability in ("sync", "exit"):
+        engine = Engine(talking([]), store=store, durability=durability, max_steps=10**6)
+        engine.run({"most": 12_000}, run_id=durability)
+        found[durability] = [entry.n for entry in store.find(durability, "snapshot", "")]
+        for step in (5_000, 20_001):
+            assert read_to_load(engine, durability, step) < 4_000_000
+        assert engine.state(durability).digest == engine.history(durability)[-1].digest
+    assert found["exit"]
+    assert len(found["exit"]) >= len(found["sync"]) - 1

@@ -112,3 +112,11 @@ def test_a_run_of_a_living_owner_stays(tmp_path: Path) -> None:
 def test_wrong_options(options: dict[str, Any], told: str) -> None:
     with pytest.raises(DefinitionError, match=told):
         Engine(graph).prune(**options)
+
+
+def test_a_dry_run_spares_the_parents_of_what_stays_too(tmp_path: Path) -> None:
+    engine = Engine(Graph([node(lambda a: a, name="n", output="b")]), store=SQLiteStore(tmp_path / "runs.db"))
+    engine.run({"a": 1}, run_id="parent")
+    engine.fork("parent", step=0, run_id="fork")
+    assert engine.prune(keep=1, dry_run=True) == []
+    assert engine.prune(keep=0, dry_run=True) == ["parent", "fork"]

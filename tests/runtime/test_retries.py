@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from clew import Context, Engine, Graph, RetryPolicy, node
+from clew import Context, Engine, Graph, RetryPolicy, SQLiteStore, node
 from clew.testing import VirtualClock
+from tests.runtime.killed import as_if_killed
 
 
 def failing(times: int, policy: Any, asynchronous: bool = False) -> Any:
@@ -124,3 +126,34 @@ def test_a_node_that_takes_no_context_is_retried(asynchronous: bool) -> None:
     policy = RetryPolicy(max_attempts=2, base_delay=1e-9)
     graph = Graph([node(aflaky if asynchronous else flaky, name="x", output="x", retry=policy)])
     assert (graph.run(a=1)["x"], calls) == (1, [1, 1])
+
+
+@pytest.mark.parametrize(
+    "later, least, most",
+    [
+        (0.0, 4.0, 5.0),
+        (3.0, 1.0, 2.0),  # the rest of the delay, not all of it again
+        (86_400.0, 0.0, 0.0),
+        (-86_400.0, 4.0, 5.0),  # the clock was set back: the wait is no longer than it was
+    ],
+)
+def test_a_wait_goes_on_after_a_crash(tmp_path: Path, later: float, least: float, most: float) -> None:
+    file, left = tmp_path / "runs.db", []
+
+    class Killed(VirtualClock):
+        def advance(self, to: float) -> None:
+            if not left:
+                left.append(as_if_killed(file))
+            super().advance(to)
+
+    @node(output="y", retry=RetryPolicy(max_attempts=2, base_delay=4.0, max_delay=5.0))
+    def flaky(x: int, ctx: Context) -> int:
+        if ctx.attempt == 0:
+            raise ValueError("no")
+        return ctx.attempt
+
+    graph = Graph([flaky])
+    Engine(graph, store=SQLiteStore(file), clock=Killed()).run({"x": 1}, run_id="r")
+    clock = VirtualClock(1_700_000_000.0 + later)
+    assert Engine(graph, store=left[0], clock=clock).resume("r")["y"] == 1
+    assert least <= clock.monotonic() <= most

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime
 from decimal import Decimal
 from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from clew import Overwrite, Send
+from clew import Engine, Graph, Overwrite, Send, SQLiteStore, node
 from clew.engine.records import Journaled, Outcome, Question, Retry, Single, Start, Step
 from clew.errors import EncodeError, RecordCorruptError, StoreCorruptError
+from clew.runtime.doubts import Intent
 from clew.runtime.log import Answered, Labelled, Resumed
-from clew.runtime.recorder import Intent, RecordedCall
+from clew.runtime.recorder import RecordedCall
 from clew.runtime.wire import LARGE, Reader, Writer
 from clew.stores import Entry
 
@@ -25,7 +28,7 @@ CALL = RecordedCall(
 
 
 def there_and_back(record: Any, prefix: str = "") -> Any:
-    writer = Writer({"": "00" * 32, prefix: "00" * 32}, seed=1)
+    writer = Writer({"": "00" * 32, prefix: "00" * 32}, seed=1, epoch=0.0)
     entry = writer.entry(record)
     return Reader("r", writer.blobs.__getitem__).record(entry)
 
@@ -97,7 +100,7 @@ def test_values_keep_their_order() -> None:
 
 
 def test_a_large_value_is_kept_apart_by_its_digest() -> None:
-    writer = Writer({"": "00" * 32}, seed=1)
+    writer = Writer({"": "00" * 32}, seed=1, epoch=0.0)
     entry = writer.entry(Step("", 1, (Outcome("n", 0, -1, {"small": 1, "big": "x" * (LARGE + 1)}),)))
     ((digest, content),) = writer.blobs.items()
     assert (digest, len(entry.body) < 1000) == (sha256(content).hexdigest(), True)
@@ -110,20 +113,20 @@ def test_a_large_value_comes_back() -> None:
 
 def test_the_digest_of_a_step_is_that_of_the_chain() -> None:
     one, two = Step("", 1, (OUTCOME,)), Step("", 2, (OUTCOME,))
-    whole, later = Writer({"": "00" * 32}, seed=1), Writer({"": "00" * 32}, seed=1)
+    whole, later = Writer({"": "00" * 32}, seed=1, epoch=0.0), Writer({"": "00" * 32}, seed=1, epoch=0.0)
     first = whole.entry(one)
-    again = Writer({"": first.digest.hex()}, seed=1)
+    again = Writer({"": first.digest.hex()}, seed=1, epoch=0.0)
     assert whole.entry(two).digest == again.entry(two).digest != later.entry(two).digest
 
 
 def test_attempts_of_a_subgraph_have_names_of_their_own() -> None:
-    writer = Writer({"sub#0/": "00" * 32}, seed=1)
+    writer = Writer({"sub#0/": "00" * 32}, seed=1, epoch=0.0)
     names = [writer.entry(Journaled("sub#0/", OUTCOME, (attempt,))).name for attempt in (0, 1)]
     assert names == [("journal", "sub#0/act#2[1]", 0), ("journal", "sub#0/act#2[1]@1", 0)]
 
 
 def test_what_cannot_be_stored_is_said_of_its_node() -> None:
-    writer = Writer({"sub#0/": "00" * 32}, seed=1)
+    writer = Writer({"sub#0/": "00" * 32}, seed=1, epoch=0.0)
     with pytest.raises(
         EncodeError, match=r"^node 'act' at sub#0/act#0 returned what cannot be stored: x\[1\]: "
     ):
@@ -131,7 +134,7 @@ def test_what_cannot_be_stored_is_said_of_its_node() -> None:
 
 
 def spoiled(record: Any, change: Any) -> Entry:
-    entry = Writer({"": "00" * 32}, seed=1).entry(record)
+    entry = Writer({"": "00" * 32}, seed=1, epoch=0.0).entry(record)
     return msgspec.structs.replace(entry, body=change(entry.body))
 
 
@@ -167,3 +170,48 @@ def test_a_call_of_which_nothing_can_be_read_is_named_by_its_place() -> None:
     entry = spoiled(CALL, lambda body: body[:-1])
     with pytest.raises(RecordCorruptError, match=r"^run 'r': node 'act' at act#0, recording 7 is damaged"):
         Reader("r", {}.__getitem__).record(entry)
+
+
+# -- what cannot be encoded ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("durability", ["sync", "async", "exit"])
+def test_a_value_without_an_encoding_takes_no_other_one_with_it(tmp_path: Path, durability: str) -> None:
+    """A large value that was written just before is kept, with its content."""
+    fails = True
+
+    @node(output="large")
+    async def large(x: int) -> str:
+        return "v" * 200_000
+
+    @node(output="odd")
+    async def odd(x: int) -> Any:
+        return object() if fails else 1
+
+    @node(output="late")
+    async def late(x: int) -> int:
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        return 1
+
+    @node(output="end")
+    def end(large: str, odd: int, late: int) -> int:
+        return len(large)
+
+    engine = Engine(
+        Graph([large, odd, late, end]), store=SQLiteStore(tmp_path / "runs.db"), durability=durability
+    )
+    assert isinstance(engine.run({"x": 1}, run_id="r").error, EncodeError)
+    fails = False
+    assert engine.resume("r")["end"] == 200_000
+    assert list(engine.store.check()) == []
+
+
+def test_what_a_refused_record_had_apart_is_not_kept() -> None:
+    writer = Writer({"": "00" * 32}, 0, 0.0)
+    writer.entry(Step("", 1, (Outcome("n", 0, -1, {"a": "v" * 200_000}),)))
+    before = dict(writer.blobs)
+    with pytest.raises(EncodeError):
+        writer.entry(Step("", 2, (Outcome("n", 1, -1, {"a": "w" * 200_000, "b": object()}),)))
+    assert writer.blobs == before
+    assert len(before) == 1

@@ -8,6 +8,7 @@ import shutil
 import sqlite3
 import tempfile
 from collections.abc import Iterator
+from contextlib import closing
 from hashlib import sha256
 from pathlib import Path
 
@@ -96,13 +97,31 @@ class TestOpening:
         later = (*sqlite_file.MIGRATIONS, "CREATE TABLE extra (x); CREATE INDEX extra_x ON extra (x)")
         monkeypatch.setattr(sqlite_file, "MIGRATIONS", later)
         new = SQLiteStore(path)
-        assert new._db.execute("PRAGMA user_version").fetchone() == (2,)
+        assert new._db.execute("PRAGMA user_version").fetchone() == (len(later),)
         assert new._db.execute("SELECT count(*) FROM extra").fetchone() == (0,)
         assert list(new.entries("r")) == [step(1)]
         new.close()
         monkeypatch.undo()
         with pytest.raises(StoreVersionError):
             SQLiteStore(path)
+
+    def test_a_file_of_before_rows_had_checksums_is_read(self, path: Path) -> None:
+        first = sqlite_file.MIGRATIONS[:1]
+        with closing(sqlite3.connect(path)) as db:
+            db.executescript(first[0])
+            db.execute(f"PRAGMA application_id = {sqlite_file.APPLICATION_ID}")
+            db.execute("PRAGMA user_version = 1")
+            db.execute(
+                "INSERT INTO runs (run_id, status, created, updated, graph, seed, structure, target) "
+                "VALUES ('old', 'completed', 1.0, 2.0, 'g', '7', 's', '')"
+            )
+            db.execute("INSERT INTO origins VALUES (1, x'00', '{}')")
+            db.commit()
+        store = SQLiteStore(path)
+        assert (store.row("old").seed, store.row("old").damage) == (7, "")
+        store.create(RunRow("new"))
+        assert [row.run_id for row in store.rows()] == ["old", "new"]
+        store.close()
 
     def test_a_migration_that_fails_changes_nothing(
         self, path: Path, monkeypatch: pytest.MonkeyPatch

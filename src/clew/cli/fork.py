@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from clew.cli.outcome import drive, new_id
+from clew.cli.outcome import drive, id_of
 from clew.cli.place import (
     GraphOption,
     IdOption,
@@ -53,7 +53,7 @@ def fork(
     given = read_values(pairs, values)
     with store_at(store) as opened:
         row = find_run(opened, run)
-        name = run_id or new_id(f"{row.run_id}-fork")
+        name = id_of(run_id, f"{row.run_id}-fork")
         return drive(
             name,
             lambda listeners: engine_of(opened, row, graph, listeners),

@@ -22,8 +22,12 @@ Make = Callable[[tuple[Listener, ...]], Engine]
 Drive = Callable[[Engine], RunResult]
 
 
-def new_id(name: str) -> str:
-    """An id for a run that can be read and typed: the graph's name and six digits."""
+def id_of(given: str | None, name: str) -> str:
+    """The id of a new run: the one that was given or, else, one that can be read and typed: a name and six digits."""
+    if given is not None:
+        if not given:
+            raise Failed("--id is empty", "give the new run a name, or leave --id out")
+        return given
     return f"{re.sub(r'[^A-Za-z0-9_.-]+', '-', name).strip('-') or 'run'}-{secrets.token_hex(3)}"
 
 

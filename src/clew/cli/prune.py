@@ -10,8 +10,8 @@ import typer
 
 from clew.cli.place import JsonOption, StoreOption, store_at
 from clew.cli.speech import Failed, count, say_json
-from clew.runtime.retention import STATUSES
 from clew.runtime.retention import prune as prune_store
+from clew.runtime.rows import STATUSES
 
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 

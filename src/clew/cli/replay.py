@@ -20,7 +20,11 @@ def register(app: typer.Typer) -> None:
 def replay(
     run: Annotated[
         str | None,
-        typer.Argument(metavar="[RUN]", help="A run's id, or the beginning of one.", show_default=False),
+        typer.Argument(
+            metavar="[RUN]",
+            help="A run's id, or the beginning of one; a store with --all.",
+            show_default=False,
+        ),
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Replay every run of the store.")] = False,
     lenient: Annotated[
@@ -37,10 +41,12 @@ def replay(
     \b
     Examples:
       clew replay flow-1a2b3c
-      clew replay --all --store recorded.db      as a regression test: exit code 1 if anything differs
+      clew replay recorded.db --all      as a regression test: exit code 1 if anything differs
     """
     from clew.runtime.regression import Verdict, replays
 
+    if everything and run is not None and store is None:
+        run, store = None, run  # clew replay runs.db --all
     if everything is (run is not None):
         raise Failed("say what to replay", "give a RUN, or --all")
     with store_at(store) as opened:

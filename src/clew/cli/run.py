@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from clew import Engine
-from clew.cli.outcome import drive, new_id
+from clew.cli.outcome import drive, id_of
 from clew.cli.place import IdOption, JsonOption, StoreOption, store_at
 from clew.cli.values import ValuesArgument, read_values
 from clew.runtime.targets import load_graph
@@ -49,7 +49,7 @@ def run(
     graph = load_graph(target)
     given = read_values(pairs, values)
     with store_at(store, create=True) as opened:
-        name = run_id or new_id(graph.name or target.partition(":")[0])
+        name = id_of(run_id, graph.name or target.partition(":")[0])
         return drive(
             name,
             lambda listeners: Engine(

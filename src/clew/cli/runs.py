@@ -8,11 +8,10 @@ import typer
 
 from clew.cli.place import JsonOption, StoreOption, store_at
 from clew.cli.speech import Failed, local_time, say_json, say_table
+from clew.errors import StoreCorruptError
 from clew.runtime.archive import LAST
 from clew.runtime.documents import error_json, time_json
-from clew.runtime.failures import error_of
-from clew.runtime.retention import STATUSES
-from clew.state import decode
+from clew.runtime.rows import STATUSES, opened_row
 from clew.stores import RunRow, Store
 
 
@@ -65,6 +64,8 @@ def runs(
 def row_json(store: Store, row: RunRow) -> dict[str, Any]:
     """What is known about a run, as JSON."""
     last = store.last(row.run_id, "step", "", LAST)
+    row = opened_row(row)
+    error = StoreCorruptError(row.damage) if row.damage else row.error
     return {
         "run_id": row.run_id,
         "status": row.status,
@@ -75,7 +76,7 @@ def row_json(store: Store, row: RunRow) -> dict[str, Any]:
         "updated": time_json(row.updated),
         "parent": row.parent,
         "parent_step": row.parent_step,
-        "error": None if row.error is None else error_json(error_of(decode(row.error))),
+        "error": None if error is None else error_json(error),
     }
 
 

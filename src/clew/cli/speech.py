@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, TextIO
 
-from clew.errors import EncodeError, GraphWarning
+from clew.errors import EncodeError, ExplorationWarning, GraphWarning
 from clew.state import to_tree
 
 
@@ -76,13 +76,14 @@ def show_warnings() -> None:
         file: TextIO | None = None,
         line: str | None = None,
     ) -> None:
-        if issubclass(category, GraphWarning):
+        if issubclass(category, GraphWarning | ExplorationWarning):
             note(str(message))
         else:
             shown(message, category, filename, lineno, file, line)
 
     warnings.showwarning = show
     warnings.simplefilter("always", GraphWarning)
+    warnings.simplefilter("always", ExplorationWarning)
 
 
 def say_json(data: Any) -> None:

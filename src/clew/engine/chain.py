@@ -11,14 +11,17 @@ decisions. No clock and no run id is in it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from hashlib import sha256
 from typing import Any
+
+import msgspec
 
 from clew.engine.records import Choice, Outcome, Step
 from clew.engine.rules import Program
 from clew.engine.view import View
-from clew.errors import EncodeError, GraphChangedError
+from clew.errors import GraphChangedError
 from clew.graph import Send
-from clew.state import GraphState, NodeExecution, Overwrite, digest, encode, register_type
+from clew.state import GraphState, NodeExecution, Overwrite, encode, register_type
 from clew.state.position import Versions
 
 register_type(Overwrite, name="clew:Overwrite")  # part of an update as it was given, so of a step's bytes
@@ -26,22 +29,35 @@ register_type(Overwrite, name="clew:Overwrite")  # part of an update as it was g
 
 def step_digest(previous: str, step: Step) -> str:
     """The digest of the state after `step`."""
-    items = [
-        [
-            outcome.path,
-            dict(outcome.update),
-            None if outcome.decision is None else [_plain(choice) for choice in outcome.decision],
-            outcome.error is not None,
-        ]
-        for outcome in step.outcomes
+    parts = [
+        outcome_bytes(o.path, encode(dict(o.update), at="state"), o.decision, o.error is not None)
+        for o in step.outcomes
     ]
-    try:
-        content = encode(items)
-    except EncodeError:
-        for outcome in step.outcomes:  # say where in the state it would be
-            encode(dict(outcome.update), at="state")
-        raise
-    return digest(b"clew:step", bytes.fromhex(previous), content)
+    return digest_after(bytes.fromhex(previous), parts).hex()
+
+
+def digest_after(previous: bytes, outcomes: Sequence[bytes]) -> bytes:
+    """The digest of the state after a step of these outcomes, each as its canonical bytes.
+
+    It is ``digest(b"clew:step", previous, content)``, with the lengths that never change written out.
+    """
+    content = b"[" + b",".join(outcomes) + b"]"
+    return sha256(_BEFORE + previous + len(content).to_bytes(8, "big") + content).digest()
+
+
+_LABEL = b"clew:step"
+_BEFORE = len(_LABEL).to_bytes(8, "big") + _LABEL + (32).to_bytes(8, "big")
+
+
+def outcome_bytes(path: str, update: bytes, decision: Sequence[Choice] | None, has_failed: bool) -> bytes:
+    """The canonical bytes of an outcome, given those of its update."""
+    chosen: Any = None
+    if decision is not None:
+        chosen = msgspec.Raw(encode([_plain(choice) for choice in decision], at="decision"))
+    return _json([path, msgspec.Raw(update), chosen, has_failed])
+
+
+_json = msgspec.json.Encoder().encode
 
 
 def _plain(choice: Choice) -> Any:

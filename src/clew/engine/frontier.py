@@ -46,7 +46,7 @@ class Frontier:
         if isinstance(work, Item):
             order = work.order
         else:
-            order = (*work.level.strand.order, work.level.number, work.number, work.cursor)
+            order = (*work.order, work.cursor)
         heapq.heappush(self._backlog, (order, work, deque()))
         self._admit()
 

@@ -32,8 +32,10 @@ from clew.engine.strand import Batch, Item, Level, Strand
 from clew.engine.terms import Counters, Memory, Notice, Options, Status, stream
 from clew.engine.view import MergeFailure, View
 from clew.errors import AmbiguousCallError, ConflictError
-from clew.graph import Command
+from clew.graph import END, Command, Send
 from clew.state import GraphState
+
+_ROUTING = {Command, Send, type(END)}  # what a node may not simply return as its value
 
 
 class Machine:
@@ -271,7 +273,7 @@ class Machine:
         view = batch.level.view
         output = view.program.plain_outputs[batch.number]
         update: Mapping[str, Any]
-        if output is not None and type(value) is not Command:
+        if output is not None and type(value) not in _ROUTING:
             update, decision = {output: value}, None
         else:
             try:

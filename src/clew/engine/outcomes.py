@@ -8,7 +8,7 @@ would fit; nothing is guessed, because a wrong guess would be found far from her
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from clew.engine.records import Choice
@@ -47,6 +47,11 @@ def read(program: Program, node: Node, value: Any, view: View) -> Reading:
         if node.targets or node.pruned:
             decision = choices(program, node, value.goto, view, several=True)
         update = _mapping(node, {} if value.update is None else value.update)
+    elif value is END or isinstance(value, Send):
+        raise OutputError(
+            f"node {node.name!r} returned {_short(value)}, and only a gate decides what runs next; make it a gate with "
+            f"@route(targets=[...]), or return Command(update=..., goto=...) and declare @node(goto=[...])"
+        )
     elif node.shape == "one":
         update = {node.outputs[0]: value}
     elif node.shape == "tuple":
@@ -131,6 +136,10 @@ def choices(
     """A gate's return value as a decision. `several`: a list of targets is fine (as for a Command)."""
     if value is None:
         return ()
+    if isinstance(value, Iterator):
+        raise DecisionError(
+            f"gate {node.name!r} returned a {type(value).__name__}, which can be looked at only once; return a list"
+        )
     if not isinstance(value, (list, tuple)):
         return _kept(node, (_choice(program, node, value, view),))
     decided = tuple(_choice(program, node, one, view) for one in value)

@@ -21,7 +21,7 @@ from clew.engine.outcomes import read
 from clew.engine.records import Single
 from clew.engine.rules import CHOSEN, Program, Wakes
 from clew.engine.strand import Item
-from clew.graph import END, Command, Node
+from clew.graph import END, Command, Node, Send
 from clew.graph.signature import MISSING
 from clew.state import Overwrite
 
@@ -31,7 +31,7 @@ Steps = Generator[Called, Returned, None]
 """Yields a function and its arguments; is sent its value, and when it began and ended."""
 
 _NOTHING: dict[str, Any] = {}
-_SPECIAL = (Command, Overwrite)
+_SPECIAL = {Command, Overwrite, Send, type(END)}
 
 
 def steps(machine: Machine, epoch: float) -> Steps:

@@ -34,7 +34,7 @@ class Item:
         self.live = False  # handed out, and neither finished nor given up
         self.waited = False  # between two attempts
         self._path: str | None = None
-        self.order: tuple[int, ...] = (*batch.level.strand.order, batch.level.number, batch.number, index)
+        self.order: tuple[int, ...] = (*batch.order, index)
 
     @property
     def strand(self) -> Strand:
@@ -52,14 +52,11 @@ class Item:
     @property
     def is_wanted(self) -> bool:
         """Whether it may start: no strand around it is over, and no failure came before its step."""
-        item: Item | None = self
-        while item is not None:
-            level = item.batch.level
-            strand = level.strand
-            if level.is_void or strand.state != "running" or level.number > strand.limit:
-                return False
-            item = strand.owner
-        return True
+        level = self.batch.level
+        strand = level.strand
+        if level.is_void or strand.state != "running" or level.number > strand.limit:
+            return False
+        return strand.owner is None or strand.owner.is_wanted
 
     @property
     def path(self) -> str:
@@ -137,6 +134,7 @@ class Batch:
         "node",
         "number",
         "open",
+        "order",
         "outcomes",
         "payloads",
         "strands",
@@ -149,6 +147,7 @@ class Batch:
         sends = view.sends.get(number, ()) if view.sends else ()
         self.level = level
         self.number = number
+        self.order: tuple[int, ...] = (*level.strand.order, level.number, number)  # the items' begins with it
         self.node = view.program.nodes[number]
         self.visit: int = view.visits[number]
         self.payloads: tuple[Mapping[str, Any] | None, ...]

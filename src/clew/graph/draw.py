@@ -38,6 +38,8 @@ _MERMAID_SHAPES = {
     "input": ("([", "])"),
     "optional": ("([", "])"),
     "end": ("(((", ")))"),
+    "fresh": ("[", "]"),
+    "outdated": ("[", "]"),
 }
 # Fill and text are both set, so that a label can be read whatever the theme around it.
 _MERMAID_STYLES = {
@@ -48,6 +50,8 @@ _MERMAID_STYLES = {
     "input": "fill:#e6f6ea,stroke:#3f9a5a,color:#0f3019",
     "optional": "fill:#e6f6ea,stroke:#3f9a5a,color:#0f3019,stroke-dasharray:4 3",
     "end": "fill:#3d444f,stroke:#3d444f,color:#ffffff",
+    "fresh": "fill:#e6f6ea,stroke:#3f9a5a,color:#0f3019",
+    "outdated": "fill:#fff2d6,stroke:#c58a1c,color:#3d2a05,stroke-dasharray:4 3",
 }
 # Mermaid's own escapes: as in HTML, without the ampersand. The colon is among them because Mermaid takes
 # whatever looks like `style x:y#z;` for a style, inside of labels too.
@@ -102,6 +106,8 @@ _DOT_SHAPES = {
     "input": 'shape=oval, style=filled, fillcolor="#e6f6ea", color="#3f9a5a"',
     "optional": 'shape=oval, style="filled,dashed", fillcolor="#e6f6ea", color="#3f9a5a"',
     "end": 'shape=oval, style=filled, fillcolor="#3d444f", color="#3d444f", fontcolor=white',
+    "fresh": 'shape=box, style="rounded,filled", fillcolor="#e6f6ea", color="#3f9a5a"',
+    "outdated": 'shape=box, style="rounded,filled,dashed", fillcolor="#fff2d6", color="#c58a1c"',
 }
 _DOT_ARROWS = {"data": "", "gate": 'color="#b87a10"', "control": "style=dashed"}
 

@@ -14,12 +14,14 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ParamSpec, TypeVar
+
+import msgspec
 
 from clew.errors import GraphError
 from clew.graph.names import END, check_output_name, name_of
-from clew.graph.node import FunctionNode, check_targets, make_node, node_name
+from clew.graph.node import FunctionNode, check_options, check_targets, make_node, node_name
 
 __all__ = ["END", "Command", "Send", "ifelse", "interrupt", "route"]
 
@@ -27,12 +29,11 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-@dataclass(frozen=True)
-class Send:
+class Send(msgspec.Struct, frozen=True):
     """Run ``target`` once with ``payload`` over the state."""
 
     target: str
-    payload: Mapping[str, Any] = field(default_factory=dict)
+    payload: Mapping[str, Any] = {}
 
     def __post_init__(self) -> None:
         target: Any = self.target
@@ -40,10 +41,13 @@ class Send:
         if name == "END":
             raise GraphError("a Send needs a node to run; return END itself to end the path.")
         if name is not target:
-            object.__setattr__(self, "target", name)
+            msgspec.structs.force_setattr(self, "target", name)
         payload: Any = self.payload
-        if not isinstance(payload, Mapping) or not all(isinstance(key, str) for key in payload):
+        if type(payload) is not dict and not isinstance(payload, Mapping):
             raise GraphError(f"the payload of a Send to {name!r} maps names to values, not {payload!r}.")
+        for key in payload:
+            if not isinstance(key, str):
+                raise GraphError(f"the payload of a Send to {name!r} maps names to values, not {payload!r}.")
 
 
 @dataclass(frozen=True)
@@ -68,6 +72,7 @@ def route(
 
     def decorate(func: Callable[P, R]) -> FunctionNode[P, R]:
         where = f"gate {node_name(func, options.get('name'))!r}"
+        check_options(options, where, ("targets", "multi"))
         return make_node(
             func, "route", shape="none", targets=check_targets(targets, where), multi=multi, **options
         )
@@ -82,6 +87,7 @@ def ifelse(
 
     def decorate(func: Callable[P, bool]) -> FunctionNode[P, bool]:
         where = f"gate {node_name(func, options.get('name'))!r}"
+        check_options(options, where, ("when_true", "when_false"))
         when = (name_of(when_true, f"when_true of {where}"), name_of(when_false, f"when_false of {where}"))
         if when[0] == when[1]:
             raise GraphError(f"{where} goes to {when[0]!r} either way; give it two targets.")

@@ -21,7 +21,7 @@ from itertools import pairwise
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from clew.errors import GraphError, RunError
+from clew.errors import GraphError
 from clew.graph.annotations import register_classes
 from clew.graph.describe import describe, describe_as_text
 from clew.graph.hashes import graph_code_hash, node_code_hash, structure_hash
@@ -231,6 +231,13 @@ class Graph:
             for node in self.nodes.values()
         )
 
+    def __getattr__(self, name: str) -> Any:
+        """What other libraries call it, for those who come from there."""
+        hint = _HABITS.get(name)
+        if hint is None:
+            raise AttributeError(f"a graph has no {name!r}")
+        raise AttributeError(f"a graph has no {name!r}: {hint}")
+
     def has_topology(self, given: frozenset[str]) -> bool:
         """Whether `topology` was asked for these names before, and so has accepted them."""
         return given in self._topologies
@@ -249,21 +256,31 @@ class Graph:
         Given a mapping (or a `GraphState`, to go on from it), keywords are options of `Engine`; without,
         they are the values.
         """
-        if inside_event_loop():
-            raise RunError("graph.run() would block the running event loop; await graph.arun(...) instead.")
-        from clew.runtime import Engine
+        from clew.runtime.engine import Engine
 
-        given, options = (options, {}) if values is None else (values, options)
-        with Engine(self, **options) as engine:
-            return engine.run(given)
+        if values is None:
+            return Engine(self).run(options)
+        return Engine(self, **options).run(values)
 
     async def arun(self, values: Mapping[str, Any] | GraphState | None = None, /, **options: Any) -> Any:
         """`run`, for asyncio."""
-        from clew.runtime import Engine
+        from clew.runtime.engine import Engine
 
-        given, options = (options, {}) if values is None else (values, options)
-        with Engine(self, **options) as engine:
-            return await engine.arun(given)
+        if values is None:
+            return await Engine(self).arun(options)
+        return await Engine(self, **options).arun(values)
+
+
+_GIVEN = "nodes and edges are given when it is made: Graph([f, g], edges=[...]); most edges follow from names"
+_HABITS = {
+    **dict.fromkeys(("add_node", "add_edge", "add_sequence", "set_entry_point", "set_finish_point"), _GIVEN),
+    "add_conditional_edges": "a gate is a node: @route(targets=[...])",
+    "compile": "it can be run as it is: graph.run(values), or Engine(graph, store=...)",
+    "invoke": "call graph.run(values)",
+    "ainvoke": "await graph.arun(values)",
+    "stream": "Engine(graph).stream(values) yields the events",
+    "astream": "Engine(graph).astream(values) yields the events",
+}
 
 
 def inside_event_loop() -> bool:

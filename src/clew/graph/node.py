@@ -189,6 +189,7 @@ def node(
     def decorate(func: Callable[..., Any]) -> FunctionNode[..., Any]:
         name = node_name(func, options.get("name"))
         where = f"node {name!r}"
+        check_options(options, where, ("output", "writes", "goto", "cutoff"))
         if output is not None and writes is not None:
             raise GraphError(f"{where}: output= and writes= both say what it writes; give one of them.")
         shape, names = _shape(name, output, writes, goto)
@@ -205,8 +206,24 @@ def node(
     return decorate if func is None else decorate(func)
 
 
-def as_node(func: Callable[..., Any]) -> Node:
+OPTIONS = (
+    *("name", "after", "eager", "retry", "timeout", "policy", "side_effects"),
+    *("idempotency_key", "cache", "description"),
+)
+"""What can be said of a node of any kind."""
+
+
+def check_options(options: Mapping[str, Any], where: str, own: Sequence[str] = ()) -> None:
+    """Refuse an option that there is none of; `own` are those of the kind of node alone."""
+    for name in options:
+        if name not in OPTIONS:
+            raise GraphError(f"{where} has no option {name!r}; {nearest(name, (*own, *OPTIONS))}")
+
+
+def as_node(func: Any) -> Node:
     """A node as it is, or a plain function as a node that writes a value of its own name."""
+    if func is None:
+        raise GraphError("None is not a function, so it cannot be a node.")
     return func if isinstance(func, Node) else node(func)
 
 

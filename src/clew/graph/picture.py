@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from clew.graph.graph import Graph
     from clew.graph.node import Node
 
-BoxKind = Literal["node", "gate", "interrupt", "subgraph", "input", "optional", "end"]
+BoxKind = Literal["node", "gate", "interrupt", "subgraph", "input", "optional", "end", "fresh", "outdated"]
 ArrowKind = Literal["data", "gate", "control"]
 
 

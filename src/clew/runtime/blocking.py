@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from clew.engine.solo import general, steps
 from clew.engine.strand import Item
 from clew.errors import NodeError
+from clew.runtime.ledger import LONG
 from clew.runtime.session import Session
 
 if TYPE_CHECKING:  # concurrent.futures costs more to import than a run without threads takes
@@ -53,6 +54,8 @@ class Blocking:
                     and machine.solo()
                 ):
                     self._run_solo()
+                    if machine.root.state != "running":
+                        break
                     if outbox:  # a retry, for instance, which only a flush makes a timer
                         continue
                 item = session.take() if len(in_flight) < most else None
@@ -87,8 +90,8 @@ class Blocking:
         machine, monotonic = session.machine, session.clock.monotonic
         epoch = session.clock.time() - monotonic()
         short = steps(machine, epoch)
-        flush_each = session.ledger.is_durable
-        began = 0.0
+        outbox, often = machine.outbox, session.ledger.often
+        began, flushed = 0.0, monotonic()
         try:
             func, args = next(short)
             while not session.cancelled:
@@ -105,9 +108,11 @@ class Blocking:
                     session.returned(item, item.attempt, value, epoch + began, monotonic() - began)
                     return
                 args = ()  # who still holds a list keeps it from growing in place
-                func, args = short.send((value, began, monotonic()))
-                if flush_each:
+                ended = monotonic()
+                func, args = short.send((value, began, ended))
+                if often and (len(outbox) >= often or ended - flushed > LONG):
                     session.flush()
+                    flushed = ended
         except StopIteration:
             pass
 

@@ -24,11 +24,18 @@ Call = Callable[[Item, Any], Any]
 _UNCHANGING = (type(None), bool, int, float, complex, str, bytes, tuple, frozenset, type)
 
 
-def calls_of(program: Program) -> list[tuple[Call, bool]]:
-    """How to call each node of a program, and whether it takes a context."""
-    calls: list[tuple[Call, bool]] = [
-        (_call_of(program, node), any(p.kind == "context" for p in node.params)) for node in program.nodes
-    ]
+def calls_of(program: Program) -> list[tuple[Call, bool, bool]]:
+    """How to call each node of a program, whether it takes a context, and whether calling it is all there is to do."""
+    calls: list[tuple[Call, bool, bool]] = []
+    for node in program.nodes:
+        takes_context = any(p.kind == "context" for p in node.params)
+        effects = node.side_effects
+        is_bare = (
+            not takes_context
+            and node.mode in ("sync", "async")
+            and not (effects.recordable or effects.requires_idempotency)
+        )
+        calls.append((_call_of(program, node), takes_context, is_bare))
     program.calls = calls
     return calls
 

@@ -6,20 +6,26 @@ Beside the structure's hash a run keeps one digest for each part of its graph, b
 ``ask``        the code of a node; of one inside a subgraph ``sub/ask``
 ``ask:``       how a node fits into the graph: kind, parameters, outputs, targets
 ``:edges``     a part of the structure that belongs to no node
-``~messages``  the code of a reducer
+``~messages``  the code of a reducer; of one inside a subgraph ``sub/~messages``
 ``=client``    a bound value: by its encoding or, where it has none, by its class
+``:python``    not a digest: the version of Python, to which the digests of code belong
+``:conflict``  not a digest: "last", where of two writers of one value the last one counts
 =============  ==============================================================
+
+Changes that somebody has accepted are kept in the run's log (`Accepted`), and count from then on.
 """
 
 from __future__ import annotations
 
+import platform
+import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import msgspec
 
-from clew.errors import EncodeError
+from clew.errors import EncodeError, GraphWarning
 from clew.graph import Graph
 from clew.graph.hashes import code_hash, structure
 from clew.state import digest, encode
@@ -29,19 +35,35 @@ _known: WeakKeyDictionary[Graph, dict[str, str]] = WeakKeyDictionary()
 
 
 class Codes(Mapping[str, str]):
-    """The digests of a graph, made when somebody looks."""
+    """What a run keeps of a graph, made when somebody looks."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, on_conflict: str) -> None:
         self._graph = graph
+        self._on_conflict = on_conflict
 
     def __getitem__(self, name: str) -> str:
-        return codes_of(self._graph)[name]
+        return kept_codes(self._graph, self._on_conflict)[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(codes_of(self._graph))
+        return iter(kept_codes(self._graph, self._on_conflict))
 
     def __len__(self) -> int:
-        return len(codes_of(self._graph))
+        return len(kept_codes(self._graph, self._on_conflict))
+
+
+_CONFLICT = ":conflict"
+_PYTHON = ":python"
+
+
+def kept_codes(graph: Graph, on_conflict: str) -> dict[str, str]:
+    """What a run keeps of its graph."""
+    codes = codes_of(graph)
+    return {**codes, _CONFLICT: on_conflict} if on_conflict != "error" else codes
+
+
+def conflict_rule(codes: Mapping[str, str], otherwise: str) -> str:
+    """What a run does about conflicts, as it was kept; a run that keeps nothing never had one."""
+    return codes.get(_CONFLICT, otherwise)
 
 
 def codes_of(graph: Graph) -> dict[str, str]:
@@ -53,6 +75,7 @@ def codes_of(graph: Graph) -> dict[str, str]:
         found.update((f"{node['name']}:", _short(node)) for node in parts.pop("nodes"))
         found.update((f":{part}", _short(value)) for part, value in parts.items())
         found.update((f"={name}", _short(value)) for name, value in graph.bound.items())
+        found[_PYTHON] = platform.python_version()
     return found
 
 
@@ -96,6 +119,31 @@ def changed_parts(row: RunRow, graph: Graph) -> Changes:
     )
 
 
+def changed_reducers(row: RunRow, graph: Graph) -> list[str]:
+    """The values, of subgraphs too (``sub/messages``), whose reducers are not what they were.
+
+    Digests of another version of Python tell nothing: the same code has others there.
+    """
+    then, now = row.codes, codes_of(graph)
+    if then.get(_PYTHON, now[_PYTHON]) != now[_PYTHON]:
+        return []
+    names = {name for name in {*then, *now} if "~" in name}
+    return sorted(name.replace("~", "") for name in names if then.get(name) != now.get(name)) if then else []
+
+
+def warn_of_reducers(row: RunRow, graph: Graph) -> None:
+    """Whoever looks at the states of a run under other reducers shall know."""
+    changed = changed_reducers(row, graph)
+    if changed:
+        told = ", ".join(map(repr, changed))
+        warnings.warn(
+            f"run {row.run_id!r} was made with another reducer of {told}: its states are made again from what was "
+            f"given to it, and need not be what they were",
+            GraphWarning,
+            stacklevel=4,
+        )
+
+
 def changed_code(row: RunRow, graph: Graph) -> list[str]:
     """The nodes, of subgraphs too, whose code is not what it was; only those that are and were there."""
     changed = changed_parts(row, graph).code & row.codes.keys() & codes_of(graph).keys()
@@ -118,6 +166,12 @@ def changed_structure(row: RunRow, graph: Graph) -> str:
         if name in _PARTS and then.get(name, code) != code
     ]
     how = "; ".join(told) or "its links, schema or signatures differ"
+    gone = ", ".join(repr(name) for name in then if _is_top(name) and name not in now)
+    if gone:  # what it did cannot be read without it
+        return (
+            f"run {row.run_id!r} was made with another graph ({how}); give {gone} back, its code may be another, or "
+            f"run the new graph from the start; engine.fork({row.run_id!r}, step=...) goes on from a step before it ran"
+        )
     return (
         f"run {row.run_id!r} was made with another graph ({how}); go on from a step of it with "
         f"engine.fork({row.run_id!r}, step=...), or take the new graph with engine.resume({row.run_id!r}, "

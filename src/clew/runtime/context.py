@@ -91,7 +91,7 @@ class RunContext:
         return stream(self._host.machine.options.seed, self.path, self.attempt, name)
 
     def now(self) -> datetime:
-        return datetime.fromtimestamp(self.record("clew.now", self._host.clock.time), UTC)
+        return datetime.fromtimestamp(self._record("clew.now", self._host.clock.time, (), {}), UTC)
 
     def uuid4(self) -> UUID:
         from uuid import UUID
@@ -120,6 +120,16 @@ class RunContext:
         self._host.transact(self._item, self.attempt, written.statements)
 
     def record(self, name: str, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        if type(name) is not str or not name or name.startswith("clew."):
+            raise ValueError(
+                f"ctx.record takes a name for the call, text that does not begin with 'clew.', not {name!r}; those "
+                f"that do are the library's own"
+            )
+        return self._record(name, fn, args, kwargs)
+
+    def _record(
+        self, name: str, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
         if self.cancelled:
             raise RunCancelledError(
                 f"node {self._item.node.name!r} at {self.path} asks for {name!r} after its attempt is over "

@@ -20,9 +20,9 @@ from typing import Final
 from clew.errors import DefinitionError
 
 POINTS: Final = (
-    "before-create",  # a new run
+    "before-create",  # a new run, which is this process's
     "after-create",
-    "before-claim",  # a run becomes this process's
+    "before-claim",  # a run that was there becomes this process's
     "after-claim",
     "before-append",  # steps, journaled outcomes, calls, retries, questions, answers, labels
     "after-append",
@@ -31,10 +31,8 @@ POINTS: Final = (
     "before-call",  # of ctx.record
     "after-call",  # it has returned or raised, and nothing is journaled
     "after-journal",
-    "before-update",  # the run's status
+    "before-update",  # the run's status and, at the end, that it is nobody's
     "after-update",
-    "before-release",
-    "after-release",
 )
 """All points, in the order in which a run comes to them."""
 

@@ -30,7 +30,11 @@ def submit(
     if node.mode != "sync" or any(param.kind == "context" for param in node.params):
         return own_threads().submit(session.call, item)
     if node.side_effects.recordable or node.side_effects.requires_idempotency:
-        session.brace()
+        given = session.before_effects(item)
+        if given:
+            told: Future[Any] = Future()
+            told.set_result(given[0])
+            return told
     args, kwargs = arguments(item, None)
     path = import_path(node)
     if path is None:

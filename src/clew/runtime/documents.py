@@ -72,6 +72,8 @@ def checkpoint_json(checkpoint: Checkpoint, history: Mapping[str, NodeExecution]
             for node, execution in (state.node_history if history is None else history).items()
         },
     }
+    if len(checkpoint.labels) > 1:
+        beside["labels"] = list(checkpoint.labels)
     if checkpoint.nested:
         beside["nested"] = {
             path: [checkpoint_json(inner) for inner in chain] for path, chain in checkpoint.nested.items()

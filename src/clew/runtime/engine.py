@@ -1,4 +1,4 @@
-"""Engine: a graph, a store and options; the verbs that run graphs and look at runs.
+"""Engine: a graph, a store and options; the verbs that run graphs. Those that look at runs are in `Looking`.
 
 Each verb that runs nodes has an async twin with an ``a`` in front. Both make the same session on the same machine;
 what differs is who drives it. A run that fails is returned, not raised.
@@ -9,11 +9,10 @@ from __future__ import annotations
 import threading
 from collections.abc import AsyncIterator, Generator, Iterator, Mapping, Sequence
 from contextlib import aclosing
+from os import PathLike
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from clew.engine.machine import Machine
-from clew.engine.reasons import Why, why
 from clew.errors import (
     ClewError,
     CommitConflictError,
@@ -22,41 +21,45 @@ from clew.errors import (
     RunOwnedError,
     RunStateError,
     StoreError,
+    UnknownRunError,
 )
 from clew.graph import Graph
 from clew.graph.graph import inside_event_loop
 from clew.runtime import streaming
 from clew.runtime.blocking import Blocking
-from clew.runtime.events import Event, Listener, Listeners
+from clew.runtime.events import Event, Listener
 from clew.runtime.heartbeat import Heartbeat
-from clew.runtime.log import Labelled, read_log, story_of
+from clew.runtime.looking import Looking
 from clew.runtime.opening import NO_ANSWER, Opener
-from clew.runtime.result import Checkpoint, RunResult, SchedulerState, scheduler_state
+from clew.runtime.result import RunResult, SchedulerState, scheduler_state
 from clew.runtime.session import Session
-from clew.runtime.settings import Settings, read_settings
-from clew.runtime.upcoming import upcoming
+from clew.runtime.settings import Settings, read_settings, store_of
 from clew.state import GraphState
-from clew.stores import MemoryStore, RunRow, Store
+from clew.stores import MemoryStore, Store
 
 if TYPE_CHECKING:
-    from clew.engine.records import WorkItem
-    from clew.runtime.compare import RunDiff
     from clew.runtime.replay import ReplayReport
 
 
-class Engine:
+_NOT_ENDED = (StoreError, RunOwnedError, UnknownRunError, CommitConflictError)
+
+
+class Engine(Looking):
     """Runs one graph, and keeps its runs in a store."""
+
+    _resuming: ClassVar[set[tuple[int, str]]] = set()  # engine and run: on their way to being live
+    _resuming_lock = threading.Lock()
 
     def __init__(
         self,
         graph: Graph,
         *,
-        store: Store | None = None,
+        store: Store | str | PathLike[str] | None = None,
         listeners: Sequence[Listener] = (),
         **options: Any,
     ) -> None:
         self.graph = graph
-        self.store: Store = MemoryStore() if store is None else store
+        self.store: Store = MemoryStore() if store is None else store_of(store)
         self._settings: Settings = read_settings(options)
         self._listeners = tuple(listeners)
         self._live: dict[str, Session] = {}
@@ -73,6 +76,8 @@ class Engine:
         """Cancel what runs, and close the store."""
         for run_id in list(self._live):
             self.cancel(run_id)
+        if self._heartbeat is not None:
+            self._heartbeat.close()
         self.store.close()
 
     def __repr__(self) -> str:
@@ -133,8 +138,9 @@ class Engine:
     ) -> RunResult:
         """Go on with a run that failed, waits or was cancelled; a finished run is returned as it is."""
         self._no_loop("resume", "aresume")
-        self._not_live(run_id)
-        return self._drive(self._opener.again(run_id, answer, answers, accept_changes))
+        if self._is_finished(run_id, answer, answers, accept_changes):
+            return self.result(run_id)
+        return self._drive(self._again(run_id, answer, answers, accept_changes))
 
     async def aresume(
         self,
@@ -145,8 +151,9 @@ class Engine:
         accept_changes: bool = False,
     ) -> RunResult:
         """`resume` on the running event loop."""
-        self._not_live(run_id)
-        return await self._adrive(self._opener.again(run_id, answer, answers, accept_changes))
+        if self._is_finished(run_id, answer, answers, accept_changes):
+            return self.result(run_id)
+        return await self._adrive(self._again(run_id, answer, answers, accept_changes))
 
     def fork(
         self,
@@ -191,7 +198,7 @@ class Engine:
         from clew.runtime.replay import Replayer
 
         self._no_loop("replay", "areplay")
-        log = self._opener.log(run_id, whole=True)
+        log = self._opener.archive.log(run_id, whole=True)
         return Replayer(log, self._opener.program(log.start), self._settings, strict=strict).run()
 
     async def areplay(self, run_id: str, *, strict: bool = True) -> ReplayReport:
@@ -213,65 +220,6 @@ class Engine:
             nudge()
         return True
 
-    # -- looking -----------------------------------------------------------------------------------------
-
-    def result(self, run_id: str) -> RunResult:
-        """The result of a run as it stands, without running anything."""
-        log = self._opener.log(run_id)
-        machine = self._opener.machine_at(log)
-        while machine.take() is not None:
-            pass  # what was journaled is recalled on the way; the rest is not executed
-        result = self._result(run_id, machine, log.row.status, log.start, elapsed=0.0)
-        result.error, result.questions = log.row.error, tuple(log.questions)
-        return result
-
-    def state(self, run_id: str, step: int | str | None = None) -> GraphState:
-        """The latest state of a run, or S(step); `step` may be a label."""
-        return self._opener.state(run_id, step)
-
-    def history(self, run_id: str, *, nested: bool = False) -> list[Checkpoint]:
-        """One checkpoint for each S(k); with `nested`, subgraphs' steps are under their items."""
-        log = self._opener.log(run_id, whole=True)
-        chain = log.chain(self._opener.program(log.start))
-        return log.checkpoints(chain, self.graph, nested=nested)
-
-    def checkpoint(self, run_id: str, label: str, *, step: int | None = None) -> Checkpoint:
-        """Give S(step), the latest by default, a name."""
-        log = self._opener.log(run_id, whole=True)
-        chain = log.chain(self._opener.program(log.start))
-        number = log.step_of(chain, step)
-        known = log.labels.get(label)
-        if known is not None and known != number:
-            raise RunStateError(
-                f"run {run_id!r} has a label {label!r} at step {known} already; choose another"
-            )
-        live = self._live.get(run_id)
-        fence = live.fence if live is not None else self._opener.claim(run_id)
-        self._opener.archive.ledger(log, fence, "sync").write([Labelled(label, number)])
-        if live is None:
-            self._opener.archive.release(run_id, fence)
-        if self._listeners:
-            event = Event("checkpoint", run_id, number, "", self._settings.clock.time(), {"label": label})
-            Listeners(self._listeners).tell(event)
-        return next(c for c in self.history(run_id) if c.step_id == number)
-
-    def why(self, run_id: str, target: str) -> Why:
-        """Which change made a node run last, or made the value that it wrote."""
-        log = self._opener.log(run_id, whole=True)
-        story = story_of(log, lambda parent: self._opener.log(parent, whole=True))
-        return why(self._opener.program(log.start), story, target)
-
-    def diff(self, a: str, b: str) -> RunDiff:
-        """Where run `b` parts from run `a`, and what became of it; readable as text."""
-        from clew.runtime.compare import compare
-
-        return compare(a, b, lambda run: self._opener.log(run, whole=True), self._opener.state)
-
-    def frontier(self, run_id: str, step: int | str | None = None) -> list[WorkItem]:
-        """The items that would run next at the latest state, or at S(step)."""
-        state = self._opener.state(run_id, step)
-        return upcoming(self._opener.program(state), state)
-
     def scheduler(self, run_id: str) -> SchedulerState:
         """A running run's scheduler, live."""
         session = self._live.get(run_id)
@@ -281,45 +229,6 @@ class Engine:
                 f"run {run_id!r} is not running in this engine (it is {status}); see engine.result"
             )
         return scheduler_state(session.machine, session.elapsed(), lambda: self.cancel(run_id))
-
-    def runs(self, *, status: str | None = None) -> list[RunRow]:
-        """The runs in the store, oldest first."""
-        return self._opener.archive.rows(status)
-
-    def delete(self, run_id: str) -> None:
-        """Forget a run."""
-        if run_id in self._live:
-            raise RunStateError(f"run {run_id!r} is running; cancel it first")
-        self.store.delete(run_id)
-
-    def prune(
-        self,
-        *,
-        keep: int | None = None,
-        older_than: float | None = None,
-        status: str | None = None,
-        dry_run: bool = False,
-    ) -> list[str]:
-        """Delete old runs of the store; their ids. Never those under way, unless `status` asks for them."""
-        from clew.runtime.retention import prune
-
-        now, live = self._settings.clock.time(), tuple(self._live)
-        return prune(
-            self.store, keep=keep, older_than=older_than, status=status, dry_run=dry_run, now=now, spare=live
-        )
-
-    def export(self, run_id: str, *, latest: bool = False) -> dict[str, Any]:
-        """A run as a JSON document, with a checkpoint of each state, or of the `latest` only."""
-        from clew.runtime.transfer import export_run
-
-        return export_run(self.graph, self.store, self._opener.archive, run_id, latest=latest)
-
-    def import_run(self, document: Mapping[str, Any]) -> RunRow:
-        """Keep a run that `export` wrote, of this store or another one."""
-        from clew.runtime.transfer import import_run
-
-        now = self._settings.clock.time()
-        return import_run(self.graph, self.store, self._opener.archive, document, now=now)
 
     # -- sessions ----------------------------------------------------------------------------------------
 
@@ -406,8 +315,11 @@ class Engine:
             session.ledger.close()
         except EncodeError:
             pass
-        archive.close(run_id, session.fence, "failed", self._settings.clock.time(), error)
-        archive.release(run_id, session.fence)
+        try:
+            archive.close(run_id, session.fence, "failed", self._settings.clock.time(), error)
+        except ClewError:
+            self._opener.left(run_id, session.owner)
+            raise
         result = self.result(run_id)
         result.error = error
         if session.listening:
@@ -427,12 +339,9 @@ class Engine:
                 broken = session.lost or error
         if session.lost is not None and broken is None:
             broken = session.lost
-        if isinstance(broken, StoreError | RunOwnedError | CommitConflictError):
+        if broken is not None and isinstance(broken, _NOT_ENDED):
             # the run has not ended: whoever can goes on with it
-            try:
-                self._opener.archive.release(run_id, session.fence)
-            except ClewError:
-                pass
+            self._opener.release(run_id, session.fence, session.owner)
             raise broken
         status = "cancelled" if broken is not None else session.status()
         result = self._result(
@@ -445,42 +354,38 @@ class Engine:
         )
         try:
             self._opener.archive.close(run_id, session.fence, status, clock.time(), result.error)
-            self._opener.archive.release(run_id, session.fence)
         except ClewError:
+            self._opener.left(run_id, session.owner)
             if broken is None:
                 raise
         if session.listening:
             session.announce("run_finished", machine.root.step, status=status, error=result.error)
         return result
 
-    def _result(
-        self,
-        run_id: str,
-        machine: Machine,
-        status: Any,
-        start: GraphState,
-        *,
-        elapsed: float,
-        records: Sequence[Any] | None = None,
-    ) -> RunResult:
-        def state() -> GraphState:
-            if records is None:
-                log = self._opener.log(run_id)
-            else:  # the store may have dropped it
-                row = RunRow(run_id, seed=machine.options.seed)
-                log = read_log(row, start, records, self._settings.on_conflict)
-            root = machine.root
-            return log.chain(self._opener.program(start)).state_of(root.view, root.step)
+    def _is_finished(
+        self, run_id: str, answer: Any, answers: Mapping[str, Any] | None, accept_changes: bool
+    ) -> bool:
+        """Whether there is nothing to go on with: nobody has to own the run to be told so."""
+        if answer is not NO_ANSWER or answers or accept_changes or run_id in self._live:
+            return False
+        return self._opener.archive.row(run_id).status == "completed"
 
-        return RunResult(run_id, machine, status, state, elapsed=elapsed)
-
-    def _not_live(self, run_id: str) -> None:
-        if run_id in self._live:
-            raise RunStateError(f"run {run_id!r} is running; wait for it, or cancel it")
+    def _again(
+        self, run_id: str, answer: Any, answers: Mapping[str, Any] | None, accept_changes: bool
+    ) -> Session:
+        """A session that goes on with a run; of several threads that want one, one gets it."""
+        mine = (id(self), run_id)
+        with self._resuming_lock:
+            if run_id in self._live or mine in self._resuming:
+                raise RunStateError(f"run {run_id!r} is running; wait for it, or cancel it")
+            self._resuming.add(mine)
+        try:
+            session = self._live[run_id] = self._opener.again(run_id, answer, answers, accept_changes)
+        finally:
+            self._resuming.discard(mine)
+        return session
 
     def _no_loop(self, verb: str, twin: str) -> None:
         if not inside_event_loop():
             return
-        raise RunError(
-            f"{verb} was called inside a running event loop, which it would block; await {twin} instead"
-        )
+        raise RunError(f"{verb}() would block the running event loop; await {twin}(...) instead.")

@@ -1,17 +1,19 @@
 """Staying the owner of runs: one thread an engine renews the leases of what it runs.
 
-A run whose lease could not be renewed because somebody else has taken it over is stopped: its next commit would be
-refused anyway, and there is no point in making calls for a run that another process is on. A process that was stopped
-for longer than its lease finds out before its next recorded call, unless it was stopped in the moment between that look
-and the call: then the call is made, as any call in flight at a crash is, with its idempotency key.
+A run whose lease could not be renewed because somebody else has taken it over, or has deleted it, is stopped: its next
+commit would be refused anyway, and there is no point in making calls for a run that another process is on. What goes
+wrong with one run does not keep the leases of the others from being renewed. A process that was stopped for longer than
+its lease finds out before its next recorded call, unless it was stopped in the moment between that look and the call:
+then the call is made, as any call in flight at a crash is, with its idempotency key.
 """
 
 from __future__ import annotations
 
+import os
 import time
 from threading import Event, Lock, Thread
 
-from clew.errors import RunOwnedError, StoreError
+from clew.errors import RunOwnedError, UnknownRunError
 from clew.runtime.session import Session
 from clew.stores import Store
 
@@ -24,22 +26,27 @@ class Heartbeat:
         self._lease = lease
         self._sessions: dict[str, tuple[Session, int]] = {}
         self._lock = Lock()
-        self._stop: Event | None = None
+        self._stop: Event | None = None  # of the thread, while there is one
+        self._pid = 0
 
     def add(self, session: Session, fence: int) -> None:
         """Renew the lease of this session's run from now on."""
         session.renewed, session.renew = time.monotonic(), lambda: self._renew(session, fence)
         with self._lock:
             self._sessions[session.run_id] = (session, fence)
-            if self._stop is None:
-                self._stop = Event()
+            if self._stop is None or self._pid != os.getpid():  # a forked process does not inherit the thread
+                self._stop, self._pid = Event(), os.getpid()
                 Thread(target=self._beat, args=(self._stop,), name="clew-heartbeat", daemon=True).start()
 
     def remove(self, run_id: str) -> None:
         """Let a lease run out."""
         with self._lock:
             self._sessions.pop(run_id, None)
-            if not self._sessions and self._stop is not None:
+
+    def close(self) -> None:
+        """End the thread now; by itself it ends when there was nothing to do between two beats."""
+        with self._lock:
+            if self._stop is not None:
                 self._stop.set()
                 self._stop = None
 
@@ -52,14 +59,17 @@ class Heartbeat:
         while not stop.wait(self._lease / 3):
             with self._lock:
                 sessions = list(self._sessions.values())
+                if not sessions:
+                    self._stop = None
+                    return
             for session, fence in sessions:
                 try:
                     self._renew(session, fence)
-                except RunOwnedError as error:
+                except (RunOwnedError, UnknownRunError) as error:
                     session.lost = error
                     session.cancelled = True
                     nudge = session.on_tell
                     if nudge is not None:
                         nudge()
-                except StoreError:
+                except Exception:
                     continue  # it may come back before the lease has run out; commits say so if not

@@ -40,13 +40,13 @@ class Host:
     """Has nodes called."""
 
     recorder: Calls
+    cancelled = False
 
     def __init__(self, run_id: str, machine: Machine, settings: Settings) -> None:
         self.run_id = run_id
         self.machine = machine
         self.settings = settings
         self.clock: Clock = settings.clock
-        self.cancelled = False
 
     def tell(self, kind: Any, item: Item, **data: Any) -> None:
         """Tell listeners something that a node does while it runs; from any thread. Here there are none."""
@@ -62,7 +62,7 @@ class Host:
         """Call the item's function: its value, or for an async one its awaitable."""
         batch = item.batch
         program = batch.level.strand.program
-        call, takes_context = (program.calls or calls_of(program))[batch.number]
+        call, takes_context, _ = (program.calls or calls_of(program))[batch.number]
         node = item.node
         if node.mode == "sync" and not self.settings.check_mutation:
             return call(item, RunContext(self, item) if takes_context else None)

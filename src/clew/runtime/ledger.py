@@ -3,7 +3,7 @@
 ``sync``   what a step did is durable before the next one can be observed;
 ``async``  a writer thread follows, in order and not too far behind; before a call to the outside world the ledger is
            brought up to date, so no call is made on the strength of something that could be lost;
-``exit``   all is written at the end, in one go.
+``exit``   all is written at the end, in one go, and after it the snapshots that it would have had on the way.
 
 A snapshot of the whole state is written whenever the updates since the last one outweigh it several times, so reading
 any state takes a bounded multiple of its size, and the snapshots together weigh a fraction of the updates.
@@ -14,33 +14,36 @@ no encoding is found before anything of its record is written; what came before 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from queue import Queue
-from threading import Lock, Thread
+from collections.abc import Callable, Iterable, Sequence
+from threading import Lock
 from typing import Any, Literal
 
 import msgspec
 
-from clew.engine.records import Journaled, Step
+from clew.engine.records import Journaled, Single, Step
 from clew.errors import EncodeError
 from clew.runtime.crash_points import reach
+from clew.runtime.follower import Follower, Work, joined
 from clew.runtime.recorder import RecordedCall
-from clew.runtime.wire import Writer, with_epoch
+from clew.runtime.wire import Writer, snapshot_entry, with_epoch
 from clew.state import GraphState
 from clew.stores import Entry, Statement, Store
 
 Durability = Literal["sync", "async", "exit"]
-_LAG = 1024  # entries that the writer thread may be behind
-_FIRST_SNAPSHOT = 256 * 1024
-_OUTWEIGH = 8
+_TOGETHER = 64  # steps that are cheaper to hand to the follower in one go
+LONG = 0.01  # seconds after which a step is not kept back any longer
+FIRST_SNAPSHOT = 256 * 1024
+OUTWEIGH = 8
 
-Work = tuple[list[Entry], list[tuple[str, str, int]], dict[str, bytes], list[Statement]]
 Name = tuple[str, tuple[int, ...]]
 """An item: its path, and the attempts of the items around it."""
 
 
 class Ledger:
-    """Writes for one run. Without `writer` the store keeps the records as they are."""
+    """Writes for one run. Without `writer` the store keeps the records as they are, and there is little to do."""
+
+    _follower: Follower | None = None
+    _failure: BaseException | None = None  # nothing is written after it: the log would have a hole
 
     def __init__(
         self,
@@ -51,33 +54,34 @@ class Ledger:
         durability: Durability = "sync",
         writer: Writer | None = None,
         snapshot: Callable[[], GraphState] | None = None,
+        snapshots: Callable[[], Iterable[Entry]] | None = None,
         weight: int = 0,
         since: int = 0,
         journaled: dict[tuple[str, tuple[int, ...]], list[int]] | None = None,
     ) -> None:
         self._store = store
-        self._lock = Lock()
-        self.records: list[Any] | None = (
-            [] if writer is None else None
-        )  # what was written, where it is not encoded
+        self.records: list[Any] | None = [] if writer is None else None  # written, where it is not encoded
         self._run_id = run_id
         self._fence = fence
         self._writer = writer
+        self.attached: dict[Name, Sequence[Statement]] = {}  # to be executed with an item's outcome
+        if writer is None:
+            return
+        self._lock = Lock()
         self._durability = durability
         self._snapshot = snapshot
-        self._since = since  # bytes of steps since the last snapshot
+        self._snapshots = snapshots  # those that are missing in the store
+        self._since = since  # bytes of steps since the last snapshot, with what they keep apart
         self._weight = weight  # bytes of the last snapshot
         self._journaled = dict(journaled or {})  # items that were journaled and are not in a step yet
-        self._attached: dict[Name, Sequence[Statement]] = {}  # to be executed with an item's outcome
-        self._late: Work = ([], [], {}, [])
-        self._queue: Queue[Work | None] | None = None
-        self._thread: Thread | None = None
-        self._failure: BaseException | None = None  # nothing is written after it: the log would have a hole
+        self._late: list[Work] = []
 
     @property
-    def is_durable(self) -> bool:
-        """Whether each step has to be written before the next one."""
-        return self._writer is not None and self._durability == "sync"
+    def often(self) -> int:
+        """How many steps of a driver's short loop may be handed over in one go; 0 if all of them."""
+        if self._writer is None or self._durability == "exit":
+            return 0
+        return 1 if self._durability == "sync" else _TOGETHER
 
     @property
     def encodes(self) -> bool:
@@ -96,14 +100,9 @@ class Ledger:
     def attach(self, item: Name, statements: Sequence[Statement]) -> None:
         """Execute these in the transaction that keeps the item's outcome; () to take back."""
         if statements:
-            self._attached[item] = statements
+            self.attached[item] = statements
         else:
-            self._attached.pop(item, None)
-
-    @property
-    def has_attached(self) -> bool:
-        """Whether there are statements that wait for an outcome."""
-        return bool(self._attached)
+            self.attached.pop(item, None)
 
     def write(self, records: Sequence[Any]) -> None:
         """Keep records, in order."""
@@ -115,7 +114,36 @@ class Ledger:
             return
         with self._lock:
             self._raise()
-            self._write(writer, records)
+            if len(records) == 1 and type(records[0]) is Single and not self.attached:
+                self._write_step(writer, records[0])
+            else:
+                self._write(writer, records)
+
+    def _write_step(self, writer: Writer, step: Single) -> None:
+        """What `_write` does, for the most frequent record of all: there is nothing beside it."""
+        if self._journaled:
+            self._write(writer, [step.step()])
+            return
+        try:
+            entry = writer.entry(step)
+        except EncodeError as error:
+            self._failure = error
+            raise
+        if writer.blobs or self._durability != "sync":
+            blobs, writer.blobs = writer.blobs, {}
+            self._since += sum(map(len, blobs.values()))
+            self._carry(([entry], (), blobs, ()))
+        else:
+            reach("before-append")
+            try:
+                self._store.append(self._run_id, (entry,), self._fence)
+            except BaseException as error:
+                self._failure = error
+                raise
+            reach("after-append")
+        self._since += len(entry.body)
+        if self._since > FIRST_SNAPSHOT and self._since > OUTWEIGH * self._weight:
+            self._write_snapshot()
 
     def _write(self, writer: Writer, records: Sequence[Any]) -> None:
         entries: list[Entry] = []
@@ -140,18 +168,21 @@ class Ledger:
                     continue  # its node is told; nothing else builds on it
                 self._failure = error
                 break  # what came before it is kept
-            if self._attached:
+            if self.attached:
                 statements += self._detached(record)
         blobs, writer.blobs = writer.blobs, {}
         if entries:
             self._carry((entries, drop, blobs, statements))
-        for entry in entries:
-            if entry.kind == "step" and not entry.path:
-                self._since += len(entry.body)
+        steps = [len(entry.body) for entry in entries if entry.kind == "step" and not entry.path]
+        if steps:
+            self._since += sum(steps) + sum(map(len, blobs.values()))
         if refused is not None:
             raise refused
-        if self._since > max(_FIRST_SNAPSHOT, _OUTWEIGH * self._weight):
+        if self._is_due():
             self._write_snapshot()
+
+    def _is_due(self) -> bool:
+        return self._since > max(FIRST_SNAPSHOT, OUTWEIGH * self._weight)
 
     def _detached(self, record: Any) -> list[Statement]:
         """What was attached to the items whose outcomes a record keeps."""
@@ -161,7 +192,7 @@ class Ledger:
             items = [(record.prefix + outcome.path, record.epoch) for outcome in record.outcomes]
         else:
             return []
-        return [statement for item in items for statement in self._attached.pop(item, ())]
+        return [statement for item in items for statement in self.attached.pop(item, ())]
 
     def _append(self, work: Work) -> None:
         entries, drop, blobs, statements = work
@@ -178,47 +209,11 @@ class Ledger:
         if self._durability == "sync":
             self._append(work)
         elif self._durability == "exit":
-            self._late[0].extend(work[0])
-            self._late[1].extend(work[1])
-            self._late[2].update(work[2])
-            self._late[3].extend(work[3])
+            self._late.append(work)
         else:
-            if self._queue is None:
-                self._queue = Queue(_LAG)
-                self._thread = Thread(target=self._follow, name="clew-ledger", daemon=True)
-                self._thread.start()
-            self._queue.put(work)
-
-    def _follow(self) -> None:
-        queue = self._queue
-        assert queue is not None
-        while True:
-            work = queue.get()
-            taken = 1
-            if work is None:
-                queue.task_done()
-                return
-            entries, drop, blobs, statements = list(work[0]), list(work[1]), dict(work[2]), list(work[3])
-            stop = False
-            while not queue.empty() and len(entries) < _LAG:
-                more = queue.get()
-                taken += 1
-                if more is None:
-                    stop = True
-                    break
-                entries += more[0]
-                drop += more[1]
-                blobs.update(more[2])
-                statements += more[3]
-            try:
-                if self._failure is None or isinstance(self._failure, EncodeError):
-                    self._append((entries, drop, blobs, statements))
-            except BaseException:
-                pass  # it is kept, and told to whoever comes next
-            for _ in range(taken):
-                queue.task_done()
-            if stop:
-                return
+            if self._follower is None:
+                self._follower = Follower(self._append)
+            self._follower.put(work)
 
     def _raise(self) -> None:
         if self._failure is not None:
@@ -227,29 +222,31 @@ class Ledger:
     def barrier(self) -> None:
         """Return when all that was written is durable. Not for ``exit``, which promises nothing before the end."""
         self._raise()
-        if self._queue is not None:
-            self._queue.join()
+        if self._follower is not None:
+            self._follower.join()
             self._raise()
 
     def close(self) -> None:
         """Write what is left."""
-        if self._queue is not None:
-            self._queue.put(None)
-            assert self._thread is not None
-            self._thread.join()
-            self._queue = None
-        late, self._late = self._late, ([], [], {}, [])
-        if late[0] and (self._failure is None or isinstance(self._failure, EncodeError)):
-            self._append(late)
+        if self._writer is None:
+            return
+        if self._follower is not None:
+            self._follower.close()
+            self._follower = None
+        late, self._late = self._late, []
+        if late and (self._failure is None or isinstance(self._failure, EncodeError)):
+            self._append(joined(late))
+            if self._is_due() and self._snapshots is not None:
+                for entry in self._snapshots():
+                    self._append(([entry], (), {}, ()))
         self._raise()
 
     def _write_snapshot(self) -> None:
         if self._snapshot is None or self._durability == "exit":
             return
         self.barrier()
-        state = self._snapshot()
-        body = state.to_checkpoint()
-        self._since, self._weight = 0, len(body)
+        entry, self._weight = snapshot_entry(self._snapshot())
+        self._since = 0
         reach("before-snapshot")
-        self._carry(([Entry("snapshot", "", state.step, body, bytes.fromhex(state.digest))], [], {}, []))
+        self._carry(([entry], (), {}, ()))
         reach("after-snapshot")

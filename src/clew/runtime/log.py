@@ -18,7 +18,9 @@ from clew.engine.records import Journaled, Outcome, Question, Retry, Single, Sta
 from clew.engine.rules import Program
 from clew.errors import InputError, RunStateError, UnknownRunError
 from clew.graph import Graph
-from clew.runtime.recorder import Intent, RecordedCall
+from clew.runtime.codes import conflict_rule
+from clew.runtime.doubts import Intent
+from clew.runtime.recorder import RecordedCall
 from clew.runtime.result import Checkpoint
 from clew.state import GraphState, Position
 from clew.stores import RunRow
@@ -45,6 +47,14 @@ class Resumed(msgspec.Struct, frozen=True):
     stretch: int
 
 
+class Accepted(msgspec.Struct, frozen=True):
+    """The run goes on with another graph than it was made with, or with another rule for conflicts."""
+
+    n: int
+    structure: str
+    codes: Mapping[str, str]
+
+
 class RunLog(msgspec.Struct):
     """What the log of a run says."""
 
@@ -61,9 +71,10 @@ class RunLog(msgspec.Struct):
     calls: list[RecordedCall]
     journaled: dict[tuple[str, tuple[int, ...]], list[int]] = {}  # what is in the journal, current or not
     stretch: int = 0  # how often it had failed and was gone on with
-    due: dict[str, float] = {}  # item -> when its next attempt is due
+    due: dict[str, tuple[float, float]] = {}  # item -> when its next attempt is due, and after which delay
     weight: int = 0  # bytes of the snapshot that it was read from
-    since: int = 0  # bytes of the steps after it
+    since: int = 0  # bytes of the steps after it, with what they keep apart
+    accepted: int = 0  # how often changes were accepted
 
     @property
     def questions(self) -> list[Question]:
@@ -85,7 +96,7 @@ class RunLog(msgspec.Struct):
             if path not in asked:
                 raise RunStateError(f"run {run!r} does not ask at {path!r}; it asks: {told}")
             _check_answer(graph, path, given[path])
-        if self.row.status == "waiting" and not given:
+        if self.row.status == "waiting" and asked and not given:  # else it died right after it was answered
             raise RunStateError(f"run {run!r} waits for an answer ({told}); resume it with answer=...")
         return given
 
@@ -121,7 +132,9 @@ class RunLog(msgspec.Struct):
 
     def checkpoints(self, chain: Chain, graph: Graph, *, nested: bool, prefix: str = "") -> list[Checkpoint]:
         """One checkpoint for each state of a chain."""
-        names = {step: label for label, step in self.labels.items()} if not prefix else {}
+        names: dict[int, list[str]] = {}
+        for label in sorted(self.labels) if not prefix else ():
+            names.setdefault(self.labels[label], []).append(label)
         calls = self.calls_by_item(prefix)
         found: list[Checkpoint] = []
         for number, state in enumerate(chain.states(), start=chain.first):
@@ -134,7 +147,8 @@ class RunLog(msgspec.Struct):
                     state=state,
                     rng_seed=self.row.seed,
                     timestamp=max((o.started + o.duration for o in outcomes), default=self.row.created),
-                    label=names.get(number),
+                    label=names[number][0] if number in names else None,
+                    labels=tuple(names.get(number, ())),
                     items=tuple(prefix + outcome.path for outcome in outcomes),
                     nested=self._nested(graph, prefix, outcomes) if nested else {},
                     recorded_ios=tuple(call for o in outcomes for call in calls.get(prefix + o.path, ())),
@@ -267,6 +281,10 @@ def read_log(row: RunRow, start: GraphState, entries: Sequence[Any], on_conflict
             answers.setdefault(entry.path, {})[entry.number] = entry.answer
         elif isinstance(entry, Labelled):
             log.labels[entry.label] = entry.step
+        elif isinstance(entry, Accepted):
+            if entry.n >= log.accepted:
+                log.accepted = entry.n + 1
+                log.row = msgspec.structs.replace(row, structure=entry.structure, codes=entry.codes)
         elif isinstance(entry, Resumed):
             log.stretch = max(log.stretch, entry.stretch)
         elif isinstance(entry, Intent):
@@ -281,9 +299,9 @@ def read_log(row: RunRow, start: GraphState, entries: Sequence[Any], on_conflict
     for retry in retries:
         path = retry.path
         strand = log.strands.get(path[: path.rfind("/") + 1])
-        if not retry.epoch or (strand is not None and strand[0].epoch == retry.epoch):
-            log.attempts[path] = max(retry.attempt, log.attempts.get(path, 0))
-            log.due[path] = max(retry.due, log.due.get(path, 0.0))
+        is_of_now = not retry.epoch or (strand is not None and strand[0].epoch == retry.epoch)
+        if is_of_now and retry.attempt >= log.attempts.get(path, 0):
+            log.attempts[path], log.due[path] = retry.attempt, (retry.due, retry.delay)
     for each in sorted(journal, key=lambda each: each.n):
         if each.path not in done:
             log.journaled.setdefault((each.path, each.epoch), []).append(each.n)
@@ -292,6 +310,7 @@ def read_log(row: RunRow, start: GraphState, entries: Sequence[Any], on_conflict
             not each.prefix or (strand is not None and strand[0].epoch == each.epoch)
         ):
             log.journal[each.path] = each.outcome
+    log.on_conflict = conflict_rule(log.row.codes, on_conflict)
     log.answers = {path: [numbered[n] for n in sorted(numbered)] for path, numbered in answers.items()}
     for path, question in list(log.asked.items()):
         item = path.partition("!")[0]  # a question about a call of it

@@ -19,6 +19,7 @@ from clew.engine.strand import Item
 from clew.errors import NodeError
 from clew.runtime.context import Asking
 from clew.runtime.crossing import submit
+from clew.runtime.ledger import LONG
 from clew.runtime.session import Session, Timer
 from clew.runtime.threads import Threads
 
@@ -114,8 +115,8 @@ class Looping:
         default = session.settings.default_node_timeout
         limit = _NEVER if default is None else default
         short = steps(machine, epoch)
-        flush_each = session.ledger.is_durable
-        began = 0.0
+        outbox, often = machine.outbox, session.ledger.often
+        began, flushed = 0.0, monotonic()
         try:
             func, args = next(short)
             while not session.cancelled:
@@ -140,9 +141,11 @@ class Looping:
                     self._inline_raised(item, error, epoch + began, ended - began)
                     return
                 args = ()  # who still holds a list keeps it from growing in place
-                func, args = short.send((value, began, monotonic()))
-                if flush_each:
+                ended = monotonic()
+                func, args = short.send((value, began, ended))
+                if often and (len(outbox) >= often or ended - flushed > LONG):
                     session.flush()
+                    flushed = ended
         except StopIteration:
             pass
 

@@ -2,13 +2,12 @@
 
 A call that succeeded is not made again: a later attempt of the same item, and a resumed run, get the recording, if
 call number, name and request are the same. An exception belongs to its attempt: an attempt that is taken up again
-after a crash meets it again, if it can be built again; one that is made again because the run had failed does not.
+after a crash meets it again; one that is made again because the run had failed does not.
 Calls are numbered in program order when they start, so several at once keep their places.
 
 What happens when, for a crash between any two: all that was written before is durable, the call is made, its recording
-is durable, the node goes on. So a call may have been made and have no recording. Where that matters
-(``on_ambiguous="fail"`` or ``"ask"``), the intent to call is made durable first: an intent without a recording tells
-that nobody knows whether the call was made.
+is durable, the node goes on. So a call may have been made and have no recording; where that matters, `doubts` knows
+about it.
 
 Recordings are looked up item by item, when an item makes its first call, and let go of when it has finished.
 """
@@ -23,10 +22,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from clew.engine.strand import Item
-from clew.errors import AmbiguousCallError, EncodeError
-from clew.runtime.context import Asking
+from clew.errors import EncodeError
 from clew.runtime.crash_points import reach
-from clew.runtime.failures import RecordedError
+from clew.runtime.doubts import WHOLE, Intent, Place, check
 from clew.state import encode
 
 if TYPE_CHECKING:
@@ -55,17 +53,6 @@ class RecordedCall(msgspec.Struct, frozen=True):
     n: int = 0  # its place among all recordings of the path, in the order in which they came
 
 
-class Intent(msgspec.Struct, frozen=True):
-    """A call is about to be made."""
-
-    path: str
-    attempt: int
-    number: int
-    name: str
-    epoch: tuple[int, ...] = ()
-    n: int = 0
-
-
 Recall = Callable[[str], Iterable[RecordedCall | Intent]]
 """What was recorded of an item, by its path."""
 
@@ -76,6 +63,7 @@ class History:
     def __init__(self, entries: Iterable[RecordedCall | Intent] = ()) -> None:
         self.calls: list[RecordedCall] = []
         self.intents: list[Intent] = []
+        self.own: set[int] = set()  # intents of this session, by their places
         for entry in sorted(entries, key=lambda entry: entry.n):
             self.add(entry)
 
@@ -94,11 +82,9 @@ class History:
             return own[-1:]
         return [call for call in reversed(self.calls) if call.number == number and call.error is None]
 
-    def doubts(self, number: int, name: str) -> int:
-        """How often this call was begun and has nothing to show for it."""
-        known = {(call.epoch, call.attempt, call.number, call.name) for call in self.calls}
-        begun = [each for each in self.intents if (each.number, each.name) == (number, name)]
-        return sum((each.epoch, each.attempt, number, name) not in known for each in begun)
+    def places(self) -> set[Place]:
+        """The calls that have a recording."""
+        return {(call.epoch, call.attempt, call.number, call.name) for call in self.calls}
 
 
 def _next(entries: Sequence[RecordedCall | Intent]) -> int:
@@ -133,6 +119,9 @@ class Recorder:
         self._recall = recall
         self._is_fresh = is_fresh
         self._histories: dict[str, History] = {}
+        self._begun: dict[
+            str, int
+        ] = {}  # nodes that are recorded as a whole, and the attempts that are under way
         self._lock = threading.Lock()
 
     def call(
@@ -177,7 +166,7 @@ class Recorder:
 
     def _is_met_again(self, call: RecordedCall) -> bool:
         """Whether an exception of this very attempt is raised again."""
-        return call.stretch == self._stretch and not isinstance(call.error, RecordedError)
+        return call.stretch == self._stretch
 
     async def _acall(self, call: _Call, fn: Callable[..., Any]) -> Any:
         settled = self._prepare(call, awaited=True)
@@ -197,6 +186,7 @@ class Recorder:
 
     def forget(self, path: str) -> None:
         """An item has finished; should another attempt of what is around it come back to it, it is looked up."""
+        self._begun.pop(path, None)
         if self._recall is not None and self._session.ledger.is_lasting:
             self._histories.pop(path, None)
 
@@ -233,44 +223,47 @@ class Recorder:
             return None
         policy = session.settings.on_ambiguous
         if policy != "retry":
-            doubts = call.history.doubts(call.number, call.name)
-            if doubts:
-                settled = self._doubt(call, policy, doubts)
-                if settled:
-                    return self._keep(call, settled[0], None, awaited=awaited)
-            with self._lock:
-                intent = Intent(
-                    item.path,
-                    call.attempt,
-                    call.number,
-                    call.name,
-                    item.strand.epoch,
-                    _next(call.history.intents),
-                )
-                call.history.add(intent)
-            session.keep(intent)
+            settled = self._cleared_up(call.history, item, call.attempt, call.number)
+            if settled:
+                return self._keep(call, settled[0], None, awaited=awaited)
+            self._intend(call.history, item, call.attempt, call.number, call.name)
         session.brace()
         reach("before-call")
         return None
 
-    def _doubt(self, call: _Call, policy: str, doubts: int) -> tuple[Any, ...]:
-        """The response that a person has given for a call of which nobody knows whether it was made; () to retry."""
-        item = call.item
-        told = (
-            f"node {item.node.name!r} at {item.path}, call {call.number} ({call.name!r}) was begun and has no "
-            f"recording: it may have been made, or not"
-        )
-        if policy == "fail":
-            raise AmbiguousCallError(
-                f"{told}; find out, and resume with on_ambiguous='ask' to say what it gave, or with 'retry' to make it "
-                f"again with the same idempotency key"
-            )
-        about = f"!{call.number}"
-        answers = self._session.machine.answers(item, about)
-        if len(answers) < doubts:
-            raise Asking(f"{told}; answer 'retry' to make it again, or give its response", about)
-        given = answers[doubts - 1]
-        return () if given == "retry" else (given,)
+    def _cleared_up(self, history: History, item: Item, attempt: int, number: int) -> tuple[Any, ...]:
+        """The response that a person has given for a call, or (); raises if there is a doubt."""
+        session = self._session
+        policy, answers = session.settings.on_ambiguous, session.machine.answers
+        return check(history, policy, item, attempt, number, lambda about: answers(item, about))
+
+    def _intend(
+        self, history: History, item: Item, attempt: int, number: int, name: str, is_settled: bool = False
+    ) -> None:
+        """Keep that a call is about to be made."""
+        with self._lock:
+            place = _next(history.intents)
+            intent = Intent(item.path, attempt, number, name, item.strand.epoch, place, is_settled)
+            history.add(intent)
+            history.own.add(place)
+        self._session.keep(intent)
+
+    # -- whole nodes -------------------------------------------------------------------------------------
+
+    def begin(self, item: Item) -> tuple[Any, ...]:
+        """An attempt of a node with side effects begins: () to call it, or what a person says that it returned."""
+        history = self._history(item)
+        given = self._cleared_up(history, item, item.attempt, WHOLE)
+        if not given:
+            self._intend(history, item, item.attempt, WHOLE, "")
+            self._begun[item.path] = item.attempt
+        return given
+
+    def ended(self, item: Item, attempt: int) -> None:
+        """An attempt has raised, or has asked something: if it is one that `begin` knows, it is in no doubt."""
+        if self._begun.get(item.path) == attempt:
+            del self._begun[item.path]
+            self._intend(self._history(item), item, attempt, WHOLE, "", is_settled=True)
 
     # -- after a call ------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from clew.errors import ClewError, DefinitionError
+from clew.errors import ClewError, DefinitionError, StoreCorruptError, StoreError
 from clew.graph import Graph
 from clew.runtime.codes import changed_structure
 from clew.runtime.engine import Engine
@@ -45,7 +45,11 @@ def replays(
     """Replay runs of a store, all of them by default, each with its own graph unless one is given."""
     graphs: dict[str, Graph | DefinitionError] = {}
     for run_id in [row.run_id for row in store.rows()] if runs is None else runs:
-        row = store.row(run_id)
+        try:
+            row = store.row(run_id)
+        except StoreCorruptError as error:
+            yield Verdict(run_id, None, str(error))
+            continue
         found: Graph | DefinitionError | None = graph
         if found is None:
             if not row.target:
@@ -60,7 +64,7 @@ def replays(
         try:
             report = Engine(found, store=store, target=row.target).replay(run_id, strict=strict)
         except Exception as error:
-            if row.structure and row.structure != found.structure_hash:
+            if row.structure and row.structure != found.structure_hash and not isinstance(error, StoreError):
                 yield Verdict(run_id, None, changed_structure(row, found))
             elif isinstance(error, ClewError):
                 yield Verdict(run_id, None, str(error))

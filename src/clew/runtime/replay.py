@@ -6,6 +6,8 @@ that of items that failed or were reused from elsewhere. All other nodes are cal
 saw then, because the recorded outcome is what the chain goes on with, whatever the node returned now. So one difference
 does not hide the next: `strict` stops at the first, otherwise all are listed.
 
+A reducer cannot be checked that way, as what it gave is not recorded: that it is another one is a difference by itself.
+
 A run that has not ended is replayed as far as it got. An item that has no recording because the run had ended is a
 difference, and as its outcome is unknown, the chain is followed no further than its step.
 """
@@ -27,6 +29,7 @@ from clew.engine.strand import Item
 from clew.engine.terms import Memory, Options
 from clew.errors import ClewError, ReplayError, ReplayMismatchError, ReplayMissingError
 from clew.graph import Send
+from clew.runtime.codes import changed_reducers
 from clew.runtime.context import Asking
 from clew.runtime.difference import difference
 from clew.runtime.host import Host
@@ -35,7 +38,17 @@ from clew.runtime.recorder import OWN, History, RecordedCall, Request, answer, s
 from clew.runtime.settings import Settings
 
 Kind = Literal[
-    "update", "decision", "error", "question", "call", "missing", "start", "step", "extra", "absent"
+    "reducer",
+    "update",
+    "decision",
+    "error",
+    "question",
+    "call",
+    "missing",
+    "start",
+    "step",
+    "extra",
+    "absent",
 ]
 
 
@@ -172,7 +185,7 @@ class Replayer:
             seed=log.row.seed,
             max_steps=settings.max_steps,
             on_error="continue",  # a recorded failure is taken over like any outcome
-            on_conflict=settings.on_conflict,
+            on_conflict=log.on_conflict,  # type: ignore[arg-type]
         )
         memory = Memory(answers=log.answers, attempts=log.attempts)
         self._machine = Machine.restore(program, log.start, options, memory)
@@ -191,6 +204,7 @@ class Replayer:
 
     def _differences(self) -> Iterator[Divergence]:
         machine, log = self._machine, self._log
+        yield from self._reducers()
         stuck_at: int | None = None  # the step of the first item whose outcome nobody knows
         while (item := machine.take()) is not None:
             recorded = self._outcomes.get(item.path)
@@ -264,6 +278,18 @@ class Replayer:
             yield _at(item, "question", f"it asked {question!r} when recorded, and does not now")
         elif not same(asked, question):
             yield _at(item, "question", "it asks something else", difference(question, asked))
+
+    def _reducers(self) -> Iterator[Divergence]:
+        """Values that other reducers than today's were applied to: from there on, what nodes see may be another."""
+        for value in changed_reducers(self._log.row, self._machine.root.program.graph):
+            inside, _, name = value.rpartition("/")
+            for (prefix, number), step in sorted(self._steps.items()):
+                nodes = "/".join(part.partition("#")[0] for part in prefix.split("/")[:-1])
+                if nodes == inside and any(name in outcome.update for outcome in step.outcomes):
+                    at = number if not prefix else self._step_of(prefix[:-1])
+                    told = f"the reducer of {name!r} is another than when the run was recorded"
+                    yield Divergence("reducer", at, prefix[:-1], "", told)
+                    break
 
     # -- the chain ---------------------------------------------------------------------------------------
 

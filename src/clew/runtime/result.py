@@ -55,6 +55,8 @@ class Checkpoint(msgspec.Struct, frozen=True):
     """The chains of subgraph items of this step, by path."""
     recorded_ios: tuple[RecordedCall, ...] = ()
     """The recorded calls of the items of this step, and of what is inside them."""
+    labels: tuple[str, ...] = ()
+    """All names of this step; `label` is the first of them."""
     _origin: tuple[Program, str] | None = None  # the program and the prefix of the chain
 
     @property

@@ -13,10 +13,12 @@ from __future__ import annotations
 from collections.abc import Container
 
 from clew.errors import DefinitionError, RunError, StoreError
+from clew.runtime.archive import fresh_owner
+from clew.runtime.rows import STATUSES
 from clew.stores import RunRow, Store
 
-STATUSES = ("running", "waiting", "completed", "failed", "cancelled")
 _UNDER_WAY = ("running", "waiting")
+_LEASE = 30.0
 
 
 def prune(
@@ -49,15 +51,26 @@ def prune(
     gone: set[str] = set()
     for run_id in reversed(chosen):
         try:
-            store.delete(run_id)
+            _delete(store, run_id, now)
         except RunError:
-            continue  # somebody else has deleted it
+            continue  # somebody else has deleted it, or has it now
         except StoreError:
             if any(row.parent == run_id for row in store.rows()):
                 continue  # it was forked meanwhile
             raise
         gone.add(run_id)
     return [run_id for run_id in chosen if run_id in gone]
+
+
+def _delete(store: Store, run_id: str, now: float) -> None:
+    """Delete a run that nobody has, and that nobody gets meanwhile."""
+    fence = store.claim(run_id, fresh_owner(), lease=_LEASE, now=now) if store.encodes else 0
+    try:
+        store.delete(run_id)
+    except BaseException:
+        if store.encodes:
+            store.release(run_id, fence)
+        raise
 
 
 def _check(keep: int | None, older_than: float | None, status: str | None) -> None:

@@ -24,6 +24,7 @@ from clew.engine.strand import Item
 from clew.engine.terms import Notice, Status
 from clew.errors import NodeTimeoutError, OutputError
 from clew.runtime.cache import NO_RESULT, Cache, key_of
+from clew.runtime.calls import calls_of
 from clew.runtime.context import Asking
 from clew.runtime.events import Event, Listeners
 from clew.runtime.host import SLEPT, Host
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
     from clew.runtime.ledger import Ledger
     from clew.runtime.reuse import Reuse
     from clew.runtime.settings import Settings
+
+
+_STEPS = {Single, Step}
 
 
 class Timer(msgspec.Struct, frozen=True):
@@ -50,6 +54,19 @@ class Timer(msgspec.Struct, frozen=True):
 class Session(Host):
     """One run, or one stretch of a run between two pauses, while it is driven."""
 
+    start: GraphState = GraphState()
+    began = 0.0
+    thread = 0  # the driver's
+    fence = 0
+    owner = ""  # the name under which it has the run
+    sleepers = 0
+    on_tell: Callable[[], None] | None = None  # a driver is told that there is something to tell
+    renew: Callable[[], None] | None = None  # stay the owner; RunOwnedError if somebody else is
+    renewed = 0.0  # when, by the time that does not jump
+    lost: BaseException | None = None  # somebody else has taken the run over
+    reuse: Reuse | None = None
+    _recorder: Recorder | None = None
+
     def __init__(
         self,
         run_id: str,
@@ -63,23 +80,13 @@ class Session(Host):
         cache: Cache | None = None,
     ) -> None:
         super().__init__(run_id, machine, settings)
-        self.start: GraphState = _EMPTY
-        self.began = 0.0
-        self.thread = 0  # the driver's
         self._recall = recall
         self._stretch = stretch  # None if the run is new
-        self._recorder: Recorder | None = None
         self.timers: list[tuple[float, int, Timer]] = []  # retries and sleeps: what may go on by itself
         self._own_deadlines: list[tuple[float, int, Timer]] = []  # of attempts with a timeout of their own
         self._deadlines: deque[tuple[float, Item, int]] = deque()
-        self.sleepers = 0
-        self.on_tell: Callable[[], None] | None = None  # a driver is told that there is something to tell
+        self._held: dict[str, tuple[float, float]] = {}  # item -> when its next attempt is due, and its delay
         self.ledger = ledger
-        self.fence = 0
-        self._held: dict[str, float] = {}
-        self.renew: Callable[[], None] | None = None  # stay the owner; RunOwnedError if somebody else is
-        self.renewed = 0.0  # when, by the time that does not jump
-        self.lost: BaseException | None = None  # somebody else has taken the run over
         self._listeners = listeners
         self._kept: list[Any] = []  # from other threads, until the next flush
         self._told: list[Event] = []
@@ -88,7 +95,6 @@ class Session(Host):
         self._written: dict[tuple[Item, int], list[Statement]] = {}  # by attempts that are under way
         self.cache = cache
         self._keys: dict[Item, str] = {}  # of cached nodes that are executing
-        self.reuse: Reuse | None = None
         self.take: Callable[[], Item | None] = machine.take if cache is None else self._take
 
     @property
@@ -115,7 +121,8 @@ class Session(Host):
         """Whether there is nothing to execute: the result is known, or the next attempt is not due yet."""
         machine = self.machine
         if self._held and item.path in self._held:
-            wait = self._held.pop(item.path) - self.clock.time()
+            due, delay = self._held.pop(item.path)
+            wait = min(due - self.clock.time(), delay)  # not longer, should the clock have been set back
             if wait > 0 or item.node.subgraph is not None:
                 machine.postpone(item)
                 if wait > 0:
@@ -140,10 +147,27 @@ class Session(Host):
 
     def call(self, item: Item) -> Any:
         """Call the item's function; before one with side effects, what it builds on is made durable."""
+        batch = item.batch
+        program = batch.level.strand.program
+        call, _, is_bare = (program.calls or calls_of(program))[batch.number]
+        if is_bare and not self.settings.check_mutation:
+            return call(item, None)
         effects = item.node.side_effects
         if effects.recordable or effects.requires_idempotency:
-            self.brace()
+            given = self.before_effects(item)
+            if given:
+                return _awaitable(given[0]) if item.node.mode in ("async", "async_generator") else given[0]
         return super().call(item)
+
+    def before_effects(self, item: Item) -> tuple[Any, ...]:
+        """Before a node with side effects is called: what it builds on is durable, and nobody doubts whether it was
+        called before. What a person says that it returned, if it is not to be called again; else ()."""
+        if self.settings.on_ambiguous != "retry" and self.ledger.encodes:
+            given = self.recorder.begin(item)
+            if given:
+                return given
+        self.brace()
+        return ()
 
     # -- what became of it -------------------------------------------------------------------------------
 
@@ -156,7 +180,7 @@ class Session(Host):
             else:
                 if self.cache is not None and item in self._keys:
                     self.cache.put(self._keys.pop(item), value)
-                if self._written or self.ledger.has_attached:
+                if self._written or self.ledger.attached:
                     self.ledger.attach((item.path, item.strand.epoch), self._written.pop((item, attempt), ()))
                 self.machine.finish(item, value, started, duration)
                 if self._recorder is not None:
@@ -167,6 +191,8 @@ class Session(Host):
         self._written.pop((item, attempt), None)
         if item.attempt != attempt:
             return
+        if self._recorder is not None:
+            self._recorder.ended(item, attempt)
         if isinstance(error, Asking):
             self.machine.ask(item, error.question, error.about)
         else:
@@ -224,7 +250,7 @@ class Session(Host):
         elif self.settings.default_node_timeout is not None:
             self._deadlines.append((self.clock.monotonic(), item, item.attempt))
 
-    def hold(self, due: Mapping[str, float]) -> None:
+    def hold(self, due: Mapping[str, tuple[float, float]]) -> None:
         """Items of an earlier session whose next attempt is due at a time: they wait for the rest of it."""
         if due:
             self._held = dict(due)
@@ -288,8 +314,8 @@ class Session(Host):
     # -- what comes out ----------------------------------------------------------------------------------
 
     def keep(self, entry: Any) -> None:
-        """Keep an entry, from any thread: at once where each step is durable, else with the next flush."""
-        if self.ledger.is_durable:
+        """Keep an entry, from any thread: the ledger has it at once, and a store in memory with the next flush."""
+        if self.ledger.encodes:
             self.ledger.write([entry])
             return
         with self._lock:
@@ -324,10 +350,17 @@ class Session(Host):
     def flush(self) -> None:
         """Carry what the machine said to where it belongs."""
         outbox = self.machine.outbox
-        if len(outbox) == 1 and not self._kept and not self._told and type(outbox[0]) in (Single, Step):
-            self.ledger.write([outbox.pop()])
-        else:
+        if self._kept or self._told:
             self._flush_all()
+        elif outbox:
+            if len(outbox) == 1 and type(outbox[0]) is Single:
+                self.ledger.write((outbox.pop(),))
+            elif set(map(type, outbox)) <= _STEPS:  # the common case, and there may be many
+                records = outbox.copy()
+                outbox.clear()
+                self.ledger.write(records)
+            else:
+                self._flush_all()
 
     def _flush_all(self) -> None:
         outbox = self.machine.outbox
@@ -372,16 +405,18 @@ class Session(Host):
 
     def status(self) -> Status:
         """The status to report now that the driver has stopped."""
-        return "cancelled" if self.cancelled and self.machine.status == "running" else self.machine.status
-
-
-_EMPTY = GraphState()
+        status = self.machine.status
+        return "cancelled" if self.cancelled and status == "running" else status
 
 
 def _matters(timer: Timer) -> bool:
     """Whether the attempt that a deadline was set for is still under way."""
     item = timer.item
     return item is not None and (item.live or item.is_inside) and item.attempt == timer.attempt
+
+
+async def _awaitable(value: Any) -> Any:
+    return value
 
 
 def _forgotten_await(item: Item) -> OutputError:

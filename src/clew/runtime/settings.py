@@ -1,7 +1,8 @@
-"""The options of an engine, checked when it is made."""
+"""The options of an engine and its store, checked when it is made."""
 
 from __future__ import annotations
 
+from os import PathLike
 from typing import Any, Literal
 
 import msgspec
@@ -9,6 +10,7 @@ import msgspec
 from clew.errors import DefinitionError
 from clew.graph.names import nearest
 from clew.runtime.clock import SYSTEM_CLOCK, Clock
+from clew.stores import Store
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,6 +69,17 @@ def read_settings(options: dict[str, Any]) -> Settings:
         if name == "check_mutation" and not isinstance(value, bool):
             raise DefinitionError(f"check_mutation is True or False, not {value!r}")
     return Settings(**options)
+
+
+def store_of(store: Any) -> Store:
+    """A store: itself, or the one at an address."""
+    if isinstance(store, (str, PathLike)):
+        from clew.runtime.targets import open_store
+
+        return open_store(store)
+    if not hasattr(store, "encodes"):
+        raise DefinitionError(f"store is a store, a file or postgresql://..., not {store!r}")
+    return store  # type: ignore[no-any-return]
 
 
 def _is_positive(value: Any) -> bool:

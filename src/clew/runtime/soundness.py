@@ -8,12 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from clew.engine.chain import step_digest
+from clew.engine.programs import program_of
 from clew.engine.records import Step
-from clew.errors import ClewError, RecordCorruptError, StoreCorruptError
+from clew.errors import RecordCorruptError, StoreCorruptError
 from clew.graph import Graph
 from clew.runtime.archive import Archive
 from clew.runtime.log import RunLog, read_log, start_state
-from clew.runtime.wire import Reader, with_epoch
+from clew.runtime.rows import opened_row
+from clew.runtime.starts import first_state, is_fork
+from clew.runtime.upcoming import upcoming
+from clew.runtime.wire import Reader, snapshot_bytes, with_epoch
 from clew.state import GraphState
 from clew.stores import Entry, RunRow, Store
 
@@ -47,28 +51,50 @@ def complaints(store: Store, row: RunRow, graph: Graph | None) -> Iterator[str]:
     """A sentence for each thing that is wrong with a run in a store."""
     if not store.encodes:
         return
+    damage = opened_row(row).damage
+    if damage:
+        yield damage
+        return
     try:
-        start = _start(store, row, graph)
-        if start is None:
-            return
-        entries = store.entries(row.run_id, after=start.step)
-        yield from damaged_steps(read_entries(row, start, entries, Reader(row.run_id, store.blob)), entries)
-        for snapshot in store.find(row.run_id, "snapshot", ""):
-            digest = GraphState.from_checkpoint(snapshot.body).digest
-            if digest != bytes(snapshot.digest).hex():
-                yield f"run {row.run_id!r}: the snapshot at step {snapshot.n} is not of that step"
+        yield from _complaints(store, row, graph)
     except (StoreCorruptError, RecordCorruptError) as error:
         yield str(error)
-    except ClewError as error:
+    except Exception as error:  # whatever it is, the other runs are looked at
         yield f"run {row.run_id!r} cannot be read: {error}"
+
+
+def _complaints(store: Store, row: RunRow, graph: Graph | None) -> Iterator[str]:
+    start = _start(store, row, graph)
+    if start is None:
+        return
+    entries = store.entries(row.run_id, after=start.step)
+    log = read_entries(row, start, entries, Reader(row.run_id, store.blob, row.created))
+    wrong = list(damaged_steps(log, entries))
+    yield from wrong
+    for snapshot in store.find(row.run_id, "snapshot", ""):
+        digest = GraphState.from_checkpoint(snapshot_bytes(snapshot)).digest
+        if digest != bytes(snapshot.digest).hex():
+            yield f"run {row.run_id!r}: the snapshot at step {snapshot.n} is not of that step"
+    if graph is not None and not wrong and _is_cut_off(log, graph):
+        number = start.step + len(log.steps) + 1
+        yield f"run {row.run_id!r}: step {number} is missing: the run has ended, and is not at its end"
+
+
+def _is_cut_off(log: RunLog, graph: Graph) -> bool:
+    """Whether a run that has ended has something left to do: only its own graph can tell."""
+    if log.row.status != "completed" or log.row.structure != graph.structure_hash:
+        return False
+    program = program_of(graph, log.start.position.given)
+    chain = log.chain(program)
+    return bool(upcoming(program, chain.state(chain.last)))
 
 
 def needs_graph(store: Store, row: RunRow) -> bool:
     """Whether a run's first state can only be made with its graph: it is kept as a step of another run."""
-    return store.encodes and bytes(row.start).startswith(b"{")
+    return store.encodes and row.start is not None and is_fork(row.start)
 
 
 def _start(store: Store, row: RunRow, graph: Graph | None) -> GraphState | None:
     if needs_graph(store, row):
         return None if graph is None else Archive(graph, store, "error").start(row)
-    return GraphState.from_checkpoint(row.start)
+    return first_state(row.start, store.blob)

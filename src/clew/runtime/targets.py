@@ -13,46 +13,71 @@ import sys
 import traceback
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 from clew.errors import ClewError, DefinitionError, StoreError
 from clew.graph import Graph
 from clew.graph.names import nearest
 from clew.stores import Store
 
+T = TypeVar("T")
+
 
 def load_graph(target: str) -> Graph:
     """The graph that ``MODULE:GRAPH`` names. DefinitionError says what is wrong with the name or the module."""
+    return load_target(target, Graph, "graph", "flow")
+
+
+def load_target(target: str, kind: type[T] | tuple[type[T], ...], what: str, example: str) -> T:
+    """What ``MODULE:NAME`` names, of that kind, or made by a function of that name.
+
+    `what` and `example` are for messages: what it is called, and the name of a module that has one.
+    """
     name, _, path = target.partition(":")
     if not name or name.endswith(".py") or "/" in name:
         raise DefinitionError(
-            f"{target!r} names no graph; give MODULE:GRAPH, like flow:graph for the graph `graph` in flow.py"
+            f"{target!r} names no {what}; give MODULE:{what.upper()}, like {example}:{what} for the {what} `{what}` in "
+            f"{example}.py"
         )
     module = _module(name)
+    known = [key for key, value in vars(module).items() if isinstance(value, kind)]
     if not path:
-        graphs = [key for key, value in vars(module).items() if isinstance(value, Graph)]
-        if len(graphs) != 1:
-            told = ", ".join(f"{name}:{key}" for key in graphs) or "none"
-            raise DefinitionError(f"which graph of {name!r} is meant? name it; there are: {told}")
-        path = graphs[0]
+        if len(known) != 1:
+            told = ", ".join(f"{name}:{key}" for key in known) or "none"
+            raise DefinitionError(f"which {what} of {name!r} is meant? name it; there are: {told}")
+        path = known[0]
     found: Any = module
     for part in path.split("."):
         if not hasattr(found, part):
-            known = [key for key, value in vars(module).items() if isinstance(value, Graph)]
             raise DefinitionError(f"module {name!r} has no {path!r}; {nearest(path, known)}")
         found = getattr(found, part)
-    if not isinstance(found, Graph) and callable(found) and not isinstance(found, type):
-        try:
-            found = found()
-        except ClewError:
-            raise
-        except Exception as error:
-            raise DefinitionError(
-                f"{target} could not make a graph: {_told(error)}; it is called without arguments"
-            ) from error
-    if not isinstance(found, Graph):
-        raise DefinitionError(f"{target} is {type(found).__name__}, not a graph; name a clew.Graph")
+    if not isinstance(found, kind) and callable(found) and not isinstance(found, type):
+        found = _made(target, found, what)
+    if not isinstance(found, kind):
+        article = "an" if what[0] in "aeiou" else "a"
+        raise DefinitionError(
+            f"{target} is {type(found).__name__}, not {article} {what}; name a {_path(kind)}"
+        )
     return found
+
+
+def _made(target: str, maker: Any, what: str) -> Any:
+    try:
+        return maker()
+    except ClewError:
+        raise
+    except Exception as error:
+        raise DefinitionError(
+            f"{target} could not make {'an' if what[0] in 'aeiou' else 'a'} {what}: {_told(error)}; "
+            "it is called without arguments"
+        ) from error
+
+
+def _path(kind: Any) -> str:
+    kind = kind[0] if isinstance(kind, tuple) else kind
+    return (
+        f"{'.'.join(kind.__module__.split('.')[:2])}.{kind.__name__}" if kind is not Graph else "clew.Graph"
+    )
 
 
 def _module(name: str) -> ModuleType:

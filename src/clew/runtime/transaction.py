@@ -7,6 +7,7 @@ neither: they are executed exactly once. Until then nobody sees them, the node i
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,6 +16,23 @@ from clew.stores import Statement
 _NOT_HERE = frozenset(
     {"begin", "commit", "end", "rollback", "savepoint", "release", "start", "abort", "prepare"}
 )
+
+
+_QUOTED = r"'(?:[^']|'')*'|\"[^\"]*\"|\$(?P<tag>\w*)\$.*?\$(?P=tag)\$"
+# SQLite's comments end at the first end, PostgreSQL's at their own: a text must be harmless read either way.
+_COMMENTS = (r"/\*.*?\*/", r"/\*(?:[^*/]|\*(?!/)|/(?!\*)|/\*.*?\*/)*\*/")
+_READINGS = [re.compile(rf"(?P<quoted>{_QUOTED})|--[^\n]*|{comment}", re.DOTALL) for comment in _COMMENTS]
+
+
+def _first_words(sql: str) -> set[str]:
+    """The words that the statements in a text begin with; what is quoted, or a comment, is none."""
+    found: set[str] = set()
+    for reading in _READINGS:
+        bare = reading.sub(lambda match: " ? " if match["quoted"] else " ", sql)
+        words = [part.split(maxsplit=1)[0].lower() for part in bare.split(";") if part.split()]
+        # a trigger has statements, and an end, of its own
+        found.update(words[:1] if words[:1] == ["create"] else words)
+    return found
 
 
 class Transaction:
@@ -32,7 +50,6 @@ class Transaction:
         self._add(Statement(sql, list(values), many=True))
 
     def _add(self, statement: Statement) -> None:
-        words = statement.sql.split(maxsplit=1)
-        if words and words[0].lower().rstrip(";") in _NOT_HERE:
+        if not _NOT_HERE.isdisjoint(_first_words(statement.sql)):
             raise ValueError(f"{statement.sql!r}: the engine begins and ends the transaction itself")
         self.statements.append(statement)

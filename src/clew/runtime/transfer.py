@@ -23,15 +23,16 @@ from clew.errors import CheckpointError, ClewError, RecordCorruptError, StateErr
 from clew.graph import Graph
 from clew.runtime.archive import Archive, fresh_owner
 from clew.runtime.documents import FORMAT, Json, checkpoint_json, error_json, recorded_io_json
-from clew.runtime.failures import error_of, plain_error
+from clew.runtime.failures import error_of
 from clew.runtime.ledger import Ledger
 from clew.runtime.log import RunLog
+from clew.runtime.rows import sealed_error
 from clew.runtime.soundness import damaged_steps, read_entries
+from clew.runtime.starts import kept_start
 from clew.runtime.wire import Reader, Writer
-from clew.state import GraphState, encode
+from clew.state import GraphState
 from clew.stores import Entry, RunRow, Store
 
-_SNAPSHOT_ABOVE = 256 * 1024  # bytes of steps; below, reading them all is as quick as reading a snapshot
 _ROW = (
     "graph",
     "target",
@@ -51,9 +52,13 @@ def export_run(graph: Graph, store: Store, archive: Archive, run_id: str, *, lat
     log = archive.log(run_id, whole=True)
     row = log.row
     entries, blobs = _entries(store, log, archive)
+    if (
+        not store.encodes
+    ):  # what is read is what an import would read: times are rounded when they are written
+        log = read_entries(row, log.start, entries, Reader(run_id, _lookup(blobs), row.created))
     beside: Json = {"format": FORMAT, **{name: getattr(row, name) for name in _ROW}}
     if not store.encodes:  # a store in memory does not keep these
-        beside["structure"], beside["codes"] = graph.structure_hash, dict(graph.node_hashes)
+        beside["structure"] = graph.structure_hash
     beside["codes"] = dict(beside["codes"])
     beside["error"] = None if row.error is None else error_json(row.error)
     beside["start"] = b64encode(log.start.to_checkpoint()).decode()
@@ -84,7 +89,7 @@ def import_run(
     row, start, entries, blobs = _opened(document)
     run_id = row.run_id
     try:
-        log = read_entries(row, start, entries, Reader(run_id, _lookup(blobs)))
+        log = read_entries(row, start, entries, Reader(run_id, _lookup(blobs), row.created))
         wrong = next(damaged_steps(log, entries), None)
     except (StoreCorruptError, RecordCorruptError, StateError) as error:
         wrong = str(error)
@@ -131,7 +136,7 @@ def _entries(store: Store, log: RunLog, archive: Archive) -> tuple[Sequence[Entr
     run_id = log.row.run_id
     if not store.encodes:
         capture = _Capture()
-        writer = Writer({"": log.start.digest}, log.row.seed)
+        writer = Writer({"": log.start.digest}, log.row.seed, log.row.created)
         Ledger(capture, run_id, 0, writer=writer).write(store.entries(run_id))  # type: ignore[arg-type]
         return sorted(capture.entries.values(), key=lambda entry: entry.name), capture.blobs
     blobs: dict[str, bytes] = {}
@@ -141,7 +146,7 @@ def _entries(store: Store, log: RunLog, archive: Archive) -> tuple[Sequence[Entr
         return blobs[digest]
 
     entries = [entry for entry in store.entries(run_id, after=log.start.step) if entry.kind != "snapshot"]
-    read_entries(log.row, log.start, entries, Reader(run_id, remember))
+    read_entries(log.row, log.start, entries, Reader(run_id, remember, log.row.created))
     return entries, blobs
 
 
@@ -265,25 +270,19 @@ def _keep(
     row.parent_step = None if row.parent is None else row.parent_step
     row.error = None
     kept: Sequence[Any] = entries
+    apart: dict[str, bytes] = {}
     if store.encodes:
-        row.start = archive.start_bytes(start, row.parent, row.parent_step)
+        row.start, apart = kept_start(start, row.parent, row.parent_step)
     else:
-        reader = Reader(run_id, _lookup(blobs))
+        reader = Reader(run_id, _lookup(blobs), row.created)
         kept, blobs = [reader.record(entry) for entry in entries], {}
-    store.create(row)
+    store.create(row, apart)
     fence = archive.claim(run_id, fresh_owner(), 30.0, now)
     try:
         store.append(run_id, kept, fence, blobs=blobs)
-        if (
-            store.encodes
-            and sum(len(e.body) for e in entries if e.kind == "step" and not e.path) > _SNAPSHOT_ABOVE
-        ):
-            state = archive.state(run_id)
-            body = state.to_checkpoint()
-            store.append(
-                run_id, [Entry("snapshot", "", state.step, body, bytes.fromhex(state.digest))], fence
-            )
-        plain = encode(plain_error(error), at="error", ordered=True) if error and store.encodes else error
+        for snapshot in archive.snapshots(run_id) if store.encodes else ():
+            store.append(run_id, [snapshot], fence)
+        plain = sealed_error(error) if error and store.encodes else error
         store.update(run_id, status=status, updated=row.updated, error=plain, fence=fence)
         archive.release(run_id, fence)
     except BaseException:

@@ -5,7 +5,7 @@ Nothing here knows of graphs, runs or stores.
 
 from __future__ import annotations
 
-from clew.state.codec import decode, digest, encode, from_tree, to_tree
+from clew.state.codec import decode, digest, encode, encode_both, from_tree, to_tree
 from clew.state.graph_state import GraphState
 from clew.state.position import NodeExecution, Position
 from clew.state.reducers import Overwrite, append, merge
@@ -23,6 +23,7 @@ __all__ = [
     "decode",
     "digest",
     "encode",
+    "encode_both",
     "from_tree",
     "merge",
     "read_schema",

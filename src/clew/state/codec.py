@@ -58,6 +58,24 @@ def encode(value: Any, *, at: str = "value", ordered: bool = False) -> bytes:
         raise EncodeError(f"{at}: {TOO_DEEP}") from None
 
 
+def encode_both(value: dict[str, Any], *, at: str = "value") -> tuple[bytes, bytes]:
+    """What ``encode`` gives with and without ``ordered=True``, for what is both stored and digested."""
+    try:
+        tree = write(value, 0, True)
+        ordered = _ordered_json(tree)
+        if (
+            len(tree) < 2 and ordered.find(b"{", 1) < 0
+        ):  # one name and no dict below: there is nothing to sort
+            return ordered, ordered
+        if b'"$' in ordered:  # some form in it may have another order of its own
+            tree = write(value, 0, False)
+        return ordered, canonical_json(tree)
+    except Refusal as refusal:
+        raise EncodeError(refusal.at(at)) from refusal.__cause__
+    except RecursionError:
+        raise EncodeError(f"{at}: {TOO_DEEP}") from None
+
+
 def decode(data: bytes) -> Any:
     """The value that ``encode`` wrote."""
     try:

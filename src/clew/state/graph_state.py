@@ -74,6 +74,10 @@ class GraphState:
     _chain_digest: Callable[[], str] | None
 
     def __init__(self, initial_values: Mapping[str, Any] | None = None) -> None:
+        if initial_values is not None and not isinstance(initial_values, Mapping):
+            raise StateError(
+                f"a GraphState is made of a mapping of names to values, not of a {type(initial_values).__name__}"
+            )
         values = {_name(name): value for name, value in (initial_values or {}).items()}
         self._columns = values, dict.fromkeys(values, 0)
         self._cells = None

@@ -8,11 +8,11 @@ order and handed out as it is.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from copy import copy
 from threading import Lock
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from clew.errors import (
     CommitConflictError,
@@ -65,17 +65,26 @@ class MemoryStore:
 
     # -- runs --------------------------------------------------------------------------------------------
 
-    def create(self, row: RunRow, blobs: Mapping[str, bytes] = {}) -> None:
-        """Keep a new run. RunExistsError if its id is taken."""
+    def create(
+        self,
+        row: RunRow,
+        blobs: Mapping[str, bytes] = {},
+        *,
+        owner: str = "",
+        lease: float = 0.0,
+        now: float = 0.0,
+    ) -> int:
+        """Keep a new run, and claim it for an `owner`. RunExistsError if its id is taken."""
         with self._lock:
             if row.run_id in self._runs:
                 raise RunExistsError(exists(row.run_id))
             self._created += 1
-            run = self._runs[row.run_id] = _Run(copy(row), self._created)
+            run = self._runs[row.run_id] = _Run(replace(row), self._created)
             if blobs:
                 self._put(run, blobs)
             if self._keep is not None and len(self._runs) > self._keep:
                 self._drop_oldest()
+        return self.claim(row.run_id, owner, lease=lease, now=now) if owner else 0
 
     def _drop_oldest(self) -> None:
         excess = len(self._runs) - (self._keep or 0)
@@ -103,20 +112,25 @@ class MemoryStore:
     def row(self, run_id: str) -> RunRow:
         """One run."""
         with self._lock:
-            return copy(self._find(run_id).row)
+            return replace(self._find(run_id).row)
 
     def rows(self, status: str | None = None) -> list[RunRow]:
         """All runs, or those of one status, in the order in which they were created."""
         with self._lock:
             return [
-                copy(run.row) for run in self._runs.values() if status is None or run.row.status == status
+                replace(run.row) for run in self._runs.values() if status is None or run.row.status == status
             ]
 
-    def update(self, run_id: str, *, status: str, updated: float, error: Any, fence: int) -> None:
+    def update(
+        self, run_id: str, *, status: str, updated: float, error: Any, fence: int, release: bool = False
+    ) -> None:
         """Change what is known about a run."""
         with self._lock:
-            row = self._owned(run_id, fence).row
+            run = self._owned(run_id, fence)
+            row = run.row
             row.status, row.updated, row.error = status, updated, error
+            if release:
+                run.owner, run.until = "", 0.0
 
     def delete(self, run_id: str) -> None:
         """Forget a run; forks of it must be gone first."""
@@ -180,6 +194,9 @@ class MemoryStore:
             raise StoreError(NO_DATABASE)
         with self._lock:
             run = self._owned(run_id, fence)
+            if Entry not in set(map(type, entries)) and not drop and not blobs:
+                run.log += entries
+                return
             fresh: dict[tuple[str, str, int], Entry] = {}
             plain: list[Any] = []
             gone = frozenset(drop)
@@ -208,7 +225,9 @@ class MemoryStore:
         for digest, content in blobs.items():
             self._blobs.setdefault(digest, content)
 
-    def entries(self, run_id: str, *, after: int = 0, skip: Collection[str] = ()) -> Sequence[Any]:
+    def entries(
+        self, run_id: str, *, after: int = 0, upto: int | None = None, skip: Collection[str] = ()
+    ) -> Sequence[Any]:
         """A run's log."""
         with self._lock:
             run = self._find(run_id)
@@ -218,7 +237,12 @@ class MemoryStore:
                 found += [
                     entry
                     for entry in named
-                    if entry.kind not in skip and (entry.kind != "step" or entry.path or entry.n > after)
+                    if entry.kind not in skip
+                    and (
+                        entry.kind != "step"
+                        or entry.path
+                        or (entry.n > after and (upto is None or entry.n <= upto))
+                    )
                 ]
             return found
 

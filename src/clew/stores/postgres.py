@@ -28,7 +28,16 @@ from clew.errors import (
 from clew.stores.postgres_link import LIVES, BrokenRule, Link, execute, rehearsed
 from clew.stores.postgres_schema import key_of
 from clew.stores.protocol import Entry, Owner, RunRow, Statement
-from clew.stores.refusals import conflict, exists, has_fork, lost_content, owned, taken_over, unknown
+from clew.stores.refusals import (
+    conflict,
+    damaged_row,
+    exists,
+    has_fork,
+    lost_content,
+    owned,
+    taken_over,
+    unknown,
+)
 
 if TYPE_CHECKING:
     from clew.stores.postgres_link import Cursor
@@ -95,9 +104,11 @@ _RUN = "WHERE run = (SELECT id FROM runs WHERE key = %s)"
 _STEPS = f"SELECT 'step', '', n, body, digest FROM steps {_RUN}"
 _OTHERS = f"SELECT kind, coalesce(path, key), n, body, digest FROM log {_RUN}"
 _ROW = """
-    SELECT run_id, graph, start, seed, status, created, updated, parent, parent_step, error, structure, codes, target
-    FROM runs JOIN origins ON origins.run = runs.id
+    SELECT run_id, graph, start, seed, status, created, updated, parent, parent_step, error, structure, codes, target,
+        origins.run
+    FROM runs LEFT JOIN origins ON origins.run = runs.id
 """
+_RELEASED = "owner = '', slot = 0, until = 0.0"
 _by_name = attrgetter("kind", "path", "n")
 
 
@@ -118,8 +129,16 @@ class PostgresStore:
 
     # -- runs --------------------------------------------------------------------------------------------
 
-    def create(self, row: RunRow, blobs: Mapping[str, bytes] = {}) -> None:
-        """Keep a new run. RunExistsError if its id is taken."""
+    def create(
+        self,
+        row: RunRow,
+        blobs: Mapping[str, bytes] = {},
+        *,
+        owner: str = "",
+        lease: float = 0.0,
+        now: float = 0.0,
+    ) -> int:
+        """Keep a new run, and then claim it for an `owner`. RunExistsError if its id is taken."""
         codes = msgspec.json.encode(row.codes).decode()
         values = (
             *(key_of(row.run_id), row.run_id, row.status, row.created, row.updated, row.graph, str(row.seed)),
@@ -135,12 +154,15 @@ class PostgresStore:
 
         if not self._link.run(f"run {row.run_id!r}", work):
             raise RunExistsError(exists(row.run_id))
+        return self.claim(row.run_id, owner, lease=lease, now=now) if owner else 0
 
     def row(self, run_id: str) -> RunRow:
         """One run."""
         found = self._link.run(f"run {run_id!r}", lambda cursor, _: self._row(cursor, run_id))
         if found is None:
             raise UnknownRunError(unknown(run_id))
+        if found.damage:
+            raise StoreCorruptError(found.damage)
         return found
 
     def _row(self, cursor: Cursor, run_id: str) -> RunRow | None:
@@ -153,9 +175,12 @@ class PostgresStore:
         statement = f"{_ROW} {where} ORDER BY runs.id"
         return [_row(found) for found in self._link.fetch("the list of runs", statement, values)]
 
-    def update(self, run_id: str, *, status: str, updated: float, error: Any, fence: int) -> None:
+    def update(
+        self, run_id: str, *, status: str, updated: float, error: Any, fence: int, release: bool = False
+    ) -> None:
         """Change what is known about a run."""
-        self._change(run_id, fence, "status = %s, updated = %s, error = %s", status, updated, error)
+        what = "status = %s, updated = %s, error = %s" + (f", {_RELEASED}" if release else "")
+        self._change(run_id, fence, what, status, updated, error)
 
     def delete(self, run_id: str) -> None:
         """Forget a run; forks of it must be gone first."""
@@ -211,7 +236,7 @@ class PostgresStore:
     def release(self, run_id: str, fence: int) -> None:
         """Stop being the owner."""
         try:
-            self._change(run_id, fence, "owner = '', slot = 0, until = %s", 0.0)
+            self._change(run_id, fence, _RELEASED)
         except (RunOwnedError, UnknownRunError):
             pass
 
@@ -348,12 +373,15 @@ class PostgresStore:
                 return entry
         raise AssertionError("a name was taken, and is not")
 
-    def entries(self, run_id: str, *, after: int = 0, skip: Collection[str] = ()) -> Sequence[Entry]:
-        """A run's log by kind, path and n; of its own steps those after `after` only."""
-        statement = f"{_STEPS} AND n > %s AND NOT %s UNION ALL {_OTHERS} AND kind <> ALL(%s::text[])"
-        return self._read(
-            run_id, statement, (key_of(run_id), after, "step" in skip, key_of(run_id), list(skip))
+    def entries(
+        self, run_id: str, *, after: int = 0, upto: int | None = None, skip: Collection[str] = ()
+    ) -> Sequence[Entry]:
+        """A run's log by kind, path and n; of its own steps those after `after` and up to `upto` only."""
+        statement = (
+            f"{_STEPS} AND n > %s AND n <= %s AND NOT %s UNION ALL {_OTHERS} AND kind <> ALL(%s::text[])"
         )
+        key, last = key_of(run_id), (1 << 63) - 1 if upto is None else upto
+        return self._read(run_id, statement, (key, after, last, "step" in skip, key, list(skip)))
 
     def find(self, run_id: str, kind: str, path: str) -> Sequence[Entry]:
         """The entries of one kind and path, by n."""
@@ -417,10 +445,15 @@ class PostgresStore:
 
 
 def _row(found: Sequence[Any]) -> RunRow:
-    values = list(found)
-    values[3] = int(values[3])
-    values[11] = msgspec.json.decode(values[11])
-    return RunRow(*values)
+    *values, origin = found
+    wrong = "" if origin is not None else "what it began with is missing"
+    try:
+        values[3], values[11] = int(values[3]), msgspec.json.decode(values[11] or "{}", type=dict[str, str])
+    except (ValueError, msgspec.DecodeError) as error:
+        values[3], values[11], wrong = 0, {}, wrong or str(error)
+    row = RunRow(*values)
+    row.damage = damaged_row(row.run_id, wrong) if wrong else ""
+    return row
 
 
 def _is_own_step(kind: str, path: str) -> bool:

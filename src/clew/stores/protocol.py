@@ -68,6 +68,9 @@ class RunRow(msgspec.Struct):
     structure: str = ""  # the graph's structure hash
     codes: Mapping[str, str] = {}  # each node's code hash
     target: str = ""  # MODULE:GRAPH, where the run was started from one
+    damage: str = (
+        ""  # what is wrong with this row, as far as the store can tell; such a row is listed, not read
+    )
 
 
 class Owner(msgspec.Struct, frozen=True):
@@ -83,17 +86,27 @@ class Store(Protocol):
 
     encodes: bool
 
-    def create(self, row: RunRow, blobs: Mapping[str, bytes] = ...) -> None:
-        """Keep a new run. RunExistsError if its id is taken."""
+    def create(
+        self,
+        row: RunRow,
+        blobs: Mapping[str, bytes] = ...,
+        *,
+        owner: str = ...,
+        lease: float = ...,
+        now: float = ...,
+    ) -> int:
+        """Keep a new run. RunExistsError if its id is taken. With an `owner`, `claim` it too: the fence, else 0."""
 
     def row(self, run_id: str) -> RunRow:
-        """One run. UnknownRunError if there is none of that id."""
+        """One run. UnknownRunError if there is none of that id, StoreCorruptError if its row is damaged."""
 
     def rows(self, status: str | None = None) -> list[RunRow]:
         """All runs, or those of one status, in the order in which they were created."""
 
-    def update(self, run_id: str, *, status: str, updated: float, error: Any, fence: int) -> None:
-        """Change what is known about a run."""
+    def update(
+        self, run_id: str, *, status: str, updated: float, error: Any, fence: int, release: bool = ...
+    ) -> None:
+        """Change what is known about a run, and with `release` stop being its owner."""
 
     def claim(self, run_id: str, owner: str, *, lease: float, now: float) -> int:
         """Become the owner of a run; the fence to show from now on. RunOwnedError if a living owner has it."""
@@ -125,9 +138,11 @@ class Store(Protocol):
     def rehearse(self, statements: Sequence[Statement]) -> None:
         """Execute statements and take them back; raises what the database raises. StoreError if there is none."""
 
-    def entries(self, run_id: str, *, after: int = 0, skip: Collection[str] = ...) -> Sequence[Any]:
+    def entries(
+        self, run_id: str, *, after: int = 0, upto: int | None = None, skip: Collection[str] = ...
+    ) -> Sequence[Any]:
         """A run's log by kind, path and n, without the kinds in `skip`; of its own steps (kind "step", path "") those
-        after `after` only."""
+        after `after` only, and not those after `upto`."""
 
     def find(self, run_id: str, kind: str, path: str) -> Sequence[Any]:
         """The entries of one kind and path, by n."""

@@ -47,6 +47,11 @@ def has_fork(run_id: str, fork: str) -> str:
     return f"run {run_id!r} has a fork, {fork!r}, that builds on it; delete that first"
 
 
+def damaged_row(run_id: str, what: str) -> str:
+    """What StoreCorruptError says about a run of which the row is not what was written."""
+    return f"run {run_id!r}: what is known about it is damaged: {what}; other runs can be read"
+
+
 def lost_content(digest: str, where: str, *, is_there: bool) -> str:
     """What StoreCorruptError says about a large content."""
     return f"the content {digest[:12]}… is {'damaged in' if is_there else 'missing from'} {where}"

@@ -24,24 +24,23 @@ from typing import Any, Literal, cast
 from weakref import WeakSet
 from zlib import crc32
 
-import msgspec
-
 from clew.errors import (
     CommitConflictError,
     RunExistsError,
     RunOwnedError,
     StoreCorruptError,
     StoreError,
-    StoreUnavailableError,
     UnknownRunError,
 )
 from clew.stores.liveness import Lifeline, fresh_owner, is_alive
 from clew.stores.protocol import Entry, Owner, RunRow, Statement
 from clew.stores.refusals import conflict, exists, has_fork, lost_content, owned, taken_over, unknown
-from clew.stores.sqlite_file import SIGN, Inherited, checked, execute, open_file, rehearse
+from clew.stores.sqlite_file import SIGN, Inherited, checked, execute, explained, insert, open_file, rehearse
+from clew.stores.sqlite_rows import ROW, add_row, read_row
 
 __all__ = ["SQLiteStore", "fresh_owner"]
 
+_MOST = (1 << 63) - 1
 _SPAN = 1 << 32  # a step's key is its run's number times this, plus its n
 
 _ADD_STEP = (
@@ -54,15 +53,13 @@ _ADD_ENTRY = (
 )
 # A name that is taken: nothing with the same digest; with another one NOT NULL stops the whole append.
 _UNLESS_SAME = "DO UPDATE SET body = NULL WHERE digest <> excluded.digest"
-_PUT_STEP = f"INSERT INTO steps (id, body, digest, crc) VALUES (?, ?, ?, ?) ON CONFLICT (id) {_UNLESS_SAME}"
-_PUT_ENTRY = (
-    "INSERT INTO log (run, kind, path, n, body, digest, crc) VALUES (?, ?, ?, ?, ?, ?, ?) "
-    f"ON CONFLICT (run, kind, path, n) {_UNLESS_SAME}"
+_PUT_STEPS = ("INSERT INTO steps (id, body, digest, crc)", 4, f"ON CONFLICT (id) {_UNLESS_SAME}")
+_PUT_ENTRIES = (
+    "INSERT INTO log (run, kind, path, n, body, digest, crc)",
+    7,
+    f"ON CONFLICT (run, kind, path, n) {_UNLESS_SAME}",
 )
-_ROW = (
-    "SELECT run_id, graph, start, seed, status, created, updated, parent, parent_step, error, structure, codes, target "
-    "FROM runs JOIN origins ON origins.run = runs.id"
-)
+_RELEASED = "owner = '', slot = 0, until = 0.0"
 _by_name = attrgetter("kind", "path", "n")
 
 _stores: WeakSet[SQLiteStore] = WeakSet()
@@ -116,52 +113,47 @@ class SQLiteStore:
 
     # -- runs --------------------------------------------------------------------------------------------
 
-    def create(self, row: RunRow, blobs: Mapping[str, bytes] = {}) -> None:
-        """Keep a new run. RunExistsError if its id is taken."""
+    def create(
+        self,
+        row: RunRow,
+        blobs: Mapping[str, bytes] = {},
+        *,
+        owner: str = "",
+        lease: float = 0.0,
+        now: float = 0.0,
+    ) -> int:
+        """Keep a new run, and claim it for an `owner`. RunExistsError if its id is taken."""
         with self._writing(f"run {row.run_id!r}") as db:
             try:
-                number = db.execute(
-                    "INSERT INTO runs (run_id, status, created, updated, graph, seed, parent, parent_step, structure, "
-                    "target, error) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                    (
-                        *(
-                            row.run_id,
-                            row.status,
-                            row.created,
-                            row.updated,
-                            row.graph,
-                            str(row.seed),
-                            row.parent,
-                        ),
-                        *(row.parent_step, row.structure, row.target, row.error),
-                    ),
-                ).lastrowid
+                number = add_row(db, row)
             except sqlite3.IntegrityError:
                 raise RunExistsError(exists(row.run_id)) from None
-            assert number is not None
-            codes = msgspec.json.encode(row.codes).decode()
-            db.execute("INSERT INTO origins VALUES (?, ?, ?)", (number, row.start, codes))
             self._put_blobs(db, number, blobs)
+            return self._take(db, number, 0, owner, now + lease) if owner else 0
 
     def row(self, run_id: str) -> RunRow:
         """One run."""
         with self._reading(f"run {run_id!r}") as db:
-            found = db.execute(f"{_ROW} WHERE run_id = ?", (run_id,)).fetchone()
-            if found is None:
-                raise UnknownRunError(unknown(run_id))
-            return _row(found)
+            found = db.execute(f"{ROW} WHERE run_id = ?", (run_id,)).fetchone()
+        if found is None:
+            raise UnknownRunError(unknown(run_id))
+        row = read_row(found)
+        if row.damage:
+            raise StoreCorruptError(row.damage)
+        return row
 
     def rows(self, status: str | None = None) -> list[RunRow]:
         """All runs, or those of one status, in the order in which they were created."""
         where, values = ("", ()) if status is None else ("WHERE status = ?", (status,))
         with self._reading("the list of runs") as db:
-            return [
-                _row(found) for found in db.execute(f"{_ROW} {where} ORDER BY runs.id", values).fetchall()
-            ]
+            return [read_row(found) for found in db.execute(f"{ROW} {where} ORDER BY runs.id", values)]
 
-    def update(self, run_id: str, *, status: str, updated: float, error: Any, fence: int) -> None:
+    def update(
+        self, run_id: str, *, status: str, updated: float, error: Any, fence: int, release: bool = False
+    ) -> None:
         """Change what is known about a run."""
-        self._change(run_id, fence, "status = ?, updated = ?, error = ?", status, updated, error)
+        what = "status = ?, updated = ?, error = ?" + (f", {_RELEASED}" if release else "")
+        self._change(run_id, fence, what, status, updated, error)
 
     def delete(self, run_id: str) -> None:
         """Forget a run; forks of it must be gone first."""
@@ -189,20 +181,24 @@ class SQLiteStore:
     def claim(self, run_id: str, owner: str, *, lease: float, now: float) -> int:
         """Become the owner of a run."""
         with self._writing(f"run {run_id!r}") as db:
-            if self._lifeline is None:
-                self._lifeline = Lifeline(self.path)
             number = self._number(db, run_id)
             fence, holder, slot, until = db.execute(
                 "SELECT fence, owner, slot, until FROM runs WHERE id = ?", (number,)
             ).fetchone()
             if holder and holder != owner and until > now and is_alive(self.path, slot):
                 raise RunOwnedError(owned(run_id, holder))
-            fence = (fence or number * _SPAN) + 1
-            db.execute(
-                "UPDATE runs SET fence = ?, owner = ?, slot = ?, until = ? WHERE id = ?",
-                (fence, owner, self._lifeline.slot, now + lease, number),
-            )
-            return int(fence)
+            return self._take(db, number, fence, owner, now + lease)
+
+    def _take(self, db: sqlite3.Connection, number: int, fence: int, owner: str, until: float) -> int:
+        """Write down an owner."""
+        if self._lifeline is None:
+            self._lifeline = Lifeline(self.path)
+        fence = (fence or number * _SPAN) + 1
+        db.execute(
+            "UPDATE runs SET fence = ?, owner = ?, slot = ?, until = ? WHERE id = ?",
+            (fence, owner, self._lifeline.slot, until, number),
+        )
+        return int(fence)
 
     def renew(self, run_id: str, fence: int, *, lease: float, now: float) -> None:
         """Stay the owner."""
@@ -211,7 +207,7 @@ class SQLiteStore:
     def release(self, run_id: str, fence: int) -> None:
         """Stop being the owner."""
         try:
-            self._change(run_id, fence, "owner = '', slot = 0, until = ?", 0.0)
+            self._change(run_id, fence, _RELEASED)
         except (RunOwnedError, UnknownRunError):
             pass
 
@@ -261,7 +257,7 @@ class SQLiteStore:
             except sqlite3.IntegrityError:
                 pass  # the name is taken: see below by what
             except (sqlite3.Error, OverflowError, UnicodeError) as error:
-                raise self._explained(error, f"run {run_id!r}") from error
+                raise explained(error, f"run {run_id!r}", self.path) from error
         self._append(run_id, entries, fence, drop, blobs, statements)
 
     def _append(
@@ -282,8 +278,8 @@ class SQLiteStore:
             steps = [entry for entry in kept if _is_own_step(entry)]
             others = [entry for entry in kept if not _is_own_step(entry)] if len(steps) < len(kept) else ()
             try:
-                db.executemany(_PUT_STEP, [(number * _SPAN + e.n, e.body, e.digest, _crc(e)) for e in steps])
-                db.executemany(_PUT_ENTRY, [(number, *e.name, e.body, e.digest, _crc(e)) for e in others])
+                insert(db, *_PUT_STEPS, [(number * _SPAN + e.n, e.body, e.digest, _crc(e)) for e in steps])
+                insert(db, *_PUT_ENTRIES, [(number, *e.name, e.body, e.digest, _crc(e)) for e in others])
             except sqlite3.IntegrityError as error:
                 raise CommitConflictError(conflict(run_id, self._differing(number, kept))) from error
             for kind, path, n in gone:
@@ -315,22 +311,25 @@ class SQLiteStore:
                 return entry
         raise AssertionError("a name was taken, and is not")
 
-    def entries(self, run_id: str, *, after: int = 0, skip: Collection[str] = ()) -> Sequence[Entry]:
-        """A run's log by kind, path and n; of its own steps those after `after` only."""
+    def entries(
+        self, run_id: str, *, after: int = 0, upto: int | None = None, skip: Collection[str] = ()
+    ) -> Sequence[Entry]:
+        """A run's log by kind, path and n; of its own steps those after `after` and up to `upto` only."""
         if "step" in skip:
             after = _SPAN
+        last = _MOST if upto is None else upto
         without = f"AND kind NOT IN ({', '.join('?' * len(skip))})" if skip else ""
         with self._reading(f"run {run_id!r}") as db:
             number = self._number(db, run_id)
             base = number * _SPAN
             steps = db.execute(
-                "SELECT 'step', '', id - ?1, body, digest, crc FROM steps WHERE id > ?2 AND id < ?1 + ?3 ORDER BY id",
-                (base, base + min(max(after, -1), _SPAN), _SPAN),
+                "SELECT 'step', '', id - ?1, body, digest, crc FROM steps WHERE id > ?2 AND id <= ?1 + ?3 ORDER BY id",
+                (base, base + min(max(after, -1), _SPAN), max(min(last, _SPAN - 1), -1)),
             ).fetchall()
             others = db.execute(
                 "SELECT kind, path, n, body, digest, crc FROM log WHERE run = ? "
-                f"AND NOT (kind = 'step' AND path = '' AND n <= ?) {without} ORDER BY kind, path, n",
-                (number, after, *skip),
+                f"AND NOT (kind = 'step' AND path = '' AND (n <= ? OR n > ?)) {without} ORDER BY kind, path, n",
+                (number, after, last, *skip),
             ).fetchall()
         if not others:
             return checked(run_id, steps)
@@ -387,7 +386,7 @@ class SQLiteStore:
         names: list[tuple[Callable[[str], object], str]] = []
         try:
             # A connection of its own: this takes long, and nobody shall wait for it.
-            with closing(sqlite3.connect(self.path, isolation_level=None)) as db:
+            with closing(open_file(self.path, *self._options)) as db:
                 lines = [line for (line,) in db.execute("PRAGMA integrity_check(100)") if line != "ok"]
                 names += [
                     (self.entries, run_id) for (run_id,) in db.execute("SELECT run_id FROM runs ORDER BY id")
@@ -459,31 +458,7 @@ class SQLiteStore:
         try:
             yield
         except (sqlite3.Error, OverflowError, UnicodeError) as error:
-            raise self._explained(error, what) from error
-
-    def _explained(self, error: Exception, what: str) -> StoreError:
-        name = getattr(error, "sqlite_errorname", "") or ""
-        if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_FORMAT")):
-            return StoreCorruptError(
-                f"{what}: {self.path} is damaged ({error}); `clew doctor` looks at all of it"
-            )
-        if name.startswith("SQLITE_BUSY"):
-            return StoreUnavailableError(f"{what}: another process keeps {self.path} locked; try again")
-        if isinstance(error, sqlite3.OperationalError):
-            return StoreUnavailableError(
-                f"{what}: {self.path} did not take it ({error}); nothing is lost, resume when there is room and a "
-                f"right to write"
-            )
-        if "closed" in str(error):
-            return StoreError(f"{what}: the store {self.path} is closed")
-        return StoreError(f"{what}: {self.path} cannot keep this ({error})")
-
-
-def _row(found: Sequence[Any]) -> RunRow:
-    values = list(found)
-    values[3] = int(values[3])
-    values[11] = msgspec.json.decode(values[11])
-    return RunRow(*values)
+            raise explained(error, what, self.path) from error
 
 
 def _is_own_step(entry: Entry) -> bool:

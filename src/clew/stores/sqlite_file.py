@@ -9,6 +9,7 @@ A file of another program, or of a newer version of this library, is refused bef
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -45,12 +46,17 @@ MIGRATIONS: tuple[str, ...] = (
     CREATE TABLE uses (run INTEGER NOT NULL, digest TEXT NOT NULL, PRIMARY KEY (run, digest)) WITHOUT ROWID;
     CREATE INDEX uses_by_digest ON uses (digest);
     """,
+    """
+    ALTER TABLE origins ADD COLUMN crc INTEGER;
+    """,
 )
 """One script for each version of the format; a file is brought up to date when it is opened."""
 
 
 def open_file(path: Path, synchronous: str, timeout: float) -> sqlite3.Connection:
     """A connection to a file of this library, made if it is not there, in today's format."""
+    if path.exists() and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
+        return _open_to_read(path, timeout)
     try:
         db = sqlite3.connect(path, timeout=timeout, isolation_level=None, check_same_thread=False)
     except sqlite3.OperationalError as error:
@@ -71,9 +77,37 @@ def open_file(path: Path, synchronous: str, timeout: float) -> sqlite3.Connectio
         raise
 
 
+def _open_to_read(path: Path, timeout: float) -> sqlite3.Connection:
+    """A connection to a file that this process may not write. Without a log beside it, nobody is writing it either."""
+    log = path.with_name(f"{path.name}-wal")
+    is_still = not log.exists() or not log.stat().st_size
+    address = f"{path.resolve().as_uri()}?mode=ro{'&immutable=1' if is_still else ''}"
+    try:
+        db = sqlite3.connect(
+            address, uri=True, timeout=timeout, isolation_level=None, check_same_thread=False
+        )
+    except sqlite3.OperationalError as error:
+        raise StoreUnavailableError(f"cannot open {path}: {error}; is there a right to read it?") from error
+    try:
+        version = _version(db, path)
+        if version < len(MIGRATIONS):
+            raise StoreVersionError(
+                f"{path} was written by an older Clew (format {version}, today's is {len(MIGRATIONS)}), and may only "
+                f"be read here; open it once where it may be written, to bring it up to date"
+            )
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
 def _prepare(db: sqlite3.Connection, path: Path, synchronous: str) -> None:
     version = _version(db, path)
+    if not version:
+        # A step is a few hundred bytes, and a commit writes whole pages: small ones halve what goes to the log.
+        db.execute("PRAGMA page_size = 2048")
     db.execute("PRAGMA journal_mode = WAL")
+    db.execute("PRAGMA wal_autocheckpoint = 4000")  # each waits for the disk: not more often than every 8 MB
     db.execute(f"PRAGMA synchronous = {synchronous}")
     if version < len(MIGRATIONS):
         _migrate(db, path)
@@ -144,6 +178,24 @@ def execute(db: sqlite3.Connection, statements: Sequence[Statement], run_id: str
             raise StoreError(refused(run_id, statement.sql, error)) from error
 
 
+_ROWS = 64  # as many as go into one statement
+
+
+def insert(db: sqlite3.Connection, into: str, width: int, tail: str, rows: Sequence[Sequence[Any]]) -> None:
+    """Insert many rows, a good number with each statement.
+
+    Each statement lets go of the interpreter's lock, and a busy thread beside this one gives it back late: with one
+    statement a row, a thread that follows a run would spend its time waiting.
+    """
+    one = f"({', '.join('?' * width)})"
+    whole = len(rows) - len(rows) % _ROWS
+    if whole:
+        statement = f"{into} VALUES {', '.join([one] * _ROWS)} {tail}"
+        for first in range(0, whole, _ROWS):
+            db.execute(statement, [value for row in rows[first : first + _ROWS] for value in row])
+    db.executemany(f"{into} VALUES {one} {tail}", rows[whole:])
+
+
 def rehearse(db: sqlite3.Connection, statements: Sequence[Statement]) -> None:
     """Execute statements and take them back."""
     db.execute("BEGIN IMMEDIATE")
@@ -151,6 +203,29 @@ def rehearse(db: sqlite3.Connection, statements: Sequence[Statement]) -> None:
         execute(db, statements)
     finally:
         db.execute("ROLLBACK")
+
+
+def explained(error: Exception, what: str, path: Path) -> StoreError:
+    """An error of SQLite in the words of this library."""
+    name = getattr(error, "sqlite_errorname", "") or ""
+    if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_FORMAT")):
+        return StoreCorruptError(f"{what}: {path} is damaged ({error}); `clew doctor` looks at all of it")
+    if name.startswith("SQLITE_BUSY"):
+        return StoreUnavailableError(f"{what}: another process keeps {path} locked; try again")
+    if name.startswith("SQLITE_READONLY") and not os.access(path, os.W_OK):
+        return StoreUnavailableError(f"{what}: {path} may only be read here; write where there is a right to")
+    if name.startswith("SQLITE_CANTOPEN"):
+        return StoreUnavailableError(
+            f"{what}: {path} cannot be opened ({error}); is it there, and may it be read?"
+        )
+    if isinstance(error, sqlite3.OperationalError):
+        return StoreUnavailableError(
+            f"{what}: {path} did not take it ({error}); nothing is lost, resume when there is room and a "
+            f"right to write"
+        )
+    if "closed" in str(error):
+        return StoreError(f"{what}: the store {path} is closed")
+    return StoreError(f"{what}: {path} cannot keep this ({error})")
 
 
 def checked(run_id: str, found: Iterable[Sequence[Any]]) -> list[Entry]:

@@ -164,6 +164,8 @@ def entries_are_in_the_order_of_kind_path_and_number(place: Place) -> None:
     expect(names(store.entries("r")), sorted(named), "the order of the log")
     without = [name for name in sorted(named) if name not in (("step", "", 1), ("step", "", 2))]
     expect(names(store.entries("r", after=2)), without, "the log after step 2")
+    between = [name for name in sorted(named) if name[:2] != ("step", "") or name[2] == 2]
+    expect(names(store.entries("r", after=1, upto=2)), between, "the log with step 2 only")
     others = [name for name in sorted(named) if name[0] not in ("answer", "step")]
     expect(names(store.entries("r", skip=("step", "answer"))), others, "the log without some kinds")
     expect(names(store.find("r", "step", "a")), [("step", "a", n) for n in (1, 2, 10)], "what is found")

@@ -1,0 +1,52 @@
+"""A card that is charged twice: the process dies after the call and before its recording is kept.
+
+`clew check examples.checks.double_charge:check` finds it, and `...:fixed` is the version whose bank is given a key.
+"""
+
+from clew import Context, Graph, RetryPolicy, SideEffectPolicy, node
+from clew.explore import Check, Invariant
+from clew.explore.systems import MemoryStorage
+
+bank = MemoryStorage()  # charges by key; a real one is at the other end of a network
+
+
+def charge_card(order: str, key: str | None = None) -> str:
+    """Charge, unless this key was charged before."""
+    charges = bank.list()
+    name = key or f"charge {len(charges) + 1}"
+    if name not in charges:
+        bank.put(name, order)
+    return f"receipt for {order}"
+
+
+@node(output="receipt", retry=RetryPolicy(max_attempts=2, base_delay=1.0))
+def charge(order: str, ctx: Context) -> str:
+    return ctx.record("charge", charge_card, order)
+
+
+@node(
+    name="charge",
+    output="receipt",
+    retry=RetryPolicy(max_attempts=2, base_delay=1.0),
+    side_effects=SideEffectPolicy(recordable=True, requires_idempotency=True),
+)
+def charge_with_key(order: str, ctx: Context) -> str:
+    return ctx.record("charge", charge_card, order, key=ctx.idempotency_key)
+
+
+@node(output="mail")
+def thank(receipt: str) -> str:
+    return f"thank you, here is your {receipt}"
+
+
+charged_once = Invariant(
+    "charged once",
+    lambda world: len(world.systems["bank"].list()) <= 1 or "the card was charged more than once",
+)
+
+values = {"order": "tea"}
+graph = Graph([charge, thank], name="shop")
+fixed_graph = Graph([charge_with_key, thank], name="shop")
+
+check = Check(graph, values, ["resume", "ends", charged_once], systems={"bank": bank})
+fixed = Check(fixed_graph, values, ["resume", "same_key", "ends", charged_once], systems={"bank": bank})

@@ -1,0 +1,42 @@
+"""A retry after a timeout that had in fact succeeded: the parcel is shipped twice.
+
+The warehouse shipped it and the answer came too late; the retry ships another one. The fixed version asks for the
+parcel of an order, so that asking twice gives the same parcel.
+"""
+
+from clew import Graph, RetryPolicy, node
+from clew.explore import Check, Invariant
+from clew.explore.systems import MemoryStorage
+
+warehouse = MemoryStorage()
+
+
+@node(output="parcel", timeout=5.0, retry=RetryPolicy(max_attempts=3, base_delay=1.0))
+def ship(order: str) -> str:
+    number = len(warehouse.list()) + 1
+    warehouse.put(f"parcel {number}", order)
+    return f"parcel {number}"
+
+
+@node(name="ship", output="parcel", timeout=5.0, retry=RetryPolicy(max_attempts=3, base_delay=1.0))
+def ship_once(order: str) -> str:
+    warehouse.put(f"parcel for {order}", order)
+    return f"parcel for {order}"
+
+
+@node(output="note")
+def tell(parcel: str) -> str:
+    return f"{parcel} is on its way"
+
+
+one_parcel = Invariant(
+    "one parcel",
+    lambda world: len(world.systems["warehouse"].list()) <= 1 or "more than one parcel was shipped",
+)
+
+values = {"order": "tea"}
+graph = Graph([ship, tell], name="dispatch")
+fixed_graph = Graph([ship_once, tell], name="dispatch")
+
+check = Check(graph, values, [one_parcel], faults={"timeout"}, systems={"warehouse": warehouse})
+fixed = Check(fixed_graph, values, [one_parcel, "ends"], systems={"warehouse": warehouse})

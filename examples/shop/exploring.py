@@ -1,0 +1,104 @@
+"""What can be done to the shop, and what must hold whatever was done.
+
+Two orders at most, and every step works on the newest one, so there is an end to it. An answer of 409 is the shop's
+good right; any other failure is an exception, and so a violation.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import psycopg
+
+from clew.explore import Action, Agent, Invariant, Severity, World
+from clew.explore.systems import PostgresSystem, RedisSystem
+from examples.shop.service import SCHEMA, build
+from examples.shop.serving import Serving
+
+MOST_ORDERS = 2
+
+
+def order(world: World) -> None:
+    answer = post(world, "/orders")
+    if answer.status_code == 201:
+        world.context.set("orders", [*world.context.get("orders"), answer.json()["id"]])
+
+
+def on_newest(verb: str) -> Callable[[World], None]:
+    def step(world: World) -> None:
+        post(world, f"/orders/{world.context.get('orders')[-1]}/{verb}")
+
+    return step
+
+
+def post(world: World, path: str) -> httpx.Response:
+    answer: httpx.Response = world.api.post(path)
+    if answer.status_code != 409:
+        answer.raise_for_status()
+    return answer
+
+
+def has_order(world: World) -> bool:
+    return bool(world.context.get("orders"))
+
+
+ACTIONS = [
+    Action("order", order, precondition=lambda world: len(world.context.get("orders")) < MOST_ORDERS),
+    Action("pay", on_newest("pay"), precondition=has_order),
+    Action("cancel", on_newest("cancel"), precondition=has_order),
+    Action("refund", on_newest("refund"), precondition=has_order),
+]
+
+
+def nobody_gets_more_back_than_was_paid(world: World) -> bool | str:
+    accounts: dict[str, int] = world.api.get("/accounts").raise_for_status().json()
+    below = {number: total for number, total in accounts.items() if total < 0}
+    return f"accounts below zero: {below}" if below else True
+
+
+INVARIANTS = [Invariant("no_double_refund", nobody_gets_more_back_than_was_paid, severity=Severity.CRITICAL)]
+
+
+def agent(url: str, dsn: str, redis_url: str, **options: Any) -> Agent:
+    """An agent over a shop that serves at a URL, on an empty database and cache."""
+    world = World(
+        api=httpx.Client(base_url=url, trust_env=False),
+        systems={"db": PostgresSystem(dsn, clones="never"), "cache": RedisSystem(redis_url)},
+        context={"orders": []},
+    )
+    return Agent(world, ACTIONS, INVARIANTS, **options)
+
+
+def close(explorer: Agent) -> None:
+    """Close what `agent` opened."""
+    explorer.world.api.close()
+    for system in explorer.world.systems.values():
+        system.close()
+
+
+def shop() -> Agent:
+    """The shop, on the servers that SHOP_DSN and SHOP_REDIS name; `clew explore` calls this."""
+    return _serving(fixed=False)
+
+
+def fixed_shop() -> Agent:
+    """Its twin without the bug."""
+    return _serving(fixed=True)
+
+
+def _serving(*, fixed: bool) -> Agent:
+    dsn, redis_url = os.environ["SHOP_DSN"], os.environ["SHOP_REDIS"]
+    with psycopg.connect(dsn) as db:
+        db.execute(SCHEMA)
+    return agent(Serving(build(dsn, redis_url, fixed=fixed)).url, dsn, redis_url)
+
+
+def __getattr__(name: str) -> Agent:
+    """AGENT and FIXED_AGENT are made when they are asked for first: importing this module starts nothing."""
+    if name not in ("AGENT", "FIXED_AGENT"):
+        raise AttributeError(name)
+    made = globals()[name] = shop() if name == "AGENT" else fixed_shop()
+    return made

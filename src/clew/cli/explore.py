@@ -1,0 +1,80 @@
+"""``clew explore``: every state that a system can reach."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from clew.cli.place import JsonOption
+from clew.cli.speech import Failed, complain, note, say_json
+from clew.errors import ExplorationAborted
+
+FORMS = (".json", ".html", ".xml", ".md", ".dot")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("explore")(explore)
+
+
+def explore(
+    target: Annotated[str, typer.Argument(metavar="MODULE:AGENT", help="shop:agent is `agent` in shop.py.")],
+    reports: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--report", metavar="FILE", help="Write a report: .html, .json, .xml (JUnit), .md or .dot."
+        ),
+    ] = None,
+    max_steps: Annotated[
+        int | None, typer.Option("--max-steps", metavar="N", help="Do at most N actions.", min=0)
+    ] = None,
+    store: Annotated[
+        str | None,
+        typer.Option(
+            "--store", metavar="STORE", help="Journal it there, and go on where a former one ended."
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Do every action in every state, and look whether all rules hold.
+
+    What may be done and what must hold is in an agent (clew.explore). The exit code is 0 if nothing is wrong, 1 if
+    something is.
+
+    \b
+    Examples:
+      clew explore shop:agent
+      clew explore shop:agent --report shop.html --report shop.xml
+      clew explore shop:agent --max-steps 5000 --store explore.db
+    """
+    from clew.explore.agent import Agent
+    from clew.runtime.targets import load_target
+
+    for report in reports or ():
+        if Path(report).suffix.lower() not in FORMS:
+            raise Failed(f"there is no report {report!r}", f"end its name in {', '.join(FORMS)}")
+    agent = load_target(target, Agent, "agent", "shop")
+    if max_steps is not None:
+        agent.max_steps = max_steps
+    if store is not None:
+        agent.store = store
+    aborted: ExplorationAborted | None = None
+    try:
+        result: Any = agent.explore()
+    except ExplorationAborted as error:
+        aborted, result = error, error.result
+        if result is None:
+            raise
+    for report in reports or ():
+        result.save(report)
+    if as_json:
+        say_json(result.to_json())
+    else:
+        print(result)
+    for report in reports or ():
+        note(f"wrote {report}")
+    if aborted is not None:
+        complain(str(aborted), "what was found so far is above")
+    return 1 if result.violations or aborted is not None else 0

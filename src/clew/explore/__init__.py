@@ -1,0 +1,87 @@
+"""Exploration: every state that a real system can reach, and the shortest way to each mistake.
+
+::
+
+    World            what actions act on: systems that can be rolled back, a context, an api
+    Action           something that can be done; Invariant, Severity: what must hold everywhere
+    Agent            explores by a strategy: BFS, DFS, RandomWalk, CoverageGuided, Weighted
+    ExplorationResult  states, transitions, violations; reports
+    systems          what can be rolled back: databases, servers, directories, fakes in memory, a run
+    check_graph      every schedule and every fault of a workflow; Check, CheckResult, at_end
+
+Names are imported when they are first asked for.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from clew.explore.actions import Action as Action
+    from clew.explore.agent import Agent as Agent
+    from clew.explore.checking.checks import Check as Check
+    from clew.explore.checking.checks import CheckResult as CheckResult
+    from clew.explore.checking.checks import check_graph as check_graph
+    from clew.explore.checking.promises import at_end as at_end
+    from clew.explore.context import Context as Context
+    from clew.explore.invariants import Invariant as Invariant
+    from clew.explore.invariants import Severity as Severity
+    from clew.explore.observation import Observation as Observation
+    from clew.explore.result import Coverage as Coverage
+    from clew.explore.result import ExplorationResult as ExplorationResult
+    from clew.explore.state_graph import StateGraph as StateGraph
+    from clew.explore.states import Checkpoint as Checkpoint
+    from clew.explore.states import State as State
+    from clew.explore.states import Transition as Transition
+    from clew.explore.strategies import BFS as BFS
+    from clew.explore.strategies import DFS as DFS
+    from clew.explore.strategies import CoverageGuided as CoverageGuided
+    from clew.explore.strategies import Frontier as Frontier
+    from clew.explore.strategies import RandomWalk as RandomWalk
+    from clew.explore.strategies import Strategy as Strategy
+    from clew.explore.strategies import Weighted as Weighted
+    from clew.explore.system import System as System
+    from clew.explore.violations import Violation as Violation
+    from clew.explore.world import World as World
+
+_WHERE = {
+    "Action": "actions",
+    "Agent": "agent",
+    "BFS": "strategies",
+    "Check": "checking.checks",
+    "CheckResult": "checking.checks",
+    "Checkpoint": "states",
+    "Context": "context",
+    "Coverage": "result",
+    "CoverageGuided": "strategies",
+    "DFS": "strategies",
+    "ExplorationResult": "result",
+    "Frontier": "strategies",
+    "Invariant": "invariants",
+    "Observation": "observation",
+    "RandomWalk": "strategies",
+    "Severity": "invariants",
+    "State": "states",
+    "StateGraph": "state_graph",
+    "Strategy": "strategies",
+    "System": "system",
+    "Transition": "states",
+    "Violation": "violations",
+    "Weighted": "strategies",
+    "World": "world",
+    "at_end": "checking.promises",
+    "check_graph": "checking.checks",
+}
+
+__all__ = sorted(_WHERE)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _WHERE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_WHERE[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,249 @@
+"""check_graph: every schedule and every fault of a workflow, up to a bound, on the machine that runs it.
+
+The world is the run and whatever its nodes change outside; an agent explores it breadth first, so the first path to
+a violation is a shortest one. Node bodies run for real. What they change has to be in `systems`, which are rolled
+back with the run; a body that keeps something elsewhere would see the leftovers of other paths.
+
+Nothing of the result depends on time, the hash seed or the machine, so a counterexample is a list of choices that
+can be made again anywhere.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from clew.errors import DefinitionError
+from clew.explore.actions import Action
+from clew.explore.agent import Agent
+from clew.explore.checking.promises import PROMISES, promised
+from clew.explore.checking.story import Tale, tell
+from clew.explore.invariants import Invariant
+from clew.explore.result import ExplorationResult
+from clew.explore.strategies import BFS
+from clew.explore.systems.run import RunSystem, Trial
+from clew.explore.violations import Violation
+from clew.explore.world import World
+from clew.graph import Graph
+
+_LONGEST = 2_000  # choices until a run without faults should have ended
+
+
+class Check:
+    """A check of a graph that can be run, and whose counterexamples can be replayed; see `check_graph`."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        values: Mapping[str, Any] | None = None,
+        invariants: Iterable[str | Invariant] = PROMISES,
+        *,
+        faults: Iterable[str] = ("crash", "fail", "timeout"),
+        max_faults: int = 1,
+        systems: Mapping[str, Any] | None = None,
+        touches: Mapping[str, Iterable[str]] | None = None,
+        answers: Mapping[str, Iterable[Any]] | None = None,
+        max_steps: int | None = 100_000,
+        reduce: bool = True,
+        progress: bool | None = None,
+        **options: Any,
+    ) -> None:
+        if not isinstance(graph, Graph):
+            raise DefinitionError(f"a check is of a Graph, not {graph!r}")
+        self.graph = graph
+        self.values = dict(values or {})
+        self.systems = dict(systems or {})
+        if "run" in self.systems:
+            raise DefinitionError("the system 'run' is the run itself; give yours another name")
+        given = [invariants] if isinstance(invariants, str | Invariant) else list(invariants)
+        for each in given:
+            if not isinstance(each, str | Invariant):
+                raise DefinitionError(
+                    f"invariants are names ({', '.join(PROMISES)}) and Invariant(name, check), not {each!r}"
+                )
+        self._invariants = given
+        self._max_steps = max_steps
+        self._progress = progress
+        self._options: dict[str, Any] = {
+            "faults": faults,
+            "max_faults": max_faults,
+            "answers": answers,
+            "touches": touches,
+            "systems": tuple(self.systems),
+            "reduce": reduce,
+            **options,
+        }
+        for name in given:
+            if isinstance(name, str):
+                promised(name, "")  # says so if there is none
+
+    def but(self, **options: Any) -> Check:
+        """The same check with other options, such as `faults` or `max_steps`."""
+        if not options:
+            return self
+        known = {**self._options, "max_steps": self._max_steps, "progress": self._progress, **options}
+        del known["systems"]
+        return Check(self.graph, self.values, self._invariants, systems=self.systems, **known)
+
+    def run(self) -> CheckResult:
+        """Explore all of it."""
+        world, invariants = self._world()
+        agent = Agent(
+            world,
+            self._offer,
+            invariants,
+            strategy=BFS(),
+            max_steps=self._max_steps,
+            progress=self._progress,
+        )
+        explored = agent.explore()
+        tales = tuple(self._told(violation) for violation in explored.violations)
+        return CheckResult(self, explored, tales)
+
+    def replay(self, choices: Iterable[str]) -> Tale:
+        """Make choices from the beginning, and tell what happens."""
+        world, invariants = self._world()
+        start = world.checkpoint("initial")
+        try:
+            return tell(world, list(choices), invariants, self._offer)
+        finally:
+            world.rollback(start)
+
+    def _told(self, violation: Violation) -> Tale:
+        tale = self.replay(violation.actions)
+        return tale.named(violation.name)
+
+    def _world(self) -> tuple[World, list[Invariant]]:
+        reference = self._reference()
+        invariants = [promised(i, reference) if isinstance(i, str) else i for i in self._invariants]
+        only_ends = all(getattr(invariant.check, "at_end", False) for invariant in invariants)
+        run = RunSystem(self.graph, self.values, only_ends=only_ends, **self._options)
+        return World(systems={"run": run, **self.systems}), invariants
+
+    def _reference(self) -> str:
+        """The digest of the last state of a run without faults, with one item at a time; nothing of it is left."""
+        run = RunSystem(self.graph, self.values, **{**self._options, "faults": (), "reduce": False})
+        world = World(systems={"run": run, **self.systems})
+        start = world.checkpoint("initial")
+        for _ in range(min(self._max_steps or _LONGEST, _LONGEST)):
+            choices = run.choices()
+            if not choices:
+                break
+            run.choose(choices[0])
+        digest = run.digest if run.status == "completed" else ""
+        world.rollback(start)
+        world.release(start)
+        return digest
+
+    def _offer(self, world: Any) -> list[Action]:
+        """What may happen where the world is: choices of the run, then faults."""
+        run: RunSystem = world.systems["run"]
+        choices = run.choices()
+        names = choices + run.fault_choices(choices, lambda choice: _trial(world, choice))
+        return [_action(name) for name in names]
+
+
+def _trial(world: World, choice: str) -> Trial:
+    """What a choice would come by: it is made, and all of it is taken back."""
+    run: RunSystem = world.systems["run"]
+    here = world.checkpoint("trial")
+    try:
+        return run.try_out(choice)
+    finally:
+        world.rollback(here)
+        world.release(here)
+
+
+def _action(name: str) -> Action:
+    return Action(name, lambda world: world.systems["run"].choose(name))
+
+
+class CheckResult:
+    """What a check found: the exploration, and each counterexample as a story."""
+
+    def __init__(self, check: Check, explored: ExplorationResult, tales: tuple[Tale, ...]) -> None:
+        self.check = check
+        self.explored = explored
+        self.tales = tales
+
+    @property
+    def ok(self) -> bool:
+        """Whether all of it was explored and nothing is wrong."""
+        return self.explored.ok and not self.explored.truncated
+
+    @property
+    def violations(self) -> list[Violation]:
+        """What is wrong, with the shortest path to each."""
+        return self.explored.violations
+
+    @property
+    def states(self) -> int:
+        """How many moments of the run there are."""
+        return len(self.explored.graph.states)
+
+    @property
+    def transitions(self) -> int:
+        """How many choices were tried."""
+        return len(self.explored.transitions)
+
+    @property
+    def truncated(self) -> bool:
+        """Whether `max_steps` ended it early."""
+        return self.explored.truncated
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the counterexamples (.json, for `clew check --replay`), or a report of the exploration."""
+        from clew.explore.checking.files import save
+
+        save(self, path)
+
+    def to_json(self) -> dict[str, Any]:
+        """The result as a tree of JSON."""
+        from clew.explore.checking.files import document
+
+        return document(self)
+
+    def __str__(self) -> str:
+        counted = f"{self.states:,} states, {self.transitions:,} transitions"
+        options = self.check._options
+        faults = ", ".join(sorted(options["faults"])) or "none"
+        bound = f"faults: {faults}; at most {options['max_faults']} on a path"
+        if self.truncated:
+            counted += "; ended early, not all of it was explored"
+        if not self.violations:
+            return f"nothing wrong in {counted} ({bound})"
+        return "\n\n".join([f"{len(self.violations)} wrong in {counted} ({bound})", *map(str, self.tales)])
+
+    def __repr__(self) -> str:
+        return (
+            f"CheckResult({self.states} states, {self.transitions} transitions, {len(self.violations)} wrong)"
+        )
+
+
+def check_graph(
+    graph: Graph,
+    values: Mapping[str, Any] | None = None,
+    invariants: Iterable[str | Invariant] = PROMISES,
+    *,
+    faults: Iterable[str] = ("crash", "fail", "timeout"),
+    max_faults: int = 1,
+    systems: Mapping[str, Any] | None = None,
+    **more: Any,
+) -> CheckResult:
+    """Visit every schedule and every fault of a graph, and return the shortest counterexample of each kind.
+
+    Args:
+        graph: What is checked.
+        values: What a run is given.
+        invariants: Names of promises ("schedule", "resume", "effects_once", "same_key", "ends"), and your own
+            `Invariant(name, check)`; a check takes the world, whose `systems["run"]` is the `RunSystem`.
+        faults: Which may happen: "crash", "fail", "timeout", "store".
+        max_faults: How many on one path.
+        systems: What nodes change outside, by name; rolled back with the run.
+        **more: `touches`, `answers`, `max_steps` (100,000 choices; a run that never ends would never be explored to
+            the end), `reduce`, `progress`, and options of an `Engine`.
+    """
+    return Check(
+        graph, values, invariants, faults=faults, max_faults=max_faults, systems=systems, **more
+    ).run()

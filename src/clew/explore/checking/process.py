@@ -1,0 +1,285 @@
+"""A process: one life of a program that runs the graph under check, driven choice by choice.
+
+It is the real thing from the opener down: the same machine, session, ledger and recorder that an `Engine` uses, on
+a `Disk`. Only the driver is another one: it starts whatever may run, and waits to be told which item completes,
+fails, or takes too long next. Node bodies are executed when their items complete. Time stands still.
+
+A process can be written down (`Life`) and brought back as often as one likes: its machine is copied, and what else it
+holds is on the disk, or is small. So going back to a moment costs what is open, not what has happened.
+
+What really happens outside is noted: each recorded call that is made, each execution of a node that is recorded as a
+whole. A call that is answered from its recording is not made.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import itertools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from clew.engine.copying import copy_of
+from clew.engine.machine import Machine
+from clew.engine.strand import Item
+from clew.errors import InjectedFaultError, NodeTimeoutError
+from clew.graph import Graph
+from clew.runtime.context import Asking
+from clew.runtime.opening import NO_ANSWER, Opener
+from clew.runtime.recorder import Recorder, is_async
+from clew.runtime.session import Session, Timer
+from clew.runtime.settings import Settings, read_settings
+from clew.state import encode
+from clew.stores import Store
+
+RUN = "checked"
+
+
+class Effect(msgspec.Struct, frozen=True):
+    """Something that happened outside: a recorded call was made, or a node recorded as a whole was executed."""
+
+    path: str
+    number: int  # of the call; -1 for a whole node
+    name: str
+    request: bytes  # what was asked, and with which idempotency key
+    again: bool = False  # although what came of it the last time was kept
+
+
+class StillClock:
+    """Time that does not pass."""
+
+    virtual = True
+
+    def time(self) -> float:
+        """Seconds since the epoch."""
+        return 1_700_000_000.0
+
+    def monotonic(self) -> float:
+        """Seconds that never go back."""
+        return 0.0
+
+    def advance(self, to: float) -> None:
+        """It does not."""
+
+
+class Life(msgspec.Struct, frozen=True):
+    """A process at one moment; nobody changes it."""
+
+    machine: Machine
+    running: Mapping[str, Item]
+    timers: tuple[tuple[float, int, Timer], ...]
+    held: Mapping[str, tuple[float, float]]
+    digests: Mapping[str, bytes]
+    journaled: Mapping[Any, tuple[int, ...]]
+    weights: tuple[int, int]
+    stretch: int | None
+    fence: int
+    start: Any
+
+
+class Process:
+    """A program that runs the graph, while it lives."""
+
+    def __init__(
+        self, graph: Graph, disk: Store, options: Mapping[str, Any], note: Callable[[Effect], None]
+    ) -> None:
+        self._settings: Settings = read_settings(
+            {"seed": 0, **options, "clock": StillClock(), "durability": "sync"}
+        )
+        self._opener = Opener(graph, disk, self._settings, ())
+        self._note = note
+        self._session: Session | None = None
+        self.running: dict[str, Item] = {}
+
+    # -- beginning and ending --------------------------------------------------------------------------------
+
+    def begin(self, values: Mapping[str, Any]) -> None:
+        """A new run."""
+        self._live(self._opener.new(values, RUN))
+
+    def resume(self, answers: Mapping[str, Any]) -> None:
+        """Go on with what is on the disk."""
+        self._live(self._opener.again(RUN, NO_ANSWER, dict(answers), accept_changes=False))
+
+    def _live(self, session: Session) -> None:
+        session._recorder = _Watched(session, self._note)
+        self._session = session
+        self.running = {}
+        self._fill()
+
+    @property
+    def session(self) -> Session:
+        """The session that is driven."""
+        assert self._session is not None
+        return self._session
+
+    @property
+    def waiting(self) -> list[str]:
+        """Items between two attempts, by path."""
+        return sorted({timer.item.path for _, _, timer in self.session.timers if timer.item is not None})
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing can go on by itself."""
+        return not self.running and not self.session.timers
+
+    def end(self) -> None:
+        """Write down how the run stands, as an engine does when its driver stops."""
+        session = self.session
+        session.flush()
+        session.ledger.close()
+        status = session.status()
+        error = session.machine.error() if status == "failed" else None
+        archive = self._opener.archive
+        archive.close(RUN, session.fence, status, self._settings.clock.time(), error)
+
+    # -- choices ---------------------------------------------------------------------------------------------
+
+    def complete(self, path: str) -> None:
+        """Execute an item, and let it complete."""
+        item = self.running.pop(path)
+        session, attempt, now = self.session, item.attempt, self._settings.clock.time()
+        try:
+            value = self._execute(item)
+        except (Exception, Asking) as error:
+            session.raised(item, attempt, error, now, 0.0)
+        else:
+            session.returned(item, attempt, value, now, 0.0)
+        self._fill()
+
+    def _execute(self, item: Item) -> Any:
+        effects = item.node.side_effects
+        if effects.recordable or effects.requires_idempotency:
+            values = {name: value for name, value in item.seen().items() if _is_plain(value)}
+            self._note(Effect(item.path, -1, item.node.name, encode(values)))
+        value = self.session.call(item)
+        return asyncio.run(_awaited(value)) if item.node.mode in ("async", "async_generator") else value
+
+    def fail(self, path: str) -> None:
+        """Let an item fail without executing it."""
+        item = self.running.pop(path)
+        error = InjectedFaultError(f"{path} was told to fail")
+        self.session.raised(item, item.attempt, error, self._settings.clock.time(), 0.0)
+        self._fill()
+
+    def time_out(self, path: str) -> None:
+        """Execute an item, and have it take too long: what it did is done, and nobody hears of it."""
+        item = self.running.pop(path)
+        attempt = item.attempt
+        try:
+            self._execute(item)
+        except (Exception, Asking):
+            pass  # it had not even succeeded
+        error = NodeTimeoutError(f"{path} was told to take too long")
+        self.session.raised(item, attempt, error, self._settings.clock.time(), 0.0)
+        self._fill()
+
+    def wake(self, path: str) -> None:
+        """The wait before an item's next attempt is over."""
+        session = self.session
+        due = [entry for entry in session.timers if entry[2].item is not None and entry[2].item.path == path]
+        for entry in due:
+            session.timers.remove(entry)
+            session.expire(entry[2])
+        self._fill()
+
+    def _fill(self) -> None:
+        """Start whatever may run."""
+        session = self.session
+        while (item := session.take()) is not None:
+            self.running[item.path] = item
+        session.flush()
+        session.ledger.barrier()  # what was refused while a node was executed stops the process here
+        self.running = {path: item for path, item in self.running.items() if item.live and item.is_wanted}
+
+    # -- writing it down ---------------------------------------------------------------------------------------
+
+    def write_down(self) -> Life:
+        """This moment, to come back to."""
+        session = self.session
+        machine, copy = copy_of(session.machine)
+        ledger = session.ledger
+        return Life(
+            machine,
+            {path: copy(item) for path, item in self.running.items()},
+            tuple((when, n, _moved(timer, copy)) for when, n, timer in session.timers),
+            dict(session._held),
+            dict(ledger._writer._digests) if ledger._writer is not None else {},
+            {item: tuple(numbers) for item, numbers in ledger._journaled.items()},
+            (ledger._since, ledger._weight),
+            session._stretch,
+            session.fence,
+            session.start,
+        )
+
+    def bring_back(self, life: Life) -> None:
+        """Be as at that moment."""
+        machine, copy = copy_of(life.machine)
+        archive = self._opener.archive
+        row = archive.row(RUN)
+        ledger = archive.fresh_ledger(RUN, life.start, row.seed, row.created, life.fence, "sync")
+        assert ledger._writer is not None
+        ledger._writer._digests = dict(life.digests)
+        ledger._journaled = {item: list(numbers) for item, numbers in life.journaled.items()}
+        ledger._since, ledger._weight = life.weights
+        session = Session(
+            RUN,
+            machine,
+            ledger,
+            self._settings,
+            recall=archive.recall(RUN, intents=True),
+            stretch=life.stretch,
+        )
+        session.start, session.fence = life.start, life.fence
+        session.timers = [(when, n, _moved(timer, copy)) for when, n, timer in life.timers]
+        session._numbers = itertools.count(max((n for _, n, _ in life.timers), default=-1) + 1)
+        if life.held:
+            session.hold(life.held)
+        session._recorder = _Watched(session, self._note)
+        self._session = session
+        self.running = {path: copy(item) for path, item in life.running.items()}
+
+
+def _moved(timer: Timer, copy: Callable[[Item], Item]) -> Timer:
+    return timer if timer.item is None else msgspec.structs.replace(timer, item=copy(timer.item))
+
+
+class _Watched(Recorder):
+    """A recorder that notes which calls are really made."""
+
+    def __init__(self, session: Session, note: Callable[[Effect], None]) -> None:
+        super().__init__(session, session._recall, is_fresh=False, stretch=session._stretch or 0)
+        self._note = note
+
+    def call(
+        self,
+        item: Item,
+        attempt: int,
+        number: int,
+        name: str,
+        fn: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> Any:
+        """The recording of this call, or the call itself, noted and recorded."""
+        if name.startswith("clew."):
+            return super().call(item, attempt, number, name, fn, args, kwargs)
+
+        def made(*args: Any, **kwargs: Any) -> Any:
+            self._note(Effect(item.path, number, name, encode([list(args), kwargs])))
+            return fn(*args, **kwargs)
+
+        async def amade(*args: Any, **kwargs: Any) -> Any:
+            return await made(*args, **kwargs)
+
+        return super().call(item, attempt, number, name, amade if is_async(fn) else made, args, kwargs)
+
+
+def _is_plain(value: Any) -> bool:
+    return isinstance(value, str | int | float | bool | bytes | list | tuple | dict | None)
+
+
+async def _awaited(value: Any) -> Any:
+    return await value if inspect.isawaitable(value) else value

@@ -1,0 +1,95 @@
+"""A counterexample as a story: what ran, what failed where, what was seen twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from clew.errors import RunStateError
+from clew.explore.actions import Action
+from clew.explore.checking.process import RUN
+from clew.explore.invariants import Invariant, judge, told
+from clew.explore.world import World
+from clew.state import decode, encode
+
+
+class Chapter(msgspec.Struct, frozen=True):
+    """One choice, and what came of it."""
+
+    choice: str
+    happened: tuple[str, ...]
+
+
+class Tale(msgspec.Struct, frozen=True):
+    """A path, told: its chapters, and which invariants did not hold at its end."""
+
+    chapters: tuple[Chapter, ...]
+    wrong: tuple[tuple[str, str], ...]  # invariant and message
+    name: str = ""  # of the invariant that it is told for
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """The choices, to make them again."""
+        return tuple(chapter.choice for chapter in self.chapters)
+
+    def named(self, name: str) -> Tale:
+        """The same, told for one invariant."""
+        return msgspec.structs.replace(self, name=name)
+
+    def __str__(self) -> str:
+        lines = []
+        for number, chapter in enumerate(self.chapters, 1):
+            lines.append(f"{number:>3}. {chapter.choice}")
+            lines += [f"       {line}" for line in chapter.happened]
+        wrong = [f"{name}: {message}" for name, message in self.wrong if not self.name or name == self.name]
+        return "\n".join([*wrong, *lines] if wrong else ["every invariant holds", *lines])
+
+
+def tell(
+    world: World,
+    choices: Sequence[str],
+    invariants: Iterable[Invariant],
+    offer: Callable[[World], Iterable[Action]],
+) -> Tale:
+    """Make choices one by one; what happened at each, in words."""
+    run = world.systems["run"]
+    chapters = []
+    for number, choice in enumerate(choices, 1):
+        before = _seen(world)
+        offered = {action.name for action in offer(world)}
+        if choice not in offered:
+            raise RunStateError(
+                f"choice {number}, {choice!r}, cannot be made here: the graph, its values or the check have changed; "
+                f"there are: {'; '.join(sorted(offered)) or 'none'}"
+            )
+        try:
+            run.choose(choice)
+        except Exception as error:  # nothing of Clew may raise here: it is what is wrong
+            chapters.append(Chapter(choice, (*run.story, f"raised {told(error)}")))
+            return Tale(tuple(chapters), ((choice, f"raised {told(error)}"),))
+        chapters.append(Chapter(choice, (*run.story, *_changes(before, _seen(world)))))
+    wrong = [(each.name, message) for each in invariants if (message := judge(each, world)) is not None]
+    return Tale(tuple(chapters), tuple(wrong))
+
+
+def _seen(world: World) -> dict[str, Any]:
+    """What can be told: the committed steps, and what the other systems show."""
+    run = world.systems["run"]
+    steps = [entry[2] for entry in run.disk.names(RUN)[1:] if entry[0] == "step" and not entry[1]]
+    seen = {name: system.observe().data for name, system in world.systems.items() if name != "run"}
+    return {"": len(steps), **seen}
+
+
+def _changes(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
+    told = []
+    if after[""] > before[""]:
+        told.append(f"step {after['']} is committed")
+    told += [f"{name} is now {_short(after[name])}" for name in after if name and after[name] != before[name]]
+    return told
+
+
+def _short(value: Any) -> str:
+    text = repr(decode(encode(value)))  # in one order, whatever the order in memory
+    return text if len(text) <= 200 else f"{text[:197]}..."

@@ -1,0 +1,82 @@
+"""The report for continuous integration: JUnit's XML. Each invariant and each action is a test."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+from xml.sax.saxutils import escape, quoteattr
+
+from clew.explore.reports.text import extent, standing
+
+if TYPE_CHECKING:
+    from clew.explore.result import ExplorationResult
+    from clew.explore.violations import Violation
+
+# what XML 1.0 cannot hold, even escaped
+_IMPOSSIBLE = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def junit(result: ExplorationResult) -> str:
+    """The result as an XML document."""
+    cases = [("invariant", name, _of(result, "invariant", name)) for name in result.invariants]
+    cases += [("action", name, _of(result, "action", name)) for name in result.coverage.actions]
+    failures = sum(bool(found) for _, _, found in cases)
+    counts = f'tests="{len(cases)}" failures="{failures}" errors="0" time="{result.seconds:.3f}"'
+    lines = [
+        '<?xml version="1.0" encoding="utf-8"?>',
+        f'<testsuites name="clew explore" {counts}>',
+        f'<testsuite name="exploration" {counts}>',
+        "<properties>",
+        _property("states", str(len(result.states))),
+        _property("transitions", str(len(result.transitions))),
+        _property("strategy", result.strategy),
+        _property("extent", extent(result)),
+        "</properties>",
+    ]
+    for group, name, found in cases:
+        lines += _case(group, name, found, result)
+    return "\n".join([*lines, "</testsuite>", "</testsuites>"]) + "\n"
+
+
+def _of(result: ExplorationResult, group: str, name: str) -> list[Violation]:
+    return [
+        each
+        for each in result.violations
+        if each.name == name and (each.kind.cause == "invariant") is (group == "invariant")
+    ]
+
+
+def _case(group: str, name: str, found: list[Violation], result: ExplorationResult) -> list[str]:
+    opening = f"<testcase classname={_attribute(f'clew.explore.{group}')} name={_attribute(name)}"
+    if group == "action" and not found and not result.coverage.actions[name].tried:
+        return [
+            f"{opening}>",
+            '<skipped message="it was possible in no state that was found"/>',
+            "</testcase>",
+        ]
+    if not found:
+        return [f"{opening}/>"]
+    lines = [f"{opening}>"]
+    for violation in found:
+        kind = f"type={_attribute(violation.kind.exception or violation.severity.value)}"
+        lines.append(f"<failure message={_attribute(violation.message)} {kind}>")
+        lines.append(_text("\n".join([standing(violation), *_steps(violation)])))
+        lines.append("</failure>")
+    return [*lines, "</testcase>"]
+
+
+def _steps(violation: Violation) -> list[str]:
+    steps = [f"{number}. {each}" for number, each in enumerate(violation.path, 1)] or ["in the initial state"]
+    return [*steps, violation.error] if violation.error else steps
+
+
+def _property(name: str, value: str) -> str:
+    return f"<property name={_attribute(name)} value={_attribute(value)}/>"
+
+
+def _attribute(text: str) -> str:
+    return quoteattr(_IMPOSSIBLE.sub("\ufffd", text))
+
+
+def _text(text: str) -> str:
+    return escape(_IMPOSSIBLE.sub("\ufffd", text))

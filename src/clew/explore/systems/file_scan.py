@@ -1,0 +1,123 @@
+"""What a directory holds, read again only where it may have changed.
+
+A file is taken to be unchanged if its size, its inode and both its times (of modification, and of change of status,
+which nobody can set) are what they were. Times have ticks: a file that is written twice within one tick looks
+unchanged after the second time. So a status counts only if it was already older than a tick when the file was read;
+a younger one is read again until it is.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from hashlib import blake2b
+
+import msgspec
+from immutables import Map
+
+_FINE_TICK = 50_000_000  # nanoseconds; kernels count in steps of up to 10 ms
+_COARSE_TICK = 2_100_000_000  # where times are whole seconds, on some kinds of disk two
+_PIECE = 1 << 20
+_HELD = frozenset({stat.S_IFREG, stat.S_IFLNK, stat.S_IFDIR})
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """A file, link or directory. `content` is a file's hash, or where a link points."""
+
+    mode: int
+    content: bytes = b""
+    size: int = 0
+    modified: int = 0
+
+
+Tree = Map[bytes, Entry]
+Status = tuple[int, int, int, int]
+
+
+def is_directory(entry: Entry) -> bool:
+    return stat.S_ISDIR(entry.mode)
+
+
+def is_link(entry: Entry) -> bool:
+    return stat.S_ISLNK(entry.mode)
+
+
+def is_file(entry: Entry) -> bool:
+    return stat.S_ISREG(entry.mode)
+
+
+class Scan:
+    """A directory that is looked at again and again. `unstored` are the files that were read since somebody emptied
+    it."""
+
+    def __init__(self, root: bytes) -> None:
+        self._root = root
+        self._tree: Tree = Map()
+        self._last: dict[bytes, Entry] = {}  # the same as the tree
+        self._statuses: dict[bytes, Status] = {}  # of files, as far as they can be trusted
+        self.unstored: list[tuple[bytes, Entry]] = []
+
+    def look(self) -> Tree:
+        """What is there now; the same object as before if that is the same."""
+        found: dict[bytes, Entry] = {}
+        self._walk(self._root, b"", found)
+        last = self._last
+        changed = [(path, entry) for path, entry in found.items() if last.get(path) != entry]
+        gone = [path for path in last if path not in found]
+        if changed or gone:
+            with self._tree.mutate() as tree:
+                tree.update(changed)
+                for path in gone:
+                    del tree[path]
+                    self._statuses.pop(path, None)
+                self._tree = tree.finish()
+            self._last = found
+        return self._tree
+
+    def _walk(self, folder: bytes, prefix: bytes, found: dict[bytes, Entry]) -> None:
+        with os.scandir(folder) as listed:
+            entries = list(listed)
+        for each in entries:
+            path = prefix + each.name
+            try:
+                status = each.stat(follow_symlinks=False)
+                kind = stat.S_IFMT(status.st_mode)
+                if kind in _HELD:
+                    found[path] = self._entry(path, each.path, status)
+            except FileNotFoundError:
+                continue  # somebody removes things while we look
+            if kind == stat.S_IFDIR:
+                self._walk(each.path, path + b"/", found)
+
+    def _entry(self, path: bytes, place: bytes, status: os.stat_result) -> Entry:
+        mode, modified = status.st_mode, status.st_mtime_ns
+        if stat.S_ISDIR(mode):
+            return Entry(mode, modified=modified)
+        if stat.S_ISLNK(mode):
+            return Entry(mode, os.readlink(place), modified=modified)
+        now = (status.st_size, modified, status.st_ctime_ns, status.st_ino)
+        known = self._last.get(path)
+        if known is not None and is_file(known) and self._statuses.get(path) == now:
+            return known if known.mode == mode else msgspec.structs.replace(known, mode=mode)
+        began = time.time_ns()
+        content, size = _read(place)
+        entry = Entry(mode, content, size, modified)
+        # A nanosecond part of nothing but zeros is taken for a disk that counts in seconds.
+        tick = _FINE_TICK if modified % 1_000_000_000 and status.st_ctime_ns % 1_000_000_000 else _COARSE_TICK
+        if max(modified, status.st_ctime_ns) < began - tick:
+            self._statuses[path] = now
+        else:
+            self._statuses.pop(path, None)
+        if known is None or known.content != content or not is_file(known):
+            self.unstored.append((path, entry))
+        return entry
+
+
+def _read(place: bytes) -> tuple[bytes, int]:
+    digest, size = blake2b(digest_size=32), 0
+    with os.fdopen(os.open(place, os.O_RDONLY | os.O_NOFOLLOW), "rb") as source:
+        while piece := source.read(_PIECE):
+            digest.update(piece)
+            size += len(piece)
+    return digest.digest(), size

@@ -1,0 +1,231 @@
+"""`FileSystem`: a directory, restored to any of its checkpoints in any order.
+
+- Files, symbolic links, directories (also empty ones) and their permissions are held; a file's content once, under
+  its hash, in a temporary folder. Names are bytes, so that any name is fine.
+- A file is read again only where its status says that it may have changed (`file_scan`); a restore touches only
+  what differs.
+- A file is rewritten in place: whoever has it open goes on with the restored content. Times of modification are
+  restored; they do not count for the identity of a state, and neither do owners.
+- Links are never followed, and nothing outside of the directory is written or removed. Sockets, pipes and devices
+  are left alone. Files that are one by hard links are held as separate ones.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import tempfile
+import weakref
+from hashlib import blake2b
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO, Literal
+
+import msgspec
+
+from clew.errors import CheckpointError, RollbackError, SystemSetupError
+from clew.explore.observation import Observation
+from clew.explore.systems.file_scan import Entry, Scan, Tree, is_directory, is_file, is_link
+from clew.explore.systems.versions import Versions
+
+SHOWN = 100
+_PIECE = 1 << 20
+
+
+class FileSystem:
+    """A directory.
+
+    Args:
+        directory: It must exist.
+    """
+
+    ordering: Literal["any"] = "any"
+
+    def __init__(self, directory: str | os.PathLike[str]) -> None:
+        self._root = os.fsencode(os.path.realpath(directory))
+        if not os.path.isdir(self._root):
+            raise SystemSetupError(f"FileSystem: {os.fspath(directory)!r} is not a directory")
+        self._store = Path(os.path.realpath(tempfile.mkdtemp(prefix="clew-files-")))
+        if Path(os.fsdecode(self._root)) in self._store.parents:
+            self._store.rmdir()
+            raise SystemSetupError(
+                f"FileSystem: {os.fspath(directory)!r} holds the folder for temporary files, where contents are kept"
+            )
+        self._forget = weakref.finalize(self, shutil.rmtree, self._store, ignore_errors=True)
+        self._scan = Scan(self._root)
+        self._versions: Versions[Tree] = Versions()
+        self._observed: tuple[Tree, Observation] | None = None
+
+    def observe(self) -> Observation:
+        tree = self._look("observe", CheckpointError)
+        if self._observed is None or self._observed[0] is not tree:
+            self._observed = (tree, _observation(tree, self._root))
+        return self._observed[1]
+
+    def checkpoint(self, name: str) -> int:
+        tree = self._look(f"make the checkpoint {name!r}", CheckpointError)
+        try:
+            for path, entry in self._scan.unstored:
+                if tree.get(path) == entry:
+                    self._keep(path, entry)
+        except OSError as error:
+            raise CheckpointError(f"{os.fsdecode(self._root)}: cannot keep a file: {error}") from error
+        self._scan.unstored.clear()
+        return self._versions.keep(tree)
+
+    def rollback(self, token: int) -> None:
+        wanted = self._versions[token]
+        now = self._look(f"restore the checkpoint {token}", RollbackError)
+        if now is wanted:
+            return
+        try:
+            self._restore(now, wanted)
+        except OSError as error:
+            raise RollbackError(
+                f"{os.fsdecode(self._root)}: cannot restore the checkpoint {token}: {error}"
+            ) from error
+
+    def is_valid(self, token: Any) -> bool:
+        return token in self._versions
+
+    def release(self, token: int) -> None:
+        self._versions.drop(token)
+
+    def close(self) -> None:
+        """Forget all checkpoints, and what was kept for them."""
+        self._versions = Versions()
+        self._forget()
+
+    def __enter__(self) -> FileSystem:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _look(self, doing: str, kind: type[Exception]) -> Tree:
+        try:
+            return self._scan.look()
+        except OSError as error:
+            raise kind(f"{os.fsdecode(self._root)}: cannot {doing}: {error}") from error
+
+    # ---------------------------------------------------------------- contents
+
+    def _keep(self, path: bytes, entry: Entry) -> None:
+        """Put a file's content into the store, unless it is there."""
+        kept = self._store / entry.content.hex()
+        if kept.exists():
+            return
+        part = kept.with_suffix(".part")
+        digest = blake2b(digest_size=32)
+        with _opened(self._at(path), os.O_RDONLY) as source, part.open("wb") as target:
+            while piece := source.read(_PIECE):
+                digest.update(piece)
+                target.write(piece)
+        if digest.digest() != entry.content:
+            raise CheckpointError(
+                f"{os.fsdecode(path)!r} changed while the checkpoint was made; let its writers end first"
+            )
+        part.replace(kept)
+
+    # ---------------------------------------------------------------- restoring
+
+    def _restore(self, now: Tree, wanted: Tree) -> None:
+        differing = {path for path in {*now, *wanted} if not _equal(now.get(path), wanted.get(path))}
+        parents = {path.rpartition(b"/")[0] for path in differing} - {b""}
+        for path in sorted(parents):  # a directory without permission to write would stop us
+            if (entry := now.get(path)) and is_directory(entry) and entry.mode & 0o700 != 0o700:
+                os.chmod(self._at(path), entry.mode & 0o7777 | 0o700)
+        for path in sorted(differing, reverse=True):  # what is inside a directory goes before it
+            if path in now and (
+                path not in wanted or stat.S_IFMT(now[path].mode) != stat.S_IFMT(wanted[path].mode)
+            ):
+                self._remove(path, now[path])
+        for path in sorted(filter(wanted.__contains__, differing)):
+            self._make(path, now.get(path), wanted[path])
+        for path in sorted(filter(wanted.__contains__, differing | parents), reverse=True):
+            entry = wanted[path]
+            if not is_link(entry):
+                os.chmod(self._at(path), entry.mode & 0o7777)
+            os.utime(self._at(path), ns=(entry.modified, entry.modified), follow_symlinks=False)
+
+    def _remove(self, path: bytes, entry: Entry) -> None:
+        if is_directory(entry):
+            shutil.rmtree(self._at(path))  # only what we leave alone (sockets, pipes) can still be inside
+        else:
+            os.unlink(self._at(path))
+
+    def _make(self, path: bytes, now: Entry | None, wanted: Entry) -> None:
+        place = self._at(path)
+        same_kind = now is not None and stat.S_IFMT(now.mode) == stat.S_IFMT(wanted.mode)
+        if is_directory(wanted):
+            if not same_kind:
+                os.mkdir(place)
+        elif is_link(wanted):
+            if same_kind:
+                os.unlink(place)
+            os.symlink(wanted.content, place)
+        elif not same_kind or now is None or now.content != wanted.content:
+            self._write(place, wanted)
+
+    def _write(self, place: bytes, wanted: Entry) -> None:
+        try:
+            alone = os.lstat(place).st_nlink == 1
+        except FileNotFoundError:
+            alone = True
+        if not alone:  # the other names of the file may be outside
+            os.unlink(place)
+        elif os.path.lexists(place) and not os.access(place, os.W_OK):
+            os.chmod(place, 0o600)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+        with (self._store / wanted.content.hex()).open("rb") as source, _opened(place, flags) as target:
+            shutil.copyfileobj(source, target, _PIECE)
+
+    def _at(self, path: bytes) -> bytes:
+        return os.path.join(self._root, path)
+
+
+def _opened(place: bytes, flags: int) -> BinaryIO:
+    descriptor = os.open(place, flags | os.O_NOFOLLOW, 0o600)
+    return os.fdopen(descriptor, "rb" if flags == os.O_RDONLY else "wb")
+
+
+def _equal(one: Entry | None, other: Entry | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    # A directory's time changes with what is inside: it is set where something inside is restored.
+    return (one.mode, one.content) == (other.mode, other.content) and (
+        is_directory(one) or one.modified == other.modified
+    )
+
+
+def _observation(tree: Tree, root: bytes) -> Observation:
+    digest = blake2b(digest_size=32)
+    shown: dict[Any, Any] = {}
+    for path in sorted(tree):
+        entry = tree[path]
+        part = msgspec.msgpack.encode((path, entry.mode, entry.content))
+        digest.update(len(part).to_bytes(8, "big") + part)
+        if len(tree) <= SHOWN:
+            shown[_name(path)] = _shown(entry)
+    data: Any = shown if len(tree) <= SHOWN else {"entries": len(tree), "digest": digest.hexdigest()}
+    return Observation("files", data, {"directory": os.fsdecode(root)}, digest.digest())
+
+
+def _name(path: bytes) -> str | bytes:
+    try:
+        return path.decode()
+    except UnicodeDecodeError:
+        return path
+
+
+def _shown(entry: Entry) -> dict[str, Any]:
+    mode = f"{entry.mode & 0o7777:o}"
+    if is_directory(entry):
+        return {"directory": mode}
+    if is_link(entry):
+        return {"link": _name(entry.content)}
+    assert is_file(entry)
+    return {"file": mode, "size": entry.size, "hash": entry.content.hex()[:16]}

@@ -1,0 +1,309 @@
+"""What is watched: tables down to the leaves of partitions, their columns, keys and sequences, as the catalog has
+them now.
+
+- Generated columns are left out: PostgreSQL computes them again.
+- Rows are found by the columns of an index that has no NULL in it: of the primary key, of a unique index, of any
+  other. Without one a row is found by its whole image, which costs a look at the whole table.
+- Temporary and foreign tables belong to a session or to another server, and are not watched. Materialised views are
+  seen, and are restored by clones only, because no trigger can be put on them.
+- Names given by people are matched as PostgreSQL would: cut at 63 bytes, with or without schema, plain or quoted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from clew.errors import SystemSetupError
+
+_NAME_BYTES = 63
+
+_COLUMNS = """
+SELECT c.oid, n.nspname, c.relname, c.relkind, c.relispopulated, pg_has_role(c.relowner, 'USAGE'),
+       a.attnum, a.attname, format_type(a.atttypid, a.atttypmod), a.atttypid, a.attgenerated <> '',
+       CASE WHEN a.attcollation <> t.typcollation
+            THEN quote_ident(cn.nspname) || '.' || quote_ident(co.collname) END
+FROM pg_class c
+JOIN pg_namespace n ON n.oid = c.relnamespace
+LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+LEFT JOIN pg_type t ON t.oid = a.atttypid
+LEFT JOIN pg_collation co ON co.oid = a.attcollation
+LEFT JOIN pg_namespace cn ON cn.oid = co.collnamespace
+WHERE c.relkind IN ('r', 'm') AND c.relpersistence <> 't'
+  AND n.nspname !~ '^pg_' AND n.nspname NOT IN ('information_schema', $1)
+  AND NOT EXISTS (SELECT FROM pg_depend d
+                  WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'e')
+ORDER BY n.nspname, c.relname, a.attnum
+"""
+
+_KEYS = """
+SELECT i.indrelid, i.indexrelid, i.indisunique, a.attname, quote_ident(n.nspname) || '.' || o.oprname
+FROM pg_index i
+JOIN pg_class x ON x.oid = i.indexrelid
+JOIN pg_am am ON am.oid = x.relam AND am.amname = 'btree'
+CROSS JOIN LATERAL generate_series(0, i.indnkeyatts - 1) place
+JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[place]
+JOIN pg_opclass oc ON oc.oid = i.indclass[place]
+JOIN pg_amop ao ON ao.amopfamily = oc.opcfamily AND ao.amopstrategy = 3
+     AND ao.amoplefttype = oc.opcintype AND ao.amoprighttype = oc.opcintype
+JOIN pg_operator o ON o.oid = ao.amopopr
+JOIN pg_namespace n ON n.oid = o.oprnamespace
+WHERE i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL AND i.indrelid = ANY($1)
+  AND NOT EXISTS (SELECT FROM pg_attribute b WHERE b.attrelid = i.indrelid AND b.attnum = ANY(i.indkey)
+                  AND (NOT b.attnotnull OR b.attgenerated <> ''))
+ORDER BY i.indisprimary DESC, i.indisunique DESC, i.indexrelid, place
+"""
+
+_ANCESTORS = """
+WITH RECURSIVE up(leaf, parent) AS (
+    SELECT inhrelid, inhparent FROM pg_inherits
+    UNION SELECT up.leaf, i.inhparent FROM up JOIN pg_inherits i ON i.inhrelid = up.parent)
+SELECT up.leaf, n.nspname, c.relname FROM up
+JOIN pg_class c ON c.oid = up.parent JOIN pg_namespace n ON n.oid = c.relnamespace
+"""
+
+# What is in the way of a restore even in the replica role: triggers and rules that always fire, and checks that were
+# never validated, which rows from before them need not pass.
+_IN_THE_WAY = """
+SELECT tgrelid, 'TRIGGER', tgname, '' FROM pg_trigger WHERE tgenabled = 'A' AND NOT tgisinternal AND tgrelid = ANY($1)
+    AND tgfoid NOT IN (SELECT oid FROM pg_proc WHERE pronamespace = to_regnamespace($2))
+UNION ALL SELECT ev_class, 'RULE', rulename, '' FROM pg_rewrite WHERE ev_enabled = 'A' AND ev_class = ANY($1)
+UNION ALL SELECT conrelid, 'CONSTRAINT', conname, pg_get_constraintdef(oid) FROM pg_constraint
+    WHERE contype = 'c' AND NOT convalidated AND coninhcount = 0 AND conrelid = ANY($1)
+"""
+
+# A sequence belongs to the tables that own it, and to those whose defaults ask it.
+_SEQUENCES = """
+SELECT c.oid, n.nspname, c.relname, s.seqcache > 1, array_remove(array_agg(d.refobjid) || array_agg(f.adrelid), NULL)
+FROM pg_sequence s
+JOIN pg_class c ON c.oid = s.seqrelid AND c.relpersistence <> 't'
+JOIN pg_namespace n ON n.oid = c.relnamespace
+LEFT JOIN pg_depend d ON d.classid = 'pg_class'::regclass AND d.objid = c.oid
+     AND d.refclassid = 'pg_class'::regclass AND d.deptype IN ('a', 'i')
+LEFT JOIN pg_depend e ON e.classid = 'pg_attrdef'::regclass
+     AND e.refclassid = 'pg_class'::regclass AND e.refobjid = c.oid
+LEFT JOIN pg_attrdef f ON f.oid = e.objid
+WHERE n.nspname !~ '^pg_' AND n.nspname NOT IN ('information_schema', $1)
+GROUP BY 1, 2, 3, 4 ORDER BY 2, 3
+"""
+
+
+def quoted(*names: str) -> str:
+    """An identifier, or a qualified one, that means exactly these names."""
+    return ".".join('"' + name.replace('"', '""') + '"' for name in names)
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column that a row image holds."""
+
+    name: str
+    type_sql: str
+    type_oid: int
+    shown: bool
+
+
+@dataclass(frozen=True)
+class Key:
+    """Columns by which a row is found, each with its equality operator."""
+
+    columns: tuple[tuple[str, str], ...]
+    unique: bool
+
+
+@dataclass(frozen=True)
+class Table:
+    """A watched table, a leaf of a partitioned one, or a materialised view."""
+
+    oid: int
+    name: str  # quoted, with its schema
+    label: str  # as observations call it
+    columns: tuple[Column, ...]
+    key: Key | None
+    aside: tuple[str, ...]  # statements that put aside what is in the way of a restore
+    back: tuple[str, ...]  # and put it back
+    is_view: bool = False
+
+
+@dataclass(frozen=True)
+class WatchedSequence:
+    """A sequence that is part of a checkpoint."""
+
+    oid: int
+    name: str
+    label: str
+    cached: bool
+
+
+@dataclass(frozen=True)
+class Watched:
+    """Everything that is watched, by oid."""
+
+    tables: Mapping[int, Table]
+    views: tuple[Table, ...]
+    sequences: Mapping[int, WatchedSequence]
+
+
+def load_watched(
+    cursor: Any,
+    schema: str,
+    tables: Sequence[str] | None,
+    ignore: Mapping[str, Iterable[str]],
+    *,
+    strict: bool = True,
+) -> Watched:
+    """Read the catalog. If `strict`, a table or column that is named and not there is a `SystemSetupError`."""
+    rows = cursor.execute(_COLUMNS, (schema,)).fetchall()
+    bases = dict(cursor.execute("SELECT oid, typbasetype FROM pg_type WHERE typtype = 'd'").fetchall())
+    ancestors: dict[int, list[tuple[str, str]]] = {}
+    for leaf, *parent in cursor.execute(_ANCESTORS).fetchall():
+        ancestors.setdefault(leaf, []).append((parent[0], parent[1]))
+    found: dict[int, list[tuple[Any, ...]]] = {}
+    for row in rows:
+        found.setdefault(row[0], []).append(row)
+    names = {oid: [(each[0][1], each[0][2]), *ancestors.get(oid, [])] for oid, each in found.items()}
+    chosen = _chosen(names, tables, strict)
+    hidden = _hidden(names, chosen, found, ignore, strict)
+    foreign = [quoted(*names[oid][0]) for oid in chosen if not found[oid][0][5]]
+    if foreign:
+        raise SystemSetupError(
+            f"{', '.join(foreign)}: only the owner (or a superuser) can put triggers on a table and lock it; "
+            "connect as the owner, or watch other tables with tables=[...]"
+        )
+    keys = _keys(cursor, chosen)
+    in_the_way = _in_the_way(cursor, chosen, schema)
+    made = [_table(oid, found[oid], hidden.get(oid, set()), bases, keys, in_the_way) for oid in chosen]
+    return Watched(
+        {table.oid: table for table in made if not table.is_view},
+        tuple(table for table in made if table.is_view and found[table.oid][0][4]),
+        _sequences(cursor, schema, None if tables is None else set(chosen)),
+    )
+
+
+def _label(schema: str, name: str) -> str:
+    plain = quoted(name) if "." in name else name  # or it could be another schema's table
+    return plain if schema == "public" else f"{schema}.{plain}"
+
+
+def _table(
+    oid: int,
+    rows: list[tuple[Any, ...]],
+    hidden: set[str],
+    bases: Mapping[int, int],
+    keys: Mapping[int, Key],
+    in_the_way: Mapping[int, list[tuple[str, str]]],
+) -> Table:
+    _, schema, name, kind, *_ = rows[0]
+    columns = []
+    for _, _, _, _, _, _, number, column, type_sql, type_oid, generated, collation in rows:
+        if number is None or generated:
+            continue
+        while type_oid in bases:
+            type_oid = bases[type_oid]
+        type_sql = type_sql if collation is None else f"{type_sql} COLLATE {collation}"
+        columns.append(Column(column, type_sql, type_oid, column not in hidden))
+    alter, pairs = f"ALTER TABLE ONLY {quoted(schema, name)}", in_the_way.get(oid, [])
+    return Table(
+        oid,
+        quoted(schema, name),
+        _label(schema, name),
+        tuple(columns),
+        keys.get(oid),
+        tuple(f"{alter} {aside}" for aside, _ in pairs),
+        tuple(f"{alter} {back}" for _, back in pairs),
+        kind == "m",
+    )
+
+
+def _as_typed(schema: str, name: str) -> set[str]:
+    """The ways in which people write the name of a table."""
+    short = {name, quoted(name)}
+    return short | {f"{place}.{each}" for place in (schema, quoted(schema)) for each in short}
+
+
+def _cut(name: str) -> str:
+    """A name as PostgreSQL keeps it."""
+    return name.encode()[:_NAME_BYTES].decode(errors="ignore")
+
+
+def _matching(names: Mapping[int, list[tuple[str, str]]], wanted: str) -> list[int]:
+    """The tables that a name means: a table itself, or everything below a partitioned or inherited one."""
+    typed = {wanted, _cut(wanted), ".".join(_cut(part) for part in wanted.split("."))}
+    own = [oid for oid, ways in names.items() if typed & _as_typed(*ways[0])]
+    below = [oid for oid, ways in names.items() if any(typed & _as_typed(*way) for way in ways[1:])]
+    public = [oid for oid in own if names[oid][0][0] == "public"]
+    return (public if len(own) > 1 and public else own) + below
+
+
+def _chosen(
+    names: Mapping[int, list[tuple[str, str]]], tables: Sequence[str] | None, strict: bool
+) -> list[int]:
+    if tables is None:
+        return list(names)
+    chosen: dict[int, None] = {}
+    for wanted in tables:
+        matching = _matching(names, wanted)
+        if not matching and strict:
+            there = ", ".join(sorted(_label(*ways[0]) for ways in names.values())) or "none"
+            raise SystemSetupError(f"tables: there is no table {wanted!r}; there are: {there}")
+        chosen |= dict.fromkeys(matching)
+    return list(chosen)
+
+
+def _hidden(
+    names: Mapping[int, list[tuple[str, str]]],
+    chosen: Sequence[int],
+    found: Mapping[int, list[tuple[Any, ...]]],
+    ignore: Mapping[str, Iterable[str]],
+    strict: bool,
+) -> dict[int, set[str]]:
+    hidden: dict[int, set[str]] = {}
+    watched = {oid: names[oid] for oid in chosen}
+    for wanted, columns in ignore.items():
+        matching = _matching(watched, wanted)
+        if not matching and strict:
+            raise SystemSetupError(f"ignore: {wanted!r} is not a watched table")
+        if isinstance(columns, str):
+            raise SystemSetupError(f"ignore: {wanted!r} needs a list of columns: [{columns!r}]")
+        for oid in matching:
+            there = {row[7] for row in found[oid]}
+            missing = {each for each in columns if _cut(each) not in there}
+            if missing and strict:
+                raise SystemSetupError(f"ignore: {wanted!r} has no column {', '.join(sorted(missing))}")
+            hidden.setdefault(oid, set()).update(_cut(each) for each in columns)
+    return hidden
+
+
+def _keys(cursor: Any, chosen: Sequence[int]) -> dict[int, Key]:
+    """The best index of each table: the rows come best index first, and its columns in order."""
+    best: dict[int, int] = {}
+    keys: dict[int, Key] = {}
+    for oid, index, unique, column, operator in cursor.execute(_KEYS, (list(chosen),)).fetchall():
+        if best.setdefault(oid, index) == index:
+            before = keys[oid].columns if oid in keys else ()
+            keys[oid] = Key((*before, (column, operator)), unique)
+    return keys
+
+
+def _in_the_way(cursor: Any, chosen: Sequence[int], schema: str) -> dict[int, list[tuple[str, str]]]:
+    """For each table, what puts something aside and what puts it back (both without ALTER TABLE and its name)."""
+    found: dict[int, list[tuple[str, str]]] = {}
+    rows = cursor.execute(_IN_THE_WAY, (list(chosen), quoted(schema))).fetchall()
+    for oid, kind, name, definition in rows:
+        what = f"{kind} {quoted(name)}"
+        if definition:
+            pair = (f"DROP {what}", f"ADD {what} {definition}")
+        else:
+            pair = (f"DISABLE {what}", f"ENABLE ALWAYS {what}")
+        found.setdefault(oid, []).append(pair)
+    return found
+
+
+def _sequences(cursor: Any, schema: str, chosen: set[int] | None) -> dict[int, WatchedSequence]:
+    rows = cursor.execute(_SEQUENCES, (schema,)).fetchall()
+    return {
+        oid: WatchedSequence(oid, quoted(place, name), _label(place, name), cached)
+        for oid, place, name, cached, users in rows
+        if chosen is None or chosen & set(users)
+    }

@@ -1,0 +1,497 @@
+"""A run of a graph as a system: every schedule and every fault of it can be reached, and taken back.
+
+Its choices are the machine's own: which item completes next, which one fails or takes too long, which retry comes due,
+what a person answers; where the process dies, and that another one goes on with what is on the disk.
+
+====================================  =====================================================================
+choice                                what happens
+====================================  =====================================================================
+``complete PATH``                     the item is executed and completes
+``retry PATH``                        its wait between two attempts is over
+``answer PATH: VALUE``                a person answers, and the run is resumed
+``resume``                            another process goes on with the run
+``fail PATH``                         the item fails, and was not executed (a fault)
+``time out PATH``                     the item was executed, and takes too long (a fault)
+``time out PATH in call N``           its Nth call was made, and the answer never came (a fault)
+``crash``                             the process dies while nothing is executed (a fault)
+``crash in CHOICE at POINT N``        it dies in the middle of a choice, at a point of the code (a fault)
+``store REFUSED in CHOICE at N``      the Nth write of a choice is refused, or not confirmed (a fault)
+====================================  =====================================================================
+
+At most `max_faults` faults happen on a path. Where a run has failed because of one, `resume` is offered.
+
+Rules:
+
+- A token is a reference: the disk's image, a copy of the machine, and what really happened outside.
+- Observing shows what is on the disk by digest, what is under way, what was done outside and which faults there were.
+  Nothing of it depends on time, on the order of unrelated completions, or on the hash seed.
+- Choices that cannot differ are offered once (``clew.explore.checking.commuting``).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from hashlib import sha256
+from typing import Any, Literal
+
+import msgspec
+
+from clew.errors import DefinitionError, StoreError
+from clew.explore.checking.commuting import Commuting
+from clew.explore.checking.disk import Disk, Image
+from clew.explore.checking.process import RUN, Effect, Life, Process
+from clew.explore.observation import Observation
+from clew.explore.systems.versions import Versions
+from clew.graph import Graph
+from clew.runtime import crash_points
+from clew.runtime.archive import Archive
+from clew.state import GraphState, encode
+
+FAULTS = ("crash", "fail", "timeout", "store")
+Status = Literal["running", "dead", "completed", "failed", "waiting"]
+
+
+class Died(BaseException):
+    """The process is killed: nothing that a program could do about it happens."""
+
+
+class CallTimedOut(TimeoutError):
+    """A call was made, and its answer never came."""
+
+
+class Moment(msgspec.Struct, frozen=True):
+    """Everything about a run under check, at one moment."""
+
+    image: Image
+    life: Life | None
+    status: Status
+    effects: tuple[Effect, ...]
+    faults: tuple[str, ...]
+
+
+class RunSystem:
+    """A graph that runs, as a system of a `World`.
+
+    Args:
+        graph: What runs.
+        values: What it is given.
+        faults: Which kinds may happen: "crash", "fail", "timeout", "store".
+        max_faults: How many on one path.
+        answers: What people may answer, by the path or the node of the question; without, True and False.
+        touches: For each node, the names of the systems that it uses; those not named use all of `systems`.
+        systems: The names of the other systems of the world.
+        reduce: Offer choices that cannot differ once.
+        only_ends: Nobody looks at the world before the run has ended, which lets more orders be left out.
+        options: Options of an `Engine`, such as `on_error` or `default_node_timeout`.
+    """
+
+    ordering: Literal["any"] = "any"
+
+    def __init__(
+        self,
+        graph: Graph,
+        values: Mapping[str, Any] | None = None,
+        *,
+        faults: Iterable[str] = ("crash", "fail", "timeout"),
+        max_faults: int = 1,
+        answers: Mapping[str, Iterable[Any]] | None = None,
+        touches: Mapping[str, Iterable[str]] | None = None,
+        systems: Iterable[str] = (),
+        reduce: bool = True,
+        only_ends: bool = False,
+        **options: Any,
+    ) -> None:
+        self.faults = _checked_faults(faults)
+        if type(max_faults) is not int or max_faults < 0:
+            raise DefinitionError(f"max_faults is a number from 0, not {max_faults!r}")
+        self.graph = graph
+        self.values = dict(values or {})
+        self.max_faults = max_faults
+        self._answers = {name: list(given) for name, given in (answers or {}).items()}
+        self._options = options
+        self._commuting = (
+            Commuting(graph, self.values, touches or {}, tuple(systems), only_ends=only_ends)
+            if reduce
+            else None
+        )
+        self._versions: Versions[Moment] = Versions()
+        self._now: Moment | None = None  # until something happens, the moment that the world is at
+        self.disk = Disk()
+        self.status: Status = "running"
+        self.effects: list[Effect] = []
+        self.had: list[str] = []  # the faults so far
+        self._process: Process | None = None
+        self.story: list[str] = []  # what the last choice did
+        self._begin()
+
+    def _begin(self) -> None:
+        process = self._new_process()
+        process.begin(self.values)
+        self._settle()
+
+    def _new_process(self) -> Process:
+        self._process = Process(self.graph, self.disk, self._options, self._effect)
+        return self._process
+
+    def _effect(self, effect: Effect) -> None:
+        earlier = [e for e in self.effects if (e.path, e.number) == (effect.path, effect.number)]
+        if earlier and self._is_kept(effect):
+            effect = msgspec.structs.replace(effect, again=True)
+        self.effects.append(effect)
+        what = f"call {effect.number} ({effect.name!r}) is made" if effect.number >= 0 else "it is executed"
+        times = f", for the {_nth(len(earlier) + 1)} time" if earlier else ""
+        self.story.append(f"{effect.path}: {what}{times}")
+
+    def _is_kept(self, effect: Effect) -> bool:
+        """Whether what came of an effect is on the disk, so that there is no reason for another one."""
+        log = self._archive().log(RUN, whole=True)
+        if effect.number < 0:
+            known = log.outcomes().get(effect.path)
+            return known is not None and known.error is None
+        return any(
+            (call.path, call.number, call.name) == (effect.path, effect.number, effect.name)
+            and call.error is None
+            and encode([list(call.request[0]), call.request[1]]) == effect.request
+            for call in log.calls
+        )
+
+    # -- what the explorer asks --------------------------------------------------------------------------------
+
+    def observe(self) -> Observation:
+        """What is on the disk, what is under way, and what happened outside."""
+        data = self.sight()
+        return Observation("run", data, {"story": list(self.story)}, sha256(encode(data)).digest())
+
+    def sight(self) -> dict[str, Any]:
+        """What tells this moment from others."""
+        process = self._process
+        made = Counter(
+            (e.path, e.number, e.name, sha256(e.request).hexdigest()[:16], e.again) for e in self.effects
+        )
+        return {
+            "status": self.status,
+            "disk": [name[:3] if name[0] == "retry" else name for name in self.disk.names(RUN)],
+            "running": [] if process is None else sorted([p, i.attempt] for p, i in process.running.items()),
+            "waiting": [] if process is None else process.waiting,
+            "failing": [] if process is None else _errors(process),
+            "effects": sorted([*effect, times] for effect, times in made.items()),
+            "faults": sorted(self.had),
+        }
+
+    def checkpoint(self, name: str) -> int:
+        """A token for this moment."""
+        return self._versions.keep(self._moment())
+
+    def _moment(self) -> Moment:
+        if self._now is None:
+            life = None if self._process is None else self._process.write_down()
+            self._now = Moment(self.disk.image(), life, self.status, tuple(self.effects), tuple(self.had))
+        return self._now
+
+    def rollback(self, token: int) -> None:
+        """Be as at that moment."""
+        moment = self._versions[token]
+        self.disk.load(moment.image)
+        self.status, self.effects, self.had = moment.status, list(moment.effects), list(moment.faults)
+        self.story = []
+        if moment.life is None:
+            self._process = None
+        else:
+            self._new_process().bring_back(moment.life)
+        self._now = moment
+
+    def is_valid(self, token: int) -> bool:
+        """Whether there is such a token."""
+        return token in self._versions
+
+    def release(self, token: int) -> None:
+        """Forget a token."""
+        self._versions.drop(token)
+
+    # -- what the run shows ------------------------------------------------------------------------------------
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the run is over: it has completed, or failed and nobody would resume it."""
+        return self.status == "completed" or (self.status == "failed" and not self.choices())
+
+    @property
+    def digest(self) -> str:
+        """The digest of the last committed state."""
+        steps = [name for name in self.disk.names(RUN)[1:] if name[0] == "step" and not name[1]]
+        last: bytes = steps[-1][3] if steps else b""
+        return last.hex()
+
+    @property
+    def state(self) -> GraphState:
+        """The last committed state."""
+        return self._archive().state(RUN)
+
+    @property
+    def error(self) -> BaseException | None:
+        """Why the run has failed, as it is on the disk."""
+        error: BaseException | None = self._archive().row(RUN).error
+        return error
+
+    def _archive(self) -> Archive:
+        return Archive(self.graph, self.disk, str(self._options.get("on_conflict", "error")))
+
+    @property
+    def running(self) -> list[str]:
+        """The items that were started and have not completed."""
+        return [] if self._process is None else sorted(self._process.running)
+
+    # -- choices -------------------------------------------------------------------------------------------------
+
+    def choices(self) -> list[str]:
+        """What may happen next without a fault, in a fixed order."""
+        if self.status == "failed":
+            return ["resume"] if self.had and not self._is_hopeless() else []
+        asked = self._open_questions() if "waiting" in (self.status, self.disk.row(RUN).status) else []
+        if asked and self.status in ("waiting", "dead"):
+            return [f"answer {path}: {_text(value)}" for path, values in asked for value in values]
+        if self.status == "dead":
+            return ["resume"]
+        if self._process is None or self.status == "completed":
+            return []
+        running = sorted(self._process.running, key=lambda path: self._process.running[path].order)  # type: ignore[union-attr]
+        may_fail = len(self.had) < self.max_faults and self.faults & {"fail", "timeout"}
+        if self._commuting is not None and not may_fail:
+            running = self._commuting.first(running)
+        return [f"complete {path}" for path in running] + [f"retry {path}" for path in self._process.waiting]
+
+    def _is_hopeless(self) -> bool:
+        """Whether the failure was there before: resuming again would end the same way."""
+        resumed = [name for name in self.disk.names(RUN)[1:] if name[0] == "resume"]
+        return len(resumed) > len(self.had)
+
+    def fault_choices(self, choices: Iterable[str], trial: Callable[[str], Trial]) -> list[str]:
+        """The faults that may happen now, given what a choice would come by if it were made."""
+        if len(self.had) >= self.max_faults:
+            return []
+        found: list[str] = []
+        for choice in choices:
+            verb, _, path = choice.partition(" ")
+            if verb == "complete":
+                found += [f"fail {path}"] if "fail" in self.faults else []
+                found += [f"time out {path}"] if "timeout" in self.faults else []
+        if "crash" in self.faults and self.status == "running":
+            found.append("crash")
+        if self.faults & {"crash", "timeout", "store"}:
+            for choice in choices:
+                found += self._inner_faults(choice, trial(choice))
+        return found
+
+    def _inner_faults(self, choice: str, trial: Trial) -> list[str]:
+        found = []
+        verb, _, path = choice.partition(" ")
+        if "timeout" in self.faults and verb == "complete":
+            calls = trial.points.count("after-call")
+            found += [f"time out {path} in call {number}" for number in range(1, calls + 1)]
+        if "crash" in self.faults:
+            seen: Counter[str] = Counter()
+            for point in trial.points:
+                seen[point] += 1
+                found.append(f"crash in {choice} at {point} {seen[point]}")
+        if "store" in self.faults:
+            for number in range(1, len(trial.writes) + 1):
+                found += [f"store {how} in {choice} at {number}" for how in ("refused", "unconfirmed")]
+        return found
+
+    def _open_questions(self) -> list[tuple[str, list[Any]]]:
+        found = []
+        for question in self._archive().log(RUN).questions:
+            node = question.path.rpartition("/")[2].partition("#")[0]
+            values = self._answers.get(question.path, self._answers.get(node, [True, False]))
+            found.append((question.path, values))
+        return found
+
+    # -- making them -----------------------------------------------------------------------------------------------
+
+    def choose(self, choice: str) -> None:
+        """Let something happen, by its name."""
+        self._now = None
+        self.story = []
+        fault = _fault_of(choice)
+        if fault is not None:
+            self.had.append(fault)
+        if choice == "crash":
+            self._die("the process dies")
+        elif choice.startswith("crash in "):
+            inner, _, at = choice.removeprefix("crash in ").rpartition(" at ")
+            point, _, number = at.rpartition(" ")
+            self._crash_in(inner, point, int(number))
+        elif choice.startswith("store "):
+            how, _, rest = choice.removeprefix("store ").partition(" in ")
+            inner, _, number = rest.rpartition(" at ")
+            self._store_in(inner, how, int(number))
+        else:
+            self._make(choice)
+
+    def _make(self, choice: str) -> None:
+        process = self._process
+        verb, _, rest = choice.partition(" ")
+        if verb == "resume":
+            self._resume({})
+        elif verb == "answer":
+            path, _, text = rest.partition(": ")
+            value = next(
+                v for p, values in self._open_questions() if p == path for v in values if _text(v) == text
+            )
+            self.story.append(f"somebody answers {text} to {path}")
+            self._resume({path: value})
+        else:
+            assert process is not None, choice
+            if verb == "complete":
+                process.complete(rest)
+            elif verb == "retry":
+                process.wake(rest)
+            elif verb == "fail":
+                process.fail(rest)
+            else:
+                self._time_out(process, rest.removeprefix("out "))
+            self._settle()
+
+    def _time_out(self, process: Process, rest: str) -> None:
+        path, _, number = rest.partition(" in call ")
+        if not number:
+            process.time_out(path)
+            return
+        left = int(number)
+
+        def reached(point: str) -> None:
+            nonlocal left
+            if point == "after-call":
+                left -= 1
+                if not left:
+                    raise CallTimedOut(f"the answer to call {number} of {path} never came")
+
+        with _watching(reached):
+            process.complete(path)
+
+    def _resume(self, answers: Mapping[str, Any]) -> None:
+        self.story.append(
+            "another process takes the run over" if self.status == "dead" else "the run is resumed"
+        )
+        process = self._new_process()
+        self.status = "running"
+        process.resume(answers)
+        self._settle()
+
+    def _settle(self) -> None:
+        """If nothing is left to do the process writes that down and ends."""
+        process = self._process
+        if process is not None and process.has_ended:
+            status = process.session.status()
+            process.end()
+            self._process = None
+            self.status = status  # type: ignore[assignment]
+            self.story.append(f"the run is {status}")
+
+    def _die(self, told: str) -> None:
+        self._process = None
+        self.disk.forget_owners()
+        self.status = "dead"
+        self.story.append(told)
+
+    def _crash_in(self, choice: str, at: str, number: int) -> None:
+        left = number
+
+        def reached(point: str) -> None:
+            nonlocal left
+            if point == at:
+                left -= 1
+                if not left:
+                    raise Died
+
+        try:
+            with _watching(reached):
+                self._make(choice)
+        except Died:
+            self._die(f"the process dies in the middle of it, {at.replace('-', ' ')} {number}")
+
+    def _store_in(self, choice: str, how: str, number: int) -> None:
+        left = number
+
+        def changing(operation: str) -> str | None:
+            nonlocal left
+            left -= 1
+            return how if not left else None
+
+        self.disk.on_change = changing
+        try:
+            self._make(choice)
+        except StoreError as error:
+            self._die(f"the store fails, and the process gives up: {error}")
+        finally:
+            self.disk.on_change = None
+
+    def try_out(self, choice: str) -> Trial:
+        """Make a choice and say what it came by; whoever asks takes the world back afterwards."""
+        points: list[str] = []
+        writes: list[str] = []
+        self._now = None
+        self.story = []
+
+        def changing(operation: str) -> None:
+            writes.append(operation)
+
+        self.disk.on_change = changing
+        try:
+            with _watching(points.append):
+                self._make(choice)
+        finally:
+            self.disk.on_change = None
+        return Trial(tuple(points), tuple(writes))
+
+
+class Trial(msgspec.Struct, frozen=True):
+    """What a choice comes by: points at which the process may die, and writes that may fail."""
+
+    points: tuple[str, ...]
+    writes: tuple[str, ...]
+
+
+class _watching:
+    """While it lasts, a function is told of each point that is reached."""
+
+    def __init__(self, reached: Callable[[str], None]) -> None:
+        self._reached = reached
+
+    def __enter__(self) -> None:
+        crash_points.watch(self._reached)
+
+    def __exit__(self, *exc: object) -> None:
+        crash_points.watch(None)
+
+
+def _errors(process: Process) -> list[list[Any]]:
+    """The failures that a live process knows of, and that may not be on the disk yet."""
+    machine = process.session.machine
+    return [
+        [strand.prefix, list(order), type(error).__name__]
+        for strand in machine._strands(machine.root)
+        for order, error in sorted(strand.errors, key=lambda pair: pair[0])
+    ]
+
+
+def _fault_of(choice: str) -> str | None:
+    verb = choice.partition(" ")[0]
+    return {"crash": "crash", "fail": "fail", "time": "timeout", "store": "store"}.get(verb)
+
+
+def _checked_faults(faults: Iterable[str]) -> frozenset[str]:
+    found = frozenset([faults] if isinstance(faults, str) else faults)
+    unknown = sorted(found - set(FAULTS))
+    if unknown:
+        raise DefinitionError(f"there is no fault {unknown[0]!r}; there are {', '.join(map(repr, FAULTS))}")
+    return found
+
+
+def _text(value: Any) -> str:
+    return encode(value, at="answer").decode()
+
+
+def _nth(times: int) -> str:
+    return {2: "second", 3: "third"}.get(times, f"{times}th")

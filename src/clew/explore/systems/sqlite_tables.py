@@ -1,0 +1,281 @@
+"""What is watched in a SQLite database: its tables, and what makes a row of each.
+
+An *image* of a row is the tuple of its stored values: the rowid first where the table has one under no column's
+name, then the columns in order, generated ones left out. `key` finds the row again, by its rowid or, WITHOUT ROWID,
+by its primary key. `uniques` are the column sets that a REPLACE may remove other rows for.
+
+- Views are not watched. A virtual table is watched through its shadow tables, which are ordinary tables; it is
+  observed by what it shows, since its shadow tables depend on history.
+- SQLite's own tables (sqlite_…) are not watched; AUTOINCREMENT's counters are restored apart from rows.
+- Names are quoted, and never become part of another name.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+import warnings
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from clew.errors import ExplorationWarning, SystemSetupError
+
+OURS = "_clew_"  # how the names of what we add to the database begin
+_ROWID_NAMES = ("rowid", "_rowid_", "oid")
+_EXPRESSION = -2  # instead of a column's number
+_TOKEN = re.compile(
+    r"""'(?:[^']|'')*' | "(?:[^"]|"")*" | `(?:[^`]|``)*` | \[[^\]]*\] | --[^\n]* | /\*.*?\*/ | \w+ | \s+ | .""",
+    re.VERBOSE | re.DOTALL,
+)
+_DIRECTION = re.compile(r"\s+(?:ASC|DESC)\s*$", re.IGNORECASE)
+_MOST_COLUMNS = 900  # a comparison of whole rows must stay under the depth that SQLite allows an expression
+
+
+class Part(msgspec.Struct, frozen=True):
+    """A part of a unique key: a column, or an expression. In SQL, of a row `r` of the table and of the new row."""
+
+    column: str | None  # quoted
+    row: str
+    new: str
+    order: str  # quoted collation
+
+
+class Table(msgspec.Struct, frozen=True):
+    """A watched table. Positions are positions in an image."""
+
+    number: int
+    name: str
+    fields: tuple[str, ...]  # quoted names of the values of an image
+    key: tuple[int, ...]
+    orders: tuple[str, ...]  # quoted collations of the key
+    uniques: tuple[tuple[Part, ...], ...]
+    observed: tuple[int, ...] | None  # None: the whole image counts for the state
+    shadow: bool
+    sql: str
+
+    @property
+    def quoted(self) -> str:
+        return quote(self.name)
+
+
+class Schema(msgspec.Struct, frozen=True):
+    """All that is watched, and what else the journal needs to know."""
+
+    tables: tuple[Table, ...]
+    virtual: tuple[tuple[str, str], ...]  # virtual tables that are observed by reading them: name, SQL
+    triggers: Mapping[str, tuple[tuple[str, str], ...]]  # the user's, by table: name, SQL
+    has_sequences: bool
+
+    @property
+    def widest(self) -> int:
+        return max((len(table.fields) for table in self.tables), default=0)
+
+
+def quote(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def read_schema(
+    connection: sqlite3.Connection,
+    only: Collection[str] | None,
+    ignore: Mapping[str, Collection[str]],
+    *,
+    by_rowid: bool = True,
+    complete: bool = True,
+) -> Schema:
+    """What there is to watch. `only` names tables (all, if None), `ignore` the columns that do not count.
+
+    With `complete`, all that they name must be there.
+    """
+    kinds = {
+        name: (kind, bool(without_rowid))
+        for schema, name, kind, _, without_rowid, _ in connection.execute("PRAGMA table_list")
+        if schema == "main" and not name.startswith(("sqlite_", OURS))
+    }
+    if complete:
+        _check_names(kinds, only, ignore)
+    written = dict(connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'"))
+    virtual = [name for name, (kind, _) in kinds.items() if kind == "virtual" and _chosen(name, only)]
+    tables: list[Table] = []
+    for name, (kind, without_rowid) in sorted(kinds.items()):
+        watched = (
+            _chosen(name, only)
+            if kind == "table"
+            else kind == "shadow" and any(name.startswith(f"{v}_") for v in virtual)
+        )
+        if watched:
+            tables.append(
+                _table(
+                    connection,
+                    len(tables),
+                    name,
+                    without_rowid,
+                    by_rowid,
+                    shadow=kind == "shadow",
+                    ignored=ignore.get(name, ()),
+                    complete=complete,
+                    sql=written.get(name) or "",
+                )
+            )
+    _warn_about_virtual(virtual, tables)
+    return Schema(
+        tuple(tables),
+        tuple((name, written.get(name) or "") for name in sorted(virtual)),
+        _user_triggers(connection),
+        "sqlite_sequence" in written,
+    )
+
+
+def _chosen(name: str, only: Collection[str] | None) -> bool:
+    return only is None or name in only
+
+
+def _check_names(
+    kinds: Mapping[str, Any], only: Collection[str] | None, ignore: Mapping[str, Collection[str]]
+) -> None:
+    missing = [name for name in only or () if name not in kinds]
+    if missing:
+        raise SystemSetupError(f"tables={missing!r}: there are no such tables; there are {sorted(kinds)}")
+    if views := [name for name in only or () if kinds[name][0] == "view"]:
+        raise SystemSetupError(f"tables={views!r}: views hold no rows; name the tables that they show")
+    if missing := [name for name in ignore if name not in kinds]:
+        raise SystemSetupError(f"ignore={missing!r}: there are no such tables; there are {sorted(kinds)}")
+
+
+def _table(
+    connection: sqlite3.Connection,
+    number: int,
+    name: str,
+    without_rowid: bool,
+    by_rowid: bool,
+    *,
+    shadow: bool,
+    ignored: Collection[str],
+    complete: bool,
+    sql: str,
+) -> Table:
+    info = list(connection.execute("SELECT name, type, pk, hidden FROM pragma_table_xinfo(?)", (name,)))
+    columns = [(column, kind, pk) for column, kind, pk, hidden in info if not hidden]
+    indexes = list(connection.execute('SELECT name, "unique", origin FROM pragma_index_list(?)', (name,)))
+    fields = [quote(column) for column, _, _ in columns]
+    keys = sorted((pk, position) for position, (_, _, pk) in enumerate(columns) if pk)
+    key = tuple(position for _, position in keys)
+    # A single INTEGER PRIMARY KEY is the rowid itself, unless SQLite made an index for it (its DESC oddity).
+    is_rowid = (
+        len(key) == 1 and columns[key[0]][1].upper() == "INTEGER" and all(o != "pk" for _, _, o in indexes)
+    )
+    hidden_rowid = not without_rowid and not is_rowid and (by_rowid or not key)
+    if hidden_rowid:
+        fields.insert(0, _rowid_name(name, [column for column, *_ in info]))
+        key = (0,)
+    if len(fields) > _MOST_COLUMNS:
+        raise SystemSetupError(f"table {name!r} has {len(fields)} columns; the most is {_MOST_COLUMNS}")
+    unknown = set(ignored) - {column for column, *_ in info}
+    if unknown and complete:
+        raise SystemSetupError(f"ignore: table {name!r} has no column {sorted(unknown)}")
+    observed = tuple(
+        position + hidden_rowid for position, (column, _, _) in enumerate(columns) if column not in ignored
+    )
+    uniques = _uniques(connection, indexes, [column for column, *_ in info])
+    if not without_rowid:
+        uniques = [(_column_part(fields[key[0]], '"BINARY"'),), *uniques]
+    orders = next(
+        {part.column: part.order for part in unique}
+        for unique in uniques
+        if {part.column for part in unique} == {fields[at] for at in key}
+    )
+    return Table(
+        number,
+        name,
+        tuple(fields),
+        key,
+        tuple(orders[fields[at]] for at in key),
+        tuple(uniques),
+        None if len(observed) == len(fields) else observed,
+        shadow,
+        sql,
+    )
+
+
+def _rowid_name(table: str, columns: list[str]) -> str:
+    taken = {column.lower() for column in columns}
+    for name in _ROWID_NAMES:
+        if name not in taken:
+            return name
+    raise SystemSetupError(
+        f"table {table!r} has columns named rowid, _rowid_ and oid, so its rows cannot be told apart; "
+        "leave it out (tables=[...]) or give it an INTEGER PRIMARY KEY"
+    )
+
+
+def _uniques(
+    connection: sqlite3.Connection, indexes: Iterable[tuple[str, int, str]], columns: list[str]
+) -> list[tuple[Part, ...]]:
+    found = []
+    new_row = ", ".join(f"NEW.{quote(column)} AS {quote(column)}" for column in columns)
+    for index, unique, _ in indexes:
+        if not unique:
+            continue
+        listed = connection.execute(
+            "SELECT name, cid, coll FROM pragma_index_xinfo(?) WHERE key", (index,)
+        ).fetchall()
+        expressions: list[str] = []
+        if any(cid == _EXPRESSION for _, cid, _ in listed):
+            (written,) = connection.execute(
+                "SELECT sql FROM sqlite_master WHERE name = ?", (index,)
+            ).fetchone()
+            expressions = listed_parts(written)
+        parts = []
+        for place, (column, cid, collation) in enumerate(listed):
+            if cid == _EXPRESSION:
+                text = expressions[place]
+                parts.append(
+                    Part(None, f"({text})", f"(SELECT {text} FROM (SELECT {new_row}))", quote(collation))
+                )
+            else:
+                parts.append(_column_part(quote(column), quote(collation)))
+        found.append(tuple(parts))
+    return found
+
+
+def _column_part(column: str, order: str) -> Part:
+    return Part(column, f"r.{column}", f"NEW.{column}", order)
+
+
+def listed_parts(sql: str) -> list[str]:
+    """What a CREATE INDEX statement lists between its parentheses, without ASC and DESC."""
+    parts, depth = [""], 0
+    for token in _TOKEN.findall(sql):
+        depth -= token == ")"
+        if depth:
+            if token == "," and depth == 1:
+                parts.append("")
+            elif not token.startswith(("--", "/*")):
+                parts[-1] += token
+        elif token == ")":
+            break
+        depth += token == "("
+    return [_DIRECTION.sub("", part).strip() for part in parts]
+
+
+def _user_triggers(connection: sqlite3.Connection) -> dict[str, tuple[tuple[str, str], ...]]:
+    found: dict[str, tuple[tuple[str, str], ...]] = {}
+    for name, table, sql in connection.execute(
+        "SELECT name, tbl_name, sql FROM sqlite_master WHERE type = 'trigger' ORDER BY rowid"
+    ):
+        if not name.startswith(OURS):
+            found[table] = (*found.get(table, ()), (name, sql))
+    return found
+
+
+def _warn_about_virtual(virtual: Iterable[str], tables: Iterable[Table]) -> None:
+    shadows = [table.name for table in tables if table.shadow]
+    for name in virtual:
+        if not any(shadow.startswith(f"{name}_") for shadow in shadows):
+            warnings.warn(
+                f"the virtual table {name!r} keeps its rows outside of the database: they are not rolled back",
+                ExplorationWarning,
+                stacklevel=2,
+            )

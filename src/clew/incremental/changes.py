@@ -1,0 +1,144 @@
+"""Changes from outside: values that are set, nodes that are invalidated, one revision and one transaction for all.
+
+Rules:
+
+- A change touches its node: whatever depends on it is stale from then on, also if the value is an equal one.
+- A value that is set on a node with inputs is a *pin*. Its inputs are brought up to date first, so what a pinned node
+  depends on is up to date like the node. Pins come after all other changes, those that others depend on first.
+- The first pin or invalidation of a node that has inputs promotes its schema: see `sources`.
+- If anything fails, the graph is as it was before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from clew.incremental.keeping import Keeper
+from clew.incremental.nodes import EMPTY, PENDING, PINNED, SET, Node, Row, Table
+from clew.incremental.plans import plan_of
+from clew.incremental.schemas import Rule
+from clew.incremental.sources import is_up_to_date, note_touch
+from clew.incremental.values import same
+from clew.incremental.walks import walk
+
+NOTHING: Any = object()  # no value was given
+
+
+class Change(msgspec.Struct):
+    """What happens to one node in one revision."""
+
+    node: Node
+    value: Any = NOTHING
+    code: bytes | None = None
+    is_invalidated: bool = False  # after the value was set, if both
+
+    @property
+    def is_pin(self) -> bool:
+        """Whether the node's inputs have to be up to date for it."""
+        return self.value is not NOTHING and not self.node.rule.is_source and not self.is_invalidated
+
+
+def merged(queue: Sequence[Change]) -> list[Change]:
+    """One change for each node: what comes later counts."""
+    latest: dict[Node, Change] = {}
+    for change in queue:
+        before = latest.get(change.node)
+        if before is not None and change.is_invalidated:
+            change = Change(change.node, before.value, before.code, True)
+        latest[change.node] = change
+    return list(latest.values())
+
+
+def set_source(table: Table, node: Node, value: Any, code: bytes | None, keeper: Keeper | None) -> None:
+    """Give one node without inputs a value: the most frequent change, in a constant number of steps."""
+    revision = table.revision + 1
+    row = _given(node.row or table.row(node), value, code, revision, revision, SET)
+    if keeper is not None:
+        keeper.commit(revision, [(node.key, row)], ())
+    table.revision = revision
+    node.row = row
+    if node.bit >= 0:
+        note_touch(table, node, revision)
+
+
+def apply(table: Table, changes: Sequence[Change], keeper: Keeper | None) -> None:
+    """Make changes, as one revision."""
+    revision = table.revision + 1
+    before: dict[Node, Row] = {}
+    promoted: list[Rule] = []
+    table.revision = revision
+    try:
+        for change in changes:
+            rule = change.node.rule
+            if not rule.is_source and not rule.is_promoted:
+                table.promote(rule)
+                promoted.append(rule)
+            if not change.is_pin:
+                _touch(table, change, before)
+        for change in sorted((c for c in changes if c.is_pin), key=lambda c: c.node.rule.rank):
+            for lower in table.inputs(change.node):
+                _bring(table, lower, before)
+            _touch(table, change, before)
+        if keeper is not None:
+            rows = [(node.key, node.row) for node, row in before.items() if node.row is not row]
+            keeper.commit(revision, rows, promoted)
+    except BaseException:
+        _undo(table, revision, before, promoted)
+        raise
+
+
+def _bring(table: Table, node: Node, before: dict[Node, Row]) -> None:
+    if not is_up_to_date(table, node):
+        plan = plan_of(table, node)
+        for one in plan:
+            before.setdefault(one, one.row)
+        walk(table, plan, None)
+
+
+def _touch(table: Table, change: Change, before: dict[Node, Row]) -> None:
+    node, revision = change.node, table.revision
+    row = table.row(node)
+    before.setdefault(node, row)
+    node.row = _touched(node, row, change, revision)
+    if node.bit >= 0:
+        note_touch(table, node, revision)
+
+
+def _touched(node: Node, row: Row, change: Change, revision: int) -> Row:
+    if change.value is NOTHING:
+        if node.rule.computor is None:  # nobody can compute it: it is taken for another value
+            return Row(row.value, row.code, revision, revision, revision, row.computed_at, row.origin)
+        return Row(
+            row.value, row.code, row.verified_at, row.changed_at, revision, row.computed_at, row.origin
+        )
+    origin = SET if node.rule.is_source else PINNED
+    if not change.is_invalidated:
+        return _given(row, change.value, change.code, revision, revision, origin)
+    if node.rule.computor is None:  # and then taken for another value
+        return _given(EMPTY, change.value, change.code, revision, revision, origin)
+    return _given(row, change.value, change.code, revision - 1, revision, origin)
+
+
+def _given(row: Row, value: Any, code: bytes | None, verified: int, revision: int, origin: int) -> Row:
+    """The row of a node that somebody gave a value."""
+    if row.verified_at >= 0 and same(value, code, row.value, row.code):
+        return Row(row.value, row.code, verified, row.changed_at, revision, row.computed_at, origin)
+    if code is not None:
+        value = PENDING  # it is read from its bytes: the caller may go on changing the object
+    return Row(value, code, verified, revision, revision, row.computed_at, origin)
+
+
+def _undo(table: Table, revision: int, before: dict[Node, Row], promoted: Sequence[Rule]) -> None:
+    for node, row in before.items():
+        node.row = row
+    for node in table.nodes.values():
+        if node.checked_at == revision:
+            node.checked_at = -1
+    for rule in promoted:
+        rule.is_promoted = False
+    table.epoch += bool(promoted)
+    table.touches[:] = [touch for touch in table.touches if touch[0] < revision]
+    table.revision = revision - 1

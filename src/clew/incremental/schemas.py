@@ -1,0 +1,313 @@
+"""Schemas: what nodes there can be, what each is made from, and by which function.
+
+`schema` makes plain data and checks nothing. A `Catalog` reads a list of them when a graph is built, and refuses what
+could not work, with a name for each mistake:
+
+- every variable of an input stands in the output too (`InvalidSchemaError`);
+- no node fits two schemas (`SchemaOverlapError`); a repeated variable means equal arguments;
+- schemas do not depend on each other in a circle (`SchemaCycleError`), so each has a *rank* above those of its inputs;
+- a name has one number of arguments everywhere (`SchemaArityError`);
+- an input that no schema matches is an atom, which then is a source to be `set` (else `InvalidSchemaError`).
+
+Values, revisions and nodes are not known here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from difflib import get_close_matches
+from typing import Any
+
+import msgspec
+
+from clew.errors import (
+    InvalidNodeError,
+    InvalidSchemaError,
+    SchemaArityError,
+    SchemaCycleError,
+    SchemaOverlapError,
+)
+from clew.incremental.expressions import (
+    Constant,
+    Expression,
+    Variable,
+    match,
+    pattern_text,
+    read_pattern,
+    spelled,
+    unifies,
+)
+
+Computor = Callable[[list[Any], Any, dict[str, Constant]], Any]
+
+
+class Schema(msgspec.Struct, frozen=True):
+    """How the nodes of one pattern are made. Made by `schema`."""
+
+    output: str
+    inputs: Any = ()
+    computor: Computor | None = None
+    version: str | int | None = None
+    stateful: bool = False
+
+
+def schema(
+    output: str,
+    inputs: Iterable[str] = (),
+    computor: Computor | None = None,
+    *,
+    version: str | int | None = None,
+    stateful: bool = False,
+) -> Schema:
+    """How the nodes of one pattern are made.
+
+    Args:
+        output: The pattern of the nodes: ``"photo(p)"``. A bare word among the arguments is a variable.
+        inputs: The patterns that they are made from; their variables are those of the output.
+        computor: ``(inputs, old_value, bindings) -> value``, or `Unchanged`; sync or async. Without one (and
+            without inputs) the nodes are sources, which have a value when it is `set`.
+        version: Another one tells a database that the computor has changed: values that it made are made again.
+        stateful: The computor's answer depends on `old_value`. This is for readers: `explain` tells it.
+    """
+    return Schema(output, inputs, computor, version, stateful)
+
+
+class Rule:
+    """A schema that was read; and what a graph remembers of its schema beside the nodes."""
+
+    __slots__ = (
+        "computor",
+        "inputs",
+        "is_pattern",
+        "is_promoted",
+        "is_source",
+        "key",
+        "output",
+        "rank",
+        "schema",
+        "stateful",
+        "touched_at",
+        "version",
+    )
+
+    def __init__(self, output: Expression, inputs: tuple[Expression, ...], given: Schema) -> None:
+        self.schema = given
+        self.output = output
+        self.inputs = inputs
+        self.computor = given.computor
+        self.version = given.version
+        self.stateful = given.stateful
+        self.key = pattern_text(output)
+        self.is_source = not inputs
+        self.is_pattern = any(True for _ in output.variables())
+        self.rank = 0
+        self.is_promoted = False  # some node of it was pinned or invalidated, or the schema changed
+        self.touched_at = 0  # the revision at which the schema changed
+
+    def __repr__(self) -> str:
+        return f"Rule({self.key})"
+
+    def signature(self) -> str:
+        """What tells a changed schema from an unchanged one. Computors cannot be told apart reliably."""
+        inputs = ";".join(map(pattern_text, self.inputs))
+        kind = "set" if self.computor is None else "made"
+        return f"{self.key}<-{inputs}#{self.version!r}#{kind}"
+
+
+class _Named:
+    """The rules of one name."""
+
+    __slots__ = ("arity", "ground", "patterns", "where")
+
+    def __init__(self, arity: int, where: str) -> None:
+        self.arity = arity
+        self.where = where  # where the arity was seen first
+        self.ground: dict[tuple[Any, ...], Rule] = {}
+        self.patterns: list[Rule] = []
+
+    def rules(self) -> Iterator[Rule]:
+        yield from self.ground.values()
+        yield from self.patterns
+
+    def fitting(self, pattern: Expression) -> Iterator[Rule]:
+        """Rules that some instance of a pattern fits."""
+        if any(True for _ in pattern.variables()):
+            yield from (rule for rule in self.rules() if unifies(pattern, rule.output))
+            return
+        if pattern.arguments in self.ground:
+            yield self.ground[pattern.arguments]
+        yield from (
+            rule for rule in self.patterns if match(rule.output.arguments, pattern.arguments) is not None
+        )
+
+
+class Catalog:
+    """All schemas of a graph, read and found sound."""
+
+    def __init__(self, schemas: Iterable[Schema]) -> None:
+        self.rules: list[Rule] = []
+        self._named: dict[str, _Named] = {}
+        for given in schemas:
+            self._add(_rule(given))
+        for rule in self.rules:
+            for pattern in rule.inputs:
+                self._count(pattern, f"an input of {rule.key!r}")
+        self._rank()
+
+    def _add(self, rule: Rule) -> None:
+        named = self._count(rule.output, f"the output {rule.key!r}")
+        rival = next(named.fitting(rule.output), None)
+        if rival is not None:
+            raise SchemaOverlapError(
+                f"the schemas {rival.key!r} and {rule.key!r} both match one node; tell their outputs apart by the name "
+                "or by a constant, or drop one of them"
+            )
+        if rule.is_pattern:
+            named.patterns.append(rule)
+        else:
+            named.ground[rule.output.arguments] = rule
+        self.rules.append(rule)
+
+    def _count(self, pattern: Expression, where: str) -> _Named:
+        arity = len(pattern.arguments)
+        named = self._named.get(pattern.name)
+        if named is None:
+            named = self._named[pattern.name] = _Named(arity, where)
+        elif named.arity != arity:
+            raise SchemaArityError(
+                f"{pattern.name!r} has {_arguments(arity)} in {where}, and {_arguments(named.arity)} in {named.where}; "
+                "give one of them another name"
+            )
+        return named
+
+    # -- the order ---------------------------------------------------------------------------------------
+
+    def _rank(self) -> None:
+        """Give each rule a rank above those of its inputs, without recursion."""
+        state: dict[Rule, int] = {}  # 1: on the way, 2: done
+        rank = 0
+        for root in self.rules:
+            if root in state:
+                continue
+            state[root] = 1
+            path = [(root, self._below(root))]
+            while path:
+                rule, below = path[-1]
+                lower = next(below, None)
+                if lower is None:
+                    path.pop()
+                    state[rule] = 2
+                    rank += 1
+                    rule.rank = rank
+                elif lower not in state:
+                    state[lower] = 1
+                    path.append((lower, self._below(lower)))
+                elif state[lower] == 1:
+                    raise SchemaCycleError(_circle([rule for rule, _ in path], lower))
+
+    def _below(self, rule: Rule) -> Iterator[Rule]:
+        for pattern in rule.inputs:
+            found = False
+            for lower in self._named[pattern.name].fitting(pattern):
+                found = True
+                yield lower
+            if not found and pattern.arguments:
+                raise InvalidSchemaError(
+                    f"{rule.key!r} has the input {pattern_text(pattern)!r}, which no schema makes; add a schema for it "
+                    f"(without a computor, if it is to be set){_nearest(pattern.name, self._made())}"
+                )
+
+    def _made(self) -> Iterator[str]:
+        return (name for name, named in self._named.items() if next(named.rules(), None) is not None)
+
+    # -- asking ------------------------------------------------------------------------------------------
+
+    def find(self, name: str, arguments: tuple[Any, ...]) -> tuple[Rule, dict[str, Constant]] | None:
+        """The rule of a node, and what its variables stand for there."""
+        named = self._named.get(name)
+        if named is None or named.arity != len(arguments):
+            return None
+        rule = named.ground.get(arguments)
+        if rule is not None:
+            return rule, {}
+        for rule in named.patterns:
+            bindings = match(rule.output.arguments, arguments)
+            if bindings is not None:
+                return rule, bindings
+        return None
+
+    def has(self, name: str, arity: int) -> bool:
+        """Whether a name stands in the schemas with this number of arguments."""
+        named = self._named.get(name)
+        return named is not None and named.arity == arity
+
+    def arity(self, name: str) -> int | None:
+        """How many arguments a name has, if it stands in the schemas."""
+        named = self._named.get(name)
+        return None if named is None else named.arity
+
+    def unknown(self, name: str, arguments: tuple[Any, ...], known: Iterable[str] = ()) -> InvalidNodeError:
+        """What is wrong with a node that no rule fits."""
+        key = spelled(name, arguments)
+        named = self._named.get(name)
+        if named is None:
+            return InvalidNodeError(f"no schema matches {key!r}{_nearest(name, [*self._named, *known])}")
+        if named.arity != len(arguments):
+            return InvalidNodeError(
+                f"no schema matches {key!r}: {name!r} has {_arguments(named.arity)}, not {len(arguments)}"
+            )
+        there = ", ".join(repr(rule.key) for rule in list(named.rules())[:3])
+        return InvalidNodeError(f"no schema matches {key!r}; of that name there is {there}")
+
+
+def _rule(given: Any) -> Rule:
+    if type(given) is not Schema:
+        raise InvalidSchemaError(f"a graph is made of what clew.schema(...) returns, not of {given!r}")
+    output = read_pattern(given.output)
+    where = f"schema {given.output!r}"
+    if isinstance(given.inputs, str) or not isinstance(given.inputs, Iterable):
+        raise InvalidSchemaError(f"{where}: inputs is a list of names, not {given.inputs!r}")
+    inputs = tuple(map(read_pattern, given.inputs))
+    if given.computor is None and inputs:
+        raise InvalidSchemaError(f"{where} has inputs, so it needs a computor=")
+    if given.computor is not None and not callable(given.computor):
+        raise InvalidSchemaError(f"{where}: {given.computor!r} cannot be called; a computor is a function")
+    if not (given.version is None or type(given.version) in (str, int)):
+        raise InvalidSchemaError(f"{where}: version is a text or a number, not {given.version!r}")
+    covered = set(output.variables())
+    for pattern in inputs:
+        for name in pattern.variables():
+            if name not in covered:
+                raise InvalidSchemaError(
+                    f"{where}: its input {pattern_text(pattern)!r} has the variable {name!r}, which the output has "
+                    f"not; add it to the output, or write '{name}' in quotes if it is a text"
+                )
+    return Rule(output, inputs, given)
+
+
+def source_rule(name: str) -> Rule:
+    """The rule of an atom that no schema makes: it has what is set."""
+    return Rule(Expression(name), (), Schema(name))
+
+
+def is_own_pattern(rule: Rule, asked: Expression) -> bool:
+    """Whether a request, read as a pattern, is the output of a rule: all variables, word for word."""
+    return rule.is_pattern and asked.arguments == tuple(
+        part if type(part) is Variable else asked.arguments[n] for n, part in enumerate(rule.output.arguments)
+    )
+
+
+def _arguments(count: int) -> str:
+    return "one argument" if count == 1 else f"{count or 'no'} arguments"
+
+
+def _nearest(name: str, names: Iterable[str]) -> str:
+    near = get_close_matches(name, sorted(set(names)), 1)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def _circle(path: list[Rule], lower: Rule) -> str:
+    keys = [rule.key for rule in path[path.index(lower) :]] + [lower.key]
+    if len(keys) > 12:
+        keys[6:-5] = ["…"]
+    return f"schemas depend on each other in a circle: {' needs '.join(keys)}; one of these inputs has to go"

@@ -1,0 +1,203 @@
+"""Which sources a node depends on, and so whether it is up to date.
+
+A node is up to date iff it has a value, and neither itself nor any of its sources was touched after the revision that
+it was verified for. The sources of a node are those nodes above it that have no inputs, and those whose schema was
+*promoted* because somebody pinned or invalidated a node of it.
+
+Rules:
+
+- Nothing is marked when a source is touched; who depends on it finds out when it is asked.
+- Sets are found when they are first needed, and shared along a chain. Few sources are a tuple; of many, the atoms are
+  bits of an integer, which is compared with the bits of those that were touched lately.
+- A chain in which each node adds a source would make these sets quadratic. A node between others whose set is *wide*
+  gets none; a walk goes through it instead. The node that is asked for always has one.
+- When a schema is promoted, all sets belong to an epoch that is over.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right, insort
+
+from clew.incremental.nodes import Node, Row, Table
+
+_FEW = 16  # sources that are looked at one by one
+_WIDTH = 4096  # bits of a set that a node between others may have
+_ALL_BITS = 1 << 62  # sorts behind each bit
+
+
+class Sources:
+    """The sources of a node: some one by one, others as bits."""
+
+    __slots__ = ("few", "mask")
+
+    def __init__(self, few: tuple[Node, ...], mask: int = 0) -> None:
+        self.few = few
+        self.mask = mask
+
+
+WIDE = Sources(())  # in the place of a set that is not kept
+
+
+def is_up_to_date(table: Table, node: Node) -> bool:
+    """Whether a node's value is right for the revision that the graph is at."""
+    revision = table.revision
+    if node.checked_at == revision:
+        return True
+    row = node.row or table.row(node)
+    verified = row.verified_at
+    if row.touched_at > verified or verified < 0:
+        return False
+    if verified != revision:
+        sources = node.sources
+        if sources is None or node.epoch != table.epoch or sources is WIDE:
+            sources = sources_of(table, node)
+        for source in sources.few:
+            if source.row.touched_at > verified:
+                return False
+        if sources.mask and touched_since(table, max(verified, node.checked_at)) & sources.mask:
+            return False
+    node.checked_at = revision
+    return True
+
+
+def touched_above(table: Table, node: Node, row: Row) -> tuple[frozenset[Node], int]:
+    """The sources of a node that were touched after it was verified."""
+    verified = row.verified_at
+    sources = sources_of(table, node)
+    few = frozenset(source for source in sources.few if source.row.touched_at > verified)
+    return few, sources.mask and touched_since(table, verified) & sources.mask
+
+
+def all_sources(table: Table, node: Node) -> list[Node]:
+    """The sources of a node, by their keys."""
+    found: dict[str, Node] = {}
+    seen = {node}
+    stack = [node]
+    while stack:
+        for lower in table.inputs(stack.pop()):
+            if lower not in seen:
+                seen.add(lower)
+                stack.append(lower)
+                if table.is_source(lower):
+                    found[lower.key] = lower
+    return [found[key] for key in sorted(found)]
+
+
+# -- finding sets -----------------------------------------------------------------------------------------
+
+
+def sources_of(table: Table, node: Node) -> Sources:
+    """The whole set of a node."""
+    if node.sources is None or node.epoch != table.epoch:
+        _find(table, node)
+    if node.sources is WIDE:
+        _gather(table, node)
+    found: Sources = node.sources
+    return found
+
+
+def _find(table: Table, root: Node) -> None:
+    """Give a node and all above it that have none a set, or `WIDE`: inputs first, without recursion."""
+    epoch = table.epoch
+    stack = [root]
+    while stack:
+        node = stack[-1]
+        if node.epoch == epoch:
+            stack.pop()
+            continue
+        missing = [lower for lower in table.inputs(node) if lower.epoch != epoch]
+        if missing:
+            stack.extend(missing)
+        else:
+            stack.pop()
+            node.sources = _joined(table, node)
+            node.epoch = epoch
+
+
+def _joined(table: Table, node: Node) -> Sources:
+    """The union of the sets of a node's inputs, and of those inputs that are sources."""
+    inputs = node.inputs
+    if len(inputs) == 1 and not table.is_source(inputs[0]):
+        shared: Sources = inputs[0].sources
+        return shared
+    few: dict[Node, None] = {}
+    mask = 0
+    for lower in inputs:
+        above: Sources = lower.sources
+        if above is WIDE:
+            return WIDE
+        few.update(dict.fromkeys(above.few))
+        mask |= above.mask
+        if table.is_source(lower):
+            few[lower] = None
+    made = _made(table, few, mask)
+    return WIDE if made.mask.bit_length() > _WIDTH or len(made.few) > _WIDTH // 64 else made
+
+
+def _gather(table: Table, root: Node) -> None:
+    """Give a node its set, however wide; sets that are met on the way are taken whole."""
+    few: dict[Node, None] = {}
+    mask = 0
+    seen = {root}
+    stack = [root]
+    while stack:
+        for lower in table.inputs(stack.pop()):
+            if lower in seen:
+                continue
+            seen.add(lower)
+            if table.is_source(lower):
+                few[lower] = None
+            if lower.sources is WIDE:
+                stack.append(lower)
+            else:
+                few.update(dict.fromkeys(lower.sources.few))
+                mask |= lower.sources.mask
+    root.sources = _made(table, few, mask)
+
+
+def _made(table: Table, few: dict[Node, None], mask: int) -> Sources:
+    for source in few:
+        table.row(source)  # from now on its row is there to be looked at
+    rest = list(few)
+    if len(few) > _FEW:
+        rest = [source for source in few if source.arguments]  # of instances there may be any number: no bits
+        for source in few:
+            if not source.arguments:
+                mask |= 1 << _bit(table, source)
+    made = Sources(tuple(rest), mask)
+    if any(source.arguments for source in rest):
+        return made
+    found: Sources = table.source_sets.setdefault(
+        (made.few, mask), made
+    )  # instances of a schema have the same
+    return found
+
+
+# -- bits -------------------------------------------------------------------------------------------------
+
+
+def _bit(table: Table, source: Node) -> int:
+    if source.bit < 0:
+        source.bit = table.bits
+        table.bits += 1
+        if source.row.touched_at:
+            insort(table.touches, (source.row.touched_at, source.bit))
+    return source.bit
+
+
+def note_touch(table: Table, source: Node, revision: int) -> None:
+    """Remember that a source with a bit was touched; `revision` is not below any that was noted."""
+    touches = table.touches
+    touches.append((revision, source.bit))
+    if len(touches) > 4 * table.bits + 64:
+        latest = {bit: at for at, bit in touches}
+        touches[:] = sorted((at, bit) for bit, at in latest.items())
+
+
+def touched_since(table: Table, revision: int) -> int:
+    """The bits of the sources that were touched after a revision."""
+    touches = table.touches
+    mask = 0
+    for _, bit in touches[bisect_right(touches, (revision, _ALL_BITS)) :]:
+        mask |= 1 << bit
+    return mask

@@ -1,0 +1,169 @@
+"""Looking at runs, and looking after them: the verbs of an engine that run no node."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from clew.engine.machine import Machine
+from clew.engine.reasons import Why, why
+from clew.errors import GraphChangedError, InputError, RunStateError
+from clew.graph import Graph
+from clew.runtime.events import Event, Listener, Listeners
+from clew.runtime.log import Labelled, read_log, story_of
+from clew.runtime.opening import Opener, is_text
+from clew.runtime.result import Checkpoint, RunResult
+from clew.runtime.session import Session
+from clew.runtime.settings import Settings
+from clew.runtime.upcoming import upcoming
+from clew.state import GraphState
+from clew.stores import RunRow, Store
+
+if TYPE_CHECKING:
+    from clew.engine.records import WorkItem
+    from clew.runtime.compare import RunDiff
+
+
+class Looking:
+    """What an engine says about the runs of its graph in its store."""
+
+    graph: Graph
+    store: Store
+    _settings: Settings
+    _listeners: tuple[Listener, ...]
+    _live: dict[str, Session]
+    _opener: Opener
+
+    def result(self, run_id: str) -> RunResult:
+        """The result of a run as it stands, without running anything."""
+        log = self._opener.log(run_id)
+        machine = self._opener.machine_at(log)
+        while machine.take() is not None:
+            pass  # what was journaled is recalled on the way; the rest is not executed
+        result = self._result(run_id, machine, log.row.status, log.start, elapsed=0.0)
+        result.error, result.questions = log.row.error, tuple(log.questions)
+        return result
+
+    def state(self, run_id: str, step: int | str | None = None) -> GraphState:
+        """The latest state of a run, or S(step); `step` may be a label."""
+        return self._opener.state(run_id, step)
+
+    def history(self, run_id: str, *, nested: bool = False) -> list[Checkpoint]:
+        """One checkpoint for each S(k); with `nested`, subgraphs' steps are under their items."""
+        log = self._opener.log(run_id, whole=True)
+        chain = log.chain(self._opener.program(log.start))
+        return log.checkpoints(chain, self.graph, nested=nested)
+
+    def checkpoint(self, run_id: str, label: str, *, step: int | None = None) -> Checkpoint:
+        """Give S(step), the latest by default, a name."""
+        if type(label) is not str or not label or not is_text(label):
+            raise InputError(f"a label is text that is not empty, not {label!r}")
+        log = self._opener.log(run_id, whole=True)
+        chain = log.chain(self._opener.program(log.start))
+        number = log.step_of(chain, step)
+        known = log.labels.get(label)
+        if known is not None and known != number:
+            raise RunStateError(
+                f"run {run_id!r} has a label {label!r} at step {known} already; choose another"
+            )
+        live = self._live.get(run_id)
+        fence, owner = (live.fence, "") if live is not None else self._opener.claim(run_id)
+        try:
+            self._opener.archive.ledger(log, fence, "sync").write([Labelled(label, number)])
+        finally:
+            if live is None:
+                self._opener.release(run_id, fence, owner)
+        if self._listeners:
+            event = Event("checkpoint", run_id, number, "", self._settings.clock.time(), {"label": label})
+            Listeners(self._listeners).tell(event)
+        return next(c for c in self.history(run_id) if c.step_id == number)
+
+    def why(self, run_id: str, target: str) -> Why:
+        """Which change made a node run last, or made the value that it wrote."""
+        log = self._opener.log(run_id, whole=True)
+        story = story_of(log, lambda parent: self._opener.log(parent, whole=True))
+        for step in story.steps:
+            for outcome in step.outcomes:
+                if outcome.node not in self.graph.nodes:
+                    raise GraphChangedError(
+                        f"step {step.number} of run {run_id!r} is of node {outcome.node!r}, which this graph does not "
+                        f"have; give the node back to ask why"
+                    )
+        return why(self._opener.program(log.start), story, target)
+
+    def diff(self, a: str, b: str) -> RunDiff:
+        """Where run `b` parts from run `a`, and what became of it; readable as text."""
+        from clew.runtime.compare import compare
+
+        return compare(a, b, lambda run: self._opener.log(run, whole=True), self._opener.state)
+
+    def frontier(self, run_id: str, step: int | str | None = None) -> list[WorkItem]:
+        """The items that would run next at the latest state, or at S(step)."""
+        state = self._opener.state(run_id, step)
+        return upcoming(self._opener.program(state), state)
+
+    def runs(self, *, status: str | None = None) -> list[RunRow]:
+        """The runs in the store, oldest first."""
+        return self._opener.archive.rows(status)
+
+    def delete(self, run_id: str) -> None:
+        """Forget a run. RunOwnedError if a living owner has it."""
+        if run_id in self._live:
+            raise RunStateError(f"run {run_id!r} is running; cancel it first")
+        fence, owner = self._opener.claim(run_id)
+        try:
+            self.store.delete(run_id)
+        except BaseException:
+            self._opener.release(run_id, fence, owner)
+            raise
+
+    def prune(
+        self,
+        *,
+        keep: int | None = None,
+        older_than: float | None = None,
+        status: str | None = None,
+        dry_run: bool = False,
+    ) -> list[str]:
+        """Delete old runs of the store; their ids. Never those under way, unless `status` asks for them."""
+        from clew.runtime.retention import prune
+
+        now, live = self._settings.clock.time(), tuple(self._live)
+        return prune(
+            self.store, keep=keep, older_than=older_than, status=status, dry_run=dry_run, now=now, spare=live
+        )
+
+    def export(self, run_id: str, *, latest: bool = False) -> dict[str, Any]:
+        """A run as a JSON document, with a checkpoint of each state, or of the `latest` only."""
+        from clew.runtime.transfer import export_run
+
+        self._opener.log(run_id)  # warns of other reducers
+        return export_run(self.graph, self.store, self._opener.archive, run_id, latest=latest)
+
+    def import_run(self, document: Mapping[str, Any]) -> RunRow:
+        """Keep a run that `export` wrote, of this store or another one."""
+        from clew.runtime.transfer import import_run
+
+        now = self._settings.clock.time()
+        return import_run(self.graph, self.store, self._opener.archive, document, now=now)
+
+    def _result(
+        self,
+        run_id: str,
+        machine: Machine,
+        status: Any,
+        start: GraphState,
+        *,
+        elapsed: float,
+        records: Sequence[Any] | None = None,
+    ) -> RunResult:
+        def state() -> GraphState:
+            if records is None:
+                log = self._opener.log(run_id)
+            else:  # the store may have dropped it
+                row = RunRow(run_id, seed=machine.options.seed)
+                log = read_log(row, start, records, machine.options.on_conflict)
+            root = machine.root
+            return log.chain(self._opener.program(start)).state_of(root.view, root.step)
+
+        return RunResult(run_id, machine, status, state, elapsed=elapsed)

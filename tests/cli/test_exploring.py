@@ -1,0 +1,76 @@
+"""``clew explore``."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from tests.cli.command import Folder
+
+
+@pytest.fixture
+def shop(folder: Folder) -> Folder:
+    shutil.copy(Path(__file__).with_name("shop.py"), folder.path / "shop.py")
+    return folder
+
+
+def test_something_wrong_is_exit_code_1_with_the_path(shop: Folder) -> None:
+    done = shop.clew("explore", "shop:buggy", code=1)
+    assert "9 states, 12 transitions, 1 violation; explored to the end" in done.stdout
+    assert "1. MEDIUM refunds: too many refunds" in done.stdout
+    assert "     1. refund                   orders.refunds: 0 → 1" in done.stdout
+    assert done.stderr == ""
+
+
+def test_nothing_wrong_is_exit_code_0(shop: Folder) -> None:
+    done = shop.clew("explore", "shop:mended")
+    assert "0 violations; explored to the end" in done.stdout
+
+
+def test_as_json(shop: Folder) -> None:
+    assert shop.json("explore", "shop:mended")["violations"] == []
+
+
+def test_reports(shop: Folder) -> None:
+    names = [f"report.{form}" for form in ("html", "json", "xml", "md", "dot")]
+    words = [word for name in names for word in ("--report", name)]
+    done = shop.clew("explore", "shop:buggy", *words, code=1)
+    assert all((shop.path / name).stat().st_size > 100 for name in names)
+    assert "note: wrote report.html" in done.stderr
+    assert ElementTree.parse(shop.path / "report.xml").getroot().get("failures") == "1"
+
+
+def test_a_journal_and_a_limit(shop: Folder) -> None:
+    words = ("explore", "shop:mended", "--store", "explore.db")
+    assert shop.json(*words, "--max-steps", "3")["truncated"]
+    assert not shop.json(*words)["truncated"]
+    assert (shop.path / "explore.db").exists()
+    done = shop.clew("explore", "shop:broken", "--store", "explore.db", code=2)
+    assert "another exploration" in done.stderr
+
+
+def test_an_exploration_that_cannot_go_on_is_exit_code_1_with_what_was_found(shop: Folder) -> None:
+    done = shop.clew("explore", "shop:broken", code=1)
+    assert "1 state, 1 transition, 0 violations; aborted" in done.stdout
+    assert "error: the exploration cannot go on" in done.stderr
+    assert "connection lost" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "words, said",
+    [
+        (["shop:nothing"], "has no 'nothing'"),
+        (["shop:number"], "is int, not an agent; name a clew.explore.Agent"),
+        (["nowhere:agent"], "there is no module 'nowhere'"),
+        (["shop.py"], "names no agent"),
+        (["shop:buggy", "--report", "report.pdf"], "there is no report"),
+        (["shop:buggy", "--max-steps", "-1"], "max-steps"),
+        ([], "MODULE:AGENT"),
+    ],
+)
+def test_a_wrong_command_is_exit_code_2(words: list[str], said: str, shop: Folder) -> None:
+    done = shop.clew("explore", *words, code=2)
+    assert said in done.stderr.replace("\nhint: ", "; ")

@@ -1,0 +1,124 @@
+"""``clew pull``: values of a dependency graph, from the database that is asked for."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.cli.command import Folder
+from tests.cli.dependency_command import SOME, told, with_events
+
+
+@pytest.fixture
+def there(folder: Folder) -> Folder:
+    with_events(folder)
+    folder.clew("set", "events:graph", "events", SOME)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def unchanging(tmp_path_factory: pytest.TempPathFactory) -> Folder:
+    """A folder for commands that change nothing."""
+    return with_events(Folder(tmp_path_factory.mktemp("unchanging")))
+
+
+def test_the_value_is_said_as_json(there: Folder) -> None:
+    assert there.clew("pull", "events:graph", "meta").stdout == '[\n  "a",\n  "b"\n]\n'
+
+
+def test_with_json_the_node_and_the_revision_are_told_too(there: Folder) -> None:
+    assert there.json("pull", "events:graph", "context( a )") == {
+        "node": "context(a)",
+        "value": {"id": "a", "known": True},
+        "revision": 1,
+    }
+
+
+def test_what_was_computed_is_kept_for_the_next_command(there: Folder) -> None:
+    there.clew("pull", "events:graph", "context(a)")
+    there.clew("pull", "events:graph", "context(a)")
+    there.clew("pull", "events:graph", "context(c)")
+    assert there.lines("computed.log") == ["meta", "context a", "context c"]
+
+
+def test_a_list_of_schemas_or_a_function_is_a_graph_too(there: Folder) -> None:
+    there.clew("pull", "events:schemas", "meta")
+    there.clew("pull", "events:made", "meta")
+    assert there.lines("computed.log") == ["meta"]
+
+
+def test_the_store_is_the_option_or_the_environment(there: Folder) -> None:
+    there.clew("set", "events:graph", "events", "[]", "--store", "other.db")
+    assert there.json("pull", "events:graph", "meta", CLEW_STORE="other.db")["value"] == []
+    assert (
+        there.json("pull", "events:graph", "meta", "--store", "other.db", CLEW_STORE="clew.db")["value"] == []
+    )
+    assert there.json("pull", "events:graph", "meta")["value"] == ["a", "b"]
+
+
+def test_a_graph_with_a_store_of_its_own_uses_that_unless_told_otherwise(there: Folder) -> None:
+    there.clew("set", "events:kept", "events", "[]")
+    assert (there.path / "kept.db").exists()
+    assert there.json("pull", "events:kept", "meta")["value"] == []
+    assert there.json("pull", "events:kept", "meta", "--store", "clew.db")["value"] == ["a", "b"]
+
+
+def test_a_computor_that_fails_is_told_with_its_node(there: Folder) -> None:
+    what, hint = told(there, "pull", "events:graph", "broken", code=1)
+    assert what == "error: ValueError: the pipe is broken (raised by the computor of 'broken')"
+    assert "what was computed before it is kept" in hint
+    there.clew("pull", "events:graph", "meta")
+    assert there.lines("computed.log") == ["meta"]
+
+
+def test_a_source_that_was_never_set(folder: Folder) -> None:
+    what, hint = told(with_events(folder), "pull", "events:graph", "meta")
+    assert what == "error: 'events' is a source and was never set"
+    assert hint == "hint: set it: clew set events:graph NODE VALUE"
+
+
+@pytest.mark.parametrize(
+    "words, what, hint",
+    [
+        (["events:graph", "mteta"], "no schema matches 'mteta'", "did you mean 'meta'?"),
+        (["events:graph", "context(a"], "',' or ')' is wanted", "quoted for the shell"),
+        (["events:graph", "context"], "'context' has one argument, not 0", "clew pull --help"),
+        (["events:grahp", "meta"], "module 'events' has no 'grahp'", "did you mean 'graph'?"),
+        (["events", "meta"], "which graph of 'events' is meant? name it", "events:schemas, events:graph"),
+        (["evnets:graph", "meta"], "there is no module 'evnets'", "PYTHONPATH"),
+        (["events.py:graph", "meta"], "'events.py:graph' names no graph", "MODULE:GRAPH"),
+        (["events:SOME", "meta"], "module 'events' has no 'SOME'", "there are"),
+        (["events:DependencyGraph", "meta"], "events:DependencyGraph is type", "clew.DependencyGraph"),
+        (
+            ["events:unmakeable", "meta"],
+            "could not make a graph: OSError: no such place",
+            "without arguments",
+        ),
+        (["events:overlapping", "meta"], "both match one node", "tell their outputs apart"),
+        (["events:graph", "meta", "--store", "ftp://x"], "'ftp://x' is no store", "postgresql://"),
+        (["events:graph"], "missing argument 'NODE'", "clew pull --help"),
+    ],
+)
+def test_a_wrong_command_is_told_what_and_what_to_do(
+    unchanging: Folder, words: list[str], what: str, hint: str
+) -> None:
+    first, second = told(unchanging, "pull", *words)
+    assert what in first
+    assert hint in second
+
+
+def test_module_alone_will_do_where_it_has_one_graph(there: Folder) -> None:
+    (there.path / "one.py").write_text("from events import graph\n")
+    assert there.json("pull", "one", "meta")["value"] == ["a", "b"]
+
+
+@pytest.mark.parametrize("verb", ["pull", "set", "invalidate", "explain"])
+def test_help_has_examples(folder: Folder, verb: str) -> None:
+    said = folder.clew(verb, "--help").stdout
+    assert "Examples:" in said
+    assert f"clew {verb} events:graph" in said
+    assert "--json" in said
+
+
+def test_help_lists_the_verbs(folder: Folder) -> None:
+    said = folder.clew("--help").stdout
+    assert [verb for verb in ("pull", "set", "invalidate", "explain") if f"\n  {verb} " not in said] == []

@@ -1,0 +1,130 @@
+"""The shop: its bug is found by the shortest path, and its fixed twin is explored to the end."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import psycopg
+import pytest
+import redis
+
+from clew.explore import BFS, ExplorationResult, Severity
+from examples.shop import exploring
+from examples.shop.service import PRICE, SCHEMA, STOCK, build
+from examples.shop.serving import Serving
+from tests.explore.systems.servers import RedisServer
+from tests.stores.servers import PostgresServer
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class Place:
+    """The servers that a shop runs on."""
+
+    def __init__(self, dsn: str, redis_url: str) -> None:
+        self.dsn = dsn
+        self.redis_url = redis_url
+
+
+@pytest.fixture(scope="module")
+def servers() -> Iterator[tuple[PostgresServer, RedisServer]]:
+    postgres, cache = PostgresServer(), RedisServer()
+    try:
+        postgres.start()
+        cache.start()
+        yield postgres, cache
+    finally:
+        cache.remove()
+        postgres.remove()
+
+
+@pytest.fixture
+def place(servers: tuple[PostgresServer, RedisServer]) -> Place:
+    postgres, cache = servers
+    with psycopg.connect(postgres.dsn, autocommit=True) as db:
+        db.execute("DROP DATABASE IF EXISTS shop WITH (FORCE)")
+        db.execute("CREATE DATABASE shop")
+    with redis.Redis.from_url(cache.url) as client:
+        client.flushall()
+    return Place(postgres.dsn.replace("dbname=postgres", "dbname=shop"), cache.url)
+
+
+@pytest.fixture
+def filled(place: Place) -> Place:
+    with psycopg.connect(place.dsn) as db:
+        db.execute(SCHEMA)
+    return place
+
+
+def explored(place: Place, *, fixed: bool) -> ExplorationResult:
+    with Serving(build(place.dsn, place.redis_url, fixed=fixed)) as serving:
+        agent = exploring.agent(serving.url, place.dsn, place.redis_url, strategy=BFS(), progress=False)
+        try:
+            return agent.explore()
+        finally:
+            exploring.close(agent)
+
+
+@pytest.mark.parametrize("fixed", [False, True])
+def test_the_shop_sells(fixed: bool, filled: Place) -> None:
+    with (
+        Serving(build(filled.dsn, filled.redis_url, fixed=fixed)) as serving,
+        httpx.Client(base_url=serving.url, trust_env=False) as client,
+    ):
+        assert [client.post("/orders").status_code for _ in range(STOCK + 1)] == [201] * STOCK + [409]
+        assert client.post("/orders/1/refund").status_code == 409
+        assert client.post("/orders/1/pay").json() == {"status": "paid"}
+        assert client.get("/accounts").json() == {"1": PRICE}
+        assert client.post("/orders/1/refund").json() == {"status": "refunded"}
+        assert client.post("/orders/1/refund").status_code == 409
+        assert client.post("/orders/1/cancel").status_code == 409
+        assert client.post("/orders/2/cancel").json() == {"status": "cancelled"}
+        assert client.post("/orders").status_code == 201
+        assert client.get("/accounts").json() == {"1": 0}
+
+
+def test_the_bug_is_found_by_the_shortest_path(filled: Place) -> None:
+    result = explored(filled, fixed=False)
+    (violation,) = result.violations
+    assert [step.action_name for step in violation.path] == ["order", "pay", "cancel", "refund"]
+    assert violation.severity is Severity.CRITICAL
+    assert not result.truncated
+    # the six of an order: the five of the twin, and refunded twice
+    assert len(result.states) == 1 + 6 + 6 * 6
+    assert len(result.transitions) == 1 + 4 * 6 + 3 * 6 * 6
+    with psycopg.connect(filled.dsn) as db:  # the shop is as it was before
+        assert db.execute("SELECT count(*) FROM orders").fetchone() == (0,)
+
+
+def test_the_fixed_twin_is_explored_to_the_end(filled: Place) -> None:
+    result = explored(filled, fixed=True)
+    assert list(result.violations) == []
+    assert not result.truncated
+    # an order is open, paid, cancelled (paid or not) or refunded: no order, one, or two
+    assert len(result.states) == 1 + 5 + 5 * 5
+    assert len(result.transitions) == 1 + 4 * 5 + 3 * 5 * 5
+
+
+@pytest.mark.parametrize("name, code", [("AGENT", 1), ("fixed_shop", 0)])
+def test_from_the_command_line(name: str, code: int, place: Place) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "clew.cli", "explore", f"examples.shop.exploring:{name}"],
+        cwd=ROOT,
+        env={
+            **os.environ,
+            "SHOP_DSN": place.dsn,
+            "SHOP_REDIS": place.redis_url,
+            "PYTHONPATH": f"{ROOT}:{ROOT / 'src'}",
+        },
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == code, done.stdout + done.stderr
+    assert ("no_double_refund" in done.stdout) == (code == 1)

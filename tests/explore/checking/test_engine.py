@@ -1,0 +1,197 @@
+"""Clew's own engine under its own checker: the durable driver over a store that fails at any of its writes.
+
+The graphs have one of everything that a driver has to keep right: recorded calls, retries, a fan-out, a subgraph, a
+loop, a question. Every order, every crash and every failed write is tried; each run must end as the unbroken one,
+digest for digest, and no kept recording may be made again.
+"""
+
+from __future__ import annotations
+
+import operator
+from itertools import count
+from typing import Annotated, TypedDict
+
+import pytest
+
+from clew import END, Context, Graph, RetryPolicy, Send, interrupt, node, route
+from clew.engine.machine import Machine
+from clew.errors import RunStateError
+from clew.explore import Check
+from clew.explore.systems import MemoryStorage
+from clew.runtime.context import RunContext
+from clew.runtime.log import RunLog
+from clew.runtime.recorder import History
+
+PROMISES = ["schedule", "resume", "effects_once", "same_key", "ends"]
+
+
+def twelve() -> Graph:
+    """Three branches of three nodes between a start and a join: twelve items."""
+
+    def part(name: str, reads: str, writes: str) -> object:
+        made: dict[str, object] = {}
+        exec(f"def {name}({reads}): return [{reads}]", made)
+        return node(output=writes)(made[name])  # type: ignore[call-overload]
+
+    nodes = [part("start", "x", "s")]
+    for b in "abc":
+        nodes += [
+            part(f"{b}1", "s", f"{b}1v"),
+            part(f"{b}2", f"{b}1v", f"{b}2v"),
+            part(f"{b}3", f"{b}2v", f"{b}3v"),
+        ]
+    return Graph([*nodes, part("join", "a3v, b3v, c3v", "j"), part("end", "j", "e")])
+
+
+def test_twelve_items_and_one_fault() -> None:
+    result = Check(twelve(), {"x": 1}, PROMISES).run()
+    assert result.ok, str(result)
+    assert (result.states, result.transitions) == (666, 1399)
+
+
+def recorded() -> tuple[Graph, dict[str, MemoryStorage]]:
+    ledger = MemoryStorage()
+
+    def post(name: str, key: str) -> int:
+        if key not in ledger.list():
+            ledger.put(key, name)
+        return len(name)
+
+    @node(output="a", retry=RetryPolicy(max_attempts=3, base_delay=1.0))
+    def pay(x: int, ctx: Context) -> int:
+        return ctx.record("pay", post, "pay", key=f"{ctx.idempotency_key}/0") + ctx.record(
+            "tax", post, "tax", key=f"{ctx.idempotency_key}/1"
+        )
+
+    @node(output="b")
+    async def ship(x: int, ctx: Context) -> int:
+        async def send(key: str) -> int:
+            return post("ship", key)
+
+        return await ctx.record("ship", send, key=ctx.idempotency_key)
+
+    @node(output="c")
+    def close(a: int, b: int) -> int:
+        return a + b
+
+    return Graph([pay, ship, close], name="recorded"), {"ledger": ledger}
+
+
+def fan_out() -> tuple[Graph, dict[str, MemoryStorage]]:
+    class Work(TypedDict, total=False):
+        parts: int
+        done: Annotated[list[int], operator.add]
+        turns: int
+
+    @node(output="step")
+    def inner(part: int) -> int:
+        return part * 10
+
+    @node(output="done")
+    def wrap(step: int) -> list[int]:
+        return [step]
+
+    @route(targets=["each"])
+    def spread(parts: int) -> list[Send]:
+        return [Send("each", {"part": n}) for n in range(parts)]
+
+    @node(output="turns")
+    def count(done: list[int], turns: int = 0) -> int:
+        return turns + 1
+
+    @route(targets=["count", END])
+    def again(turns: int) -> object:
+        return "count" if turns < 2 else END
+
+    each = Graph([inner, wrap]).as_node("each", inputs=("part",), outputs=("done",))
+    return Graph([spread, each, count, again], state=Work, name="fan-out"), {}
+
+
+def question() -> tuple[Graph, dict[str, MemoryStorage]]:
+    @interrupt(output="ok")
+    def approve(x: int) -> str:
+        return f"pay {x}?"
+
+    @node(output="price")
+    def price(x: int) -> int:
+        return x * 2
+
+    @node(output="paid")
+    def pay(ok: bool, price: int) -> int:
+        return price if ok else 0
+
+    return Graph([approve, price, pay], name="question"), {}
+
+
+VALUES = {"recorded": {"x": 1}, "fan-out": {"parts": 2}, "question": {"x": 3}}
+MADE = {"recorded": recorded, "fan-out": fan_out, "question": question}
+NUMBERS = {  # with one crash or failed write; with two faults of any kind
+    "recorded": ((107, 182), (1930, 4113)),
+    "fan-out": ((56, 102), (897, 2278)),
+    "question": ((39, 75), (456, 1273)),
+}
+
+
+def check_of(name: str, max_faults: int, faults: set[str]) -> Check:
+    graph, systems = MADE[name]()
+    options = {"systems": systems, "answers": {"approve": [True]}}
+    return Check(graph, VALUES[name], PROMISES, faults=faults, max_faults=max_faults, **options)
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_one_crash_or_failed_write(name: str) -> None:
+    result = check_of(name, 1, {"crash", "store"}).run()
+    assert result.ok, str(result)
+    assert (result.states, result.transitions) == NUMBERS[name][0]
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_two_faults_of_any_kind(name: str) -> None:
+    result = check_of(name, 2, {"crash", "store", "fail", "timeout"}).run()
+    assert result.ok, str(result)
+    assert (result.states, result.transitions) == NUMBERS[name][1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MADE)
+def test_three_faults_of_any_kind(name: str) -> None:
+    result = check_of(name, 3, {"crash", "store", "fail", "timeout"}).run()
+    assert result.ok, str(result)
+
+
+def names_of(name: str, faults: set[str]) -> set[str]:
+    return {violation.name for violation in check_of(name, 1, faults).run().violations}
+
+
+def test_an_engine_that_forgets_recordings_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(History, "candidates", lambda *_: ())
+    assert "effects_once" in names_of("recorded", {"crash"})
+
+
+def test_an_engine_that_never_hears_its_answers_is_not_called_right(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It asks for ever, so there is no end to explore to."""
+    monkeypatch.setattr(Machine, "_recall", lambda self, item: False)
+    result = check_of("question", 0, set()).but(max_steps=50).run()
+    assert (result.truncated, result.ok) == (True, False)
+    assert "ended early, not all of it was explored" in str(result)
+
+
+def test_an_engine_whose_idempotency_keys_change_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = count()
+    monkeypatch.setattr(RunContext, "idempotency_key", property(lambda self: f"key {next(keys)}"))
+    assert "same_key" in names_of("recorded", {"crash"})
+
+
+def test_a_run_that_cannot_be_answered_again_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As it was once: a run that died right after its answer was kept could neither be answered nor resumed."""
+    whole = RunLog.check_answers
+
+    def check_answers(self: RunLog, single: object, answers: object, graph: Graph) -> object:
+        if self.row.status == "waiting" and not answers:
+            raise RunStateError("it waits for an answer")
+        return whole(self, single, answers, graph)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(RunLog, "check_answers", check_answers)
+    result = check_of("question", 1, {"crash"}).run()
+    assert [violation.name for violation in result.violations] == ["resume"]
+    assert "raised RunStateError: it waits for an answer" in str(result)

@@ -1,0 +1,31 @@
+"""Servers for the systems' tests, started when a test asks for one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from secrets import token_hex
+
+import pytest
+
+from tests.explore.systems.postgres_databases import Database
+from tests.stores.conftest import server
+from tests.stores.servers import PostgresServer
+
+__all__ = ["database", "server"]
+
+
+@pytest.fixture
+def database(server: PostgresServer) -> Iterator[Database]:
+    """A database of the test's own on the session's PostgreSQL server."""
+    import psycopg
+
+    name = f"t_{token_hex(6)}"
+    with psycopg.connect(server.dsn, autocommit=True) as admin:
+        admin.execute(f"CREATE DATABASE {name} STRATEGY file_copy".encode())
+        made = Database(server.dsn.replace("dbname=postgres", f"dbname={name}"), name)
+        try:
+            yield made
+        finally:
+            for each in reversed(made.open):
+                each.close()
+            admin.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)".encode())

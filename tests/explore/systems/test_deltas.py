@@ -1,0 +1,92 @@
+"""The tree of deltas: any way between any states, whatever was released meanwhile."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from clew.errors import UnknownCheckpointError
+from clew.explore.systems.deltas import DeltaTree, add
+
+OPERATIONS = st.lists(
+    st.one_of(
+        st.tuples(
+            st.just("change"), st.dictionaries(st.sampled_from("abcd"), st.sampled_from([-1, 1]), min_size=1)
+        ),
+        st.tuples(st.just("mark"), st.none()),
+        st.tuples(st.just("go"), st.integers(0, 20)),
+        st.tuples(st.just("release"), st.integers(0, 20)),
+    ),
+    max_size=40,
+)
+
+
+@settings(max_examples=200, derandomize=True)
+@given(OPERATIONS)
+def test_the_way_between_two_states_is_their_difference(operations: list[tuple[str, object]]) -> None:
+    tree: DeltaTree[str, None] = DeltaTree(None)
+    held: Counter[str] = Counter()
+    known: dict[int, Counter[str]] = {}
+    for kind, argument in operations:
+        if kind == "change":
+            assert isinstance(argument, dict)
+            tree.step(dict(argument), None)
+            for item, count in argument.items():
+                held[item] += count
+        elif kind == "mark":
+            known[tree.mark()] = held.copy()
+        elif known and isinstance(argument, int):
+            token = sorted(known)[argument % len(known)]
+            if kind == "go":
+                way = tree.between(tree.here, tree[token])
+                assert way is not None
+                assert all(way.values())
+                for item, count in way.items():
+                    held[item] += count
+                assert +held == +known[token]
+                assert -held == -known[token]
+                tree.move(tree[token])
+            else:
+                tree.release(token)
+                del known[token]
+    for token, wanted in known.items():
+        way = tree.between(tree.here, tree[token])
+        assert way is not None
+        total = {item: count for item, count in held.items() if count}
+        add(total, way)
+        assert total == {item: count for item, count in wanted.items() if count}
+
+
+def test_what_nobody_needs_is_forgotten() -> None:
+    tree: DeltaTree[int, None] = DeltaTree(None)
+    root = tree.here
+    tokens = []
+    for number in range(100):
+        tree.step({number: 1}, None)
+        tokens.append(tree.mark())
+    last = tree.here
+    for token in tokens[:-1]:
+        tree.release(token)
+    assert last.parent is root
+    assert last.delta == dict.fromkeys(range(100), 1)
+    tree.move(root)
+    tree.release(tokens[-1])
+    assert root.children == set()
+
+
+def test_trees_of_different_roots_have_no_way_between_them() -> None:
+    tree: DeltaTree[int, None] = DeltaTree(None)
+    old = tree.mark()
+    tree.begin_anew(None)
+    assert tree.between(tree.here, tree[old]) is None
+
+
+def test_tokens_that_are_not_there() -> None:
+    tree: DeltaTree[int, None] = DeltaTree(None)
+    for token in (1, "x", []):
+        assert token not in tree
+        with pytest.raises(UnknownCheckpointError, match="Checkpoint not found"):
+            tree[token]  # type: ignore[index]

@@ -1,0 +1,157 @@
+"""Actions, and what `requires` and `max_calls` remember of a path."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import pytest
+
+from clew.errors import DefinitionError
+from clew.explore import Action, Agent, Invariant, World
+from clew.explore.actions import PathRules
+from tests.explore.models import Box, counter
+
+
+def nothing(world: World) -> None: ...
+
+
+async def later(world: World) -> None: ...
+
+
+@pytest.mark.parametrize(
+    "make, message",
+    [
+        (lambda: Action("", nothing), "name of an action"),
+        (lambda: Action("a", 7), "run is a function of the world"),  # type: ignore[arg-type]
+        (lambda: Action("a", later), "coroutine function"),
+        (lambda: Action("a", nothing, precondition="x"), "precondition is a function"),  # type: ignore[arg-type]
+        (lambda: Action("a", nothing, requires="login"), "list of names"),
+        (lambda: Action("a", nothing, max_calls=0), "max_calls is a number from 1"),
+        (lambda: Action("a", nothing, weight=0), "weight is more than 0"),
+        (lambda: Invariant("", nothing), "name of an invariant"),
+        (lambda: Invariant("i", None), "check is a function"),  # type: ignore[arg-type]
+        (lambda: Invariant("i", later), "coroutine function"),
+        (lambda: Invariant("i", nothing, severity="high"), "severity is a Severity"),  # type: ignore[arg-type]
+        (lambda: Agent(World(), [Action("a", nothing), Action("a", nothing)]), "two actions are called 'a'"),
+        (
+            lambda: Agent(World(), [Action("a", nothing, requires=["b"])]),
+            "requires 'b', and there is no such",
+        ),
+        (lambda: Agent(World(), [nothing]), "actions are Action"),  # type: ignore[list-item]
+        (lambda: Agent(World(), [], [nothing]), "invariants are Invariant"),  # type: ignore[list-item]
+        (lambda: Agent(World(), [], [Invariant("i", nothing)] * 2), "two invariants are called 'i'"),
+        (lambda: Agent(World(), [], strategy="bfs"), "is no strategy"),  # type: ignore[arg-type]
+        (lambda: Agent(World(), [], max_steps=-1), "max_steps is a number"),
+        (lambda: Agent("world", []), "explores a World"),  # type: ignore[arg-type]
+    ],
+)
+def test_what_is_written_wrongly_is_refused_at_once(make: Any, message: str) -> None:
+    with pytest.raises(DefinitionError, match=message):
+        make()
+
+
+RULES = [
+    Action("login", nothing),
+    Action("buy", nothing, requires=["login"], max_calls=2),
+    Action("refund", nothing, requires=["login", "buy"]),
+    Action("look", nothing),
+]
+
+
+def test_required_actions_must_be_on_the_path() -> None:
+    rules = PathRules(RULES)
+    progress = rules.start
+    assert rules.permitted(range(4), progress) == [0, 3]
+    progress = rules.after(0, progress)
+    assert rules.permitted(range(4), progress) == [0, 1, 3]
+    progress = rules.after(1, progress)
+    assert rules.permitted(range(4), progress) == [0, 1, 2, 3]
+    progress = rules.after(1, progress)
+    assert rules.permitted(range(4), progress) == [0, 2, 3]
+
+
+def test_what_does_not_matter_is_not_remembered() -> None:
+    rules = PathRules(RULES)
+    once = rules.after(0, rules.start)
+    assert rules.after(0, once) == once
+    assert rules.after(3, once) == once
+    assert not PathRules([Action("a", nothing)]).matter
+
+
+def test_a_path_covers_another_if_all_that_may_follow_that_one_may_follow_it() -> None:
+    rules = PathRules(RULES)
+    reachable = {rules.start}
+    for _ in range(6):
+        reachable |= {
+            rules.after(action, progress)
+            for progress in reachable
+            for action in rules.permitted(range(4), progress)
+        }
+
+    def followers(progress: Any, depth: int) -> set[tuple[int, ...]]:
+        if not depth:
+            return {()}
+        return {()} | {
+            (action, *rest)
+            for action in rules.permitted(range(4), progress)
+            for rest in followers(rules.after(action, progress), depth - 1)
+        }
+
+    for one, other in product(reachable, repeat=2):
+        if rules.covers(one, other):
+            assert followers(other, 4) <= followers(one, 4)
+    assert not rules.covers(rules.start, rules.after(0, rules.start))
+
+
+def test_requires_means_on_this_path_and_not_ever() -> None:
+    """Two paths lead to one state; only what comes after the path with the required action may run there."""
+    world, box, actions = counter(1)
+    seen = []
+    actions.append(Action("after_reset", lambda world: seen.append(box.value), requires=["reset"]))
+    result = Agent(world, actions).explore()
+    paths = {t.from_state_id: [] for t in result.transitions}
+    assert len(result.states) == 2
+    assert sorted(seen) == [0, 1]
+    for transition in result.transitions:
+        if transition.action_name == "after_reset":
+            paths[transition.from_state_id].append(transition)
+    assert all(len(found) == 1 for found in paths.values())
+
+
+def test_each_action_is_done_once_in_each_state_whatever_the_paths() -> None:
+    world, box, actions = counter(3)
+    calls: list[tuple[str, int]] = []
+    spied = [
+        Action(a.name, lambda world, a=a: (calls.append((a.name, box.value)), a.run(world)), a.precondition)
+        for a in actions
+    ]
+    spied.append(Action("last", lambda world: calls.append(("last", box.value)), requires=["reset", "up"]))
+    Agent(world, spied).explore()
+    assert len(calls) == len(set(calls)) == 3 + 4 + 4
+
+
+def test_max_calls_bounds_a_path() -> None:
+    world, _box, actions = counter(100)
+    limited = [Action("up", actions[0].run, actions[0].precondition, max_calls=5)]
+    result = Agent(world, limited).explore()
+    assert len(result.states) == 6
+    assert not result.truncated
+
+
+def test_large_limits_do_not_multiply() -> None:
+    """A path that may do less than a shorter one to the same state is not followed: nothing new comes after it."""
+    box = Box({"a": False, "b": False, "c": False})
+
+    def toggle(key: str) -> Action:
+        return Action(key, lambda world: box.value.update({key: not box.value[key]}), max_calls=1_000_000)
+
+    agent = Agent(
+        World(systems={"box": box}),
+        [toggle("a"), toggle("b"), toggle("c")],
+        [Invariant("not all", lambda world: not all(box.value.values()))],
+    )
+    result = agent.explore()
+    assert (len(result.states), len(result.transitions)) == (8, 24)
+    assert len(result.violations[0].path) == 3
+    assert max(len(result.graph.get_path_to(state.id)) for state in result.states) == 3

@@ -1,0 +1,195 @@
+"""Which sights are one state."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from clew.errors import DefinitionError, EncodeError
+from clew.explore import Observation, State, World
+from tests.explore.models import Box
+
+
+def world(value: Any, **options: Any) -> World:
+    return World(systems={"box": Box(value)}, **options)
+
+
+def identity(value: Any, **options: Any) -> bytes:
+    return world(value, **options).observe().digest
+
+
+def test_the_printed_id_is_the_first_16_digits_of_the_full_digest() -> None:
+    state = world({"a": 1}).observe()
+    assert re.fullmatch("[0-9a-f]{16}", state.id)
+    assert len(state.digest) == 32
+    assert state.digest.hex().startswith(state.id)
+
+
+def test_ids_are_the_same_in_every_process_and_version() -> None:
+    """Golden: a journal finds its states again only if these do not change."""
+    assert world({"b": [1, "x"], "a": None}).observe().id == "86b2a9e7acc52076"
+    assert World(context={"user": "ann"}).observe().id == "69835894ebc2b5cc"
+
+
+@pytest.mark.parametrize(
+    "one, other",
+    [
+        (datetime(2026, 1, 2, 3, 4, tzinfo=UTC), "2026-01-02T03:04:00+00:00"),
+        (datetime(2026, 1, 2, 3, 4, tzinfo=UTC), str(datetime(2026, 1, 2, 3, 4, tzinfo=UTC))),
+        (1, 1.0),
+        (1, True),
+        (1, "1"),
+        (Decimal("1.0"), 1.0),
+        ([1], (1,)),
+        (None, "null"),
+        ({"a": 1}, [["a", 1]]),
+        ({1: "x"}, {"1": "x"}),
+        (b"x", "x"),
+    ],
+)
+def test_values_that_look_alike_are_different_states(one: Any, other: Any) -> None:
+    assert identity(one) != identity(other)
+    assert identity({"deep": [one]}) != identity({"deep": [other]})
+
+
+def test_the_order_of_a_dict_does_not_count() -> None:
+    assert identity({"a": 1, "b": 2}) == identity({"b": 2, "a": 1})
+
+
+def test_metadata_is_not_part_of_the_state() -> None:
+    one = World(systems={"box": Box(1, {"took": 0.1})}).observe()
+    other = World(systems={"box": Box(1, {"took": object()})}).observe()
+    assert one.id == other.id
+    assert one.observations["box"].metadata == {"took": 0.1}
+
+
+def test_a_difference_of_the_context_alone_is_a_different_state() -> None:
+    assert identity(1, context={"user": "ann"}) != identity(1, context={"user": "bob"})
+    assert identity(1, context={"user": "ann"}) != identity(1)
+
+
+def test_unless_it_is_ignored() -> None:
+    def ignoring(context: dict[str, Any]) -> bytes:
+        return identity(1, context=context, identity_ignores=["request_id"])
+
+    assert ignoring({"request_id": 1, "user": "ann"}) == ignoring({"request_id": 2, "user": "ann"})
+    assert ignoring({"request_id": 1, "user": "ann"}) != ignoring({"request_id": 1, "user": "bob"})
+
+
+def test_the_whole_context_and_a_system_can_be_ignored() -> None:
+    def ignoring(value: Any, context: dict[str, Any]) -> bytes:
+        systems = {"box": Box(value), "log": Box(value)}
+        return World(systems=systems, context=context, identity_ignores=["context", "log"]).observe().digest
+
+    assert ignoring(1, {"a": 1}) == ignoring(1, {"a": 2})
+    assert ignoring(1, {}) != ignoring(2, {})
+    one, other = Box(1), Box(2)
+    assert (
+        World(systems={"box": Box(0), "log": one}, identity_ignores=["log"]).observe()
+        == World(systems={"box": Box(0), "log": other}, identity_ignores=["log"]).observe()
+    )
+
+
+def test_what_is_ignored_is_seen_all_the_same() -> None:
+    state = world(1, context={"user": "ann"}, identity_ignores=["user"]).observe()
+    assert state.context == {"user": "ann"}
+
+
+def test_names_of_systems_count_and_their_order_does_not() -> None:
+    def two(**values: Any) -> bytes:
+        return World(systems={name: Box(value) for name, value in values.items()}).observe().digest
+
+    assert two(a=1, b=2) == two(b=2, a=1)
+    assert two(a=1, b=2) != two(a=2, b=1)
+    assert two(a=1, b=2) != two(a=1, c=2)
+
+
+@given(
+    st.lists(st.tuples(st.text(min_size=1), st.text()), min_size=1, unique_by=lambda pair: pair[0]), st.data()
+)
+@settings(max_examples=60, derandomize=True, deadline=None)
+def test_no_two_worlds_read_the_same(pairs: list[tuple[str, str]], data: st.DataObject) -> None:
+    """Lengths are hashed before parts, so what belongs to one system cannot pass for the name of the next."""
+    other = data.draw(
+        st.lists(st.tuples(st.text(min_size=1), st.text()), min_size=1, unique_by=lambda p: p[0])
+    )
+    one = World(systems={name: Box(value) for name, value in pairs}).observe()
+    two = World(systems={name: Box(value) for name, value in other}).observe()
+    assert (one == two) is (dict(pairs) == dict(other))
+
+
+def test_a_state_does_not_change_when_the_system_does() -> None:
+    box = Box({"rows": [1]})
+    world = World(systems={"box": box})
+    state = world.observe()
+    box.value["rows"].append(2)
+    assert state["box"] == {"rows": [1]}
+    assert state.observations["box"].data == {"rows": [1]}
+    state["box"]["rows"].append(9)
+    assert state["box"] == {"rows": [1]}
+
+
+def test_the_registered_name_replaces_the_systems_own() -> None:
+    class Named(Box):
+        def observe(self) -> Observation:
+            return Observation("its own name", self.value)
+
+    state = World(systems={"db": Named(1)}).observe()
+    assert state.observations["db"].system == "db"
+    with pytest.raises(KeyError):
+        state["its own name"]
+
+
+def test_a_digest_of_the_system_stands_for_its_data() -> None:
+    class Digesting(Box):
+        def observe(self) -> Observation:
+            return Observation("", self.value, digest=b"same" if self.value < 10 else b"other")
+
+    def of(value: int) -> State:
+        return World(systems={"box": Digesting(value)}).observe()
+
+    assert of(1) == of(2) != of(11)
+    assert of(2)["box"] == 2
+    assert of(1) != World(systems={"box": Box(b"same")}).observe()
+
+
+def test_data_without_encoding_is_refused_with_the_path_to_it() -> None:
+    with pytest.raises(EncodeError, match=r"box\.rows\[0\]"):
+        world({"rows": [object()]}).observe()
+
+
+def test_something_else_than_an_observation_is_refused() -> None:
+    class Wrong(Box):
+        def observe(self) -> Any:
+            return {"data": 1}
+
+    with pytest.raises(DefinitionError, match=r"'box'.*dict, not an Observation"):
+        World(systems={"box": Wrong()}).observe()
+
+
+def test_symmetric_states_are_one() -> None:
+    def seats(value: list[str]) -> bytes:
+        return identity(value, canonical=lambda state: sorted(state["box"]))
+
+    assert seats(["ann", "bob"]) == seats(["bob", "ann"])
+    assert seats(["ann", "bob"]) != seats(["ann", "ann"])
+
+
+def test_a_representative_may_be_a_state() -> None:
+    def seats(value: list[str], user: str = "ann") -> bytes:
+        canonical = lambda state: state.with_data("box", sorted(state["box"]))
+        return identity(value, canonical=canonical, context={"user": user})
+
+    assert seats(["ann", "bob"]) == seats(["bob", "ann"])
+    assert seats(["ann", "bob"]) != seats(["bob", "ann"], user="bob")
+
+
+def test_a_representative_that_cannot_be_encoded_is_refused() -> None:
+    with pytest.raises(EncodeError, match="canonical returns a State or a value"):
+        identity(1, canonical=lambda state: object())

@@ -1,0 +1,315 @@
+"""Reports: for terminals, programs, continuous integration, people."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from clew.errors import DefinitionError, ExplorationAborted
+from clew.explore import Action, Agent, ExplorationResult, Invariant, Severity, World
+from tests.explore.models import Box, records
+
+FORMS = ("json", "html", "xml", "md", "dot")
+HOSTILE = '<script>alert("x")</script> | `*_&\'"\\ ]]> \x00 é🙂'
+
+
+def shop() -> Agent:
+    box = Box({"orders": {}, "refunded": 0})
+
+    def order(world: World) -> None:
+        box.value["orders"]["o1"] = "new"
+
+    def cancel(world: World) -> None:
+        box.value["orders"]["o1"] = "cancelled"
+
+    def refund(world: World) -> None:
+        box.value["refunded"] += 1
+        if box.value["refunded"] > 2:
+            raise RuntimeError("no money left")
+
+    ordered = lambda world: "o1" in box.value["orders"]
+    return Agent(
+        World(systems={"shop": box}),
+        [
+            Action("order", order, precondition=lambda world: not ordered(world)),
+            Action("cancel", cancel, precondition=ordered),
+            Action("refund", refund, precondition=ordered),
+            Action("ship", lambda world: None, precondition=lambda world: False),
+        ],
+        [
+            Invariant(
+                "one_refund", lambda world: box.value["refunded"] < 2 or "twice", severity=Severity.CRITICAL
+            ),
+            Invariant("always", lambda world: True),
+        ],
+    )
+
+
+@pytest.fixture(scope="module")
+def result() -> ExplorationResult:
+    return shop().explore()
+
+
+@pytest.fixture(scope="module")
+def hostile() -> ExplorationResult:
+    box = Box({HOSTILE: HOSTILE})
+
+    def act(world: World) -> None:
+        box.value = {"x": HOSTILE}
+
+    def fail(world: World) -> None:
+        raise ValueError(HOSTILE)
+
+    actions = [Action(HOSTILE, act), Action("fail", fail)]
+    return Agent(
+        World(systems={"a <b>": box}), actions, [Invariant(HOSTILE, lambda world: HOSTILE)]
+    ).explore()
+
+
+@pytest.fixture(scope="module")
+def large() -> ExplorationResult:
+    world, actions = records(values=10)
+    rows = world.systems["records"]
+    return Agent(world, actions, [Invariant("sum", lambda world: sum(rows.value.values()) < 6)]).explore()
+
+
+def saved(result: ExplorationResult, folder: Path, form: str) -> str:
+    result.save(folder / f"report.{form}")
+    return (folder / f"report.{form}").read_text("utf-8")
+
+
+def test_the_terminals_report_tells_each_path_step_by_step(result: ExplorationResult) -> None:
+    head, *lines = str(result).splitlines()
+    assert head.startswith("7 states, 11 transitions, 2 violations; explored to the end (BFS(), ")
+    assert lines == [
+        "never possible: ship",
+        "",
+        "1. CRITICAL one_refund: twice",
+        "   confirmed by replay, seen 4 times",
+        '     1. order                    shop.orders.o1: "new" (new)',
+        "     2. refund                   shop.refunded: 0 → 1",
+        "     3. refund                   shop.refunded: 1 → 2",
+        "",
+        "2. HIGH refund raised RuntimeError: no money left",
+        "   confirmed by replay, seen 2 times",
+        '     1. order                    shop.orders.o1: "new" (new)',
+        "     2. refund                   shop.refunded: 0 → 1",
+        "     3. refund                   shop.refunded: 1 → 2",
+        "     4. refund                   raised",
+    ]
+
+
+def test_it_says_when_it_stopped_early() -> None:
+    assert "stopped early, 12 pairs of state and action left" in str(
+        Agent(*records(values=2), max_steps=3).explore()
+    )
+
+
+def test_json_holds_everything(result: ExplorationResult, tmp_path: Path) -> None:
+    document = json.loads(saved(result, tmp_path, "json"))
+    assert document == result.to_json()
+    assert document["counts"] == {"states": 7, "transitions": 11, "violations": 2, "open": 0}
+    known = {state["id"] for state in document["states"]}
+    assert document["initial"] in known
+    assert all(source in known and target in known for source, _, target in document["transitions"])
+    first = document["violations"][0]
+    assert (first["cause"], first["name"], first["severity"], first["count"]) == (
+        "invariant",
+        "one_refund",
+        "critical",
+        4,
+    )
+    assert [step["action"] for step in first["path"]] == ["order", "refund", "refund"]
+    assert document["coverage"]["ship"] == {"tried": 0, "raised": 0}
+
+
+def test_junit_has_a_test_for_each_invariant_and_each_action(
+    result: ExplorationResult, tmp_path: Path
+) -> None:
+    suites = ElementTree.fromstring(saved(result, tmp_path, "xml"))
+    assert (suites.get("tests"), suites.get("failures")) == ("6", "2")
+    cases = {case.get("name"): [child.tag for child in case] for case in suites.iter("testcase")}
+    assert cases == {
+        "one_refund": ["failure"],
+        "always": [],
+        "order": [],
+        "cancel": [],
+        "refund": ["failure"],
+        "ship": ["skipped"],
+    }
+
+
+def test_markdown_has_a_table_for_each_path(result: ExplorationResult, tmp_path: Path) -> None:
+    text = saved(result, tmp_path, "md")
+    assert "## Critical: one\\_refund" in text
+    assert "| 3 | `refund` | `shop.refunded: 1 → 2` |" in text
+    assert "| 4 | `refund` | **raised** |" in text
+
+
+def test_dot_has_all_states_and_marks_the_paths(result: ExplorationResult, tmp_path: Path) -> None:
+    text = saved(result, tmp_path, "dot")
+    for state in result.states:
+        assert f'"{state.id}" [label=' in text
+    assert text.count(" -> ") == len(result.transitions) + 1  # and to the action that raised
+    assert text.count('color="#c62828", penwidth=2') == 4
+
+
+def test_another_ending_is_refused(result: ExplorationResult, tmp_path: Path) -> None:
+    with pytest.raises(DefinitionError, match=r"end it in \.json, \.html, \.xml"):
+        result.save(tmp_path / "report.pdf")
+
+
+# -- the page ---------------------------------------------------------------------------------------------------
+
+
+class Page(HTMLParser):
+    """Checks that tags close, and collects what the tests ask for."""
+
+    VOID = frozenset({"meta"})
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.starts: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        self.starts.append((tag, dict(attrs)))
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: Any) -> None:
+        self.starts.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def with_class(self, name: str) -> list[dict[str, str | None]]:
+        return [attrs for _, attrs in self.starts if name in (attrs.get("class") or "").split()]
+
+
+def test_the_page_draws_every_state_and_each_path(result: ExplorationResult, tmp_path: Path) -> None:
+    page = Page(saved(result, tmp_path, "html"))
+    drawn = {attrs["data-id"] for attrs in page.with_class("state")}
+    assert {state.id for state in result.states} <= drawn
+    arrows = page.with_class("arrow")
+    for number, violation in enumerate(result.violations):
+        on_path = {
+            (a["data-from"], a["data-to"])
+            for a in arrows
+            if str(number) in (a.get("data-paths") or "").split()
+        }
+        expected = {(step.from_state_id, step.to_state_id or f"raised:{number}") for step in violation.path}
+        assert on_path == expected
+    assert len(page.with_class("violation")) == 2
+
+
+def test_the_page_needs_nothing_from_outside(result: ExplorationResult, tmp_path: Path) -> None:
+    page = Page(saved(result, tmp_path, "html"))
+    for tag, attrs in page.starts:
+        assert tag not in ("link", "img", "iframe")
+        assert "src" not in attrs
+        assert "href" not in attrs
+
+
+def test_of_a_large_graph_it_draws_the_paths_and_says_what_it_left_out(
+    large: ExplorationResult, tmp_path: Path
+) -> None:
+    text = saved(large, tmp_path, "html")
+    page = Page(text)
+    drawn = {attrs["data-id"] for attrs in page.with_class("state")}
+    assert len(drawn) <= 40
+    path = large.violations[0].path
+    assert {step.from_state_id for step in path} | {step.to_state_id for step in path} <= drawn
+    assert f"Left out: {1331 - len(drawn):,} of 1,331 states" in text
+    assert len(text) < 200_000
+
+
+def test_of_a_large_graph_without_violations_it_draws_what_is_near_the_start(tmp_path: Path) -> None:
+    calm = Agent(*records(values=10)).explore()
+    text = saved(calm, tmp_path, "html")
+    assert "what is near the initial state" in text
+    assert calm.initial.id in {attrs["data-id"] for attrs in Page(text).with_class("state")}
+
+
+def test_a_notebook_shows_the_same_without_script(result: ExplorationResult) -> None:
+    text = result._repr_html_()
+    Page(text)
+    assert "<script" not in text
+    assert "one_refund" in text
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_nothing_that_is_explored_can_break_a_report(
+    form: str, hostile: ExplorationResult, tmp_path: Path
+) -> None:
+    text = saved(hostile, tmp_path, form)
+    if form == "html":
+        page = Page(text)
+        assert [attrs for tag, attrs in page.starts if tag == "script"] == [
+            {"type": "application/json", "id": "clew-data"},
+            {},
+        ]
+    elif form == "xml":
+        assert len(list(ElementTree.fromstring(text).iter("failure"))) == 2
+    elif form == "json":
+        assert json.loads(text)["violations"][0]["name"] in (HOSTILE, "fail")
+    elif form == "md":
+        assert "<script>" not in re.sub(r"\\`|```.*?```|`[^`]*`", "", text, flags=re.DOTALL)
+    assert str(hostile)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_an_exploration_of_nothing_has_reports_too(form: str, tmp_path: Path) -> None:
+    assert saved(Agent(World(), []).explore(), tmp_path, form)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_so_does_one_that_could_not_begin(form: str, tmp_path: Path) -> None:
+    with pytest.raises(ExplorationAborted) as caught:
+        Agent(World(systems={"box": Box(object())}), []).explore()
+    result = caught.value.result
+    assert isinstance(result, ExplorationResult)
+    assert saved(result, tmp_path, form)
+    assert "0 states, 0 transitions, 0 violations; aborted" in str(result)
+
+
+def test_a_browser_shows_the_page_and_runs_its_script(result: ExplorationResult, tmp_path: Path) -> None:
+    browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if browser is None:
+        assert not os.environ.get("CI"), "this test needs a browser"
+        pytest.skip("no chromium or chrome on this machine")
+    page = saved(result, tmp_path, "html")
+    choose = (
+        "document.querySelector('.show').click();document.title=document.querySelectorAll('.arrow.on').length"
+    )
+    (tmp_path / "chosen.html").write_text(
+        page.replace("</body>", f"<script>{choose}</script></body>"), "utf-8"
+    )
+    command = [
+        browser,
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        f"--user-data-dir={tmp_path / 'profile'}",
+    ]
+    done = subprocess.run(
+        [*command, "--dump-dom", (tmp_path / "chosen.html").as_uri()],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    assert "<title>3</title>" in done.stdout  # the arrows of the first path, and no others, are in front
+    assert 'class="show" hidden' not in done.stdout

@@ -1,0 +1,155 @@
+"""Strategies by themselves: which pair comes next."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import islice, pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from clew.explore import BFS, DFS, Action, Agent, CoverageGuided, RandomWalk, Weighted
+from tests.explore.models import records
+from tests.explore.test_agent import STRATEGIES, edges
+
+
+def actions(*weights: float) -> list[Action]:
+    return [Action(f"a{number}", lambda world: None, weight=weight) for number, weight in enumerate(weights)]
+
+
+def taken(
+    frontier: Any, nodes: dict[int, Sequence[int]], later: dict[tuple[int, int], int] | None = None
+) -> list[Any]:
+    """All pairs. A node of `later` is added when its pair was taken, the others at the beginning."""
+    later = later or {}
+    for node, open_actions in nodes.items():
+        if node not in later.values():
+            frontier.add(node, open_actions)
+    found = []
+    for pair in frontier.pairs():
+        found.append(pair)
+        if pair in later:
+            frontier.add(later[pair], nodes[later[pair]])
+    return found
+
+
+TREE = {0: (0, 1), 1: (0, 1), 2: (0, 1), 3: (0,)}
+GROWS = {(0, 0): 1, (0, 1): 2, (1, 0): 3}
+
+
+def test_breadth_first_takes_the_oldest_node_first() -> None:
+    assert taken(BFS().start(actions(1, 1)), TREE, GROWS) == [
+        (0, 0),
+        (0, 1),
+        (1, 0),
+        (1, 1),
+        (2, 0),
+        (2, 1),
+        (3, 0),
+    ]
+
+
+def test_depth_first_goes_on_from_the_newest() -> None:
+    assert taken(DFS().start(actions(1, 1)), TREE, GROWS) == [
+        (0, 0),
+        (1, 0),
+        (3, 0),
+        (1, 1),
+        (0, 1),
+        (2, 0),
+        (2, 1),
+    ]
+
+
+def test_a_walk_goes_on_from_the_newest_as_long_as_it_can() -> None:
+    for seed in range(20):
+        found = taken(RandomWalk(seed).start(actions(1, 1)), TREE, GROWS)
+        for before, after in pairwise(found):
+            if before in GROWS:
+                assert after[0] == GROWS[before]
+
+
+def test_coverage_tries_the_least_tried_action_first() -> None:
+    frontier = CoverageGuided().start(actions(1, 1, 1))
+    tried: Counter[int] = Counter()
+    for node in range(30):
+        frontier.add(node, (0, 1, 2))
+    for _, action in frontier.pairs():
+        tried[action] += 1
+        assert max(tried.values()) - min(tried.get(each, 0) for each in range(3)) <= 1
+
+
+def test_coverage_catches_up_when_an_action_becomes_possible() -> None:
+    frontier = CoverageGuided().start(actions(1, 1))
+    for node in range(10):
+        frontier.add(node, (0,))
+    pairs = frontier.pairs()
+    assert [next(pairs)[1] for _ in range(5)] == [0] * 5
+    frontier.add(10, (1,))
+    frontier.add(11, (1,))
+    assert [action for _, action in islice(pairs, 3)] == [1, 1, 0]
+
+
+def test_weights_decide_how_often_an_action_is_drawn() -> None:
+    frontier = Weighted(5).start(actions(1, 8, 1))
+    for node in range(2_000):
+        frontier.add(node, (0, 1, 2))
+    drawn = Counter(action for _, action in islice(frontier.pairs(), 1_000))
+    assert drawn[1] / 1_000 == pytest.approx(0.8, abs=0.05)
+
+
+def test_weights_also_of_actions_that_became_known_later() -> None:
+    known = actions(1)
+    frontier = Weighted(5).start(known)
+    frontier.add(0, (0,))
+    known += actions(1, 1, 1, 1, 1, 1e9)
+    for node in range(1, 50):
+        frontier.add(node, range(7))
+    assert {action for _, action in islice(frontier.pairs(), 40)} == {6}
+
+
+@st.composite
+def growing(draw: st.DrawFn) -> tuple[dict[int, tuple[int, ...]], dict[tuple[int, int], int]]:
+    """Nodes with open actions, each but the first added when some earlier pair is taken."""
+    count = draw(st.integers(1, 12))
+    nodes = {node: tuple(draw(st.sets(st.integers(0, 5), min_size=1))) for node in range(count)}
+    later: dict[tuple[int, int], int] = {}
+    for node in range(1, count):
+        pairs = [(n, a) for n in range(node) for a in nodes[n] if (n, a) not in later]
+        if pairs and draw(st.booleans()):
+            later[draw(st.sampled_from(pairs))] = node
+    return nodes, later
+
+
+@given(growing(), st.sampled_from([*STRATEGIES, RandomWalk(1), Weighted(9)]))
+@settings(max_examples=300, derandomize=True, deadline=None)
+def test_every_pair_is_handed_out_once(growth: Any, strategy: Any) -> None:
+    nodes, later = growth
+    found = taken(strategy.start(actions(1, 2, 3, 4, 5, 6)), nodes, later)
+    assert sorted(found) == sorted((node, action) for node, each in nodes.items() for action in each)
+
+
+def test_a_strategy_of_ones_own_needs_no_base_class() -> None:
+    class LastAction:
+        """Of the newest node, the last action first."""
+
+        oldest_first = False
+
+        def start(self, actions: Sequence[Action]) -> LastAction:
+            self.open: list[tuple[int, int]] = []
+            return self
+
+        def add(self, node: int, actions: Sequence[int]) -> None:
+            self.open += [(node, action) for action in actions]
+
+        def pairs(self) -> Iterator[tuple[int, int]]:
+            while self.open:
+                yield self.open.pop()
+
+    world, known = records(values=3)
+    result = Agent(world, known, strategy=LastAction()).explore()
+    assert edges(result) == edges(Agent(world, known).explore())
+    assert result.strategy == "LastAction"

@@ -1,0 +1,48 @@
+"""The same walks with every shortcut of the library at its smallest size, so that small graphs take them.
+
+Sets of sources become masks at two sources and are not kept at three, plans are kept from the first node on and
+forgotten after a few, rows are written one at a time. None of it may be seen.
+"""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import pytest
+
+from clew.incremental import keeping, plans, sources
+from tests.incremental.test_campaign import walk
+from tests.incremental.test_oracle_async import drive
+
+SIZES = list(itertools.product((0, 1, 16), (0, 1, 2, 4096), (0, 4), (3, 2_000_000), (1, 512)))
+
+
+def shrink(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    few, width, short, many, rows = SIZES[seed % len(SIZES)]
+    monkeypatch.setattr(sources, "_FEW", few)
+    monkeypatch.setattr(sources, "_WIDTH", width)
+    monkeypatch.setattr(plans, "_SHORT", short)
+    monkeypatch.setattr(plans, "_MANY", many)
+    monkeypatch.setattr(keeping, "_MANY", rows)
+
+
+@pytest.mark.parametrize("seed", range(0, len(SIZES), 5))
+def test_a_walk(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shrink(monkeypatch, seed)
+    walk(5000 + seed, tmp_path / "graph.db" if seed % 2 else None)
+
+
+@pytest.mark.parametrize("seed", range(1, len(SIZES), 10))
+def test_pulls_beside_each_other(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shrink(monkeypatch, seed)
+    drive(5000 + seed, tmp_path / "graph.db" if seed % 2 else None)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(8))
+def test_many_walks(part: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for seed in range(part * len(SIZES), (part + 1) * len(SIZES)):
+        shrink(monkeypatch, seed)
+        walk(6000 + seed, tmp_path / f"{seed}.db" if seed % 2 else None, handles=1 + (seed % 4 == 3))
+        drive(6000 + seed, tmp_path / f"{seed}-async.db" if seed % 2 else None)

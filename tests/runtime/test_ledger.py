@@ -1,0 +1,279 @@
+"""The ledger: what is written when, what is dropped when, and that nothing is written after something failed."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clew import Context, Engine, Graph, RetryPolicy, SideEffectPolicy, SQLiteStore, node
+from clew.engine.records import Journaled, Outcome, Question, Start, Step
+from clew.errors import EncodeError, StoreError
+from clew.runtime.doubts import Intent
+from clew.runtime.follower import Follower, Work
+from clew.runtime.ledger import Ledger
+from clew.runtime.log import read_log
+from clew.runtime.recorder import History, RecordedCall, Recorder
+from clew.runtime.wire import Writer
+from clew.state import GraphState
+from clew.stores import Entry, RunRow
+from tests.runtime.killed import as_if_killed
+
+
+class Pile:
+    """Stands where a ledger has its store; refuses the append that it is told to."""
+
+    def __init__(self, refuse: int = -1) -> None:
+        self.appended: list[list[str]] = []
+        self.calls = 0
+        self.refuse = refuse
+
+    def append(self, run_id: str, entries: Any, fence: int, **more: Any) -> None:
+        self.calls += 1
+        if self.calls - 1 == self.refuse:
+            raise StoreError("the disk is full")
+        self.appended.append([f"{entry.kind} {entry.n}" for entry in entries])
+
+
+def ledger(pile: Pile, durability: Any = "sync") -> Ledger:
+    writer = Writer({"": "00" * 32}, 0, 0.0)
+    return Ledger(pile, "r", 1, durability=durability, writer=writer)  # type: ignore[arg-type]
+
+
+def step(number: int, value: Any = 1) -> Step:
+    return Step("", number, (Outcome("n", number - 1, -1, {"a": value}),))
+
+
+def written(kept: Ledger, record: Any) -> None:
+    kept.write([record])
+    kept.barrier()
+
+
+# -- after a failure ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("durability", ["sync", "async"])
+def test_after_a_write_that_failed_nothing_is_written(durability: str) -> None:
+    pile = Pile(refuse=1)
+    kept = ledger(pile, durability)
+    kept.write([step(1)])
+    kept.barrier()
+    for number in (2, 3):
+        with pytest.raises(StoreError):
+            written(kept, step(number))
+    with pytest.raises(StoreError):
+        kept.close()
+    assert (pile.appended, pile.calls) == ([["step 1"]], 2)
+
+
+@pytest.mark.parametrize("durability", ["sync", "async", "exit"])
+def test_after_a_value_without_an_encoding_nothing_is_written(durability: str) -> None:
+    """What came before it is kept; what comes after it would leave a hole."""
+    pile = Pile()
+    kept = ledger(pile, durability)
+    with pytest.raises(EncodeError):
+        kept.write([step(1), step(2, object())])
+    with pytest.raises(EncodeError):
+        kept.write([step(3)])
+    with pytest.raises(EncodeError):
+        kept.close()
+    assert pile.appended == [["step 1"]]
+
+
+def test_closing_writes_nothing_after_a_failure() -> None:
+    pile = Pile()
+    kept = ledger(pile, "exit")
+    kept.write([step(1)])
+    kept._failure = StoreError("the disk is full")
+    with pytest.raises(StoreError):
+        kept.close()
+    assert pile.calls == 0
+
+
+def test_a_follower_lets_fall_what_comes_after_a_failure() -> None:
+    """Also what had piled up behind the append that failed."""
+    entered, go, made = threading.Event(), threading.Event(), []
+
+    def append(work: Work) -> None:
+        made.append([entry.n for entry in work[0]])
+        entered.set()
+        assert go.wait(30)
+        raise StoreError("the disk is full")
+
+    follower = Follower(append)
+    follower.put(([Entry("step", "", 1, b"")], (), {}, ()))
+    assert entered.wait(30)
+    follower.put(([Entry("step", "", 2, b"")], (), {}, ()))
+    go.set()
+    follower.close()
+    assert made == [[1]]
+    assert isinstance(follower.failure, StoreError)
+
+
+# -- the journal ---------------------------------------------------------------------------------------------------
+
+
+def journaled(value: Any, n: int = 0) -> Journaled:
+    return Journaled("", Outcome("n", 0, -1, {"a": value}), (), n)
+
+
+def test_entries_of_the_journal_are_numbered_and_dropped_with_their_step() -> None:
+    dropped: list[Any] = []
+
+    class Dropping(Pile):
+        def append(self, run_id: str, entries: Any, fence: int, **more: Any) -> None:
+            super().append(run_id, entries, fence)
+            dropped.extend(more.get("drop", ()))
+
+    pile = Dropping()
+    kept = ledger(pile)
+    kept.write([journaled(1)])
+    kept.write([journaled(2)])
+    assert (pile.appended, dropped) == ([["journal 0"], ["journal 1"]], [])
+    kept.write([step(1)])
+    assert dropped == [("journal", "n#0", 0), ("journal", "n#0", 1)]
+
+
+def test_no_journal_is_left_of_a_run(tmp_path: Path) -> None:
+    slow_may_end = threading.Event()
+
+    @node(output="b")
+    def fast(a: int) -> int:
+        return a
+
+    @node(output="c")
+    def then(b: int) -> int:
+        slow_may_end.set()
+        return b
+
+    @node(output="d")
+    def slow(a: int) -> int:
+        assert slow_may_end.wait(30)
+        return a
+
+    engine = Engine(Graph([fast, then, slow]), store=SQLiteStore(tmp_path / "runs.db"))
+    engine.run({"a": 1}, run_id="r")
+    assert {entry.kind for entry in engine.store.entries("r")} == {"step"}
+
+
+# -- what entries mean together ------------------------------------------------------------------------------------
+
+
+def read(*records: Any) -> Any:
+    return read_log(RunRow("r"), GraphState(), records, "error")
+
+
+def test_of_two_journal_entries_of_an_item_the_later_one_holds() -> None:
+    assert read(journaled(2, 1), journaled(1, 0)).journal["n#0"].update == {"a": 2}
+    assert read(journaled(1, 0), journaled(2, 1)).journal["n#0"].update == {"a": 2}
+
+
+def test_inner_steps_are_those_of_the_last_attempt_around_them() -> None:
+    def inner(epoch: int) -> Step:
+        return Step("sub#0/", 1, (Outcome("n", 0, -1, {"a": epoch}),), (epoch,))
+
+    starts = [Start("sub#0/", {}, frozenset(), (epoch,)) for epoch in (0, 1)]
+    log = read(*starts, inner(0))
+    assert log.strands["sub#0/"] == (starts[1], [])
+    assert read(*starts, inner(0), inner(1)).strands["sub#0/"][1] == [inner(1)]
+
+
+def test_an_item_that_is_in_the_journal_asks_nothing_any_more() -> None:
+    assert list(read(Question("n#0", "n", "sure?", 1)).asked) == ["n#0"]
+    assert read(Question("n#0", "n", "sure?", 1), journaled(1)).asked == {}
+    assert read(Question("n#0!1", "n", "made?", 1), journaled(1)).asked == {}
+
+
+# -- recordings ----------------------------------------------------------------------------------------------------
+
+
+def recorded(
+    n: int, response: Any = None, error: Any = None, *, attempt: int = 0, stretch: int = 0
+) -> RecordedCall:
+    return RecordedCall("n#0", attempt, 0, "call", ((), {}), response, error, 0.0, 0.0, False, (), stretch, n)
+
+
+def test_of_several_recordings_of_a_call_the_last_one_holds() -> None:
+    """A call that raised, and was made again because the run had failed, has two."""
+    first, last = recorded(0, error=ValueError("no")), recorded(1, "yes", stretch=1)
+    assert list(History([last, first]).candidates((), 0, 0)) == [last]
+
+
+def test_before_recordings_are_looked_up_what_this_session_has_is_written() -> None:
+    told: list[str] = []
+
+    class Session:
+        def brace(self) -> None:
+            told.append("brace")
+
+    class Strand:
+        epoch = (1,)
+
+    class Item:
+        path, strand = "sub#0/n#0", Strand()
+
+    def recall(path: str) -> list[RecordedCall | Intent]:
+        told.append("look up")
+        return []
+
+    Recorder(Session(), recall)._history(Item())  # type: ignore[arg-type]
+    assert told == ["brace", "look up"]
+
+
+def test_what_a_late_attempt_records_is_let_fall(tmp_path: Path) -> None:
+    """Its item has finished without it: nobody would look the recording up, and a later run of the path must not."""
+    entered, go, over = threading.Event(), threading.Event(), threading.Event()
+
+    def call() -> str:
+        entered.set()
+        assert go.wait(30)
+        return "late"
+
+    @node(output="b", timeout=0.05, retry=RetryPolicy(max_attempts=2, base_delay=1e-9))
+    def act(a: int, ctx: Context) -> str:
+        if ctx.attempt:
+            return "in time"
+        try:
+            return str(ctx.record("call", call))
+        finally:
+            over.set()
+
+    @node(output="c")
+    def after(b: str) -> str:
+        go.set()
+        assert over.wait(30)
+        return b
+
+    engine = Engine(Graph([act, after]), store=SQLiteStore(tmp_path / "runs.db"))
+    assert engine.run({"a": 1}, run_id="r")["c"] == "in time"
+    assert entered.is_set()
+    assert engine.store.find("r", "call", "act#0") == []
+
+
+# -- before effects ------------------------------------------------------------------------------------------------
+
+
+def test_in_async_mode_all_is_written_before_a_node_with_effects_is_called(tmp_path: Path) -> None:
+    file, found = tmp_path / "runs.db", []
+
+    @node(output="b")
+    def before(a: int) -> int:
+        return a
+
+    @node(output="c", side_effects=SideEffectPolicy(recordable=True))
+    def act(b: int) -> int:
+        found.append(len(as_if_killed(file).find("r", "step", "")))
+        return b
+
+    store = SQLiteStore(file)
+    append, go = store.append, threading.Event()
+
+    def slowly(*args: Any, **more: Any) -> None:
+        go.wait(0.05)  # a store that is behind
+        append(*args, **more)
+
+    store.append = slowly  # type: ignore[method-assign]
+    Engine(Graph([before, act]), store=store, durability="async").run({"a": 1}, run_id="r")
+    assert found == [1]
