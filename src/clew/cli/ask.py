@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from clew.cli.outcome import new_id
+from clew.cli.outcome import id_of
 from clew.cli.place import IdOption, JsonOption, StoreOption, find_run, store_at
 from clew.cli.progress import progress
 from clew.cli.speech import Failed, count, note, say_json, say_table
@@ -85,7 +85,7 @@ def ask(
             return _answered(lambda: pipeline.resume(name), name, explain, as_json)
         if question is None:
             return _converse(pipeline, user, only, explain, as_json)
-        name = run_id or new_id("ask")
+        name = id_of(run_id, "ask")
         return _answered(
             lambda: pipeline.ask(question, user=user, source=only, run_id=name), name, explain, as_json
         )
@@ -257,7 +257,7 @@ def _converse(
             explain = not explain
             print(f"explain is {'on' if explain else 'off'}")
         elif line:
-            name = new_id("ask")
+            name = id_of(None, "ask")
             code = _answered(
                 lambda text=line, name=name: pipeline.ask(text, user=user, source=only, run_id=name),  # type: ignore[misc]
                 name,

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
-import time
+from threading import Lock
 from typing import NamedTuple
 
 from clew_nl2sql.planner.catalog import Catalog
 from clew_nl2sql.planner.keeping import Kept
 
-PATIENCE = 0.2  # seconds for one candidate
+# A candidate may take so many steps of SQLite's machine. Steps, not seconds: on a busy computer the plan is the same.
+STRIDE, STRIDES = 5000, 600
 MOST_ROWS = 5000
 
 
@@ -29,11 +30,12 @@ class Outcome(NamedTuple):
 
 
 class Miniature:
-    """The sampled rows as a SQLite database in memory. Used by one thread at a time."""
+    """The sampled rows as a SQLite database in memory, which threads take in turn."""
 
     def __init__(self, catalog: Catalog):
         self._connection = sqlite3.connect(":memory:", check_same_thread=False)
-        self._until = 0.0
+        self._lock = Lock()
+        self._strides = 0
         for table in catalog.tables:
             if not table.columns:
                 continue
@@ -43,16 +45,21 @@ class Miniature:
             self._connection.executemany(f"INSERT INTO {_quoted(table.name)} VALUES ({marks})", table.rows)
         self._connection.commit()
         self._connection.execute("PRAGMA query_only = ON")
-        self._connection.set_progress_handler(lambda: int(time.monotonic() > self._until), 5000)
+        self._connection.set_progress_handler(self._stride, STRIDE)
 
     def outcome(self, sql: str, *, ordered: bool) -> Outcome:
         """Run one SELECT."""
-        self._until = time.monotonic() + PATIENCE
-        try:
-            rows = self._connection.execute(sql).fetchmany(MOST_ROWS)
-        except sqlite3.Error:
-            return Outcome("failed", "")
+        with self._lock:
+            self._strides = 0
+            try:
+                rows = self._connection.execute(sql).fetchmany(MOST_ROWS)
+            except sqlite3.Error:
+                return Outcome("failed", "")
         return outcome_of(rows, ordered=ordered)
+
+    def _stride(self) -> int:
+        self._strides += 1
+        return int(self._strides > STRIDES)
 
 
 def outcome_of(rows: list[tuple[object, ...]], *, ordered: bool) -> Outcome:

@@ -18,6 +18,7 @@ from clew_nl2sql.planner.schema import Schema
 
 _RESERVED = frozenset(word for keyword in Tokenizer.KEYWORDS for word in keyword.split())
 _FOLDING = ("postgres", "redshift")  # dialects that read an unquoted name as lower case
+_YEAR = re.compile(r"\d{4}\Z")
 _SIMPLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _FUNCTIONS: dict[str, type[exp.Expression]] = {
     "count": exp.Count, "sum": exp.Sum, "avg": exp.Avg, "min": exp.Min, "max": exp.Max,
@@ -132,8 +133,26 @@ def _conditions(conditions: tuple[Condition, ...], scope: _Scope, schema: Schema
     return exp.and_(*[exp.or_(*group) if len(group) > 1 else group[0] for group in groups])
 
 
+def _dated(condition: Condition, schema: Schema) -> Condition:
+    """A year against a date column, where that is an error: the year's first and last day instead."""
+    column, value = condition.item.column, condition.value
+    if schema.catalog.dialect == "sqlite" or column is None or schema.columns[column].kind != "date":
+        return condition
+    plain = (
+        value if isinstance(value, tuple) and not isinstance(value, Query | Item | Scalar) else (value, value)
+    )
+    years = [str(part) for part in plain]
+    if condition.op == "like" or not all(_YEAR.match(year) for year in years):
+        return condition
+    since, until = f"{years[0]}-01-01", f"{years[-1]}-12-31"
+    bounds = {">": (">", until), ">=": (">=", since), "<": ("<", since), "<=": ("<=", until)}
+    op, bound = bounds.get(condition.op, ("between", (since, until)))
+    return condition._replace(op=op, value=bound)
+
+
 def _condition(condition: Condition, scope: _Scope, schema: Schema) -> exp.Expr:
     left = scope.item(condition.item)
+    condition = _dated(condition, schema)
     value = condition.value
     if condition.op in ("in", "not in") and isinstance(value, Query):
         inside = exp.In(this=left, query=exp.Subquery(this=_select(value, schema)))
@@ -151,8 +170,11 @@ def _condition(condition: Condition, scope: _Scope, schema: Schema) -> exp.Expr:
         right = scope.item(value)
     else:
         right = _literal(value)  # type: ignore[arg-type]  # what is left is a plain value
-    if condition.op == "not like":
-        return exp.Not(this=exp.Like(this=left, expression=right))
+    if condition.op == "like" and schema.catalog.dialect != "sqlite":  # where LIKE minds capitals and types
+        column = condition.item.column
+        if column is not None and schema.columns[column].kind != "text":
+            left = exp.cast(left, "text")
+        return exp.ILike(this=left, expression=right)
     return _OPERATORS[condition.op](this=left, expression=right)
 
 

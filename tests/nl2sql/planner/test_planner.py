@@ -126,3 +126,16 @@ def test_plans_do_not_depend_on_the_hash_seed(database: Path) -> None:
         )
         seen.add(found.stdout)
     assert len(seen) == 1
+
+
+def test_other_dialects_compare_years_and_patterns_their_own_way() -> None:
+    columns = (
+        Column(name="title", type="text", kind="text", values=("Low Tide", "Ferry")),
+        Column(name="sold_date", type="date", kind="date", values=("2019-05-01", "2021-02-03")),
+    )
+    catalog = Catalog(tables=(Table(name="painting", columns=columns, row_count=2),), dialect="postgres")
+    planner = RulePlanner(threshold=0.0)
+    later = planner.plan("What are the titles of paintings sold after 2020?", catalog)
+    assert any("sold_date > '2020-12-31'" in candidate.sql for candidate in later.candidates)
+    part = planner.plan('What are the titles of paintings whose title contains "tide"?', catalog)
+    assert any("ILIKE '%tide%'" in candidate.sql for candidate in part.candidates)
