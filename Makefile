@@ -51,7 +51,8 @@ endef
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
 
-demo: .venv/.installed ## a graph at work, live; killed, resumed, replayed and forked
+demo: .venv/.installed ## a question across three databases; then a graph at work, killed, resumed, replayed and forked
+	@.venv/bin/python -m clew_nl2sql.demonstration
 	@.venv/bin/python -m clew.demo
 
 test: .venv/.installed ## all tests but the slow campaigns

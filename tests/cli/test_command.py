@@ -26,7 +26,13 @@ VERBS = [
     "import",
     "prune",
     "doctor",
+    "ask",
     "explore",
+    "check",
+    "pull",
+    "set",
+    "invalidate",
+    "explain",
     "graph",
     "demo",
 ]

@@ -10,6 +10,7 @@ import typer
 
 import clew
 from clew.cli import (
+    ask,
     check,
     demo,
     diff,
@@ -98,6 +99,7 @@ for verb in (
     prune,
     doctor,
     graph,
+    ask,
     explore,
     check,
     pull,

@@ -1,0 +1,3 @@
+"""Results of several sources as one, by DuckDB over the artifacts."""
+
+from __future__ import annotations

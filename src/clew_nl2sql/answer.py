@@ -1,0 +1,184 @@
+"""What a question came to: the text, the rows, and all that they rest on. Made from a run, at any time after it."""
+
+from __future__ import annotations
+
+import hashlib
+from html import escape
+from typing import Any, Literal
+
+import msgspec
+
+from clew import RunResult
+from clew_nl2sql.errors import PipelineError
+from clew_nl2sql.schemas import (
+    AggregatorResponse,
+    AnswerSynthesizerResponse,
+    DecomposerResponse,
+    ExecutionDAG,
+    SubgraphOutput,
+)
+from clew_nl2sql.synthesize import shown
+
+NOTEBOOK_ROWS = 50
+
+Status = Literal["answered", "partial", "unanswered", "failed"]
+
+
+class Scan(msgspec.Struct, frozen=True, kw_only=True):
+    """One part of the question: where it went, as which query, and what came back."""
+
+    id: str
+    source: str
+    intent: str
+    status: str
+    sql: str | None = None
+    certainty: float | None = None
+    retries: int = 0
+    tables: tuple[str, ...] = ()
+    rows: int | None = None
+    artifact: str | None = None
+    content_hash: str | None = None
+    candidates: tuple[str, ...] = ()
+    errors: tuple[PipelineError, ...] = ()
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """An answer. `status` is answered, partial (something is missing, and the text says what), unanswered or
+    failed."""
+
+    question: str
+    status: Status
+    text: str
+    columns: tuple[str, ...] = ()
+    rows: tuple[tuple[Any, ...], ...] = ()
+    scans: tuple[Scan, ...] = ()
+    operation: str = "standalone"
+    notes: tuple[str, ...] = ()
+    combined_by: str = ""
+    unmapped: tuple[str, ...] = ()
+    errors: tuple[PipelineError, ...] = ()
+    warnings: tuple[str, ...] = ()
+    plan_hash: str = ""
+    content_hash: str = ""
+    truncated: bool = False
+    run_id: str = ""
+
+    @property
+    def sql(self) -> dict[str, str]:
+        """The query that each source was sent; the second to one source is under ``source#2``."""
+        found: dict[str, str] = {}
+        for scan in self.scans:
+            if scan.sql is not None:
+                key, number = scan.source, 1
+                while key in found:
+                    number += 1
+                    key = f"{scan.source}#{number}"
+                found[key] = scan.sql
+        return found
+
+    @property
+    def provenance(self) -> tuple[str, ...]:
+        """Where the answer came from, a line for each source and one for how the results met."""
+        lines = [
+            f"{scan.source}: {', '.join(scan.tables) or 'no table'} ({scan.rows} row{'' if scan.rows == 1 else 's'}, "
+            f"sha256 {scan.content_hash[:12]})"
+            for scan in self.scans
+            if scan.content_hash
+        ]
+        return (*lines, *self.notes)
+
+    def as_dict(self) -> dict[str, Any]:
+        """All of it as plain data, for JSON."""
+        plain: dict[str, Any] = msgspec.json.decode(_ENCODER.encode(self))
+        return {**plain, "sql": self.sql, "provenance": list(self.provenance)}
+
+    def __str__(self) -> str:
+        return self.text
+
+    def _repr_html_(self) -> str:
+        def cells(tag: str, values: tuple[Any, ...]) -> str:
+            return "<tr>" + "".join(f"<{tag}>{escape(shown(value))}</{tag}>" for value in values) + "</tr>"
+
+        rows = "".join(cells("td", row) for row in self.rows[:NOTEBOOK_ROWS])
+        more = len(self.rows) - NOTEBOOK_ROWS
+        left = f"<p>and {more} more rows</p>" if more > 0 else ""
+        came = "".join(f"<li>{escape(line)}</li>" for line in self.provenance)
+        return (
+            f"<p>{escape(self.text)}</p><table>{cells('th', self.columns)}{rows}</table>{left}<ul>{came}</ul>"
+        )
+
+
+_ENCODER = msgspec.json.Encoder(decimal_format="number", enc_hook=str)
+
+
+def answer_of(result: RunResult) -> Answer:
+    """The answer that a run holds."""
+    parts: DecomposerResponse = result.get("decomposer_response") or DecomposerResponse()
+    table: AggregatorResponse = result.get("aggregator_response") or AggregatorResponse()
+    said: AnswerSynthesizerResponse | None = result.get("answer_synthesizer_response")
+    outputs: dict[str, SubgraphOutput] = result.get("subgraph_outputs") or {}
+    planned = result.get("global_planner_response")
+    scans = tuple(
+        _scan(query.id, query.datasource_id, query.intent, outputs.get(query.id))
+        for query in parts.sub_queries
+    )
+    warnings = [str(warning.get("message", warning)) for warning in result.get("warnings") or ()]
+    return Answer(
+        question=result.get("user_query") or "",
+        status=_status(result, table, said),
+        text=said.answer if said else f"The run {result.status}: {result.error}",
+        columns=table.columns,
+        rows=table.rows,
+        scans=scans,
+        operation=parts.combine.operation,
+        notes=table.notes,
+        combined_by=table.sql,
+        unmapped=parts.unmapped,
+        errors=tuple(result.get("errors") or ()),
+        warnings=tuple(dict.fromkeys(warnings)),
+        plan_hash=_plan_hash(planned.execution_dag if planned else None, outputs),
+        content_hash=table.content_hash,
+        truncated=table.truncated,
+        run_id=result.run_id,
+    )
+
+
+def _status(result: RunResult, table: AggregatorResponse, said: AnswerSynthesizerResponse | None) -> Status:
+    if result.status != "completed" or said is None:
+        return "failed"
+    if not table.columns:
+        return "unanswered"
+    return "partial" if said.partial else "answered"
+
+
+def _scan(name: str, source: str, intent: str, output: SubgraphOutput | None) -> Scan:
+    if output is None:
+        return Scan(id=name, source=source, intent=intent, status="pending")
+    plan, artifact = output.plan, output.artifact
+    tables = [step["tables"] for step in output.reasoning if "tables" in step]
+    return Scan(
+        id=name,
+        source=source,
+        intent=intent,
+        status=output.status or "error",
+        sql=output.sql_draft,
+        certainty=plan.certainty if plan else None,
+        retries=output.retry_count,
+        tables=tuple(tables[-1]) if tables else (),
+        rows=artifact.row_count if artifact else None,
+        artifact=artifact.uri if artifact else None,
+        content_hash=artifact.content_hash if artifact else None,
+        candidates=tuple(candidate.sql for candidate in plan.candidates) if plan else (),
+        errors=tuple(output.errors),
+    )
+
+
+def _plan_hash(dag: ExecutionDAG | None, outputs: dict[str, SubgraphOutput]) -> str:
+    """The plan as a whole: how the parts meet, and the query of each."""
+    if dag is None:
+        return ""
+    parts = [dag.dag_id]
+    for scan in dag.scans:
+        output = outputs.get(scan.node_id)
+        parts.append((output.sql_draft or "") if output else "")
+    return hashlib.sha256(msgspec.json.encode(parts)).hexdigest()

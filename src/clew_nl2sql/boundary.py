@@ -1,0 +1,97 @@
+"""The boundary between the pipeline and one scan.
+
+Nothing is shared across it. A scan is entered with a payload (`build_scan_payload`), from which its own state is
+built, and left with a `SubgraphOutput`. Clew encodes and validates what crosses, both ways.
+
+Rules:
+
+- A scan that succeeded after retries keeps its errors as history; in the pipeline's state they are warnings by then.
+- A scan that failed is in `subgraph_outputs` and not in `artifact_refs`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from clew import Graph, Node
+from clew_nl2sql.errors import ErrorSeverity, PipelineError
+from clew_nl2sql.schemas import SubgraphOutput
+from clew_nl2sql.state import GraphState, SubgraphExecutionState
+
+PAYLOAD = (
+    "subgraph_id",
+    "subgraph_name",
+    "trace_id",
+    "user_context",
+    "decomposer_response",
+    "datasource_resolver_response",
+)
+
+
+def build_scan_payload(state: GraphState, scan: str, subgraph_name: str) -> dict[str, Any]:
+    """What one scan is sent with."""
+    return {
+        "subgraph_id": scan,
+        "subgraph_name": subgraph_name,
+        "trace_id": state.trace_id,
+        "user_context": state.user_context,
+        "decomposer_response": state.decomposer_response,
+        "datasource_resolver_response": state.datasource_resolver_response,
+    }
+
+
+def wrap_subgraph(subgraph: Graph, name: str) -> Node:
+    """The subgraph as a node of the pipeline."""
+    return subgraph.as_node(
+        name,
+        inputs=PAYLOAD,
+        outputs=("artifact_refs", "subgraph_outputs", "errors", "reasoning", "warnings"),
+        enter=enter,
+        leave=leave,
+        description="one part of the question, asked of its source",
+    )
+
+
+def enter(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The state that a scan begins with."""
+    scan = values["subgraph_id"]
+    queries = values["decomposer_response"].sub_queries
+    return {
+        "trace_id": values["trace_id"],
+        "sub_query": next(query for query in queries if query.id == scan),
+        "user_context": values["user_context"],
+        "subgraph_id": scan,
+        "subgraph_name": values["subgraph_name"],
+    }
+
+
+def leave(state: SubgraphExecutionState) -> dict[str, Any]:
+    """The update that a scan ends in."""
+    scan = state.subgraph_id or ""
+    artifact = state.executor_response.artifact if state.executor_response else None
+    output = SubgraphOutput(
+        sub_query=state.sub_query,
+        subgraph_id=scan,
+        subgraph_name=state.subgraph_name,
+        retry_count=state.retry_count,
+        plan=state.ast_planner_response.plan if state.ast_planner_response else None,
+        sql_draft=state.generator_response.sql_draft if state.generator_response else None,
+        artifact=artifact,
+        errors=list(state.errors),
+        reasoning=list(state.reasoning),
+        status="success" if artifact else "error",
+    )
+    return {
+        "artifact_refs": {scan: artifact} if artifact else {},
+        "subgraph_outputs": {scan: output},
+        "errors": [_history(error) for error in state.errors] if artifact else list(state.errors),
+        "reasoning": [{"node": "sql_agent", "scan": scan, **step} for step in state.reasoning],
+        "warnings": list(state.warnings),
+    }
+
+
+def _history(error: PipelineError) -> PipelineError:
+    return msgspec.structs.replace(error, severity=ErrorSeverity.WARNING)

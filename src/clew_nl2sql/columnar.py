@@ -1,0 +1,96 @@
+"""Rows of any database as columns of a few types.
+
+Databases give what their drivers make of it: Decimal, UUID, memoryview, a string in a column of numbers. Here a
+column is one of boolean, 64-bit integer, double, decimal, date, time stamp or text. A column whose values do not
+agree is text: it can still be shown, and nothing is lost."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from clew_nl2sql.sources.protocol import Result
+
+if TYPE_CHECKING:
+    import pyarrow as pa  # type: ignore[import-untyped]
+
+
+def to_table(result: Result, *, ordered: bool) -> pa.Table:
+    """A result as an Arrow table; one that has no order is given one."""
+    import pyarrow as pa
+
+    rows = list(result.rows)
+    columns = [_column([row[place] for row in rows]) for place in range(len(result.columns))]
+    table = pa.table(
+        {name: pa.array(values, type=kind) for name, (kind, values) in zip(result.columns, columns)}
+    )
+    if ordered or table.num_rows < 2:
+        return table
+    order = sorted(range(table.num_rows), key=lambda row: [_key(values[row]) for _, values in columns])
+    return table.take(pa.array(order))
+
+
+def _column(values: Sequence[Any]) -> tuple[pa.DataType, list[Any]]:
+    import pyarrow as pa
+
+    kinds = {type(value) for value in values if value is not None}
+    if kinds <= {bool}:
+        return (pa.bool_() if kinds else pa.string()), list(values)
+    if kinds <= {int} and all(value is None or -(2**63) <= value < 2**63 for value in values):
+        return pa.int64(), list(values)
+    if kinds <= {int, float}:
+        return pa.float64(), [None if value is None else float(value) for value in values]
+    if kinds <= {int, Decimal} and (scale := _scale(values)) is not None:
+        return pa.decimal128(38, scale), [None if v is None else Decimal(v) for v in values]
+    if kinds <= {int, float, Decimal}:
+        return pa.float64(), [None if value is None else float(value) for value in values]
+    if kinds == {date}:
+        return pa.date32(), list(values)
+    if kinds <= {date, datetime}:
+        return pa.timestamp("us"), [None if value is None else _moment(value) for value in values]
+    return pa.string(), [None if value is None else _text(value) for value in values]
+
+
+def _scale(values: Sequence[Any]) -> int | None:
+    """Digits behind the point that all of them fit into; None if they do not fit a decimal of 38 digits."""
+    scale = whole = 0
+    for value in values:
+        if value is None:
+            continue
+        number = Decimal(value)
+        if not number.is_finite():
+            return None
+        _, digits, exponent = number.as_tuple()
+        scale = max(scale, -int(exponent))
+        whole = max(whole, len(digits) + int(exponent))
+    return scale if scale <= 18 and whole + scale <= 38 else None
+
+
+def _moment(value: date | datetime) -> datetime:
+    if not isinstance(value, datetime):
+        return datetime(value.year, value.month, value.day)
+    return value.astimezone(UTC).replace(tzinfo=None) if value.tzinfo else value
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value).hex()
+    if isinstance(value, list | dict | tuple):
+        return json.dumps(value, default=str, sort_keys=True)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
+
+
+def _key(value: Any) -> tuple[bool, Any]:
+    """Nothing comes first; NaN, which compares with nothing, last."""
+    if value is None:
+        return False, 0
+    if isinstance(value, float) and value != value:
+        return True, float("inf")
+    return True, value

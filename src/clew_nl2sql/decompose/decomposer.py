@@ -1,0 +1,238 @@
+"""Parts of a question to sources, by the words that the sources know.
+
+The question is cut into clauses, every clause is weighed for every source, and the assignment of clauses to sources
+with the greatest worth wins, where each change of source costs something. Neighbours that go to one source are one
+part again, word for word, so a question about a single source reaches its planner untouched.
+
+The decomposer does not look inside a part: that is the planner's work.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date
+
+from clew_nl2sql.decompose import clauses as english
+from clew_nl2sql.decompose import phrasing
+from clew_nl2sql.decompose.clauses import Clause
+from clew_nl2sql.decompose.linking import Vocabulary, score
+from clew_nl2sql.decompose.words import content, name_words, stem
+from clew_nl2sql.planner.catalog import Catalog
+from clew_nl2sql.schemas import CombineGroup, DecomposerResponse, PostOp, SubQuery
+
+CHANGE = 0.35  # what it costs to go to another source
+# Names of columns that hold what people say, the most telling first.
+SAYING = [
+    stem(w)
+    for w in (
+        "comment",
+        "message",
+        "feedback",
+        "review",
+        "note",
+        "summary",
+        "subject",
+        "topic",
+        "description",
+    )
+]
+LITTLE = 0.25  # a clause worth less than this belongs to no source
+
+
+class LinkingDecomposer:
+    """Deterministic, offline. `today` is what "last year" is counted from."""
+
+    def __init__(self, *, today: Callable[[], date] = date.today) -> None:
+        self._today = today
+
+    def decompose(self, question: str, catalogs: Mapping[str, Catalog]) -> DecomposerResponse:
+        """The parts, how they meet, and what maps to no source."""
+        vocabularies = {name: Vocabulary(name, catalog) for name, catalog in catalogs.items()}
+        if english.EVERYWHERE.search(question) and len(catalogs) > 1:
+            everywhere = _everywhere(question, vocabularies)
+            if everywhere:
+                return everywhere
+        question = _spelled_out(question, catalogs)
+        found = english.clauses(question)
+        worth = [score(_weighed(clause.text), vocabularies) for clause in found]
+        chosen = _without_what_is_apart(found, worth, _assign(worth, list(catalogs)))
+        parts = _parts(found, chosen)
+        unmapped = tuple(
+            clause.text for clause, source in zip(found, chosen) if source is None and content(clause.text)
+        )
+        if not parts:
+            return DecomposerResponse(unmapped=unmapped or (question.strip(),))
+        if len(parts) == 1:
+            ((source, pieces),) = parts
+            text = question[pieces[0].start : pieces[-1].end] if unmapped else question.strip()
+            entity = _singular(english.entity_of(question)[0])
+            intent = phrasing.spent(text, catalogs[source], entity)
+            if intent != text:
+                intent = phrasing.by_name(intent, catalogs[source], entity)
+            intent = phrasing.dated(intent, catalogs[source], self._today())
+            return DecomposerResponse(sub_queries=(_sub_query(1, source, intent, text),), unmapped=unmapped)
+        return _several(question, parts, unmapped, catalogs, self._today())
+
+
+def _spelled_out(question: str, catalogs: Mapping[str, Catalog]) -> str:
+    """ "What did support say" asks for whatever column of that source holds what people say."""
+    spoken = english.SPOKEN_OF.search(question)
+    source = spoken[1].lower() if spoken else ""
+    catalog = next((catalog for name, catalog in catalogs.items() if name.lower() == source), None)
+    if spoken is None or catalog is None:
+        return question
+    told = [
+        (SAYING.index(stem(word)), column.name, table.name)
+        for table in catalog.tables
+        for column in table.columns
+        for word in name_words(column.name)
+        if column.kind == "text" and stem(word) in SAYING
+    ]
+    if not told:
+        return question
+    _, column_name, table_name = min(told)
+    asked = f"list the {column_name} of {table_name}".replace("_", " ")
+    return f"{question[: spoken.start()]}{asked}{question[spoken.end() :]}"
+
+
+def _weighed(text: str) -> str:
+    return english.COMPARING.sub(" ", text)
+
+
+def _assign(worth: Sequence[Mapping[str, float]], sources: Sequence[str]) -> list[str]:
+    """The best source for each clause, with few changes: the best path through a table, computed row by row."""
+    best: dict[str, tuple[float, list[str]]] = {source: (0.0, []) for source in sources}
+    for at in worth:
+        row: dict[str, tuple[float, list[str]]] = {}
+        for source in sources:
+            options = [
+                (total - (CHANGE if path and before != source else 0.0), path)
+                for before, (total, path) in best.items()
+            ]
+            total, path = max(options, key=lambda option: option[0])
+            row[source] = (total + at[source], [*path, source])
+        best = row
+    return max(best.values(), key=lambda option: option[0], default=(0.0, []))[1]
+
+
+def _without_what_is_apart(
+    found: Sequence[Clause], worth: Sequence[Mapping[str, float]], path: Sequence[str]
+) -> list[str | None]:
+    """The path, with None for clauses that are for no source: those that are a question of their own, and of which
+    nothing is known. Any other clause stays with its neighbours, whose meaning it may change. If nothing at all is
+    known, one source is asked all the same, since its planner may know more words; several are not."""
+    known = [max(at.values(), default=0.0) >= LITTLE for at in worth]
+    if not any(known):
+        return list(path) if worth and len(worth[0]) == 1 else [None] * len(path)
+    apart = [
+        not is_known and len(content(clause.text)) > 1 and bool(english.ASKING.match(clause.text.strip()))
+        for clause, is_known in zip(found, known)
+    ]
+    return [None if alone else source for alone, source in zip(apart, path)]
+
+
+def _parts(found: Sequence[Clause], chosen: Sequence[str | None]) -> list[tuple[str, list[Clause]]]:
+    """Neighbours that go to one source, together; a clause without content joins the one before it."""
+    parts: list[tuple[str, list[Clause]]] = []
+    waiting: list[Clause] = []
+    for clause, source in zip(found, chosen):
+        if source is None:
+            if not content(clause.text):
+                (parts[-1][1] if parts else waiting).append(clause)
+            continue
+        if parts and parts[-1][0] == source:
+            parts[-1][1].append(clause)
+        else:
+            parts.append((source, [*waiting, clause]))
+            waiting = []
+    return parts
+
+
+def _several(
+    question: str,
+    parts: Sequence[tuple[str, list[Clause]]],
+    unmapped: tuple[str, ...],
+    catalogs: Mapping[str, Catalog],
+    today: date,
+) -> DecomposerResponse:
+    entity, said = english.entity_of(question)
+    texts = [question[pieces[0].start : pieces[-1].end] for _, pieces in parts]
+    if (
+        len(parts) > 1
+        and english.LEAD.match(texts[0] + ",")
+        and not content(english.LEAD.sub("", texts[0] + ","))
+    ):
+        parts, texts = parts[1:], texts[1:]  # "for each customer" alone is no question
+    comparing = bool(english.COMPARING.search(question))
+    back = [english.refers_back(text) for text in texts]
+    shared = entity if said == "each" or any(back[1:]) or _same_subject(texts) else ""
+    queries = []
+    whole = ""
+    for number, ((source, _), text) in enumerate(zip(parts, texts), 1):
+        whole = english.completed(_weighed(text), whole)
+        catalog = catalogs[source]
+        intent = phrasing.spent(_without_source(whole, source), catalog, _singular(entity))
+        if shared and (said == "each" or back[number - 1]):
+            intent = phrasing.for_each(intent, catalog, _singular(entity))
+        elif shared:
+            intent = phrasing.by_name(intent, catalog, _singular(entity))
+        intent = phrasing.dated(intent, catalog, today)
+        intent = re.sub(r"\s+", " ", intent).strip(" ,")
+        queries.append(_sub_query(number, source, f"{intent[:1].upper()}{intent[1:]}", text, shared))
+    if len(queries) == 1:
+        return DecomposerResponse(sub_queries=tuple(queries), unmapped=unmapped)
+    how = "full" if said == "each" else "left" if any(back[1:]) else "inner"
+    operation = "compare" if comparing or not shared else "join"
+    combine = CombineGroup(operation=operation, how=how, entity=_singular(shared))  # type: ignore[arg-type]
+    return DecomposerResponse(sub_queries=tuple(queries), combine=combine, unmapped=unmapped)
+
+
+def _same_subject(texts: Sequence[str]) -> bool:
+    """Whether later parts are conditions on the subject of the first."""
+    return len(texts) > 1 and all(english.CONDITION.match(text) for text in texts[1:])
+
+
+def _everywhere(question: str, vocabularies: Mapping[str, Vocabulary]) -> DecomposerResponse | None:
+    """One question to every source that knows what it is about."""
+    alone = re.sub(r"\s+", " ", english.EVERYWHERE.sub("", question)).strip(" ?.!,")
+    asked = english.ADDED_UP.sub("", alone) if english.ADDED_UP.search(question) else alone
+    asked = re.sub(r"\s+", " ", asked).strip(" ,")
+    weighed = {name: vocabulary.weigh(asked) for name, vocabulary in vocabularies.items()}
+    most = max((sum(w > 0 for w in found.values()) for found in weighed.values()), default=0)
+    knowing = [name for name, found in weighed.items() if most and sum(w > 0 for w in found.values()) == most]
+    if len(knowing) < 2:
+        return None
+    queries = tuple(_sub_query(number, name, asked, asked) for number, name in enumerate(knowing, 1))
+    post: tuple[PostOp, ...] = ()
+    if english.ADDED_UP.search(question) and re.search(
+        r"\bhow many\b|\bnumber of\b", question, re.IGNORECASE
+    ):
+        post = (PostOp(kind="aggregate", measures=(("sum", "count"),)),)
+    return DecomposerResponse(sub_queries=queries, combine=CombineGroup(operation="union"), post_ops=post)
+
+
+def _without_source(text: str, source: str) -> str:
+    """The words without "in the erp": a planner looks for tables, and a source is none."""
+    name = re.escape(source)
+    return re.sub(
+        rf"\s*\b(?:in|from|of|according to|by|at)\s+(?:the\s+)?{name}(?:\s+(?:database|system|source|db))?\b",
+        "",
+        text,
+        flags=re.IGNORECASE,
+    )
+
+
+def _singular(word: str) -> str:
+    base = stem(word)
+    return base if word.lower().startswith(base) and word.lower().endswith("s") else word
+
+
+def _sub_query(number: int, source: str, intent: str, text: str, entity: str = "") -> SubQuery:
+    return SubQuery(
+        id=f"scan_{number}_{source}",
+        datasource_id=source,
+        intent=intent,
+        text=text.strip(),
+        entity=_singular(entity),
+    )

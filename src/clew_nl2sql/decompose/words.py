@@ -1,0 +1,57 @@
+"""Words of questions and of schemas, brought to one form.
+
+`stem` is deliberately blunt: it takes plurals and the commonest endings off, on both sides, so that equal things
+become equal. `STOP` holds the words that say how to ask and not about what.
+"""
+
+from __future__ import annotations
+
+import re
+
+_WORD = re.compile(r"[A-Za-zÀ-ÿ0-9]+(?:['’][a-z]+)?")
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+STOP = frozenset(
+    """
+    a about across after all also altogether among an and any are as at average be been before between both but
+    by can combined compare compared could count did difference do does during each ever every everything find
+    first for from fewest give greater greatest had has have having he her highest his how i if in into is it
+    its last largest latest least less list lowest made make many maximum me mean minimum more most much my name
+    named names no not number of on one only or order ordered other our out over per please said say says she
+    show smallest so some sort sorted sources source such sum tell than that the their them then there these
+    they this those three through to together top total totals two four five six seven eight nine ten under up
+    us versus vs was we were what when where which who whose why will with within without year years month
+    months day days you your earliest newest oldest between whole overall ago recent recently
+    """.split()  # noqa: SIM905 - a list this long reads better as words
+)
+
+
+def words(text: str) -> list[str]:
+    """The words of a text, in lower case, without a possessive's ending."""
+    return [re.sub(r"['’]s?$", "", word).lower() for word in _WORD.findall(text)]
+
+
+def content(text: str) -> list[str]:
+    """Those that say what it is about."""
+    return [word for word in words(text) if word not in STOP and not word.isdigit()]
+
+
+def name_words(name: str) -> list[str]:
+    """The words of a table's or column's name: order_items, OrderItems."""
+    return [part.lower() for part in re.split(r"[\W_]+", _CAMEL.sub("_", name)) if part]
+
+
+def stem(word: str) -> str:
+    """A word without its commonest endings."""
+    word = word.lower()
+    if word.endswith("ies") and len(word) > 4:
+        return word[:-3] + "y"
+    if word.endswith(("sses", "shes", "ches", "xes", "zes")):
+        return word[:-2]
+    if word.endswith("s") and not word.endswith(("ss", "us", "is")) and len(word) > 3:
+        word = word[:-1]
+    for ending in ("ing", "ed"):
+        if word.endswith(ending) and len(word) > len(ending) + 3:
+            word = word[: -len(ending)]
+            return word[:-1] if len(word) > 3 and word[-1] == word[-2] and word[-1] not in "ls" else word
+    return word[:-1] if word.endswith("e") and len(word) > 4 else word

@@ -1,0 +1,110 @@
+"""What the nodes work with and the state does not hold: sources, roles, artifacts, limits.
+
+It is bound to the graph, so it is never stored. Catalogs are kept for a while, because reading one costs a query
+for each column; of a source that is down the last one known is used, so that the answer can say which part is
+missing.
+
+A catalog with all its samples is large, and stays here. What a run holds is its outline: names, types, keys,
+comments and a handful of values.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from clew_nl2sql.access import Access, UserContext
+from clew_nl2sql.artifacts import ArtifactStore
+from clew_nl2sql.errors import SourceDownError
+from clew_nl2sql.planner.catalog import Catalog
+from clew_nl2sql.sources.protocol import Source
+
+MAX_RETRIES = 3
+FEW, SHORT = 5, 40  # values of a column in an outline, and how long one may be
+
+
+@dataclass(frozen=True)
+class Equipment:
+    """All that is bound."""
+
+    sources: Mapping[str, Source]
+    artifacts: ArtifactStore
+    planner: Any
+    decomposer: Any
+    synthesizer: Any
+    policies: Mapping[str, Iterable[str]] = field(default_factory=dict)
+    max_scan_rows: int = 50_000
+    max_rows: int = 1_000
+    catalog_seconds: float = 60.0
+    _known: dict[str, tuple[float, Catalog]] = field(default_factory=dict)
+    _seen: dict[tuple[str, tuple[str, ...]], tuple[Catalog, Catalog]] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def access(self, user: UserContext | None) -> Access:
+        """What a user may see."""
+        return Access(user or UserContext(), self.policies)
+
+    def catalog(self, source: str) -> Catalog:
+        """The catalog of a source, at most `catalog_seconds` old unless the source is down."""
+        with self._lock:
+            at, known = self._known.get(source, (0.0, None))
+        if known is not None and time.monotonic() - at < self.catalog_seconds:
+            return known
+        try:
+            fresh = msgspec.structs.replace(self.sources[source].catalog(), name=source)
+        except SourceDownError:
+            if known is None:
+                raise
+            return known
+        with self._lock:
+            self._known[source] = (time.monotonic(), fresh)
+        return fresh
+
+    def outline(self, source: str) -> Catalog:
+        """A catalog without its samples, but for a few values of each column."""
+        return outline(self.catalog(source))
+
+    def seen(self, user: UserContext | None, source: str) -> Catalog:
+        """The catalog as a user may see it: the same object each time, since planners prepare themselves for one."""
+        whole = self.catalog(source)
+        visible = self.access(user).visible(source, whole)
+        if len(visible.tables) == len(whole.tables):
+            return whole
+        key = (source, tuple(table.name for table in visible.tables))
+        with self._lock:
+            made_from, kept = self._seen.get(key, (None, visible))
+            if made_from is not whole:
+                kept = visible
+                self._seen[key] = (whole, visible)
+        return kept
+
+    def table_names(self, source: str) -> tuple[str, ...]:
+        """All tables of a source, whoever asks."""
+        return tuple(table.name for table in self.catalog(source).tables)
+
+
+def outline(catalog: Catalog) -> Catalog:
+    """A catalog that is small enough to be stored with every run."""
+    tables = []
+    for table in catalog.tables:
+        columns = tuple(
+            msgspec.structs.replace(column, values=_short(column.values), complete=False)
+            for column in table.columns
+        )
+        tables.append(msgspec.structs.replace(table, columns=columns, rows=()))
+    return msgspec.structs.replace(catalog, tables=tuple(tables))
+
+
+def _short(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(value for value in values[:FEW] if len(str(value)) <= SHORT)
+
+
+def fingerprint(catalog: Catalog) -> str:
+    """A hash of a catalog."""
+    return hashlib.sha256(msgspec.msgpack.encode(catalog)).hexdigest()[:16]

@@ -1,0 +1,126 @@
+"""One request to a chat endpoint, answered with JSON of a given schema, or a `ModelError` that says why not.
+
+What may be cured by asking again is asked again, a few times: too many requests (after the time the server asks
+for), a server error, silence, a reply that is no JSON of that schema. A refusal (401, 400) is not.
+
+Whatever comes back is untrusted text. It is parsed, checked against the schema's type, and goes through the same
+guard as any other proposal. The key is sent and never stored: it is in no request that a run records."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import msgspec
+
+from clew_nl2sql.errors import ModelError
+
+T = TypeVar("T")
+Record = Callable[..., Any]
+
+LONGEST_WAIT = 30.0  # seconds, whatever a server asks for
+LARGEST_REPLY = 1_000_000  # bytes
+
+
+class ChatModel:
+    """An endpoint and a model.
+
+    Args:
+        base_url: Up to and without ``/chat/completions``: ``https://host/v1``.
+        model: The model's name there.
+        api_key: Sent as a bearer token, if given.
+        timeout: Seconds for one request.
+        attempts: Requests before giving up.
+        wait: Called with seconds between two requests; tests give their own.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        model: str,
+        *,
+        api_key: str | None = None,
+        timeout: float = 60.0,
+        attempts: int = 3,
+        wait: Callable[[float], object] = time.sleep,
+    ) -> None:
+        self._url = f"{base_url.rstrip('/')}/chat/completions"
+        self._model = model
+        self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+        self._timeout = timeout
+        self._attempts = attempts
+        self._wait = wait
+
+    def __repr__(self) -> str:
+        return f"ChatModel({self._url!r}, {self._model!r})"
+
+    def ask(self, record: Record | None, system: str, user: str, reply: type[T]) -> T:
+        """Ask once; the reply as an instance of a msgspec struct. With `record`, through the run's journal."""
+        messages = [{"role": "system", "content": system}, {"role": "user", "content": user}]
+        schema = msgspec.json.schema(reply)
+        told: Any = record("chat", self._asked, messages, schema) if record else self._asked(messages, schema)
+        try:
+            return msgspec.convert(told, reply)
+        except msgspec.ValidationError as error:  # a recording of another version's schema
+            raise ModelError(f"the model's reply does not fit: {error}") from error
+
+    def _asked(self, messages: list[dict[str, str]], schema: dict[str, Any]) -> Any:
+        from clew_nl2sql.models.reply import read_reply
+
+        reason = ""
+        for attempt in range(self._attempts):
+            try:
+                return read_reply(self._post(messages, schema), schema)
+            except _AgainError as error:
+                reason = str(error)
+                if attempt + 1 < self._attempts:
+                    self._wait(
+                        min(error.after if error.after is not None else 0.5 * 2**attempt, LONGEST_WAIT)
+                    )
+            except ValueError as error:
+                reason = str(error)
+        raise ModelError(f"the model gave no usable reply in {self._attempts} attempts: {reason}")
+
+    def _post(self, messages: list[dict[str, str]], schema: dict[str, Any]) -> bytes:
+        import httpx
+
+        body = {
+            "model": self._model,
+            "messages": messages,
+            "temperature": 0,
+            "response_format": {
+                "type": "json_schema",
+                "json_schema": {"name": "reply", "strict": True, "schema": schema},
+            },
+        }
+        try:
+            response = httpx.post(self._url, json=body, headers=self._headers, timeout=self._timeout)
+        except httpx.TimeoutException as error:
+            raise _AgainError(f"no reply within {self._timeout:g} s") from error
+        except httpx.HTTPError as error:
+            raise _AgainError(f"the endpoint cannot be reached: {error}") from error
+        if response.status_code == 429 or response.status_code >= 500:
+            raise _AgainError(
+                f"the endpoint answers {response.status_code}", after=_seconds(response.headers)
+            )
+        if response.status_code != 200:
+            raise ModelError(f"the endpoint refuses with {response.status_code}: {response.text[:200]}")
+        if len(response.content) > LARGEST_REPLY:
+            raise ModelError("the reply is larger than any answer could be")
+        return response.content
+
+
+class _AgainError(Exception):
+    """Something that may be better the next time."""
+
+    def __init__(self, message: str, *, after: float | None = None) -> None:
+        super().__init__(message)
+        self.after = after
+
+
+def _seconds(headers: Any) -> float | None:
+    try:
+        return max(0.0, float(headers.get("Retry-After", "")))
+    except ValueError:  # a date, or nothing
+        return None

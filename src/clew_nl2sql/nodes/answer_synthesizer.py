@@ -1,0 +1,66 @@
+"""AnswerSynthesizerNode: the answer in words.
+
+Owns `answer_synthesizer_response`. What is missing is not left to the synthesizer to mention: this node adds it, so
+that no model can leave out that a source was down or a part of the question not understood."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from clew import Context, node
+from clew_nl2sql.equipment import Equipment
+from clew_nl2sql.errors import ErrorCode, ErrorSeverity, Nl2sqlError, PipelineError
+from clew_nl2sql.roles import consult
+from clew_nl2sql.schemas import AggregatorResponse, AnswerSynthesizerResponse, DecomposerResponse
+from clew_nl2sql.state import GraphState
+from clew_nl2sql.synthesize import TemplateSynthesizer
+
+NAME = "answer_synthesizer"
+
+
+@node(name=NAME, writes=("answer_synthesizer_response", "errors"), timeout=600.0)
+def AnswerSynthesizerNode(state: GraphState, equipment: Equipment, ctx: Context) -> dict[str, Any]:
+    """Say what was found, and what was not."""
+    result = state.aggregator_response or AggregatorResponse()
+    remarks = what_is_missing(state)
+    if not result.columns:
+        told = " ".join(["This could not be answered.", *(remarks or ["Nothing was asked of any source."])])
+        return {"answer_synthesizer_response": AnswerSynthesizerResponse(answer=told, partial=True)}
+    errors = []
+    try:
+        asked = (state.user_query, result)
+        identity = (state.user_query, result.content_hash)
+        text = consult(ctx, equipment.synthesizer, "synthesize", identity, known=asked, full=lambda: asked)
+    except Nl2sqlError as error:
+        errors = [PipelineError.of(error, NAME, severity=ErrorSeverity.WARNING)]
+        text = TemplateSynthesizer().synthesize(state.user_query, result)
+    answer = " ".join([text.strip(), *remarks, *not_understood(state)])
+    response = AnswerSynthesizerResponse(answer=answer, partial=bool(remarks))
+    return {"answer_synthesizer_response": response, "errors": errors}
+
+
+def not_understood(state: GraphState) -> list[str]:
+    """A sentence about words that a planner left out of account."""
+    outputs = [output for output in state.subgraph_outputs.values() if output.artifact and output.plan]
+    words = [repr(word) for output in outputs if output.plan for word in output.plan.unmapped]
+    return [f"Not taken into account: {', '.join(dict.fromkeys(words))}."] if words else []
+
+
+def what_is_missing(state: GraphState) -> list[str]:
+    """A sentence for each part of the question that the answer does not cover."""
+    parts = state.decomposer_response or DecomposerResponse()
+    told = []
+    for query in parts.sub_queries:
+        output = state.subgraph_outputs.get(query.id)
+        if query.id not in state.artifact_refs:
+            why = output.errors[-1].message if output and output.errors else "it was not asked"
+            told.append(f"Missing: {query.text or query.intent!r} from {query.datasource_id} ({why}).")
+    for part in parts.unmapped:
+        told.append(f"Not answered: {part!r}, which matches nothing in the sources.")
+    for error in state.errors:
+        if error.node in ("datasource_resolver", "decomposer", "aggregator"):
+            where = f"{error.source}: " if error.source else ""
+            if error.code is not ErrorCode.QUESTION_UNMAPPED or not parts.unmapped:
+                message = error.message if where else f"{error.message[:1].upper()}{error.message[1:]}"
+                told.append(f"{where}{message}.")
+    return told

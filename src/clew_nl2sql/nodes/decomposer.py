@@ -1,0 +1,90 @@
+"""DecomposerNode: which part of the question goes to which source, and how the parts meet.
+
+Owns `decomposer_response`. The decomposer sees only what the user may see. A word of the question that means
+nothing there, and names a table that the user may not see, is a denial: the question stops, and nothing is sent.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from clew import Context, node
+from clew_nl2sql.decompose.linking import denied_words
+from clew_nl2sql.equipment import Equipment
+from clew_nl2sql.errors import ErrorCode, ErrorSeverity, Nl2sqlError, PipelineError
+from clew_nl2sql.planner.catalog import Catalog
+from clew_nl2sql.roles import consult
+from clew_nl2sql.schemas import DecomposerResponse
+from clew_nl2sql.state import GraphState
+
+NAME = "decomposer"
+
+
+@node(
+    name=NAME,
+    writes=("decomposer_response", "reasoning", "errors", "warnings"),
+    timeout=600.0,
+    description="which part goes to which source",
+)
+def DecomposerNode(state: GraphState, equipment: Equipment, ctx: Context) -> dict[str, Any]:
+    """Decompose the question over the sources that were resolved."""
+    resolver = state.datasource_resolver_response
+    access = equipment.access(state.user_context)
+    seen: dict[str, Catalog] = {}
+    hidden: dict[str, frozenset[str]] = {}
+    for source in resolver.resolved_datasources if resolver else ():
+        name = source.datasource_id
+        whole: Catalog = ctx.record(f"catalog:{name}", equipment.outline, name)
+        seen[name] = access.visible(name, whole)
+        hidden[name] = frozenset(t.name for t in whole.tables) - {t.name for t in seen[name].tables}
+    if denied := denied_words(state.user_query, seen, hidden):
+        told = ", ".join(repr(word) for word in denied)
+        return _failed(
+            ErrorCode.SECURITY_VIOLATION, f"{told} is not among what {state.user_context.user_id} may see"
+        )
+    versions = (
+        tuple((s.datasource_id, s.schema_version) for s in resolver.resolved_datasources) if resolver else ()
+    )
+    try:
+        response: DecomposerResponse = consult(
+            ctx,
+            equipment.decomposer,
+            "decompose",
+            identity=(state.user_query, versions),
+            known=(state.user_query, seen),
+            full=lambda: (
+                state.user_query,
+                {name: equipment.seen(state.user_context, name) for name in seen},
+            ),
+        )
+    except Nl2sqlError as error:
+        return _failed(error.code, str(error))
+    unknown = [query.datasource_id for query in response.sub_queries if query.datasource_id not in seen]
+    if unknown:
+        return _failed(
+            ErrorCode.SECURITY_VIOLATION,
+            f"the question was sent to {', '.join(unknown)}, which may not be seen",
+        )
+    parts = [{"source": q.datasource_id, "intent": q.intent} for q in response.sub_queries]
+    unmapped = [f"nothing in the sources matches {part!r}" for part in response.unmapped]
+    errors = []
+    if not response.sub_queries:
+        errors = [
+            PipelineError(
+                node=NAME,
+                message="; ".join(unmapped) or "the question maps to no source",
+                code=ErrorCode.QUESTION_UNMAPPED,
+                severity=ErrorSeverity.CRITICAL,
+            )
+        ]
+    return {
+        "decomposer_response": response,
+        "reasoning": [{"node": NAME, "parts": parts, "operation": response.combine.operation}],
+        "warnings": [{"node": NAME, "message": told} for told in unmapped],
+        "errors": errors,
+    }
+
+
+def _failed(code: ErrorCode, message: str) -> dict[str, Any]:
+    error = PipelineError(node=NAME, message=message, code=code, severity=ErrorSeverity.CRITICAL)
+    return {"decomposer_response": DecomposerResponse(), "errors": [error]}

@@ -1,0 +1,64 @@
+"""executor: the query is sent, and its rows are stored as an artifact.
+
+Owns `executor_response`. Sending and storing are one recorded call whose response is the reference, so a resumed
+run does not send the query again, and a replay needs neither the database nor the file."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from clew import Context, SideEffectPolicy, node
+from clew_nl2sql.equipment import Equipment
+from clew_nl2sql.errors import Nl2sqlError, PipelineError
+from clew_nl2sql.nodes.schema_retriever import query_of
+from clew_nl2sql.nodes.validator import checked
+from clew_nl2sql.schemas import ArtifactRef, ExecutorRequest, ExecutorResponse
+from clew_nl2sql.sql.guard import CheckedQuery
+from clew_nl2sql.sql.outputs import is_ordered, roles_of
+from clew_nl2sql.state import SubgraphExecutionState
+
+NAME = "executor"
+
+
+@node(
+    name=NAME,
+    writes=("executor_response", "errors", "warnings"),
+    timeout=600.0,
+    side_effects=SideEffectPolicy(recordable=True),
+)
+def ExecutorNode(state: SubgraphExecutionState, equipment: Equipment, ctx: Context) -> dict[str, Any]:
+    """Run the query that was validated twice."""
+    source = query_of(state).datasource_id
+    draft = state.generator_response.sql_draft if state.generator_response else None
+    try:
+        query = checked(state, equipment, ctx, draft or "")
+        request = ExecutorRequest(
+            trace_id=state.trace_id,
+            subgraph_id=state.subgraph_id or "",
+            subgraph_name=state.subgraph_name or "",
+            datasource_id=source,
+            tenant_id=state.user_context.tenant_id if state.user_context else "default",
+            sql=query.sql,
+        )
+        artifact: ArtifactRef = ctx.record("execute", lambda asked: execute(equipment, asked, query), request)
+    except Nl2sqlError as error:
+        failed = PipelineError.of(error, NAME, source=source)
+        return {"executor_response": ExecutorResponse(), "errors": [failed]}
+    told = f"{source} has more rows than were fetched ({artifact.row_count})"
+    return {
+        "executor_response": ExecutorResponse(artifact=artifact),
+        "warnings": [{"node": NAME, "source": source, "message": told}] if artifact.truncated else [],
+    }
+
+
+def execute(equipment: Equipment, request: ExecutorRequest, query: CheckedQuery) -> ArtifactRef:
+    """Send a query and store what comes back."""
+    result = equipment.sources[request.datasource_id].run(query, equipment.max_scan_rows)
+    return equipment.artifacts.write(
+        result,
+        tenant_id=request.tenant_id,
+        trace_id=request.trace_id,
+        node_id=request.subgraph_id,
+        roles=list(roles_of(query.tree)),
+        ordered=is_ordered(query.tree),
+    )

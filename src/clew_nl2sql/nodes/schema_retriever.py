@@ -1,0 +1,48 @@
+"""schema_retriever: the tables of the source that the user may see, in outline. Nothing else reaches a planner.
+
+Owns `relevant_tables` and `relevant_keys`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from clew import Context, node
+from clew_nl2sql.equipment import Equipment
+from clew_nl2sql.errors import Nl2sqlError, PipelineError
+from clew_nl2sql.planner.catalog import Catalog
+from clew_nl2sql.schemas import SubQuery
+from clew_nl2sql.state import SubgraphExecutionState
+
+NAME = "schema_retriever"
+
+
+@node(name=NAME, writes=("relevant_tables", "relevant_keys", "errors"), timeout=600.0)
+def SchemaRetrieverNode(
+    sub_query: SubQuery, state: SubgraphExecutionState, equipment: Equipment, ctx: Context
+) -> dict[str, Any]:
+    """The visible part of the source's catalog."""
+    source = sub_query.datasource_id
+    try:
+        catalog: Catalog = ctx.record(f"catalog:{source}", equipment.outline, source)
+    except Nl2sqlError as error:
+        return {"errors": [PipelineError.of(error, NAME, source=source)]}
+    visible = equipment.access(state.user_context).visible(source, catalog)
+    return {"relevant_tables": list(visible.tables), "relevant_keys": list(visible.foreign_keys)}
+
+
+def visible_catalog(state: SubgraphExecutionState, equipment: Equipment) -> Catalog:
+    """The catalog that the state holds for this scan."""
+    source = query_of(state).datasource_id
+    return Catalog(
+        tables=tuple(state.relevant_tables),
+        foreign_keys=tuple(state.relevant_keys),
+        dialect=equipment.sources[source].dialect,
+        name=source,
+    )
+
+
+def query_of(state: SubgraphExecutionState) -> SubQuery:
+    """The part of the question that this scan was entered with."""
+    assert state.sub_query is not None, "a scan is entered with its part of the question"
+    return state.sub_query

@@ -1,0 +1,67 @@
+"""The two validators: may it be sent, and would the database take it.
+
+logical_validator owns `logical_validator_response`: the guard reads the proposal as SQL and compares it with what
+the user may see. A denial is SECURITY_VIOLATION, which no retry cures, and nothing has been sent by then.
+physical_validator owns `physical_validator_response`: the database's own EXPLAIN."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from clew import Context, node
+from clew_nl2sql.equipment import Equipment
+from clew_nl2sql.errors import ErrorSeverity, Nl2sqlError, PipelineError, SecurityViolationError
+from clew_nl2sql.nodes.schema_retriever import query_of, visible_catalog
+from clew_nl2sql.schemas import LogicalValidatorResponse, PhysicalValidatorResponse
+from clew_nl2sql.sql.guard import CheckedQuery, check
+from clew_nl2sql.state import SubgraphExecutionState
+
+LOGICAL, PHYSICAL = "logical_validator", "physical_validator"
+
+
+@node(name=LOGICAL, writes=("logical_validator_response", "errors", "reasoning"), timeout=600.0)
+def LogicalValidatorNode(state: SubgraphExecutionState, equipment: Equipment, ctx: Context) -> dict[str, Any]:
+    """Let the guard read the proposal."""
+    plan = state.ast_planner_response.plan if state.ast_planner_response else None
+    try:
+        query = checked(state, equipment, ctx, (plan.sql if plan else None) or "")
+    except Nl2sqlError as error:
+        denied = isinstance(error, SecurityViolationError)
+        failed = PipelineError.of(
+            error,
+            LOGICAL,
+            source=query_of(state).datasource_id,
+            severity=ErrorSeverity.CRITICAL if denied else ErrorSeverity.ERROR,
+        )
+        return {"logical_validator_response": LogicalValidatorResponse(valid=False), "errors": [failed]}
+    return {
+        "logical_validator_response": LogicalValidatorResponse(valid=True, tables=query.tables),
+        "reasoning": [{"node": LOGICAL, "tables": list(query.tables)}],
+    }
+
+
+@node(name=PHYSICAL, writes=("physical_validator_response", "errors", "reasoning"), timeout=600.0)
+def PhysicalValidatorNode(
+    state: SubgraphExecutionState, equipment: Equipment, ctx: Context
+) -> dict[str, Any]:
+    """Let the database explain the query."""
+    source = query_of(state).datasource_id
+    draft = state.generator_response.sql_draft if state.generator_response else None
+    try:
+        query = checked(state, equipment, ctx, draft or "")
+        plan = ctx.record("explain", lambda *_: equipment.sources[source].explain(query), source, query.sql)
+    except Nl2sqlError as error:
+        failed = PipelineError.of(error, PHYSICAL, source=source)
+        return {"physical_validator_response": PhysicalValidatorResponse(valid=False), "errors": [failed]}
+    return {
+        "physical_validator_response": PhysicalValidatorResponse(valid=True, plan=plan),
+        "reasoning": [{"node": PHYSICAL, "database_plan": plan}],
+    }
+
+
+def checked(state: SubgraphExecutionState, equipment: Equipment, ctx: Context, sql: str) -> CheckedQuery:
+    """A query that may be sent for this user, or the guard's refusal."""
+    catalog = visible_catalog(state, equipment)
+    every: tuple[str, ...] = ctx.record("tables", equipment.table_names, catalog.name)
+    hidden = frozenset(every) - {table.name for table in catalog.tables}
+    return check(sql, catalog, hidden)

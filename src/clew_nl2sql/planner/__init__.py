@@ -1,0 +1,46 @@
+"""The planner that needs no model and no network: English questions to SQL by rules and a small ranking.
+
+`RulePlanner().plan(question, catalog)` gives a `Plan`. The same question over the same catalog gives the same
+plan, in any process. It abstains, with candidates, where it is not certain.
+
+How it works, in the order of its modules: `tokens` and `inflection` read words; `linking`, `values` and `cues` find
+what they may mean in the `schema`; `reading` holds all that together; `decisions`, `filters` and `operators` list
+the roles that every piece may play; `search` finds likely assignments of roles; `assembly` makes queries of
+them; `ranking` describes whole queries, `rehearsal` runs the best on sampled rows; `certainty` says whether to answer.
+`render` writes SQL with sqlglot, `joins` finds the way between tables, `model` reads the learned weights.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from clew_nl2sql.planner.catalog import Catalog, Column, ForeignKey, Table, catalog_from_sqlite
+
+if TYPE_CHECKING:
+    from clew_nl2sql.planner.plan import Candidate, Link, Plan
+    from clew_nl2sql.planner.planner import RulePlanner
+
+__all__ = [
+    "Candidate",
+    "Catalog",
+    "Column",
+    "ForeignKey",
+    "Link",
+    "Plan",
+    "RulePlanner",
+    "Table",
+    "catalog_from_sqlite",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Load what needs sqlglot only when it is asked for: a catalog alone is cheap."""
+    if name in ("Candidate", "Link", "Plan"):
+        from clew_nl2sql.planner import plan as plans
+
+        return getattr(plans, name)
+    if name == "RulePlanner":
+        from clew_nl2sql.planner.planner import RulePlanner
+
+        return RulePlanner
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

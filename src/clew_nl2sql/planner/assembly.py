@@ -1,0 +1,416 @@
+"""From an assignment of roles to queries: the parts are put together, and where English leaves a choice, all ways.
+
+`assemble` gives every way with a name for each choice it made ("distinct", "group:key"): the names become features
+of the ranking. What a group is when nobody named one follows one rule: a count of another table's rows groups by the
+entity that was asked for, a count of its own rows groups by the selected column.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from clew_nl2sql.planner.joins import join_tree
+from clew_nl2sql.planner.lexicon import word_set
+from clew_nl2sql.planner.query import Condition, Item, Query, Scalar
+from clew_nl2sql.planner.reading import Reading
+from clew_nl2sql.planner.schema import Schema
+from clew_nl2sql.planner.search import Assignment
+
+_DESCENDING = word_set(
+    "high highest large largest big biggest old oldest most latest newest greatest tallest longest"
+)
+_ORDERED = word_set(
+    "ordered sort sorted alphabetical alphabetically alphabetic lexicographical lexicographically ascending "
+    "descending arranged"
+)
+_EVERYTHING = word_set("information info detail details data everything record records attribute attributes")
+
+
+Names = tuple[str, ...]
+Selection = tuple[tuple[Item, ...], Names]
+Variant = tuple[Query, Names]
+
+
+class Draft(NamedTuple):
+    """A query and the names of the choices that led to it."""
+
+    query: Query
+    choices: tuple[str, ...]
+
+
+class _Parts:
+    """The acts of an assignment, sorted by what they build."""
+
+    def __init__(self, reading: Reading, assignment: Assignment):
+        self.items: list[tuple[int, Item]] = []
+        self.conditions: list[tuple[int, int, Condition]] = []
+        self.excluded: list[tuple[int, Condition]] = []
+        self.group: list[int] = []
+        self.group_tables: list[int] = []
+        self.counted: list[int] = []
+        self.having: list[Condition] = []
+        self.orders: list[tuple[Item, bool | None]] = []
+        self.ranking: tuple[Item, bool, int] | None = None
+        self.entities: list[int] = []
+        self.shown: list[tuple[int, int]] = []
+        self.negative: list[tuple[int, int]] = []
+        self.limit: int | None = None
+        for decision, option in sorted(assignment.choices, key=lambda c: c[0].start):
+            self._take(decision.start, decision.end, option.act)
+        said: list[Condition] = []  # "female (sex is F)" says one thing twice
+        for place in list(self.conditions):
+            if place[2] in said:
+                self.conditions.remove(place)
+            said.append(place[2])
+
+    def _take(self, start: int, end: int, act: tuple[object, ...]) -> None:
+        role, rest = act[0], act[1:]
+        if role == "full":
+            self.items.append((start, Item(rest[0])))  # type: ignore[arg-type]
+            self.items.append((start, Item(rest[1])))  # type: ignore[arg-type]
+        elif role == "sel":
+            self.items.append((start, Item(rest[0])))  # type: ignore[arg-type]
+        elif role == "agg":
+            self.items.append((start, Item(rest[1], rest[0])))  # type: ignore[arg-type]
+        elif role == "cnt":
+            self.items.append((start, Item(None, "count")))
+            self._count(rest[0])
+        elif role in ("cntd", "cntc"):
+            self.items.append((start, Item(rest[0], "count", role == "cntd")))  # type: ignore[arg-type]
+        elif role == "sumc":
+            self.items.append((start, Item(rest[0], "sum")))  # type: ignore[arg-type]
+        elif role == "cnd":
+            self.conditions.append((start, end, Condition(Item(rest[0]), rest[1], rest[2])))  # type: ignore[arg-type]
+        elif role == "exc":
+            self.excluded.append((start, Condition(Item(rest[0]), rest[1], rest[2])))  # type: ignore[arg-type]
+        elif role == "cnd2":
+            self.conditions.append((start, end, Condition(Item(rest[0]), "=", rest[1])))  # type: ignore[arg-type]
+            self.conditions.append((start, end, Condition(Item(rest[2]), "=", rest[3])))  # type: ignore[arg-type]
+        elif role == "cmpcol":
+            self.conditions.append((start, end, Condition(Item(rest[0]), rest[1], Item(rest[2]))))  # type: ignore[arg-type]
+        elif role == "cmpagg":
+            inner = Scalar(rest[2], rest[0])  # type: ignore[arg-type]
+            self.conditions.append((start, end, Condition(Item(rest[0]), rest[1], inner)))  # type: ignore[arg-type]
+        elif role == "grp":
+            self.group.append(rest[0])  # type: ignore[arg-type]
+        elif role == "grpt":
+            self.group_tables.append(rest[0])  # type: ignore[arg-type]
+        elif role == "ent":
+            self.entities.append(rest[0])  # type: ignore[arg-type]
+        elif role == "dsp":
+            self.shown.append((start, rest[0]))  # type: ignore[arg-type]
+        elif role == "neg":
+            self.negative.append((start, rest[0]))  # type: ignore[arg-type]
+        elif role == "lim":
+            self.limit = rest[0]  # type: ignore[assignment]
+        else:
+            self._take_ranking(role, rest)
+
+    def _take_ranking(self, role: object, rest: tuple[object, ...]) -> None:
+        if role == "hav":
+            self.having.append(Condition(Item(None, "count"), rest[0], rest[1]))  # type: ignore[arg-type]
+            self._count(rest[2])
+        elif role == "hva":
+            self.having.append(Condition(Item(rest[1], rest[0]), rest[2], rest[3]))  # type: ignore[arg-type]
+        elif role == "supc":
+            self.ranking = (Item(None, "count"), bool(rest[0]), int(rest[1]))  # type: ignore[call-overload]
+            self._count(rest[2])
+        elif role == "supcol":
+            self.ranking = (Item(rest[0]), bool(rest[1]), int(rest[2]))  # type: ignore[arg-type,call-overload]
+        elif role == "supagg":
+            self.ranking = (Item(rest[1], rest[0]), bool(rest[2]), int(rest[3]))  # type: ignore[arg-type,call-overload]
+        elif role == "ord":
+            self.orders.append((Item(rest[0]), None))  # type: ignore[arg-type]
+        elif role == "ordc":
+            self.orders.append((Item(None, "count"), None))
+            self._count(rest[0])
+        elif role == "ordagg":
+            self.orders.append((Item(rest[1], rest[0]), None))  # type: ignore[arg-type]
+
+    def _count(self, table: object) -> None:
+        if table is not None:
+            self.counted.append(table)  # type: ignore[arg-type]
+
+
+def assemble(reading: Reading, assignment: Assignment) -> list[Draft]:
+    """Every query that an assignment may mean."""
+    parts = _Parts(reading, assignment)
+    schema = reading.schema
+    drafts = []
+    for items, named in _selections(reading, parts):
+        if not items:
+            continue
+        for query, choices in _grouped(schema, parts, items):
+            for filtered, more in _filtered(reading, parts, query):
+                for ordered, order in _ordered(reading, parts, filtered):
+                    for final, last in _distinct(reading, ordered):
+                        final = _with_keys(final, reading.via)
+                        drafts.append(Draft(final, named + choices + more + order + last))
+    return drafts
+
+
+def _with_keys(query: Query, via: frozenset[int]) -> Query:
+    """Let every join of the query prefer the keys that the question names."""
+    if not via:
+        return query
+    where = tuple(
+        c._replace(value=_with_keys(c.value, via)) if isinstance(c.value, Query) else c for c in query.where
+    )
+    compound = (query.compound[0], _with_keys(query.compound[1], via)) if query.compound else None
+    return query._replace(via=via, where=where, compound=compound)
+
+
+def _selections(reading: Reading, parts: _Parts) -> list[Selection]:
+    """What is asked for: the selected items, or a table's display column, its key, or everything."""
+    schema = reading.schema
+    placed = parts.items + [(at, Item(schema.tables[t].display)) for at, t in parts.shown]
+    items = [item for _, item in sorted(placed, key=lambda p: p[0])]
+    items = list(dict.fromkeys(items))
+    for table in parts.group_tables:
+        if not any(
+            i.column is not None and not i.agg and schema.columns[i.column].table == table for i in items
+        ):
+            items.insert(0, Item(schema.tables[table].display))
+            parts_named = ("show:group",)
+            swapped = [Item(schema.tables[table].key)] + items[1:]
+            return [
+                (tuple(items), parts_named),
+                (tuple(swapped), ("show:groupkey",)),
+                (tuple(items[1:]), ("show:nogroup",)),
+            ]
+    for column in parts.group:
+        if Item(column) not in items:
+            bare = tuple(items)
+            items.insert(0, Item(column))
+            if bare:
+                return [(tuple(items), ("grpcol",)), (bare, ("grpcol:hidden",))]
+    found: list[Selection] = []
+    if items:
+        found = [(tuple(items), ("said",))]
+        if parts.shown and len(items) == 1:
+            table = parts.shown[0][1]
+            key = schema.tables[table].key
+            if key is not None and key != schema.tables[table].display:
+                found.append(((Item(key),), ("show:key",)))
+            if any(t.lemma in _EVERYTHING for t in reading.tokens):
+                found.append(((Item(None),), ("show:all",)))
+            found.extend(_first_and_last(schema, table))
+        return found
+    tables = list(
+        dict.fromkeys(parts.entities + ([reading.main_table] if reading.main_table is not None else []))
+    )
+    for table in tables[:2]:
+        entry = schema.tables[table]
+        if entry.display is not None:
+            found.append(((Item(entry.display),), ("show:default",)))
+        if entry.key is not None and entry.key != entry.display:
+            found.append(((Item(entry.key),), ("show:defaultkey",)))
+        if any(t.lemma in _EVERYTHING for t in reading.tokens) and table == tables[0]:
+            found.append(((Item(None),), ("show:all",)))
+    return found
+
+
+def _first_and_last(schema: Schema, table: int) -> list[Selection]:
+    columns = {schema.columns[c].core: c for c in schema.tables[table].columns}
+    first, last = columns.get(("first", "name")), columns.get(("last", "name"))
+    if first is None or last is None:
+        return []
+    return [((Item(first), Item(last)), ("show:fullname",))]
+
+
+def _grouped(schema: Schema, parts: _Parts, items: tuple[Item, ...]) -> list[Variant]:
+    tables = frozenset(parts.entities + parts.counted + parts.group_tables)
+    if items == (Item(None),) and not tables:
+        return []
+    query = Query(items, tables)
+    plain = [i.column for i in items if not i.agg and i.column is not None]
+    aggregated = any(i.agg for i in items)
+    counting = (
+        bool(parts.having)
+        or (parts.ranking is not None and bool(parts.ranking[0].agg))
+        or any(i.agg for i, _ in parts.orders)
+    )
+    keys = [schema.tables[t].key for t in parts.group_tables]
+    said = list(dict.fromkeys(parts.group + [k for k in keys if k is not None]))
+    query = query._replace(having=tuple(parts.having))
+    if said:
+        found: list[Variant] = [(query._replace(group=tuple(said)), ("group:said",))]
+        if parts.group_tables and plain:
+            found.append((query._replace(group=(plain[0],)), ("group:shown",)))
+        if not aggregated and not counting:
+            found.append((query, ("group:dropped",)))
+        return found
+    if not counting and not (aggregated and plain):
+        return [(query, ())]
+    if not plain:
+        return [(query, ("group:none",))] if not counting else []
+    first = schema.columns[plain[0]]
+    key = schema.tables[first.table].key
+    found = []
+    if key is not None and (
+        (parts.counted and first.table not in parts.counted) or first.table not in parts.counted
+    ):
+        found.append((query._replace(group=(key,)), ("group:key",)))
+    if key != plain[0] or not found:
+        found.append((query._replace(group=(plain[0],)), ("group:selected",)))
+    if len(plain) > 1 and all(schema.columns[c].table == first.table for c in plain) and aggregated:
+        found.append((query._replace(group=tuple(plain)), ("group:all",)))
+    if aggregated and not counting:
+        found.append((query, ("group:none",)))
+    return found
+
+
+def _filtered(reading: Reading, parts: _Parts, query: Query) -> list[Variant]:
+    conditions = _alternatives(reading, parts.conditions)
+    if parts.negative or parts.excluded:
+        return _negated(reading, parts, query)
+    found: list[Variant] = []
+    plain = tuple(c for _, _, c in parts.conditions)
+    rival = None if any(i.agg for i in query.select) else _rivals(parts.conditions)
+    for some, name in conditions:
+        found.append((query._replace(where=some), name))
+    nested = _nested(reading, parts.conditions)
+    if nested is not None:
+        found.append((query._replace(where=nested), ("cmp:inner",)))
+    if rival is not None:
+        first, second = rival
+        rest = tuple(c for c in plain if c not in (first, second))
+        left = query._replace(where=(*rest, first))
+        right = query._replace(where=(*rest, second), order=(), limit=None)
+        found.append((left._replace(compound=("intersect", right)), ("both:intersect",)))
+        found.append((left._replace(compound=("union", right)), ("both:union",)))
+    return found
+
+
+def _nested(reading: Reading, conditions: list[tuple[int, int, Condition]]) -> tuple[Condition, ...] | None:
+    """Conditions that follow a compared aggregate, taken as conditions on what is aggregated."""
+    schema = reading.schema
+    for at, _, compared in conditions:
+        if not isinstance(compared.value, Scalar):
+            continue
+        inner = tuple(c for start, _, c in conditions if start > at and not isinstance(c.value, Scalar))
+        if inner:
+            table = schema.columns[compared.value.column].table
+            if any(c.item.column is None or schema.columns[c.item.column].table != table for c in inner):
+                return None
+            moved = compared._replace(value=compared.value._replace(where=inner))
+            return tuple(moved if c is compared else c for _, _, c in conditions if c not in inner)
+    return None
+
+
+def _rivals(conditions: list[tuple[int, int, Condition]]) -> tuple[Condition, Condition] | None:
+    """Two conditions on one column that no row can meet at once."""
+    for n, (_, _, first) in enumerate(conditions):
+        for _, _, second in conditions[n + 1 :]:
+            if first.item == second.item and first != second and not isinstance(first.value, Scalar | Item):
+                return first, second
+    return None
+
+
+def _alternatives(
+    reading: Reading, conditions: list[tuple[int, int, Condition]]
+) -> list[tuple[tuple[Condition, ...], tuple[str, ...]]]:
+    """AND everywhere; OR where one was said, and between two values of one column."""
+    together = tuple(c for _, _, c in conditions)
+    found: list[tuple[tuple[Condition, ...], tuple[str, ...]]] = []
+    said = _either_said(reading, conditions)
+    if said != together:
+        found.append((said, ("or:said",)))
+    joined = tuple(
+        c._replace(either=n > 0 and together[n - 1].item == c.item and c.op == together[n - 1].op == "=")
+        for n, c in enumerate(together)
+    )
+    if joined not in (together, said):
+        found.append((joined, ("or:same",)))
+    found.append((together, ("and",) if len(together) > 1 else ()))
+    return found
+
+
+def _either_said(reading: Reading, conditions: list[tuple[int, int, Condition]]) -> tuple[Condition, ...]:
+    made: list[Condition] = []
+    last_end = 0
+    for start, end, condition in conditions:
+        either = bool(made) and "or" in reading.low[last_end:start]
+        made.append(condition._replace(either=either))
+        last_end = end
+    return tuple(made)
+
+
+def _negated(reading: Reading, parts: _Parts, query: Query) -> list[Variant]:
+    """NOT IN over the key path, or EXCEPT of the same selection."""
+    schema = reading.schema
+    where = tuple(c for _, _, c in parts.conditions)
+    entity = next((schema.columns[i.column].table for i in query.select if i.column is not None), None)
+    if entity is None:
+        entity = next(iter(parts.counted + parts.entities), None)
+    if entity is None:
+        return []
+    start = min([at for at, _ in parts.negative] + [at for at, _ in parts.excluded])
+    inner = [
+        c
+        for at, _, c in parts.conditions
+        if at > start and schema.columns[c.item.column or 0].table != entity
+    ]
+    outer = tuple(c for c in where if c not in inner)
+    inner += [c for _, c in parts.excluded]
+    far = [t for _, t in parts.negative] + [schema.columns[c.item.column or 0].table for c in inner]
+    far = [t for t in dict.fromkeys(far) if t != entity]
+    kept = frozenset(t for t in query.tables if t not in far)
+    base = query._replace(where=outer, tables=kept)
+    found: list[Variant] = []
+    if far:
+        tree = join_tree(schema, [entity, *far])
+        if tree is not None and tree.on:
+            left, right = tree.on[0]
+            sub = Query((Item(right),), frozenset(far), tuple(inner))
+            kept = frozenset(t for t in base.tables if t == entity or t not in tree.tables)
+            absent = Condition(Item(left), "not in", sub)
+            found.append((base._replace(where=(*outer, absent), tables=kept), ("not:in",)))
+    if not any(i.agg for i in query.select) and not query.group:
+        second = Query(query.select, frozenset(far), tuple(inner))
+        if inner or far:
+            found.append((base._replace(compound=("except", second)), ("not:except",)))
+    return found
+
+
+def _ordered(reading: Reading, parts: _Parts, query: Query) -> list[Variant]:
+    if parts.ranking is not None:
+        item, desc, limit = parts.ranking
+        best = query._replace(order=((item, desc),), limit=parts.limit or limit)
+        if _asks_order(reading) and parts.limit is None:
+            return [(best, ()), (best._replace(limit=None), ("rank:all",))]
+        return [(best, ())]
+    desc = _descends(reading)
+    if parts.orders:
+        order = tuple(dict.fromkeys((item, desc) for item, _ in parts.orders))
+        return [(query._replace(order=order, limit=parts.limit), ())]
+    first = query.select[0]
+    if _asks_order(reading) and first.column is not None and not first.agg and query.compound is None:
+        return [(query._replace(order=((first, desc),), limit=parts.limit), ("order:first",))]
+    return [(query, ())]
+
+
+def _asks_order(reading: Reading) -> bool:
+    """Whether some order is asked for; an order that customers place is none."""
+    for at, word in enumerate(reading.low):
+        if word in _ORDERED:
+            return True
+        if word == "order" and (reading.word(at + 1) in ("by", "them", "the", "these", "of") or at == 0):
+            return not any(m.start <= at < m.end for m in reading.mentions)
+    return False
+
+
+def _descends(reading: Reading) -> bool:
+    for at, word in enumerate(reading.low):
+        if word in ("descending", "decreasing", "desc", "descendingly", "reverse"):
+            return True
+        near = reading.low[at + 1 : at + 4]
+        if word == "from" and "to" in reading.low[at : at + 7] and any(w in _DESCENDING for w in near):
+            return True
+    return False
+
+
+def _distinct(reading: Reading, query: Query) -> list[Variant]:
+    if any(i.agg for i in query.select) or query.compound is not None or query.select == (Item(None),):
+        return [(query, ())]
+    return [(query, ("all",)), (query._replace(distinct=True), ("distinct",))]

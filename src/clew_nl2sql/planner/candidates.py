@@ -1,0 +1,29 @@
+"""Candidates: the queries that the likeliest assignments may mean, each once, with its features."""
+
+from __future__ import annotations
+
+from clew_nl2sql.planner.assembly import assemble
+from clew_nl2sql.planner.model import Model
+from clew_nl2sql.planner.operators import decisions
+from clew_nl2sql.planner.query import Query
+from clew_nl2sql.planner.ranking import Describer, Ranked
+from clew_nl2sql.planner.reading import Reading
+from clew_nl2sql.planner.search import assignments
+
+MOST = 64
+
+
+def candidates(reading: Reading, model: Model, *, most: int = MOST) -> list[Ranked]:
+    """The candidates of a question, in the order in which the search met them."""
+    states = assignments(decisions(reading), model)
+    describer = Describer(reading, states[0].score)
+    found: dict[Query, Ranked] = {}
+    for state in states:
+        for draft in assemble(reading, state):
+            if draft.query not in found:
+                described = describer.features(state, draft)
+                if described is not None:
+                    found[draft.query] = Ranked(draft.query, described, state)
+        if len(found) >= most:
+            break
+    return list(found.values())

@@ -1,0 +1,173 @@
+"""What the planner knows of a database: its tables, columns, keys and a sample of its values.
+
+A `Catalog` is plain, frozen data. Whoever owns a connection builds it (`catalog_from_sqlite` is the
+builder that the benchmark uses); the planner reads nothing else, so the same catalog and the same question
+always give the same plan.
+
+Values matter: a word of the question that is a value of a column is linked to that column. `values` holds
+distinct values, most frequent first, and `complete` says that there are no others. `rows` of a table, if given, let
+the planner rehearse its candidates on a miniature in memory, which makes it a good deal more certain: give
+them, up to a thousand or so, wherever the user may read the table.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+Kind = Literal["text", "number", "date", "boolean", "other"]
+Value = str | int | float
+
+SAMPLE = 2000
+SAMPLE_ROWS = 1000
+LONGEST_VALUE = 200
+
+
+class Column(msgspec.Struct, frozen=True, kw_only=True):
+    """A column; `type` is as declared, `kind` is what it holds."""
+
+    name: str
+    type: str = ""
+    kind: Kind = "other"
+    comment: str = ""
+    values: tuple[Value, ...] = ()
+    complete: bool = False
+    primary_key: bool = False
+    n_distinct: int | None = None
+
+
+class Table(msgspec.Struct, frozen=True, kw_only=True):
+    """A table or view."""
+
+    name: str
+    columns: tuple[Column, ...]
+    comment: str = ""
+    row_count: int | None = None
+    rows: tuple[tuple[Value | None, ...], ...] = ()  # a sample, each in the order of `columns`
+
+
+class ForeignKey(msgspec.Struct, frozen=True, kw_only=True):
+    """One column that refers to a column of another table (a composite key is several of these)."""
+
+    table: str
+    column: str
+    target_table: str
+    target_column: str
+
+
+class Catalog(msgspec.Struct, frozen=True, kw_only=True):
+    """One database, or the part of it that the user may see."""
+
+    tables: tuple[Table, ...]
+    foreign_keys: tuple[ForeignKey, ...] = ()
+    dialect: str = "sqlite"
+    name: str = ""
+
+
+def kind_of(declared: str, values: tuple[Value, ...] = ()) -> Kind:
+    """What a column holds, by its declared type and, where that says little, by its values."""
+    name = declared.lower()
+    if "bool" in name or name == "bit":
+        return "boolean"
+    if ("date" in name or "time" in name) and not (
+        values and all(isinstance(v, int | float) for v in values)
+    ):
+        return "date"
+    numeric = any(
+        part in name for part in ("int", "real", "num", "dec", "float", "double", "money", "serial")
+    )
+    if values:
+        numbers = sum(isinstance(v, int | float) for v in values)
+        if numbers * 10 >= len(values) * 9:
+            return "number"
+        if numeric and numbers * 2 >= len(values):
+            return "number"
+        return "text"
+    if numeric:
+        return "number"
+    if any(part in name for part in ("char", "text", "clob", "string", "uuid", "enum")):
+        return "text"
+    return "other"
+
+
+def catalog_from_sqlite(path: str | Path, *, sample: int = SAMPLE) -> Catalog:
+    """Read the catalog of a SQLite file, which is opened read-only and may hold bytes that are not UTF-8."""
+    connection = sqlite3.connect(f"{Path(path).absolute().as_uri()}?mode=ro", uri=True)
+    connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
+    try:
+        names = [
+            row[0]
+            for row in connection.execute(
+                "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') "
+                "AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY rowid"
+            )
+        ]
+        tables = tuple(_table(connection, name, sample) for name in names)
+        keys = tuple(key for name in names for key in _foreign_keys(connection, name, tables))
+    finally:
+        connection.close()
+    return Catalog(tables=tables, foreign_keys=keys, dialect="sqlite", name=Path(path).stem)
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _table(connection: sqlite3.Connection, name: str, sample: int) -> Table:
+    try:
+        described = connection.execute(f"PRAGMA table_info({_quoted(name)})").fetchall()
+        rows = connection.execute(f"SELECT count(*) FROM {_quoted(name)}").fetchone()[0]
+    except sqlite3.Error:  # a view over a table that is gone
+        return Table(name=name, columns=())
+    columns = tuple(_column(connection, name, row, sample) for row in described)
+    sampled = connection.execute(f"SELECT * FROM {_quoted(name)} LIMIT ?", (SAMPLE_ROWS,)).fetchall()
+    kept = tuple(tuple(v if isinstance(v, str | int | float) else None for v in row) for row in sampled)
+    return Table(name=name, columns=columns, row_count=rows, rows=kept)
+
+
+def _column(connection: sqlite3.Connection, table: str, described: tuple[object, ...], sample: int) -> Column:
+    name, declared, key = str(described[1]), str(described[2] or ""), bool(described[5])
+    column = _quoted(name)
+    try:
+        found = connection.execute(
+            f"SELECT {column} FROM {_quoted(table)} WHERE {column} IS NOT NULL "
+            f"GROUP BY {column} ORDER BY count(*) DESC, {column} LIMIT ?",
+            (sample + 1,),
+        ).fetchall()
+    except sqlite3.Error:
+        found = []
+    kept = [row[0] for row in found if isinstance(row[0], str | int | float)][:sample]
+    values = tuple(v for v in kept if not isinstance(v, str) or len(v) <= LONGEST_VALUE)
+    return Column(
+        name=name,
+        type=declared,
+        kind=kind_of(declared, values),
+        values=values,
+        complete=len(found) <= sample and len(values) == len(found),
+        primary_key=key,
+        n_distinct=len(found) if len(found) <= sample else None,
+    )
+
+
+def _foreign_keys(connection: sqlite3.Connection, name: str, tables: tuple[Table, ...]) -> list[ForeignKey]:
+    by_name = {table.name.lower(): table for table in tables}
+    own = by_name[name.lower()]
+    keys = []
+    for row in sorted(connection.execute(f"PRAGMA foreign_key_list({_quoted(name)})").fetchall()):
+        target = by_name.get(str(row[2]).lower())
+        if target is None or not target.columns:
+            continue
+        primary = next((c.name for c in target.columns if c.primary_key), target.columns[0].name)
+        source, referred = _spelled(own, str(row[3])), _spelled(target, str(row[4] or primary))
+        if source and referred:
+            keys.append(
+                ForeignKey(table=own.name, column=source, target_table=target.name, target_column=referred)
+            )
+    return keys
+
+
+def _spelled(table: Table, column: str) -> str | None:
+    return next((c.name for c in table.columns if c.name.lower() == column.lower()), None)

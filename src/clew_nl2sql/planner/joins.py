@@ -1,0 +1,91 @@
+"""Join paths: the smallest tree over the foreign keys that connects the tables of a query.
+
+Tables are added one by one, each by its shortest path to what is already connected; ties fall to
+declared order. Of two keys between the same tables the first declared is used unless the caller names a column.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import NamedTuple
+
+from clew_nl2sql.planner.schema import Schema
+
+
+class JoinTree(NamedTuple):
+    """The tables in joining order, and for each after the first the pair of columns that joins it."""
+
+    tables: tuple[int, ...]
+    on: tuple[tuple[int, int], ...]  # (column of an earlier table, column of the new table)
+
+
+def join_tree(schema: Schema, needed: list[int], preferred: frozenset[int] = frozenset()) -> JoinTree | None:
+    """Connect `needed`; None if the keys do not connect them. Edges over `preferred` columns win ties."""
+    if not needed:
+        return None
+    if len(needed) == 1:
+        return JoinTree((needed[0],), ())
+    key = (tuple(needed), preferred & schema.ends)
+    if key not in schema.trees:
+        schema.trees[key] = _tree(schema, needed, preferred)
+    tree: JoinTree | None = schema.trees[key]
+    return tree
+
+
+def _tree(schema: Schema, needed: list[int], preferred: frozenset[int]) -> JoinTree | None:
+    tables, on = [needed[0]], []
+    for table in needed[1:]:
+        if table in tables:
+            continue
+        path = _path(schema, tables, table, preferred)
+        if path is None:
+            return None
+        for left, right in path:
+            if schema.columns[right].table not in tables:
+                tables.append(schema.columns[right].table)
+                on.append((left, right))
+    return JoinTree(tuple(tables), tuple(on))
+
+
+def _path(
+    schema: Schema, sources: list[int], goal: int, preferred: frozenset[int]
+) -> list[tuple[int, int]] | None:
+    neighbours = _neighbours(schema, preferred)
+    seen: dict[int, tuple[int, int] | None] = dict.fromkeys(sources)
+    queue = deque(sources)
+    while queue:
+        table = queue.popleft()
+        if table == goal:
+            break
+        for left, right in neighbours[table]:
+            other = schema.columns[right].table
+            if other not in seen:
+                seen[other] = (left, right)
+                queue.append(other)
+    if goal not in seen:
+        return None
+    path: list[tuple[int, int]] = []
+    step = seen[goal]
+    while step is not None:
+        path.append(step)
+        step = seen[schema.columns[step[0]].table]
+    return path[::-1]
+
+
+def _neighbours(schema: Schema, preferred: frozenset[int]) -> dict[int, list[tuple[int, int]]]:
+    result: dict[int, list[tuple[int, int]]] = {t.id: [] for t in schema.tables}
+    edges = sorted(schema.edges, key=lambda e: not (e[0] in preferred or e[1] in preferred))
+    for source, target in edges:
+        first, second = schema.columns[source].table, schema.columns[target].table
+        if first != second:
+            result[first].append((source, target))
+            result[second].append((target, source))
+    return result
+
+
+def distance(schema: Schema, first: int, second: int) -> int | None:
+    """How many joins lie between two tables."""
+    if first == second:
+        return 0
+    path = _path(schema, [first], second, frozenset())
+    return None if path is None else len(path)

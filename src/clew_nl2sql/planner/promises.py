@@ -1,0 +1,65 @@
+"""What a question's words promise of its query, and whether the query keeps it.
+
+"Not" promises a negation, "each" a group, "or" an alternative. A query that breaks a promise may still be right, and
+one that keeps them all may be wrong, but it is a sign, and the certainty weighs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from clew_nl2sql.planner.lexicon import word_set
+from clew_nl2sql.planner.query import Query, Scalar
+
+# A name for the words, the ability that they promise, the words.
+_PROMISES = (
+    ("not", "negation", word_set("not no never without except excluding neither nor none outside")),
+    ("each", "group", word_set("each every per")),
+    ("or", "either", word_set("or either")),
+    ("both", "either", word_set("both")),
+    ("and", "several", word_set("and")),
+    (
+        "most",
+        "order",
+        word_set("most least highest lowest largest smallest fewest oldest youngest longest top"),
+    ),
+    ("sorted", "order", word_set("sorted ordered ascending descending alphabetical order sort")),
+    ("average", "aggregate", word_set("average mean total sum maximum minimum")),
+    ("many", "aggregate", word_set("many count number")),
+    ("than", "compared", word_set("than above below over under exceed before after")),
+    ("least", "having", word_set("least")),
+    ("different", "distinct", word_set("different distinct unique")),
+    ("same", "group", word_set("same share shared")),
+    ("other", "nested", word_set("any some all other only also")),
+    ("ratio", "nested", word_set("percentage ratio difference proportion times twice combined together")),
+    ("who", "join", word_set("who whom whose")),
+    ("that", "join", word_set("that which with")),
+)
+
+
+def abilities(query: Query) -> frozenset[str]:
+    """What a query does, in a few words."""
+    found = {
+        "negation": any(c.op in ("!=", "not in") for c in query.where) or _sets(query, "except"),
+        "group": bool(query.group),
+        "either": any(c.either for c in query.where) or _sets(query, "union", "intersect"),
+        "several": len(query.select) > 1 or len(query.where) > 1,
+        "order": bool(query.order),
+        "aggregate": any(i.agg for i in query.select),
+        "compared": any(c.op in (">", "<", ">=", "<=", "between") for c in query.where + query.having),
+        "having": bool(query.having),
+        "distinct": query.distinct or any(i.distinct for i in query.select),
+        "nested": any(isinstance(c.value, Query | Scalar) for c in query.where),
+        "join": bool(query.tables) or bool(query.where),
+    }
+    return frozenset(name for name, does in found.items() if does)
+
+
+def _sets(query: Query, *names: str) -> bool:
+    return query.compound is not None and query.compound[0] in names
+
+
+def promises(words: Sequence[str], does: frozenset[str]) -> list[tuple[str, float]]:
+    """The promises that were made, each kept or broken."""
+    said = set(words)
+    return [(f"q:{name}={promised in does}", 1.0) for name, promised, some in _PROMISES if said & some]

@@ -1,0 +1,64 @@
+"""A query as plain data: what is selected, filtered, grouped and ordered, by the schema's numbers.
+
+Tables are not listed where a column already implies them; `tables` holds those that must be joined besides.
+Queries are values: equal ones are one candidate.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from clew_nl2sql.planner.catalog import Value
+
+
+class Item(NamedTuple):
+    """A column or an aggregate of one; column None is `*`."""
+
+    column: int | None
+    agg: str = ""
+    distinct: bool = False
+
+
+class Scalar(NamedTuple):
+    """A subquery of one value: `(SELECT agg(column) FROM its table)`."""
+
+    agg: str
+    column: int
+    where: tuple[Condition, ...] = ()
+
+
+class Condition(NamedTuple):
+    """`item op value`; `either` joins it to the condition before it by OR."""
+
+    item: Item
+    op: str  # = != > < >= <= between like, in, not in
+    value: Value | tuple[Value, Value] | Scalar | Query | int | Item
+    either: bool = False
+
+
+class Query(NamedTuple):
+    """One SELECT, perhaps with a second one behind a set operation."""
+
+    select: tuple[Item, ...]
+    tables: frozenset[int] = frozenset()
+    where: tuple[Condition, ...] = ()
+    group: tuple[int, ...] = ()
+    having: tuple[Condition, ...] = ()
+    order: tuple[tuple[Item, bool], ...] = ()  # with True for descending
+    limit: int | None = None
+    distinct: bool = False
+    compound: tuple[str, Query] | None = None
+    via: frozenset[int] = frozenset()  # keys that the question names: joins prefer them
+
+
+def columns_of(query: Query) -> list[int]:
+    """Every column that the query's own FROM must provide."""
+    found = [i.column for i in query.select if i.column is not None]
+    for condition in query.where + query.having:
+        if condition.item.column is not None:
+            found.append(condition.item.column)
+        if isinstance(condition.value, Item) and condition.value.column is not None:
+            found.append(condition.value.column)
+    found.extend(query.group)
+    found.extend(item.column for item, _ in query.order if item.column is not None)
+    return found

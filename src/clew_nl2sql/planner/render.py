@@ -1,0 +1,186 @@
+"""A query of numbers as a sqlglot expression, and that as text of the catalog's dialect.
+
+The join tree is found here. Identifiers are quoted only where they must be; a single table gets no alias, several
+get T1, T2, … in joining order.
+"""
+
+from __future__ import annotations
+
+import re
+
+from sqlglot import exp
+from sqlglot.tokens import Tokenizer
+
+from clew_nl2sql.planner.catalog import Value
+from clew_nl2sql.planner.joins import JoinTree, join_tree
+from clew_nl2sql.planner.query import Condition, Item, Query, Scalar, columns_of
+from clew_nl2sql.planner.schema import Schema
+
+_RESERVED = frozenset(word for keyword in Tokenizer.KEYWORDS for word in keyword.split())
+_FOLDING = ("postgres", "redshift")  # dialects that read an unquoted name as lower case
+_YEAR = re.compile(r"\d{4}\Z")
+_SIMPLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_FUNCTIONS: dict[str, type[exp.Expression]] = {
+    "count": exp.Count, "sum": exp.Sum, "avg": exp.Avg, "min": exp.Min, "max": exp.Max,
+}  # fmt: skip
+_OPERATORS: dict[str, type[exp.Expression]] = {
+    "=": exp.EQ, "!=": exp.NEQ, ">": exp.GT, "<": exp.LT, ">=": exp.GTE, "<=": exp.LTE, "like": exp.Like,
+}  # fmt: skip
+_SET_OPERATIONS: dict[str, type[exp.Expression]] = {
+    "intersect": exp.Intersect, "union": exp.Union, "except": exp.Except,
+}  # fmt: skip
+
+
+class Unjoinable(Exception):
+    """The tables of a query are not connected by keys. Caught by the planner: such a candidate is dropped."""
+
+
+def needed_tables(query: Query, schema: Schema) -> list[int]:
+    """The tables of a query's own FROM, in the order in which it speaks of them."""
+    tables = [schema.columns[c].table for c in columns_of(query)]
+    return list(dict.fromkeys(tables + sorted(query.tables)))
+
+
+def tree_of(query: Query, schema: Schema) -> JoinTree | None:
+    """How the query's tables join."""
+    return join_tree(schema, needed_tables(query, schema), frozenset(columns_of(query)) | query.via)
+
+
+def to_expression(query: Query, schema: Schema) -> exp.Expression:
+    """The whole query, set operation included."""
+    first = _select(query, schema)
+    if query.compound is None:
+        return first
+    name, other = query.compound
+    return _SET_OPERATIONS[name](this=first, expression=_select(other, schema), distinct=True)
+
+
+def to_sql(expression: exp.Expression, dialect: str) -> str:
+    """The text of an expression."""
+    return expression.sql(dialect=dialect)
+
+
+class _Scope:
+    """Names of the tables inside one SELECT."""
+
+    def __init__(self, schema: Schema, tree: JoinTree):
+        self.schema = schema
+        several = len(tree.tables) > 1
+        self.alias = {table: f"T{at}" if several else None for at, table in enumerate(tree.tables, 1)}
+
+    def column(self, number: int) -> exp.Column:
+        column = self.schema.columns[number]
+        alias = self.alias[column.table]
+        return exp.Column(
+            this=_identifier(column.name, self.schema), table=exp.to_identifier(alias) if alias else None
+        )
+
+    def item(self, item: Item) -> exp.Expression:
+        body: exp.Expression = exp.Star() if item.column is None else self.column(item.column)
+        if not item.agg:
+            return body
+        if item.distinct:
+            body = exp.Distinct(expressions=[body])
+        return _FUNCTIONS[item.agg](this=body)
+
+
+def _identifier(name: str, schema: Schema) -> exp.Identifier:
+    folded = schema.catalog.dialect in _FOLDING and name != name.lower()
+    quoted = folded or name.upper() in _RESERVED or not _SIMPLE.match(name)
+    return exp.to_identifier(name, quoted=quoted)
+
+
+def _select(query: Query, schema: Schema) -> exp.Select:
+    tree = tree_of(query, schema)
+    if tree is None:
+        raise Unjoinable
+    scope = _Scope(schema, tree)
+    select = exp.Select(expressions=[scope.item(item) for item in query.select])
+    select = select.from_(_table(schema, scope, tree.tables[0]), copy=False)
+    for table, (left, right) in zip(tree.tables[1:], tree.on):
+        on = exp.EQ(this=scope.column(left), expression=scope.column(right))
+        select = select.join(_table(schema, scope, table), on=on, copy=False)
+    if query.distinct:
+        select = select.distinct(copy=False)
+    if query.where:
+        select = select.where(_conditions(query.where, scope, schema), copy=False)
+    if query.group:
+        select = select.group_by(*[scope.column(c) for c in query.group], copy=False)
+    if query.having:
+        select = select.having(_conditions(query.having, scope, schema), copy=False)
+    if query.order:
+        # NULL counts as the smallest in every dialect: said only where it is not the dialect's own way.
+        keys = [exp.Ordered(this=scope.item(i), desc=desc, nulls_first=not desc) for i, desc in query.order]
+        select = select.order_by(*keys, copy=False)
+    return select.limit(query.limit, copy=False) if query.limit is not None else select
+
+
+def _table(schema: Schema, scope: _Scope, number: int) -> exp.Expr:
+    table = exp.Table(this=_identifier(schema.tables[number].name, schema))
+    alias = scope.alias[number]
+    return exp.alias_(table, alias, table=True) if alias else table
+
+
+def _conditions(conditions: tuple[Condition, ...], scope: _Scope, schema: Schema) -> exp.Expr:
+    """AND of groups; each group is an OR of conditions that were joined by `either`."""
+    groups: list[list[exp.Expr]] = []
+    for condition in conditions:
+        made = _condition(condition, scope, schema)
+        if condition.either and groups:
+            groups[-1].append(made)
+        else:
+            groups.append([made])
+    return exp.and_(*[exp.or_(*group) if len(group) > 1 else group[0] for group in groups])
+
+
+def _dated(condition: Condition, schema: Schema) -> Condition:
+    """A year against a date column, where that is an error: the year's first and last day instead."""
+    column, value = condition.item.column, condition.value
+    if schema.catalog.dialect == "sqlite" or column is None or schema.columns[column].kind != "date":
+        return condition
+    plain = (
+        value if isinstance(value, tuple) and not isinstance(value, Query | Item | Scalar) else (value, value)
+    )
+    years = [str(part) for part in plain]
+    if condition.op == "like" or not all(_YEAR.match(year) for year in years):
+        return condition
+    since, until = f"{years[0]}-01-01", f"{years[-1]}-12-31"
+    bounds = {">": (">", until), ">=": (">=", since), "<": ("<", since), "<=": ("<=", until)}
+    op, bound = bounds.get(condition.op, ("between", (since, until)))
+    return condition._replace(op=op, value=bound)
+
+
+def _condition(condition: Condition, scope: _Scope, schema: Schema) -> exp.Expr:
+    left = scope.item(condition.item)
+    condition = _dated(condition, schema)
+    value = condition.value
+    if condition.op in ("in", "not in") and isinstance(value, Query):
+        inside = exp.In(this=left, query=exp.Subquery(this=_select(value, schema)))
+        return exp.Not(this=inside) if condition.op == "not in" else inside
+    if (
+        condition.op == "between"
+        and isinstance(value, tuple)
+        and not isinstance(value, Query | Item | Scalar)
+    ):
+        return exp.Between(this=left, low=_literal(value[0]), high=_literal(value[1]))
+    if isinstance(value, Scalar):
+        source = Query((Item(value.column, value.agg),), where=value.where)
+        right: exp.Expr = exp.Subquery(this=_select(source, schema))
+    elif isinstance(value, Item):
+        right = scope.item(value)
+    else:
+        right = _literal(value)  # type: ignore[arg-type]  # what is left is a plain value
+    if condition.op == "like" and schema.catalog.dialect != "sqlite":  # where LIKE minds capitals and types
+        column = condition.item.column
+        if column is not None and schema.columns[column].kind != "text":
+            left = exp.cast(left, "text")
+        return exp.ILike(this=left, expression=right)
+    return _OPERATORS[condition.op](this=left, expression=right)
+
+
+def _literal(value: Value) -> exp.Expr:
+    if isinstance(value, str):
+        return exp.Literal.string(value)
+    if value < 0:
+        return exp.Neg(this=exp.Literal.number(-value))
+    return exp.Literal.number(value)

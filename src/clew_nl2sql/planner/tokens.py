@@ -1,0 +1,94 @@
+"""A question as tokens: words, numbers, dates, quoted strings and punctuation, each with its place.
+
+Contractions are opened ("don't" is "do not") and possessives dropped, so that later modules see plain words.
+Number words are numbers ("three"), except "one", which is often a pronoun: its token keeps kind "word" and has
+a value.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+import msgspec
+
+from clew_nl2sql.planner.inflection import lemma
+
+TokenKind = Literal["word", "number", "date", "quoted", "punct"]
+
+NUMBER_WORDS = {
+    "zero": 0, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9,
+    "ten": 10, "eleven": 11, "twelve": 12, "fifteen": 15, "twenty": 20, "thirty": 30, "fifty": 50, "hundred": 100,
+    "thousand": 1000, "once": 1, "twice": 2,
+}  # fmt: skip
+
+_PATTERN = re.compile(
+    r"""
+    (?P<quoted>"[^"]+"|“[^”]+”|(?<![\w])'[^']+(?:'s\s[^']+)?'(?![\w])|‘[^’]+’|``[^`']+''|(?<![\w])`[^`']+['`])
+  | (?P<date>\d{4}-\d{1,2}-\d{1,2}(?:[ T]\d{1,2}:\d{2}(?::\d{2})?)?|\d{1,2}/\d{1,2}/\d{2,4})
+  | (?P<number>\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+\.\d+|(?<![\w.])\d+(?![\w])
+      |(?<![\w.])\d+(?=(?:k|m|kg|km|cm|ft|st|nd|rd|th)\b))
+  | (?P<word>[^\W_]+(?:['’][a-z]+)?|_)
+  | (?P<punct>[^\s\w])
+    """,
+    re.VERBOSE,
+)
+
+
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}(?: \d{2}:\d{2}:\d{2})?")
+
+
+class Token(msgspec.Struct, frozen=True):
+    """A token, the place of its characters in the question, and its number if it has one."""
+
+    text: str
+    low: str
+    lemma: str
+    start: int
+    end: int
+    kind: TokenKind
+    value: float | int | None = None
+
+
+def tokenize(question: str) -> list[Token]:
+    """The tokens of a question, in order."""
+    tokens: list[Token] = []
+    for found in _PATTERN.finditer(question):
+        kind: TokenKind = found.lastgroup  # type: ignore[assignment]  # the group names are the kinds
+        tokens.extend(_tokens(kind, found.group(), found.start(), found.end()))
+    return tokens
+
+
+def _tokens(kind: TokenKind, text: str, start: int, end: int) -> list[Token]:
+    if kind == "quoted":
+        inside = text.strip("\"'“”‘’`").strip()
+        if _DATE.fullmatch(inside):
+            return [Token(inside, inside, inside, start, end, "date")]
+        return [Token(inside, inside.lower(), inside.lower(), start, end, "quoted")]
+    if kind == "number":
+        plain = text.replace(",", "")
+        number = float(plain) if "." in plain else int(plain)
+        return [Token(text, text, text, start, end, "number", number)]
+    if kind == "word":
+        return _words(text.replace("’", "'"), start, end)
+    return [Token(text, text.lower(), text.lower(), start, end, kind)]
+
+
+def _words(text: str, start: int, end: int) -> list[Token]:
+    low = text.lower()
+    if low.endswith("n't"):
+        first = {"wo": "will", "ca": "can"}.get(low[:-3], low[:-3])
+        return [_word(first, start, end - 3), _word("not", end - 3, end)]
+    head, mark, tail = text.partition("'")
+    if mark and tail.lower() in ("s", "re", "ve", "ll", "d", ""):
+        return [_word(head, start, start + len(head))]
+    return [_word(text, start, end)]
+
+
+def _word(text: str, start: int, end: int) -> Token:
+    low = text.lower()
+    value = NUMBER_WORDS.get(low)
+    if low == "cannot":
+        return Token("cannot", "not", "not", start, end, "word")
+    kind: TokenKind = "word" if value is None or low in ("one", "once", "twice") else "number"
+    return Token(text, low, lemma(low), start, end, kind, value)

@@ -1,0 +1,9 @@
+"""Databases that questions go to, all read-only: SQLite, DuckDB, PostgreSQL, and whatever has the same four
+methods."""
+
+from __future__ import annotations
+
+from clew_nl2sql.sources.address import open_source
+from clew_nl2sql.sources.protocol import Result, Source
+
+__all__ = ["Result", "Source", "open_source"]

@@ -1,0 +1,143 @@
+"""DuckDB, read-only, with external access off: no file, no network, no extension, and no way to switch that back on.
+
+One thread of DuckDB per query: rows of a query without ORDER BY then come in one order, and several scans run at
+once anyway."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from clew_nl2sql.errors import QueryFailedError, QueryTimeoutError, RefusedQueryError, SourceDownError
+from clew_nl2sql.planner.catalog import Catalog, ForeignKey
+from clew_nl2sql.sources.protocol import Result, distinct_names
+from clew_nl2sql.sources.sampling import Described, sampled_table
+from clew_nl2sql.sql.guard import CheckedQuery
+
+SETTINGS = {"enable_external_access": "false", "autoload_known_extensions": "false", "threads": "1"}
+
+_TABLES = """
+SELECT table_name, comment, estimated_size FROM duckdb_tables() WHERE schema_name = 'main' AND NOT internal
+UNION ALL SELECT view_name, comment, NULL FROM duckdb_views() WHERE schema_name = 'main' AND NOT internal ORDER BY 1
+"""
+_COLUMNS = """
+SELECT table_name, column_name, data_type, comment FROM duckdb_columns()
+WHERE schema_name = 'main' AND NOT internal ORDER BY table_name, column_index
+"""
+_KEYS = """
+SELECT constraint_type, table_name, constraint_column_names, referenced_table, referenced_column_names
+FROM duckdb_constraints() WHERE schema_name = 'main' AND constraint_type IN ('PRIMARY KEY', 'FOREIGN KEY') ORDER BY ALL
+"""
+
+
+class DuckDBSource:
+    """A DuckDB file."""
+
+    dialect = "duckdb"
+
+    def __init__(self, path: str | Path, *, timeout: float = 30.0) -> None:
+        self.path = Path(path)
+        self._timeout = timeout
+
+    def __repr__(self) -> str:
+        return f"DuckDBSource({str(self.path)!r})"
+
+    def catalog(self) -> Catalog:
+        """Its tables, columns, keys and a sample of values."""
+        import duckdb
+
+        try:
+            with self._connection() as connection:
+                return _catalog(connection, self.path.stem)
+        except duckdb.Error as error:
+            raise SourceDownError(
+                f"the catalog of {self.path} cannot be read: {_first_line(error)}"
+            ) from error
+
+    def explain(self, query: CheckedQuery) -> str:
+        """The plan of DuckDB's own planner."""
+        import duckdb
+
+        try:
+            with self._connection() as connection:
+                rows = connection.execute(f"EXPLAIN {query.sql}").fetchall()
+        except duckdb.Error as error:
+            raise RefusedQueryError(f"DuckDB refuses the query: {_first_line(error)}") from error
+        return "\n".join(str(row[-1]) for row in rows)
+
+    def run(self, query: CheckedQuery, max_rows: int) -> Result:
+        """The rows of a query."""
+        import duckdb
+
+        try:
+            with self._connection() as connection:
+                cursor = connection.execute(query.sql)
+                names = distinct_names([column[0] for column in cursor.description])
+                rows = cursor.fetchmany(max_rows + 1)
+        except duckdb.InterruptException as error:
+            raise QueryTimeoutError(
+                f"the query took longer than {self._timeout:g} s; ask for less, or raise the timeout"
+            ) from error
+        except duckdb.Error as error:
+            raise QueryFailedError(f"DuckDB failed: {_first_line(error)}") from error
+        return Result(columns=names, rows=tuple(rows[:max_rows]), truncated=len(rows) > max_rows)
+
+    @contextmanager
+    def _connection(self) -> Iterator[Any]:
+        import duckdb
+
+        if not self.path.is_file():  # DuckDB would say the same less plainly
+            raise SourceDownError(f"there is no DuckDB file {self.path}")
+        try:
+            connection = duckdb.connect(str(self.path), read_only=True, config=dict(SETTINGS))
+        except duckdb.Error as error:
+            raise SourceDownError(f"{self.path} cannot be opened: {_first_line(error)}") from error
+        limit = threading.Timer(self._timeout, connection.interrupt)
+        limit.daemon = True
+        limit.start()
+        try:
+            yield connection
+        finally:
+            limit.cancel()
+            connection.close()
+
+
+def _catalog(connection: Any, name: str) -> Catalog:
+    import duckdb
+
+    def ask(sql: str) -> list[tuple[Any, ...]]:
+        found: list[tuple[Any, ...]] = connection.execute(sql).fetchall()
+        return found
+
+    def sample(sql: str) -> list[tuple[Any, ...]]:
+        try:
+            return ask(sql)
+        except duckdb.Error:  # a view over a file, which may not be read: a column without a sample
+            return []
+
+    primary: set[tuple[str, str]] = set()
+    foreign: list[ForeignKey] = []
+    for kind, table, own, target, targets in ask(_KEYS):
+        if kind == "PRIMARY KEY":
+            primary.update((table, column) for column in own)
+        else:
+            foreign += [
+                ForeignKey(table=table, column=column, target_table=target, target_column=referred)
+                for column, referred in zip(own, targets)
+            ]
+    columns: dict[str, list[Described]] = {}
+    for table, column, declared, comment in ask(_COLUMNS):
+        described = Described(column, declared, comment or "", (table, column) in primary)
+        columns.setdefault(table, []).append(described)
+    tables = tuple(
+        sampled_table(sample, "duckdb", table, columns.get(table, []), comment=comment or "", estimate=size)
+        for table, comment, size in ask(_TABLES)
+    )
+    return Catalog(tables=tables, foreign_keys=tuple(foreign), dialect="duckdb", name=name)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]

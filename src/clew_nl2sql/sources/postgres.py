@@ -1,0 +1,165 @@
+"""PostgreSQL: a read-only transaction, a statement timeout, and one statement to a message.
+
+The transaction is read-only before the first statement, and rolled back after the last. Functions that act outside of
+transactions are the guard's to refuse; a database user without rights to write is still the best fence, and the
+documentation says how to make one. Only the schema ``public`` is looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from clew_nl2sql.errors import QueryFailedError, QueryTimeoutError, RefusedQueryError, SourceDownError
+from clew_nl2sql.planner.catalog import Catalog, ForeignKey
+from clew_nl2sql.sources.protocol import Result, distinct_names
+from clew_nl2sql.sources.sampling import Described, sampled_table
+from clew_nl2sql.sql.guard import CheckedQuery
+
+CONNECT_SECONDS = 5
+
+# One worker and one start of every scan: rows without ORDER BY then come in one order.
+_SETTINGS = (
+    "SET LOCAL max_parallel_workers_per_gather = 0",
+    "SET LOCAL synchronize_seqscans = off",
+    "SET LOCAL search_path = public, pg_catalog",
+)
+_TABLES = """
+SELECT c.relname, obj_description(c.oid, 'pg_class'), c.reltuples::bigint
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE n.nspname = 'public' AND c.relkind IN ('r', 'v', 'm', 'p', 'f') AND NOT c.relispartition
+  AND has_table_privilege(c.oid, 'SELECT') ORDER BY c.relname
+"""
+_COLUMNS = """
+SELECT c.relname, a.attname, format_type(a.atttypid, a.atttypmod), col_description(c.oid, a.attnum),
+       EXISTS (SELECT 1 FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary AND a.attnum = ANY (i.indkey))
+FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE n.nspname = 'public' AND c.relkind IN ('r', 'v', 'm', 'p', 'f') AND NOT c.relispartition
+  AND has_table_privilege(c.oid, 'SELECT') AND a.attnum > 0 AND NOT a.attisdropped ORDER BY c.relname, a.attnum
+"""
+_KEYS = """
+SELECT c.relname, a.attname, t.relname, b.attname
+FROM pg_constraint k JOIN pg_class c ON c.oid = k.conrelid JOIN pg_class t ON t.oid = k.confrelid
+JOIN pg_namespace n ON n.oid = c.relnamespace
+CROSS JOIN LATERAL unnest(k.conkey, k.confkey) AS pair (here, there)
+JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = pair.here
+JOIN pg_attribute b ON b.attrelid = t.oid AND b.attnum = pair.there
+WHERE k.contype = 'f' AND n.nspname = 'public' ORDER BY c.relname, k.conname, pair.here
+"""
+
+
+class PostgresSource:
+    """A PostgreSQL database."""
+
+    dialect = "postgres"
+
+    def __init__(self, address: str, *, timeout: float = 30.0) -> None:
+        self._address = address
+        self._timeout = timeout
+
+    def __repr__(self) -> str:
+        return "PostgresSource(...)"  # the address may hold a password
+
+    def catalog(self) -> Catalog:
+        """Its tables, columns, keys and a sample of values."""
+        import psycopg
+
+        try:
+            with self._connection() as connection:
+                return _catalog(connection)
+        except psycopg.Error as error:
+            raise SourceDownError(f"the catalog cannot be read: {_first_line(error)}") from error
+
+    def explain(self, query: CheckedQuery) -> str:
+        """The plan of PostgreSQL's own planner."""
+        import psycopg
+
+        try:
+            with self._connection() as connection:
+                rows = connection.execute(f"EXPLAIN {query.sql}", prepare=True).fetchall()
+        except psycopg.OperationalError as error:
+            raise self._lost(error) from error
+        except psycopg.Error as error:
+            raise RefusedQueryError(f"PostgreSQL refuses the query: {_first_line(error)}") from error
+        return "\n".join(row[0] for row in rows)
+
+    def run(self, query: CheckedQuery, max_rows: int) -> Result:
+        """The rows of a query."""
+        import psycopg
+
+        try:
+            with self._connection() as connection:
+                # prepare: the extended protocol takes one statement to a message
+                cursor = connection.execute(query.sql, prepare=True)
+                names = distinct_names([column.name for column in cursor.description or ()])
+                rows = cursor.fetchmany(max_rows + 1)
+        except psycopg.OperationalError as error:
+            raise self._lost(error) from error
+        except psycopg.Error as error:
+            raise QueryFailedError(f"PostgreSQL failed: {_first_line(error)}") from error
+        return Result(columns=names, rows=tuple(rows[:max_rows]), truncated=len(rows) > max_rows)
+
+    def _lost(self, error: Exception) -> SourceDownError | QueryTimeoutError:
+        import psycopg
+
+        if isinstance(error, psycopg.errors.QueryCanceled):
+            return QueryTimeoutError(
+                f"the query took longer than {self._timeout:g} s; ask for less, or raise the timeout"
+            )
+        return SourceDownError(f"the connection was lost: {_first_line(error)}")
+
+    @contextmanager
+    def _connection(self) -> Iterator[Any]:
+        try:
+            import psycopg
+        except ModuleNotFoundError as error:
+            raise SourceDownError("PostgreSQL needs a driver: pip install 'clew[nl2sql]'") from error
+        try:
+            connection = psycopg.connect(
+                self._address,
+                connect_timeout=CONNECT_SECONDS,
+                options=f"-c default_transaction_read_only=on -c statement_timeout={int(self._timeout * 1000)}",
+            )
+        except psycopg.Error as error:
+            raise SourceDownError(f"PostgreSQL cannot be reached: {_first_line(error)}") from error
+        try:
+            connection.read_only = True
+            for setting in _SETTINGS:
+                connection.execute(setting)
+            yield connection
+        finally:
+            connection.close()  # without a commit: what was begun is rolled back
+
+
+def _catalog(connection: Any) -> Catalog:
+    import psycopg
+
+    def ask(sql: str) -> list[tuple[Any, ...]]:
+        found: list[tuple[Any, ...]] = connection.execute(sql).fetchall()
+        return found
+
+    def sample(sql: str) -> list[tuple[Any, ...]]:
+        try:
+            with connection.transaction():  # a savepoint: an error would end the transaction around it
+                return ask(sql)
+        except psycopg.Error:  # values that cannot be compared, a view that fails: a column without a sample
+            return []
+
+    columns: dict[str, list[Described]] = {}
+    for table, column, declared, comment, key in ask(_COLUMNS):
+        columns.setdefault(table, []).append(Described(column, declared, comment or "", key))
+    tables = tuple(
+        sampled_table(sample, "postgres", table, columns.get(table, []), comment=comment or "", estimate=size)
+        for table, comment, size in ask(_TABLES)
+    )
+    keys = tuple(
+        ForeignKey(table=table, column=column, target_table=target, target_column=referred)
+        for table, column, target, referred in ask(_KEYS)
+    )
+    name = connection.info.dbname
+    return Catalog(tables=tables, foreign_keys=keys, dialect="postgres", name=name)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0]

@@ -1,0 +1,98 @@
+"""A table as a catalog holds it: its columns, with a sample of their values, and a sample of its rows.
+
+Values are what a question is linked by ("tickets in Lyon"), so the most frequent come first; rows are what a
+planner tries out its proposals on. Of a large table only the beginning is looked at: a catalog must not cost a scan
+of everything. What cannot be sampled (values that do not compare, a view that fails) is there without a sample.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+from sqlglot import exp
+
+from clew_nl2sql.planner.catalog import LONGEST_VALUE, SAMPLE_ROWS, Column, Table, Value, kind_of
+
+SAMPLE = 1000  # values of a column
+ROWS = 50_000  # of a table that are looked at
+
+Ask = Callable[[str], list[tuple[Any, ...]]]  # a query's rows; none if it cannot be asked
+
+
+class Described(NamedTuple):
+    """A column as the database describes it."""
+
+    name: str
+    declared: str
+    comment: str = ""
+    primary_key: bool = False
+
+
+def sampled_table(
+    ask: Ask,
+    dialect: str,
+    name: str,
+    described: Sequence[Described],
+    *,
+    comment: str = "",
+    estimate: int | None = None,
+) -> Table:
+    """A table with samples; `estimate` is how many rows the database believes there are."""
+    table = exp.Table(this=exp.to_identifier(name, quoted=True))
+    beginning = exp.select(exp.Literal.number(1)).from_(table).limit(ROWS + 1).subquery("beginning")
+    counted = ask(exp.select(exp.Count(this=exp.Star())).from_(beginning).sql(dialect))
+    count = int(counted[0][0]) if counted else 0
+    is_whole = bool(counted) and count <= ROWS
+    columns = tuple(_column(ask, dialect, table, column, is_whole) for column in described)
+    chosen = [exp.column(column.name, quoted=True) for column in described]
+    rows = ask(exp.select(*chosen).from_(table).limit(SAMPLE_ROWS).sql(dialect)) if chosen else []
+    return Table(
+        name=name,
+        columns=columns,
+        comment=comment,
+        row_count=count if is_whole else estimate,
+        rows=tuple(tuple(_plain(value) for value in row) for row in rows),
+    )
+
+
+def _column(ask: Ask, dialect: str, table: exp.Table, column: Described, is_whole: bool) -> Column:
+    found = ask(_most_frequent(table, column.name).sql(dialect))
+    kept = [value for value in (_plain(row[0]) for row in found[:SAMPLE]) if value is not None]
+    values = tuple(value for value in kept if not isinstance(value, str) or len(value) <= LONGEST_VALUE)
+    all_seen = is_whole and len(found) <= SAMPLE
+    return Column(
+        name=column.name,
+        type=column.declared,
+        kind=kind_of(column.declared, values),
+        comment=column.comment,
+        values=values,
+        complete=all_seen and len(values) == len(found),
+        primary_key=column.primary_key,
+        n_distinct=len(found) if all_seen else None,
+    )
+
+
+def _most_frequent(table: exp.Table, column: str) -> exp.Select:
+    it = exp.column(column, quoted=True)
+    beginning = exp.select(it).from_(table).limit(ROWS)
+    return (
+        exp.select(it)
+        .from_(beginning.subquery("beginning"))
+        .where(it.copy().is_(exp.null()).not_())
+        .group_by(it.copy())
+        .order_by(exp.Ordered(this=exp.Count(this=exp.Star()), desc=True), it.copy())
+        .limit(SAMPLE + 1)
+    )
+
+
+def _plain(value: Any) -> Value | None:
+    if isinstance(value, bool):
+        return int(value)
+    if isinstance(value, str | int | float):
+        return value
+    if isinstance(value, Decimal):
+        return float(value)
+    return value.isoformat() if isinstance(value, date | datetime) else None

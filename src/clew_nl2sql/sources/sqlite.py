@@ -1,0 +1,154 @@
+"""SQLite, read-only twice: the file is opened with ``mode=ro``, and an authorizer lets nothing pass but reading.
+
+The authorizer is asked by SQLite itself for every table, column and function of a statement while it is prepared,
+so it sees through whatever the text looks like.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from clew_nl2sql.errors import QueryFailedError, QueryTimeoutError, RefusedQueryError, SourceDownError
+from clew_nl2sql.planner.catalog import Catalog, ForeignKey, Table
+from clew_nl2sql.sources.protocol import Result, distinct_names
+from clew_nl2sql.sources.sampling import Described, sampled_table
+from clew_nl2sql.sql.guard import CheckedQuery
+
+_TABLES = """
+SELECT name FROM sqlite_master WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY rowid
+"""
+_READING = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION}
+_DANGEROUS = {"load_extension", "readfile", "writefile", "edit", "fts3_tokenizer", "randomblob", "zeroblob"}
+_STEPS = 10_000  # virtual machine instructions between two looks at the clock
+
+
+class SQLiteSource:
+    """A SQLite file."""
+
+    dialect = "sqlite"
+
+    def __init__(self, path: str | Path, *, timeout: float = 30.0) -> None:
+        self.path = Path(path)
+        self._timeout = timeout
+
+    def __repr__(self) -> str:
+        return f"SQLiteSource({str(self.path)!r})"
+
+    def catalog(self) -> Catalog:
+        """Its tables, columns, keys and a sample of values."""
+        try:
+            with closing(self._opened()) as connection:
+                return _catalog(connection, self.path.stem)
+        except sqlite3.Error as error:
+            raise self._down(error) from error
+
+    def explain(self, query: CheckedQuery) -> str:
+        """The plan of SQLite's own planner."""
+        try:
+            with self._connection() as connection:
+                rows = connection.execute(f"EXPLAIN QUERY PLAN {query.sql}").fetchall()
+        except sqlite3.Error as error:
+            raise RefusedQueryError(f"SQLite refuses the query: {error}") from error
+        return "\n".join(str(row[3]) for row in rows)
+
+    def run(self, query: CheckedQuery, max_rows: int) -> Result:
+        """The rows of a query."""
+        try:
+            with self._connection() as connection:
+                cursor = connection.execute(query.sql)
+                names = distinct_names([column[0] for column in cursor.description])
+                rows = cursor.fetchmany(max_rows + 1)
+        except sqlite3.Error as error:
+            if "interrupted" in str(error):
+                raise QueryTimeoutError(
+                    f"the query took longer than {self._timeout:g} s; ask for less, or raise the timeout"
+                ) from error
+            raise QueryFailedError(f"SQLite failed: {error}") from error
+        return Result(columns=names, rows=tuple(rows[:max_rows]), truncated=len(rows) > max_rows)
+
+    @contextmanager
+    def _connection(self) -> Iterator[sqlite3.Connection]:
+        try:
+            connection = self._opened()
+        except sqlite3.Error as error:
+            raise self._down(error) from error
+        try:
+            connection.set_authorizer(_only_reading)
+            deadline = time.monotonic() + self._timeout
+            connection.set_progress_handler(lambda: time.monotonic() > deadline, _STEPS)
+            yield connection
+        finally:
+            connection.close()
+
+    def _opened(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=ro", uri=True)
+        try:
+            connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
+            connection.execute("SELECT count(*) FROM sqlite_master").fetchone()  # notices a file that is none
+        except sqlite3.Error:
+            connection.close()
+            raise
+        return connection
+
+    def _down(self, error: sqlite3.Error) -> SourceDownError:
+        return SourceDownError(f"the SQLite file {self.path} cannot be read: {error}")
+
+
+def _catalog(connection: sqlite3.Connection, name: str) -> Catalog:
+    def sample(sql: str) -> list[tuple[object, ...]]:
+        try:
+            return connection.execute(sql).fetchall()
+        except sqlite3.Error:  # a view over a table that is gone
+            return []
+
+    names = [row[0] for row in connection.execute(_TABLES)]
+    tables = {
+        table.lower(): sampled_table(sample, "sqlite", table, _described(connection, table))
+        for table in names
+    }
+    keys = []
+    for table in names:
+        rows = connection.execute("SELECT * FROM pragma_foreign_key_list(?) ORDER BY id, seq", (table,))
+        for _, _, target, column, referred, *_ in rows.fetchall():
+            key = _key(tables[table.lower()], column, tables.get(target.lower()), referred)
+            if key is not None:
+                keys.append(key)
+    return Catalog(tables=tuple(tables.values()), foreign_keys=tuple(keys), dialect="sqlite", name=name)
+
+
+def _described(connection: sqlite3.Connection, table: str) -> list[Described]:
+    try:
+        rows = connection.execute("SELECT name, type, pk FROM pragma_table_info(?)", (table,)).fetchall()
+    except sqlite3.Error:
+        return []
+    return [Described(name, declared or "", primary_key=bool(key)) for name, declared, key in rows]
+
+
+def _key(table: Table, column: str, target: Table | None, referred: str | None) -> ForeignKey | None:
+    """A key with the names as their tables spell them; a key to no column means the other table's primary key."""
+    if target is None or not target.columns:
+        return None
+    primary = next((c.name for c in target.columns if c.primary_key), target.columns[0].name)
+    own, other = _spelled(table, column), _spelled(target, referred or primary)
+    if own is None or other is None:
+        return None
+    return ForeignKey(table=table.name, column=own, target_table=target.name, target_column=other)
+
+
+def _spelled(table: Table, name: str) -> str | None:
+    return next((column.name for column in table.columns if column.name.lower() == name.lower()), None)
+
+
+def _only_reading(action: int, first: str | None, second: str | None, *_: str | None) -> int:
+    """SQLite's question about one step of a statement. What is read was checked by name; here it is about doing."""
+    if action not in _READING:
+        return sqlite3.SQLITE_DENY
+    if action == sqlite3.SQLITE_FUNCTION and (second or "").lower() in _DANGEROUS:
+        return sqlite3.SQLITE_DENY
+    if action == sqlite3.SQLITE_READ and (first or "").lower().startswith("sqlite_"):
+        return sqlite3.SQLITE_DENY
+    return sqlite3.SQLITE_OK

@@ -1,0 +1,54 @@
+"""What a query may be made of: an allowlist of constructs, functions and types.
+
+Names are sqlglot's: a construct is the class that the parser makes of it, so one entry covers all dialects.
+Whatever is not listed is refused, also what the next version of the parser learns to read. Left out on purpose:
+anything that writes, locks or configures; anything that stands for a table without being one (table functions,
+files, LATERAL, UNNEST, VALUES); anything that makes rows or long strings out of nothing (generate_series, repeat,
+recursion); anything that looks at the server, the session or the clock of the server's host beyond today's date.
+"""
+
+from __future__ import annotations
+
+ROOTS = frozenset({"Select", "Union", "Except", "Intersect", "Subquery"})
+
+CONSTRUCTS = ROOTS | frozenset(
+    """
+    Add Alias All And Any Between Boolean Case Cast Collate Column CTE DataType DataTypeParam Distinct Div DPipe
+    EQ Escape Exists Filter From GT GTE Group Having Identifier If ILike In IntDiv Interval Is Join Like Limit
+    Literal LT LTE Mod Mul NEQ Neg Not Null NullSafeEQ NullSafeNEQ Offset Or Order Ordered Paren Select Star Sub
+    Table TableAlias TryCast Tuple Var Where Window WindowSpec With WithinGroup TsOrDsToDate TsOrDsToTimestamp
+    TimeUnit
+    """.split()  # noqa: SIM905 - a list this long reads better as words
+)
+
+# As sqlglot's class, or as the name in the query where it knows no class.
+FUNCTIONS = frozenset(
+    """
+    Abs ApproxDistinct Avg Ceil Coalesce Concat ConcatWs Count CountIf CurrentDate CurrentTimestamp CumeDist
+    Date DateAdd DateDiff DateStrToDate DateSub DateTrunc Datetime DatetimeTrunc Day DayOfMonth DayOfWeek
+    DayOfWeekIso DayOfYear DenseRank Extract First FirstValue Floor Greatest GroupConcat Hour Initcap Lag Last
+    LastValue Lead Least Left Length Lower LTrim Max Median Min Minute Month Ntile Nullif PercentRank
+    PercentileCont PercentileDisc Pow Quarter Rank Right Round RowNumber RTrim Second Sign Sqrt Stddev StddevPop
+    StddevSamp StrPosition StrToDate StrToTime Strftime Substring Sum SafeDivide TimestampTrunc TimeToStr
+    TimestampAdd TimestampSub Trim Trunc TsOrDsAdd TsOrDsDiff Upper Variance VariancePop Week WeekOfYear Year
+    Bround Cbrt Exp Ln Log Mode Quantile Replace StrToUnix
+    """.split()  # noqa: SIM905 - a list this long reads better as words
+)
+NAMED_FUNCTIONS = frozenset(
+    """
+    julianday strftime date datetime time total instr ifnull iif nullif round trunc date_part age left right
+    ltrim rtrim to_char make_date monthname dayname last_day printf typeof replace concat position
+    """.split()  # noqa: SIM905 - a list this long reads better as words
+)
+
+TYPES = frozenset(
+    """
+    BIGINT BOOLEAN CHAR DATE DATETIME DECIMAL DOUBLE FLOAT INT INTERVAL MEDIUMINT NCHAR NVARCHAR SMALLINT TEXT
+    TIME TIMESTAMP TIMESTAMPNTZ TIMESTAMPTZ TINYINT UBIGINT UINT USMALLINT UTINYINT UUID VARCHAR BIGDECIMAL
+    UDECIMAL
+    """.split()  # noqa: SIM905 - a list this long reads better as words
+)
+
+# Schemas that a table may be named with, and beginnings of names that belong to the database itself.
+SCHEMAS = {"sqlite": ("main",), "duckdb": ("main",), "postgres": ("public",)}
+SYSTEM_NAMES = ("sqlite_", "pg_", "duckdb_", "pragma_", "information_schema", "fts5")

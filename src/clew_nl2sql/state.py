@@ -1,0 +1,83 @@
+"""The state of a question: of the pipeline as a whole, and of one scan.
+
+A field with a reducer is shared: many nodes write it and their updates meet. Every other field has one owner. The two
+states never touch: what crosses between them is built by `clew_nl2sql.boundary`, encoded and validated.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Annotated, Any
+from uuid import uuid4
+
+import msgspec
+
+from clew import merge as update_results
+from clew_nl2sql.access import UserContext
+from clew_nl2sql.errors import PipelineError
+from clew_nl2sql.planner.catalog import ForeignKey, Table
+from clew_nl2sql.schemas import (
+    AggregatorResponse,
+    AnswerSynthesizerResponse,
+    ArtifactRef,
+    ASTPlannerResponse,
+    DatasourceResolverResponse,
+    DecomposerResponse,
+    ExecutorResponse,
+    GeneratorResponse,
+    GlobalPlannerResponse,
+    LogicalValidatorResponse,
+    PhysicalValidatorResponse,
+    RefinerResponse,
+    SubgraphOutput,
+    SubQuery,
+)
+
+__all__ = ["GraphState", "SubgraphExecutionState", "update_results"]
+
+
+def _new_trace() -> str:
+    return str(uuid4())
+
+
+class GraphState(msgspec.Struct, kw_only=True):
+    """The state of the pipeline."""
+
+    trace_id: str = msgspec.field(default_factory=_new_trace)
+    user_query: str
+    user_context: UserContext = msgspec.field(default_factory=UserContext)
+    datasource_id: str | None = None
+    datasource_resolver_response: DatasourceResolverResponse | None = None
+    decomposer_response: DecomposerResponse | None = None
+    global_planner_response: GlobalPlannerResponse | None = None
+    aggregator_response: AggregatorResponse | None = None
+    answer_synthesizer_response: AnswerSynthesizerResponse | None = None
+    artifact_refs: Annotated[dict[str, ArtifactRef], update_results] = {}
+    subgraph_outputs: Annotated[dict[str, SubgraphOutput], update_results] = {}
+    errors: Annotated[list[PipelineError], operator.add] = []
+    reasoning: Annotated[list[dict[str, Any]], operator.add] = []
+    warnings: Annotated[list[dict[str, Any]], operator.add] = []
+    subgraph_id: str | None = None
+    subgraph_name: str | None = None
+
+
+class SubgraphExecutionState(msgspec.Struct, kw_only=True):
+    """The state of one scan, inside the sql_agent subgraph."""
+
+    trace_id: str
+    sub_query: SubQuery | None = None
+    user_context: UserContext | None = None
+    subgraph_id: str | None = None
+    subgraph_name: str | None = None
+    relevant_tables: list[Table] = []
+    relevant_keys: list[ForeignKey] = []
+    ast_planner_response: ASTPlannerResponse | None = None
+    logical_validator_response: LogicalValidatorResponse | None = None
+    physical_validator_response: PhysicalValidatorResponse | None = None
+    generator_response: GeneratorResponse | None = None
+    executor_response: ExecutorResponse | None = None
+    refiner_response: RefinerResponse | None = None
+    retry_count: int = 0
+    errors: Annotated[list[PipelineError], operator.add] = []
+    reasoning: Annotated[list[dict[str, Any]], operator.add] = []
+    warnings: Annotated[list[dict[str, Any]], operator.add] = []

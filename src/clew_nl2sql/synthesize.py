@@ -1,0 +1,56 @@
+"""The answer in words, by template: what a table says that is small, and where it comes from."""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any
+
+from clew_nl2sql.schemas import AggregatorResponse
+
+LISTED = 10
+
+
+class TemplateSynthesizer:
+    """Puts small results into a sentence, and large ones into their first rows."""
+
+    def synthesize(self, question: str, result: AggregatorResponse) -> str:
+        """One sentence or two."""
+        columns, rows = result.columns, result.rows
+        if not rows:
+            return "Nothing matches."
+        if len(rows) == 1 and len(columns) == 1:
+            return f"{_sentence(_label(columns[0]))}: {shown(rows[0][0])}."
+        if len(rows) == 1:
+            told = ", ".join(f"{_label(name)} {shown(value)}" for name, value in zip(columns, rows[0]))
+            return f"{_sentence(told)}."
+        count = _sentence(f"{'more than ' if result.truncated else ''}{len(rows)} rows")
+        if len(columns) == 1:
+            listed = ", ".join(shown(row[0]) for row in rows[:LISTED])
+            rest = f" and {len(rows) - LISTED} more" if len(rows) > LISTED else ""
+            return f"{count}: {listed}{rest}."
+        first = ", ".join(f"{_label(name)} {shown(value)}" for name, value in zip(columns, rows[0]))
+        return f"{count}; the first: {first}."
+
+
+def shown(value: Any) -> str:
+    """A value as people write it."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:,.2f}" if value != int(value) else f"{int(value):,}"
+    if isinstance(value, Decimal):
+        return f"{value:,}"
+    if isinstance(value, datetime):
+        return value.isoformat(sep=" ", timespec="seconds")
+    return value.isoformat() if isinstance(value, date) else str(value)
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}"
+
+
+def _label(name: str) -> str:
+    return name.replace("_", " ")

@@ -1,0 +1,83 @@
+"""The sample databases, made once a worker; and a PostgreSQL server, started when a test asks for it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from secrets import token_hex
+from typing import Any
+
+import psycopg
+import pytest
+
+from clew_nl2sql import Pipeline
+from clew_nl2sql.samples import make_erp_in_postgres, make_samples
+from tests.stores.servers import PostgresServer
+
+
+@pytest.fixture(scope="session")
+def samples(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    return make_samples(tmp_path_factory.mktemp("samples"))
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[PostgresServer]:
+    """A running server; tests that need one are skipped where none can start, but not in CI."""
+    try:
+        server = PostgresServer()
+        server.start()
+    except Exception as error:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(str(error))
+    yield server
+    server.remove()
+
+
+def address(server: PostgresServer, database: str) -> str:
+    return f"postgresql://postgres@/{database}?host={server.folder}"
+
+
+@pytest.fixture
+def new_database(server: PostgresServer) -> Callable[[], str]:
+    """Makes empty databases; each is gone with the server."""
+
+    def make() -> str:
+        name = f"d_{token_hex(6)}"
+        with psycopg.connect(server.dsn, autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {name}")
+        return address(server, name)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def erp(server: PostgresServer) -> str:
+    """The books in PostgreSQL; nobody writes to them."""
+    with psycopg.connect(server.dsn, autocommit=True) as connection:
+        connection.execute("CREATE DATABASE erp")
+    made = address(server, "erp")
+    make_erp_in_postgres(made)
+    return made
+
+
+@pytest.fixture
+def three(samples: dict[str, str], erp: str) -> dict[str, str]:
+    """SQLite, DuckDB and PostgreSQL."""
+    return {**samples, "erp": erp}
+
+
+@pytest.fixture
+def new_pipeline(tmp_path: Path) -> Iterator[Callable[..., Pipeline]]:
+    """Makes pipelines, on a store in the test's folder unless told otherwise, and closes them."""
+    made: list[Pipeline] = []
+
+    def make(sources: Any, **options: Any) -> Pipeline:
+        options.setdefault("store", tmp_path / f"runs-{len(made)}.db")
+        made.append(Pipeline(sources, **options))
+        return made[-1]
+
+    yield make
+    for pipeline in made:
+        pipeline.close()

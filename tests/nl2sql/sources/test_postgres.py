@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import date
+from decimal import Decimal
+
+import psycopg
+import pytest
+
+from clew_nl2sql.errors import QueryFailedError, QueryTimeoutError, RefusedQueryError, SourceDownError
+from clew_nl2sql.sources.postgres import PostgresSource
+from tests.nl2sql.sources.contract import columns, query, unchecked
+
+
+@pytest.fixture
+def source(new_database: Callable[[], str]) -> PostgresSource:
+    address = new_database()
+    with psycopg.connect(address) as db:
+        db.execute(
+            "CREATE TABLE customers (id INT PRIMARY KEY, name VARCHAR(80));"
+            "CREATE TABLE invoices (id INT PRIMARY KEY, customer_id INT REFERENCES customers, issued DATE,"
+            " amount NUMERIC(10, 2), paid BOOLEAN);"
+            "COMMENT ON TABLE invoices IS 'what is owed'; COMMENT ON COLUMN invoices.issued IS 'day of issue';"
+            "CREATE SCHEMA hidden; CREATE TABLE hidden.keys (k TEXT);"
+            "INSERT INTO customers VALUES (1, 'Ann'), (2, 'Bob');"
+            "INSERT INTO invoices VALUES (1, 1, '2024-05-01', 10.50, true), (2, 2, '2024-06-01', 3, false)"
+        )
+    return PostgresSource(address)
+
+
+def test_the_catalog_has_tables_columns_keys_comments_and_values(source: PostgresSource) -> None:
+    catalog = source.catalog()
+    assert [table.name for table in catalog.tables] == ["customers", "invoices"]
+    assert columns(catalog, "invoices") == {
+        "id": "number",
+        "customer_id": "number",
+        "issued": "date",
+        "amount": "number",
+        "paid": "boolean",
+    }
+    assert [(k.table, k.column, k.target_table, k.target_column) for k in catalog.foreign_keys] == [
+        ("invoices", "customer_id", "customers", "id")
+    ]
+    invoices = catalog.tables[1]
+    assert invoices.comment == "what is owed"
+    assert next(c for c in invoices.columns if c.name == "issued").comment == "day of issue"
+    assert next(c for c in catalog.tables[0].columns if c.name == "name").values == ("Ann", "Bob")
+    assert next(c for c in catalog.tables[0].columns if c.name == "id").primary_key
+
+
+def test_rows_come_with_their_types_and_no_more_than_asked_for(source: PostgresSource) -> None:
+    result = source.run(query(source, "SELECT issued, amount, paid FROM invoices ORDER BY id"), max_rows=1)
+    assert result.rows == ((date(2024, 5, 1), Decimal("10.50"), True),)
+    assert result.truncated
+
+
+def test_its_own_explain_refuses_what_the_guard_cannot_know(source: PostgresSource) -> None:
+    assert "customers" in source.explain(query(source, "SELECT name FROM customers"))
+    with pytest.raises(RefusedQueryError, match="GROUP BY"):
+        source.explain(query(source, "SELECT name, count(*) FROM customers"))
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "DELETE FROM invoices",
+        "DROP TABLE invoices",
+        "CREATE TABLE x (a INT)",
+        "SELECT 1; SELECT 2",
+        "SELECT nextval('s')",
+        "SELECT * INTO x FROM invoices",
+        "SELECT * FROM invoices FOR UPDATE",
+        "COMMIT; DROP TABLE invoices",
+    ],
+)
+def test_it_refuses_to_write_even_what_nobody_checked(source: PostgresSource, sql: str) -> None:
+    with pytest.raises((QueryFailedError, RefusedQueryError)):
+        source.run(unchecked(source, sql), max_rows=1)
+    assert source.run(query(source, "SELECT count(*) FROM invoices"), 1).rows == ((2,),)
+
+
+def test_a_query_that_takes_too_long_is_stopped(source: PostgresSource) -> None:
+    slow = PostgresSource(source._address, timeout=0.05)
+    with pytest.raises(QueryTimeoutError, match="longer than"):
+        slow.run(unchecked(slow, "SELECT pg_sleep(20)"), max_rows=1)
+
+
+def test_a_server_that_is_not_there_is_down_and_its_address_is_not_told() -> None:
+    away = PostgresSource("postgresql://ann:secret@127.0.0.1:1/db")
+    with pytest.raises(SourceDownError, match="cannot be reached") as told:
+        away.catalog()
+    assert "secret" not in f"{told.value}{away!r}"
+
+
+def test_columns_and_tables_that_cannot_be_sampled_do_not_hide_the_others(
+    new_database: Callable[[], str],
+) -> None:
+    address = new_database()
+    with psycopg.connect(address) as db:
+        db.execute(
+            "CREATE TABLE notes (id INT, body JSON, place POINT, tags TEXT[]);"
+            "CREATE TABLE private (id INT); CREATE VIEW broken AS SELECT 1 / 0 AS x;"
+            "INSERT INTO notes VALUES (1, '{}', '(1,2)', '{a}');"
+            "CREATE ROLE reader LOGIN; GRANT SELECT ON notes, broken TO reader"
+        )
+    catalog = PostgresSource(address.replace("postgres@", "reader@")).catalog()
+    assert [table.name for table in catalog.tables] == ["broken", "notes"]
+    assert [column.name for column in catalog.tables[1].columns] == ["id", "body", "place", "tags"]
+    assert catalog.tables[1].columns[0].values == (1,)

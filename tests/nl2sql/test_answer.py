@@ -1,0 +1,36 @@
+"""An answer: small, complete, and safe to show."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from clew_nl2sql import Answer, Scan
+
+
+def answer(**fields: object) -> Answer:
+    base = {"question": "?", "status": "answered", "text": "Two."}
+    return Answer(**{**base, **fields})  # type: ignore[arg-type]
+
+
+def test_queries_by_source_and_a_second_one_beside_the_first() -> None:
+    scans = tuple(
+        Scan(id=str(n), source="s", intent="?", status="success", sql=f"SELECT {n}") for n in (1, 2)
+    )
+    assert answer(scans=scans).sql == {"s": "SELECT 1", "s#2": "SELECT 2"}
+
+
+def test_plain_data_for_json() -> None:
+    plain = answer(columns=("n",), rows=((Decimal("1.50"),),)).as_dict()
+    assert plain["rows"] == [[1.5]]
+    assert plain["sql"] == {}
+
+
+def test_in_a_notebook_text_is_text() -> None:
+    shown = answer(text="<b>", columns=("<i>",), rows=(("<script>",),))._repr_html_()
+    assert "<script>" not in shown
+    assert "&lt;script&gt;" in shown
+    assert "&lt;b&gt;" in shown
+
+
+def test_it_reads_as_its_text() -> None:
+    assert str(answer()) == "Two."
