@@ -122,7 +122,9 @@ def learn_certainty(
         unseen += [(chance(weights, facts), right) for facts, right, db in verdicts if part[db] == k]
     threshold = _threshold(unseen, precision)
     answered = [right for certainty, right in unseen if certainty >= threshold]
-    figures = f"right {sum(right for _, right in unseen)}, answered {len(answered)}, of these right {sum(answered)}"
+    figures = (
+        f"right {sum(right for _, right in unseen)}, answered {len(answered)}, of these right {sum(answered)}"
+    )
     return _logistic(verdicts), threshold, f"{len(unseen)} winners: {figures}"
 
 
