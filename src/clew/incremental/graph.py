@@ -18,6 +18,7 @@ from typing import Any, Literal
 
 from clew.errors import DependencyError, InvalidNodeError, SchemaPatternError, StoreConflictError, StoreError
 from clew.incremental.awaiting import AsyncPull, Running, Slots
+from clew.incremental.batches import Batch, batch_here, left, opened
 from clew.incremental.changes import NOTHING, Change, apply, merged, set_source
 from clew.incremental.explaining import Explanation, explain, freshness
 from clew.incremental.expressions import Expression, match, node_of, read_node, read_pattern
@@ -31,7 +32,6 @@ from clew.incremental.walks import walk
 from clew.stores.shelf import open_shelf
 
 _inside: ContextVar[tuple[int, ...]] = ContextVar("_inside", default=())  # graphs whose computors run here
-_batches: ContextVar[dict[int, list[Change]] | None] = ContextVar("_batches", default=None)
 
 
 class DependencyGraph:
@@ -192,9 +192,9 @@ class DependencyGraph:
                 self._prepare()
             node = self._target(name, arguments)
             code = code_of(value, node.key)
-            queue = self._batch()
-            if queue is not None:
-                queue.append(Change(node, value, code))
+            batch = batch_here(id(self))
+            if batch is not None:
+                batch.changes.append(Change(node, value, code))
             elif node.rule.is_source:
                 while True:
                     try:
@@ -216,7 +216,7 @@ class DependencyGraph:
             with self._lock:
                 self._prepare()
                 node = self._target(name, arguments)
-                stale = self._stale_input(node) if self._batch() is None else None
+                stale = self._stale_input(node) if batch_here(id(self)) is None else None
                 if stale is None:
                     self._set(name, arguments, value)
                     return
@@ -232,9 +232,9 @@ class DependencyGraph:
         with self._lock:
             self._prepare()
             change = Change(self._node(name, arguments), is_invalidated=True)
-            queue = self._batch()
-            if queue is not None:
-                queue.append(change)
+            batch = batch_here(id(self))
+            if batch is not None:
+                batch.changes.append(change)
             else:
                 self._apply([change])
 
@@ -242,21 +242,27 @@ class DependencyGraph:
     def batch(self) -> Iterator[None]:
         """All changes within are one revision and one transaction, made at the end; none, if something is raised.
 
-        Within, pulls see the graph as it was before.
+        Within, pulls see the graph as it was before. A batch within a batch is part of it.
         """
-        before = _batches.get() or {}
-        if id(self) in before:  # a batch within a batch is part of it
-            yield
-            return
-        queue: list[Change] = []
-        token = _batches.set({**before, id(self): queue})
+        batch, token = opened(id(self))
+        is_whole = False
         try:
             yield
+            is_whole = True
         finally:
-            _batches.reset(token)
-        with self._lock:
+            left(token)
+            with self._lock:
+                batch.is_over = True
+                if is_whole:
+                    self._end(batch_here(id(self)), batch.changes)
+
+    def _end(self, around: Batch | None, changes: list[Change]) -> None:
+        """Make the changes of a batch, or hand them on."""
+        if around is not None:
+            around.changes.extend(changes)
+        else:
             self._prepare()
-            self._apply(queue)
+            self._apply(changes)
 
     def prune(self) -> list[str]:
         """Drop the orphans, and nothing else; returns their names."""
@@ -399,10 +405,6 @@ class DependencyGraph:
             return node
         found = self._table.find(node.rule.output.name, node.arguments)
         return self._table.source(node.key) if found is None else found
-
-    def _batch(self) -> list[Change] | None:
-        batches = _batches.get()
-        return None if batches is None else batches.get(id(self))
 
     def _enter(self) -> None:
         self._pulls += 1
