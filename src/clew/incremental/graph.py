@@ -23,6 +23,7 @@ from clew.incremental.changes import NOTHING, Change, apply, merged, set_source
 from clew.incremental.explaining import Explanation, explain, freshness
 from clew.incremental.expressions import Expression, match, node_of, read_node, read_pattern
 from clew.incremental.keeping import Keeper
+from clew.incremental.mutation import check_all
 from clew.incremental.nodes import COMPUTED, SET, Node, Row, Table
 from clew.incremental.plans import plan_of
 from clew.incremental.schemas import Catalog, Schema, is_own_pattern
@@ -44,6 +45,7 @@ class DependencyGraph:
         name: Tells apart several graphs in one store.
         max_concurrency: So many async computors run at the same time, at most.
         keep_in_memory: So many nodes are kept in memory beside a database; if there are more, all are read again.
+        check_mutation: Notice computors that change their inputs in place: MutationError. It copies every input.
     """
 
     def __init__(
@@ -54,12 +56,15 @@ class DependencyGraph:
         name: str = "graph",
         max_concurrency: int = 64,
         keep_in_memory: int = 1_000_000,
+        check_mutation: bool = False,
     ) -> None:
         if type(max_concurrency) is not int or max_concurrency < 1:
             raise DependencyError(
                 f"max_concurrency is a number of computors, at least 1, not {max_concurrency!r}"
             )
         self.catalog = Catalog(schemas)
+        if check_mutation:
+            check_all(self.catalog.rules)
         self._slots = Slots(max_concurrency)
         self._most = keep_in_memory
         self._lock = threading.RLock()
