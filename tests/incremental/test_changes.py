@@ -440,6 +440,40 @@ class TestBatches:
             assert graph.pull("c") == 2
             assert calls.take() == ["c"]
 
+    def test_what_a_failed_batch_found_to_be_up_to_date_is_found_out_again(self, calls: Calls) -> None:
+        graph = DependencyGraph(
+            [
+                calls.schema("b", ["s"], total),
+                calls.schema("c", ["s"], lambda i, o, b: 1 // 0),
+                calls.schema("d", ["b", "c"], total),
+            ]
+        )
+        graph.set("s", 1)
+        graph.pull("b")
+        with pytest.raises(ZeroDivisionError):
+            self._set_all(graph, {"d": 5})
+        graph.set("s", 2)
+        assert graph.pull("b") == 2
+
+    def test_what_a_failed_batch_touched_is_not_touched(self, calls: Calls) -> None:
+        names = [f"s{n}" for n in range(20)]  # more than are looked at one by one
+        graph = DependencyGraph(
+            [
+                calls.schema("many", names, total),
+                calls.schema("c", ["s0"], lambda i, o, b: 1 // 0),
+                calls.schema("d", ["c"], total),
+            ]
+        )
+        self._set_all(graph, dict.fromkeys(names, 1))
+        graph.pull("many")
+        graph.set("other", 0)
+        assert graph.freshness("many") == FRESH
+        with pytest.raises(ZeroDivisionError):
+            self._set_all(graph, {"s3": 2, "d": 5})
+        assert graph.freshness("many") == FRESH
+        graph.set("other", 1)
+        assert graph.freshness("many") == FRESH
+
     def test_pins_come_after_what_they_depend_on(self, calls: Calls, store: Any) -> None:
         """d is pinned on the b that is pinned in the same batch, whatever the order; c in between is made of it."""
         with line(calls, store) as graph:

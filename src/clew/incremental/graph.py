@@ -209,9 +209,9 @@ class DependencyGraph:
                         self._reload()
                         node = self._here(node)
             else:
-                for lower in self._table.inputs(node):
-                    if not is_up_to_date(self._table, lower):
-                        self._bring(lower)
+                while (stale := self._stale_input(node)) is not None:
+                    self._bring(self._table.nodes[stale])
+                    node = self._here(node)  # somebody else may have written meanwhile
                 self._apply([Change(node, value, code)])
 
     async def aset(self, name: str, *rest: Any, value: Any = NOTHING) -> None:
