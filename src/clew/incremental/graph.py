@@ -65,6 +65,12 @@ class DependencyGraph:
         self.catalog = Catalog(schemas)
         if check_mutation:
             check_all(self.catalog.rules)
+        self.options: dict[str, Any] = {  # for another graph like this one
+            "name": name,
+            "max_concurrency": max_concurrency,
+            "keep_in_memory": keep_in_memory,
+            "check_mutation": check_mutation,
+        }
         self._slots = Slots(max_concurrency)
         self._most = keep_in_memory
         self._lock = threading.RLock()
