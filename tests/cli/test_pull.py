@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from clew import DependencyGraph
 from tests.cli.command import Folder
 from tests.cli.dependency_command import SOME, told, with_events
 
@@ -53,6 +54,15 @@ def test_the_store_is_the_option_or_the_environment(there: Folder) -> None:
         there.json("pull", "events:graph", "meta", "--store", "other.db", CLEW_STORE="clew.db")["value"] == []
     )
     assert there.json("pull", "events:graph", "meta")["value"] == ["a", "b"]
+
+
+def test_a_graph_keeps_its_name_in_the_store_that_is_told(folder: Folder) -> None:
+    (folder.path / "named.py").write_text(
+        "from clew import DependencyGraph\ngraph = DependencyGraph([], name='mine')\n"
+    )
+    folder.clew("set", "named:graph", "a", "5", "--store", "named.db")
+    with DependencyGraph([], store=folder.path / "named.db", name="mine") as graph:
+        assert graph.pull("a") == 5
 
 
 def test_a_graph_with_a_store_of_its_own_uses_that_unless_told_otherwise(there: Folder) -> None:

@@ -114,30 +114,28 @@ class Model:
         self._touch(node)
 
     def change_together(self, changes: Sequence[tuple[Any, ...]], calls: Sequence[Call]) -> None:
-        """Changes that are one revision. For each node the last word counts; pins are made after all else."""
-        before = copy.deepcopy(self.rows)
-        last = {change[1]: change for change in changes}
-        given = {change[1]: change[2] for change in changes if change[0] == "set"}
-        pins = [node for node, change in last.items() if change[0] == "set" and self.world.inputs(node)]
-        for node, change in last.items():
-            if node in given and node not in pins:
-                self.set(node, given[node])
-            if change[0] == "invalidate":
-                self.invalidate(node)
-        for node in [node for node in self.rows if node in before]:
-            # a value that is again what it was has not changed
-            changed = not same(before[node].value, self.rows[node].value)
-            changed |= self.world.is_source(node) and node in last and last[node][0] == "invalidate"
-            self.rows[node].changes = before[node].changes + changed
+        """Changes that are one revision: the same as one after the other, but that a value which is again what it was
+        has not changed; and what is pinned has its turn after all else."""
+        pins = {change[1] for change in changes if change[0] == "set" and self.world.inputs(change[1])}
+        self._change([change for change in changes if change[1] not in pins])
         for pin in sorted(pins, key=lambda node: len(self.world.ancestors(node))):
             for call in calls:
                 if call.node in self.world.ancestors(pin) and self.freshness(call.node) != FRESH:
                     self.called(pin, call)
             for each in self.world.inputs(pin):
                 self.settle(each)
-            self.set(pin, given[pin])
+            self._change([change for change in changes if change[1] == pin])
         called = {call.node for call in calls}
         assert all(any(node in self.world.ancestors(pin) for pin in pins) for node in called)
+
+    def _change(self, changes: Sequence[tuple[Any, ...]]) -> None:
+        before = copy.deepcopy(self.rows)
+        for kind, node, *value in changes:
+            getattr(self, kind)(node, *value)
+        for node in {change[1] for change in changes} & before.keys():
+            was, row = before[node], self.rows[node]
+            is_redone = self.world.is_source(node) and ("invalidate", node) in changes
+            row.changes = was.changes + (is_redone or not same(was.value, row.value))
 
     def revise(self, world: World) -> None:
         """Other schemas with the same nodes: those of another version are outdated."""

@@ -353,8 +353,10 @@ def an_operation(choose: Choose[Any], world: World, kinds: tuple[str, ...]) -> O
             return kind, choose(nodes), choose(HOWS)
         case "batch":
             inner = ("set source", "set source", "set", "invalidate")
-            made = tuple(an_operation(choose, world, inner) for _ in range(choose([0, 1, 2, 4])))
-            return kind, made, choose([False, False, True])
+            made = [an_operation(choose, world, inner) for _ in range(choose([0, 1, 2, 4]))]
+            if made and choose([False, True]):  # both on one node, in either order
+                made.insert(choose([0, len(made)]), ("invalidate", choose(made)[1]))
+            return kind, tuple(made), choose([False, False, True])
         case "restart":
             return kind, choose([None, None, *range(len(world.rules))]), choose(("plain", "coarse", "fixed"))
         case _:

@@ -670,3 +670,22 @@ class TestSetting:
             assert (graph.pull("a"), graph.pull("b"), graph.revision) == (1, 5, 1)
 
         run(test())
+
+    def test_a_task_that_outlives_a_batch_loses_nothing(self) -> None:
+        async def test() -> None:
+            graph = DependencyGraph([schema("b", ["a"], total)])
+            is_over = asyncio.Event()
+
+            async def later() -> None:
+                await is_over.wait()
+                await graph.aset("a", 2)
+                await graph.aset("b", 7)
+
+            with graph.batch():
+                graph.set("a", 1)
+                task = asyncio.create_task(later())
+            is_over.set()
+            await task
+            assert (graph.pull("a"), graph.pull("b"), graph.revision) == (2, 7, 3)
+
+        run(test())

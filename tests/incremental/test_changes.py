@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextvars import copy_context
 from typing import Any
 
 import pytest
@@ -258,6 +260,62 @@ class TestBatches:
                 assert graph.revision == 0
             assert graph.revision == 1
 
+    def test_a_batch_within_a_batch_that_is_given_up_leaves_nothing(self, calls: Calls, store: Any) -> None:
+        with line(calls, store) as graph:
+            with graph.batch():
+                graph.set("a", 1)
+                with pytest.raises(ZeroDivisionError):
+                    self._set_all(graph, {"e": 2, "a": 3}, then=lambda: 1 / 0)
+            assert (graph.revision, graph.pull("a"), graph.freshness("e")) == (1, 1, None)
+
+    def test_a_change_after_the_end_of_the_batch_is_one_of_its_own(self, calls: Calls, store: Any) -> None:
+        """A task or thread that was started within a batch takes the batch with it; it may live longer."""
+        with line(calls, store) as graph:
+            with graph.batch():
+                graph.set("a", 1)
+                inside = copy_context()
+                inside.run(graph.set, "e", 2)  # part of it, as long as it is there
+            assert (graph.revision, graph.pull("e")) == (1, 2)
+            inside.run(graph.set, "a", 5)
+            assert (graph.revision, graph.pull("b")) == (2, 5)
+            inside.run(graph.invalidate, "a")
+            assert graph.revision == 3
+            inside.run(self._set_all, graph, {"a": 6, "e": 7})
+            assert (graph.revision, graph.pull("d")) == (4, 13)
+
+    def test_a_change_after_a_batch_that_was_given_up_is_one_of_its_own(
+        self, calls: Calls, store: Any
+    ) -> None:
+        inside = []
+        with line(calls, store) as graph:
+            with pytest.raises(ZeroDivisionError):
+                self._set_all(
+                    graph,
+                    {"a": 1},
+                    then=lambda: inside.append(copy_context()) or 1 / 0,  # type: ignore[func-returns-value]
+                )
+            inside[0].run(graph.set, "a", 5)
+            assert (graph.revision, graph.pull("b")) == (1, 5)
+
+    def test_a_batch_within_that_outlives_the_one_around_it_is_one_of_its_own(
+        self, calls: Calls, store: Any
+    ) -> None:
+        def outlive(graph: DependencyGraph) -> Iterator[None]:
+            with graph.batch():
+                graph.set("a", 1)
+                yield
+                graph.set("e", 10)
+
+        with line(calls, store) as graph:
+            with graph.batch():
+                inside = copy_context()
+                life = outlive(graph)
+                inside.run(next, life)
+                graph.set("other", 3)
+            assert (graph.revision, graph.freshness("a")) == (1, None)
+            inside.run(next, life, None)
+            assert (graph.revision, graph.pull("d")) == (2, 11)
+
     def test_batches_of_two_graphs(self, calls: Calls) -> None:
         one, other = line(calls), line(calls)
         with one.batch(), other.batch():
@@ -313,6 +371,108 @@ class TestBatches:
                 graph.invalidate("a")
             graph.pull("b")
             assert calls.take() == ["b"]
+
+    def test_a_source_that_is_invalidated_and_set_to_an_equal_value_counts_as_changed(
+        self, calls: Calls, store: Any
+    ) -> None:
+        """As if the two came one after the other: an invalidation has dependents computed again."""
+        with line(calls, store) as graph:
+            graph.set("a", 1)
+            graph.pull("c")
+            calls.take()
+            with graph.batch():
+                graph.invalidate("a")
+                graph.set("a", 1)
+            assert graph.pull("c") == 1
+            assert calls.take() == ["b"]
+            assert graph.revision == 2
+
+    def test_a_value_that_is_again_what_it_was_has_not_changed(self, calls: Calls, store: Any) -> None:
+        with line(calls, store) as graph:
+            graph.set("a", 1)
+            graph.pull("b")
+            calls.take()
+            with graph.batch():
+                graph.set("a", 2)
+                graph.set("a", 1)
+            assert graph.freshness("b") == STALE
+            assert graph.pull("b") == 1
+            assert calls.take() == []
+
+    def test_a_computed_node_that_is_invalidated_and_set_to_an_equal_value_has_not_changed(
+        self, calls: Calls, store: Any
+    ) -> None:
+        with line(calls, store) as graph:
+            graph.set("a", 1)
+            graph.pull("c")
+            calls.take()
+            with graph.batch():
+                graph.invalidate("b")
+                graph.set("b", 1)
+            assert graph.freshness("b") == FRESH
+            assert graph.pull("c") == 1
+            assert calls.take() == []
+
+    def test_a_pin_that_is_invalidated_at_once_needs_its_inputs_like_any_pin(
+        self, calls: Calls, store: Any
+    ) -> None:
+        with line(calls, store) as graph:
+            with pytest.raises(MissingValueError, match="'a'"):
+                self._set_all(graph, {"b": 5}, then=lambda: graph.invalidate("b"))
+            assert graph.freshness("b") is None
+            with pytest.raises(MissingValueError, match="'a'"):
+                graph.pull("b")
+            assert calls.take() == []
+
+    def test_a_pin_that_is_invalidated_at_once_is_computed_from_what_is_true_now(
+        self, calls: Calls, store: Any
+    ) -> None:
+        with line(calls, store) as graph:
+            graph.set("a", 1)
+            assert graph.pull("c") == 1
+            graph.set("a", 2)
+            calls.take()
+            with graph.batch():
+                graph.set("c", 5)
+                graph.invalidate("c")
+            assert calls.take() == ["b"]
+            assert [graph.freshness(node) for node in "abc"] == [FRESH, FRESH, STALE]
+            assert graph.pull("c") == 2
+            assert calls.take() == ["c"]
+
+    def test_what_a_failed_batch_found_to_be_up_to_date_is_found_out_again(self, calls: Calls) -> None:
+        graph = DependencyGraph(
+            [
+                calls.schema("b", ["s"], total),
+                calls.schema("c", ["s"], lambda i, o, b: 1 // 0),
+                calls.schema("d", ["b", "c"], total),
+            ]
+        )
+        graph.set("s", 1)
+        graph.pull("b")
+        with pytest.raises(ZeroDivisionError):
+            self._set_all(graph, {"d": 5})
+        graph.set("s", 2)
+        assert graph.pull("b") == 2
+
+    def test_what_a_failed_batch_touched_is_not_touched(self, calls: Calls) -> None:
+        names = [f"s{n}" for n in range(20)]  # more than are looked at one by one
+        graph = DependencyGraph(
+            [
+                calls.schema("many", names, total),
+                calls.schema("c", ["s0"], lambda i, o, b: 1 // 0),
+                calls.schema("d", ["c"], total),
+            ]
+        )
+        self._set_all(graph, dict.fromkeys(names, 1))
+        graph.pull("many")
+        graph.set("other", 0)
+        assert graph.freshness("many") == FRESH
+        with pytest.raises(ZeroDivisionError):
+            self._set_all(graph, {"s3": 2, "d": 5})
+        assert graph.freshness("many") == FRESH
+        graph.set("other", 1)
+        assert graph.freshness("many") == FRESH
 
     def test_pins_come_after_what_they_depend_on(self, calls: Calls, store: Any) -> None:
         """d is pinned on the b that is pinned in the same batch, whatever the order; c in between is made of it."""

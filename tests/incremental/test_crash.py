@@ -46,18 +46,21 @@ def killed(seed: int, end: tuple[str, float], nursery: Nursery, folder: Path, li
         assert not ended.told, ended.told
         kills += ended.killed
         candidates = found(file, twin, operations, ended)
-        model, modes = gone_on(
-            file, candidates, twin.modes, [choose(range(10**9)) for _ in range(AFTERWARDS)]
-        )
+        survivors = gone_on(file, candidates, twin.modes, [choose(range(10**9)) for _ in range(AFTERWARDS)])
+        if len(survivors) > 1:
+            break  # nobody knows which of them it is
+        model, modes = survivors[0]
         world = model.world
     return kills
 
 
 def gone_on(
     file: Path, candidates: list[Model], modes: dict[Node, str], seeds: list[int]
-) -> tuple[Model, dict[Node, str]]:
-    """Life after the kill. Two states may look alike and differ in what will happen: one of them has to be it."""
+) -> list[tuple[Model, dict[Node, str]]]:
+    """Life after the kill, and all states that it is possible in: two may look alike and differ in what will happen."""
+    survivors: list[tuple[Model, dict[Node, str]]] = []
     problems = []
+    later = file.with_name("later.db")
     for candidate in candidates:
         pair = Pair(candidate.world, copied(file), copy.deepcopy(candidate))
         pair.modes.update(modes)
@@ -70,13 +73,17 @@ def gone_on(
             continue
         finally:
             pair.close()
-        for part in ("", "-wal", "-shm"):
-            Path(f"{file}{part}").unlink(missing_ok=True)
         assert pair.store is not None
-        shutil.move(pair.store, file)
-        return pair.model, pair.modes
+        shutil.move(pair.store, later)
+        if all(pair.model.rows != model.rows for model, _ in survivors):
+            survivors.append((pair.model, pair.modes))
     assert candidates, "the database is neither as before the operation in flight nor as after it"
-    raise ExceptionGroup("the database is in no state that goes on like this", problems)
+    if not survivors:
+        raise ExceptionGroup("the database is in no state that goes on like this", problems)
+    for part in ("", "-wal", "-shm"):
+        Path(f"{file}{part}").unlink(missing_ok=True)
+    shutil.move(later, file)
+    return survivors
 
 
 def copied(file: Path) -> Path:

@@ -402,6 +402,27 @@ class TestSeveralProcesses:
         one.close()
         other.close()
 
+    def test_somebody_writes_while_the_inputs_of_a_pin_are_computed(self, path: Path) -> None:
+        """The inputs that are still to come are those of the graph as it is then."""
+        during: list[Callable[[], Any]] = []
+
+        def first(inputs: list[Any], old: Any, bindings: dict[str, Any]) -> Any:
+            while during:
+                during.pop()()
+            return inputs[0]
+
+        schemas = [schema("b1", ["s"], first), schema("b2", ["s"], total), schema("b3", ["s"], total)]
+        schemas.append(schema("d", ["b1", "b2", "b3"], total))
+        one, other = DependencyGraph(schemas, path), DependencyGraph(schemas, path)
+        one.set("s", 0)
+        one.pull("d")
+        one.set("s", 1)
+        during.append(lambda: other.set("s", 2))
+        one.set("d", 100)
+        for graph in (one, other, DependencyGraph(schemas, path)):
+            assert [graph.pull(node) for node in ("s", "b1", "b2", "b3", "d")] == [2, 2, 2, 2, 100]
+            graph.close()
+
     def test_a_write_between_two_looks_is_refused_and_made_again(
         self, path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -651,3 +672,14 @@ class TestThreads:
         assert errors == []
         assert graph.revision == 121
         graph.close()
+
+
+def test_a_database_that_lost_its_revision_is_damaged(path: Path) -> None:
+    """Counting from 0 again would find old values to be newer than what is set."""
+    schemas = [schema("b", ["a"], total)]
+    with DependencyGraph(schemas, path) as graph:
+        graph.set("a", 1)
+        graph.pull("b")
+        graph._keeper.shelf.write([("meta", None)])  # type: ignore[union-attr]
+    with pytest.raises(StoreCorruptError, match="revision"):
+        DependencyGraph(schemas, path)

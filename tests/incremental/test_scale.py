@@ -142,6 +142,25 @@ def test_an_unrelated_set_reaches_nobody() -> None:
     assert calls.take() == []
 
 
+def test_the_sources_of_nodes_with_the_same_inputs_are_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    from clew.incremental import sources
+
+    graph = DependencyGraph([schema("b", ["s"], total), schema("view(x)", ["b", "s"], total)])
+    graph.set("s", 1)
+    for n in range(100):
+        graph.pull("view", n)
+    graph.set("other", 1)
+    found: list[Any] = []
+    joined = sources._joined
+    monkeypatch.setattr(sources, "_joined", lambda table, node: found.append(node.key) or joined(table, node))
+    assert all(graph.freshness("view", n) == "up-to-date" for n in range(100))
+    assert sorted(found) == ["b", "s", "view(0)"]
+    graph.set("b", 5)  # its schema is a source from now on
+    assert all(graph.freshness("view", n) == "potentially-outdated" for n in range(100))
+    assert {graph.pull("view", n) for n in range(100)} == {6}
+    assert sorted(found[3:]) == ["b", "s", "view(0)"]
+
+
 def _filled(path: Path, count: int) -> DependencyGraph:
     """A database with many instances, written as a graph writes them."""
     schemas = [schema("view(x)", ["s"], lambda i, o, b: i[0] + b["x"])]

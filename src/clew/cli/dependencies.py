@@ -49,7 +49,8 @@ def dependency_graph(target: str, address: str | None, *, create: bool = False) 
         graph = found
     else:
         schemas = _schemas(found) if isinstance(found, DependencyGraph) else found
-        graph = DependencyGraph(schemas, store=_checked(where or "clew.db", create))
+        options = found.options if isinstance(found, DependencyGraph) else {}
+        graph = DependencyGraph(schemas, store=_checked(where or "clew.db", create), **options)
     try:
         yield graph
     except InvalidExpressionError as error:

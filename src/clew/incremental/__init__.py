@@ -10,6 +10,8 @@
     plans         what a pull has to look at
     walks         how it goes on; awaiting: the same, with async computors
     changes       what a set, an invalidation or a batch does
+    mutation      notices computors that edit their inputs
+    batches       where changes wait for the end of a batch
     keeping       how all this is kept in a database
     explaining    why a node is, or is not, up to date
     graph         DependencyGraph: the door to all of it

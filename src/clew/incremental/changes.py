@@ -4,7 +4,8 @@ Rules:
 
 - A change touches its node: whatever depends on it is stale from then on, also if the value is an equal one.
 - A value that is set on a node with inputs is a *pin*. Its inputs are brought up to date first, so what a pinned node
-  depends on is up to date like the node. Pins come after all other changes, those that others depend on first.
+  depends on is up to date like the node. Pins come after all other changes, those that others depend on first. That
+  goes for a pin that is invalidated in the same revision too: a pull relies on it (see `plans`).
 - The first pin or invalidation of a node that has inputs promotes its schema: see `sources`.
 - If anything fails, the graph is as it was before.
 """
@@ -33,21 +34,27 @@ class Change(msgspec.Struct):
     node: Node
     value: Any = NOTHING
     code: bytes | None = None
-    is_invalidated: bool = False  # after the value was set, if both
+    is_invalidated: bool = False  # if a value was set too: after that, where there is a computor
 
     @property
     def is_pin(self) -> bool:
         """Whether the node's inputs have to be up to date for it."""
-        return self.value is not NOTHING and not self.node.rule.is_source and not self.is_invalidated
+        return self.value is not NOTHING and not self.node.rule.is_source
 
 
 def merged(queue: Sequence[Change]) -> list[Change]:
-    """One change for each node: what comes later counts."""
+    """One change for each node: what comes later counts.
+
+    But a source without a computor that was invalidated stays so, since nothing undoes that: those that depend on it
+    are computed again whatever it is set to.
+    """
     latest: dict[Node, Change] = {}
     for change in queue:
         before = latest.get(change.node)
         if before is not None and change.is_invalidated:
             change = Change(change.node, before.value, before.code, True)
+        elif before is not None and before.is_invalidated and change.node.rule.computor is None:
+            change = Change(change.node, change.value, change.code, True)
         latest[change.node] = change
     return list(latest.values())
 

@@ -18,10 +18,12 @@ from typing import Any, Literal
 
 from clew.errors import DependencyError, InvalidNodeError, SchemaPatternError, StoreConflictError, StoreError
 from clew.incremental.awaiting import AsyncPull, Running, Slots
+from clew.incremental.batches import Batch, batch_here, left, opened
 from clew.incremental.changes import NOTHING, Change, apply, merged, set_source
 from clew.incremental.explaining import Explanation, explain, freshness
 from clew.incremental.expressions import Expression, match, node_of, read_node, read_pattern
 from clew.incremental.keeping import Keeper
+from clew.incremental.mutation import check_all
 from clew.incremental.nodes import COMPUTED, SET, Node, Row, Table
 from clew.incremental.plans import plan_of
 from clew.incremental.schemas import Catalog, Schema, is_own_pattern
@@ -31,7 +33,6 @@ from clew.incremental.walks import walk
 from clew.stores.shelf import open_shelf
 
 _inside: ContextVar[tuple[int, ...]] = ContextVar("_inside", default=())  # graphs whose computors run here
-_batches: ContextVar[dict[int, list[Change]] | None] = ContextVar("_batches", default=None)
 
 
 class DependencyGraph:
@@ -44,6 +45,7 @@ class DependencyGraph:
         name: Tells apart several graphs in one store.
         max_concurrency: So many async computors run at the same time, at most.
         keep_in_memory: So many nodes are kept in memory beside a database; if there are more, all are read again.
+        check_mutation: Notice computors that change their inputs in place: MutationError. It copies every input.
     """
 
     def __init__(
@@ -54,12 +56,21 @@ class DependencyGraph:
         name: str = "graph",
         max_concurrency: int = 64,
         keep_in_memory: int = 1_000_000,
+        check_mutation: bool = False,
     ) -> None:
         if type(max_concurrency) is not int or max_concurrency < 1:
             raise DependencyError(
                 f"max_concurrency is a number of computors, at least 1, not {max_concurrency!r}"
             )
         self.catalog = Catalog(schemas)
+        if check_mutation:
+            check_all(self.catalog.rules)
+        self.options: dict[str, Any] = {  # for another graph like this one
+            "name": name,
+            "max_concurrency": max_concurrency,
+            "keep_in_memory": keep_in_memory,
+            "check_mutation": check_mutation,
+        }
         self._slots = Slots(max_concurrency)
         self._most = keep_in_memory
         self._lock = threading.RLock()
@@ -192,9 +203,9 @@ class DependencyGraph:
                 self._prepare()
             node = self._target(name, arguments)
             code = code_of(value, node.key)
-            queue = self._batch()
-            if queue is not None:
-                queue.append(Change(node, value, code))
+            batch = batch_here(id(self))
+            if batch is not None:
+                batch.changes.append(Change(node, value, code))
             elif node.rule.is_source:
                 while True:
                     try:
@@ -204,9 +215,9 @@ class DependencyGraph:
                         self._reload()
                         node = self._here(node)
             else:
-                for lower in self._table.inputs(node):
-                    if not is_up_to_date(self._table, lower):
-                        self._bring(lower)
+                while (stale := self._stale_input(node)) is not None:
+                    self._bring(self._table.nodes[stale])
+                    node = self._here(node)  # somebody else may have written meanwhile
                 self._apply([Change(node, value, code)])
 
     async def aset(self, name: str, *rest: Any, value: Any = NOTHING) -> None:
@@ -216,7 +227,7 @@ class DependencyGraph:
             with self._lock:
                 self._prepare()
                 node = self._target(name, arguments)
-                stale = self._stale_input(node) if self._batch() is None else None
+                stale = self._stale_input(node) if batch_here(id(self)) is None else None
                 if stale is None:
                     self._set(name, arguments, value)
                     return
@@ -232,9 +243,9 @@ class DependencyGraph:
         with self._lock:
             self._prepare()
             change = Change(self._node(name, arguments), is_invalidated=True)
-            queue = self._batch()
-            if queue is not None:
-                queue.append(change)
+            batch = batch_here(id(self))
+            if batch is not None:
+                batch.changes.append(change)
             else:
                 self._apply([change])
 
@@ -242,21 +253,27 @@ class DependencyGraph:
     def batch(self) -> Iterator[None]:
         """All changes within are one revision and one transaction, made at the end; none, if something is raised.
 
-        Within, pulls see the graph as it was before.
+        Within, pulls see the graph as it was before. A batch within a batch is part of it.
         """
-        before = _batches.get() or {}
-        if id(self) in before:  # a batch within a batch is part of it
-            yield
-            return
-        queue: list[Change] = []
-        token = _batches.set({**before, id(self): queue})
+        batch, token = opened(id(self))
+        is_whole = False
         try:
             yield
+            is_whole = True
         finally:
-            _batches.reset(token)
-        with self._lock:
+            left(token)
+            with self._lock:
+                batch.is_over = True
+                if is_whole:
+                    self._end(batch_here(id(self)), batch.changes)
+
+    def _end(self, around: Batch | None, changes: list[Change]) -> None:
+        """Make the changes of a batch, or hand them on."""
+        if around is not None:
+            around.changes.extend(changes)
+        else:
             self._prepare()
-            self._apply(queue)
+            self._apply(changes)
 
     def prune(self) -> list[str]:
         """Drop the orphans, and nothing else; returns their names."""
@@ -399,10 +416,6 @@ class DependencyGraph:
             return node
         found = self._table.find(node.rule.output.name, node.arguments)
         return self._table.source(node.key) if found is None else found
-
-    def _batch(self) -> list[Change] | None:
-        batches = _batches.get()
-        return None if batches is None else batches.get(id(self))
 
     def _enter(self) -> None:
         self._pulls += 1

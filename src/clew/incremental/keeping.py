@@ -86,6 +86,10 @@ class Keeper:
                 key[len(_SCHEMA) :]: self._read(_read_schema, data, key)
                 for key, data in self.shelf.scan(_SCHEMA)
             }
+            if stored and not revision and self.shelf.read(_META) is None:
+                raise StoreCorruptError(
+                    f"{self.shelf!r} has schemas and no revision: it is damaged; go back to a copy of it"
+                )
             changes = self._changed(catalog, stored, revision + 1)
             try:
                 if changes:

@@ -121,6 +121,7 @@ class Table:
         self.touches: list[tuple[int, int]] = []  # (touched_at, bit) of sources that have a bit, sorted
         self.bits = 0
         self.source_sets: dict[Any, Any] = {}  # of atoms alone, by what is in them
+        self.fixed_sources: dict[Rule, tuple[int, Any]] = {}  # of rules whose nodes have the same inputs
         self.plans: dict[Any, tuple[Node, ...]] = {}
         self.planned = 0  # how many nodes these plans have together
 

@@ -77,6 +77,7 @@ class Rule:
 
     __slots__ = (
         "computor",
+        "has_fixed_inputs",
         "inputs",
         "is_pattern",
         "is_promoted",
@@ -100,6 +101,7 @@ class Rule:
         self.key = pattern_text(output)
         self.is_source = not inputs
         self.is_pattern = any(True for _ in output.variables())
+        self.has_fixed_inputs = self.is_pattern and not any(True for each in inputs for _ in each.variables())
         self.rank = 0
         self.is_promoted = False  # some node of it was pinned or invalidated, or the schema changed
         self.touched_at = 0  # the revision at which the schema changed

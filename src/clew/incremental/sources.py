@@ -99,6 +99,12 @@ def sources_of(table: Table, node: Node) -> Sources:
 def _find(table: Table, root: Node) -> None:
     """Give a node and all above it that have none a set, or `WIDE`: inputs first, without recursion."""
     epoch = table.epoch
+    rule = root.rule
+    if rule.has_fixed_inputs:  # what one node of the rule has, all have
+        known = table.fixed_sources.get(rule)
+        if known is not None and known[0] == epoch:
+            root.epoch, root.sources = known
+            return
     stack = [root]
     while stack:
         node = stack[-1]
@@ -112,6 +118,8 @@ def _find(table: Table, root: Node) -> None:
             stack.pop()
             node.sources = _joined(table, node)
             node.epoch = epoch
+            if node.rule.has_fixed_inputs:
+                table.fixed_sources[node.rule] = (epoch, node.sources)
 
 
 def _joined(table: Table, node: Node) -> Sources:
