@@ -62,7 +62,7 @@ class Choice:
 
 def learn_roles(choices: Iterable[Choice], names: Vocabulary) -> dict[str, float]:
     """Weights for the options of single decisions."""
-    return _softmax(choices, names, epochs=8, rate=0.15, decay=3e-4, databases=3, seed=7)
+    return _softmax(choices, names, epochs=6, rate=0.05, decay=3e-4, databases=3, seed=7)
 
 
 def learn_ranks(choices: Iterable[Choice], names: Vocabulary) -> dict[str, float]:
@@ -122,7 +122,9 @@ def learn_certainty(
         unseen += [(chance(weights, facts), right) for facts, right, db in verdicts if part[db] == k]
     threshold = _threshold(unseen, precision)
     answered = [right for certainty, right in unseen if certainty >= threshold]
-    figures = f"right {sum(right for _, right in unseen)}, answered {len(answered)}, of these right {sum(answered)}"
+    figures = (
+        f"right {sum(right for _, right in unseen)}, answered {len(answered)}, of these right {sum(answered)}"
+    )
     return _logistic(verdicts), threshold, f"{len(unseen)} winners: {figures}"
 
 
