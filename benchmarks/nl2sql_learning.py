@@ -62,7 +62,7 @@ class Choice:
 
 def learn_roles(choices: Iterable[Choice], names: Vocabulary) -> dict[str, float]:
     """Weights for the options of single decisions."""
-    return _softmax(choices, names, epochs=8, rate=0.15, decay=3e-4, databases=3, seed=7)
+    return _softmax(choices, names, epochs=6, rate=0.05, decay=3e-4, databases=3, seed=7)
 
 
 def learn_ranks(choices: Iterable[Choice], names: Vocabulary) -> dict[str, float]:
