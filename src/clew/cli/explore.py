@@ -38,7 +38,9 @@ def explore(
     ] = None,
     as_json: JsonOption = False,
 ) -> int:
-    """Do every action in every state, and look whether all rules hold.
+    """Find every state that a system can reach.
+
+    Each action is done in each state, and the invariants are looked at.
 
     What may be done and what must hold is in an agent (clew.explore). The exit code is 0 if nothing is wrong, 1 if
     something is.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 
 import typer
@@ -29,6 +28,8 @@ def pull(
 
     Only what is outdated, and what changed above it, is computed; all of it is kept in the database.
     """
+    import asyncio
+
     with dependency_graph(target, store, create=True) as graph:
         value = asyncio.run(graph.apull(node))
         if as_json:

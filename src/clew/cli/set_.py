@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Annotated, Any
 
 import typer
@@ -40,6 +39,8 @@ def set_(
     What is no JSON is taken as text. On a node that is computed the value is a pin: it holds until something that the
     node is made from is set, or it is invalidated.
     """
+    import asyncio
+
     given = _read(value, node)
     with dependency_graph(target, store, create=True) as graph:
         asyncio.run(graph.aset(node, given))

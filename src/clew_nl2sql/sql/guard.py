@@ -227,7 +227,7 @@ class Inspection:
                     f"{column.sql(self._dialect)}: nothing is called {column.table} here"
                 )
             if not isinstance(column.this, exp.Star) and column.name.lower() not in known:
-                quoted = "; text stands in single quotes" if column.this.quoted else ""
+                quoted = "; text stands in single quotes" if getattr(column.this, "quoted", False) else ""
                 raise UnknownColumnError(f"there is no column {column.name}{quoted}")
 
 
