@@ -313,6 +313,7 @@ class TestSQLite:
             with pytest.raises(StoreCorruptError, match="'hurt' is damaged"):
                 read()
         assert shelf.read("sound") == b"all is well"
+        assert [key for key, _ in shelf.scan(check=False)] == ["hurt", "sound"]
         shelf.close()
 
     def test_a_shelf_that_was_taken_out(self, path: Path) -> None:

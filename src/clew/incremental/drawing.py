@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from clew.errors import DependencyError
+from clew.errors import DependencyError, StoreCorruptError
 from clew.graph.draw import dot, mermaid
 from clew.graph.draw_svg import svg
 from clew.graph.picture import Arrow, Box, Picture
@@ -131,7 +131,10 @@ def _node(table: Table, name: str) -> Node | None:
 
 
 def _node_box(table: Table, node: Node, key: str) -> Box:
-    row, seen = table.row(node), freshness(table, node)
+    try:
+        row, seen = table.row(node), freshness(table, node)
+    except StoreCorruptError as error:  # its own row, or one that it depends on
+        return Box(key, "outdated", node.key, str(error))
     facts = [
         str(seen),
         f"{ORIGINS[row.origin]}, changed at revision {row.changed_at}, verified at {row.verified_at}",

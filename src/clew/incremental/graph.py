@@ -16,7 +16,14 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Literal
 
-from clew.errors import DependencyError, InvalidNodeError, SchemaPatternError, StoreConflictError, StoreError
+from clew.errors import (
+    DependencyError,
+    InvalidNodeError,
+    SchemaPatternError,
+    StoreConflictError,
+    StoreCorruptError,
+    StoreError,
+)
 from clew.incremental.awaiting import AsyncPull, Running, Slots
 from clew.incremental.batches import Batch, batch_here, left, opened
 from clew.incremental.changes import NOTHING, Change, apply, merged, set_source
@@ -396,7 +403,7 @@ class DependencyGraph:
             changes = [
                 change
                 for change in merged(queue)
-                if change.value is not NOTHING or self._table.row(change.node).verified_at >= 0
+                if change.value is not NOTHING or self._table.is_stored(change.node)
             ]
             if not changes:
                 return
@@ -457,7 +464,10 @@ class DependencyGraph:
         if self._keeper is None:
             row = self._table.nodes[key].row
         else:
-            row = self._keeper.load(key)
+            try:
+                row = self._keeper.load(key)
+            except StoreCorruptError:
+                return SET  # nobody can tell: it is listed, and never pruned
         return COMPUTED if row is None else row.origin
 
 

@@ -21,6 +21,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from clew.errors import StoreCorruptError
 from clew.incremental.expressions import Constant, spelled, substitute
 from clew.incremental.schemas import Catalog, Rule, source_rule
 from clew.state import decode
@@ -146,7 +147,10 @@ class Table:
 
     def _was_set(self, key: str) -> bool:
         assert self.reader is not None
-        row = self.reader.load(key)
+        try:
+            row = self.reader.load(key)
+        except StoreCorruptError:
+            return True  # so that it can be set again
         return row is not None and row.origin == SET
 
     def _keep(self, node: Node) -> Node:
@@ -174,6 +178,20 @@ class Table:
             row = self.reader.load(node.key) if self.reader is not None else None
             node.row = row = _as_seen(row, node.rule)
         return row
+
+    def row_to_replace(self, node: Node) -> Row:
+        """What is known of a node that is about to be changed: of a damaged row, that it has no value."""
+        try:
+            return self.row(node)
+        except StoreCorruptError:
+            return Row(None, None, -1, 0, self.revision, 0, SET if node.rule.is_source else COMPUTED)
+
+    def is_stored(self, node: Node) -> bool:
+        """Whether a node has a value, or a row that cannot be read."""
+        try:
+            return self.row(node).verified_at >= 0
+        except StoreCorruptError:
+            return True
 
     def is_source(self, node: Node) -> bool:
         """Whether touches of a node are asked for one by one: it has no inputs, or its schema was promoted."""

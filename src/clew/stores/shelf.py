@@ -39,9 +39,12 @@ class Shelf(Protocol):
         """The bytes of those keys that are there."""
 
     def scan(
-        self, prefix: str = "", after: str | None = None, limit: int | None = None
+        self, prefix: str = "", after: str | None = None, limit: int | None = None, *, check: bool = True
     ) -> Iterator[tuple[str, bytes]]:
-        """Keys that start with `prefix`, and their bytes, in order: those behind `after`, at most `limit`."""
+        """Keys that start with `prefix`, and their bytes, in order: those behind `after`, at most `limit`.
+
+        A damaged value is StoreCorruptError; with ``check=False`` it is handed out as it lies there.
+        """
 
     def count(self, prefix: str = "") -> int:
         """How many keys start with `prefix`."""
