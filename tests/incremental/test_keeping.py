@@ -375,6 +375,32 @@ class TestChangedSchemas:
             assert graph.freshness("b(3)") == STALE
             assert graph.freshness("c") == FRESH
 
+    def test_an_input_that_no_schema_matches_any_more(self, path: Path) -> None:
+        behind = [schema("g(x)", ["f(x)", "other(x)", "a"], total), schema("h(x)", ["g(x)"], total)]
+        with DependencyGraph(
+            [schema("f(x)", ["a"], total), schema("other(x)", ["a"], total), *behind], path
+        ) as graph:
+            graph.set("a", 1)
+            graph.pull("h(1)")
+            graph.pull("h(2)")
+        with DependencyGraph(
+            [schema("f(1)", ["a"], total), schema("other(1)", ["a"], total), *behind], path
+        ) as graph:
+            assert graph.materialized("h(x)") == ["h(1)", "h(2)"]
+            for node in ("g(2)", "h(2)"):
+                assert graph.freshness(node) == STALE
+                told = graph.explain(node)
+                assert told.reason.startswith("it cannot be pulled: no schema matches 'f(2)'")
+                assert told.reason.endswith("it is an input of 'g(2)'")
+                assert "potentially-outdated" in str(told)
+                with pytest.raises(InvalidNodeError, match="an input of 'g\\(2\\)'"):
+                    graph.pull(node)
+            assert [one.node for one in graph.explain("g(2)").inputs] == ["a"]
+            assert "g(2)" in graph.draw(nodes=True).replace("#40;", "(").replace("#41;", ")")
+            assert graph.pull("h(1)") == 3
+            graph.invalidate("h(2)")
+            assert graph.freshness("h(2)") == STALE
+
     def test_a_new_schema_touches_nothing(self, path: Path) -> None:
         with self.opened(path, schema("b", ["a"], total)) as graph:
             graph.set("a", 1)

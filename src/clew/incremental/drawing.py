@@ -117,7 +117,10 @@ def _of_nodes(graph: DependencyGraph, limit: int) -> Picture:
         keys = {node: f"n{number}" for number, node in enumerate(found)}
         boxes = [_node_box(table, node, key) for node, key in keys.items()]
         arrows = dict.fromkeys(
-            (keys[lower], key) for node, key in keys.items() for lower in table.inputs(node) if lower in keys
+            (keys[lower], key)
+            for node, key in keys.items()
+            for lower in table.known_inputs(node)[0]
+            if lower in keys
         )
         if len(names) > limit:
             boxes.append(Box("more", "optional", "… and more", f"these are the first {limit} nodes"))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
+from clew.errors import InvalidNodeError
 from clew.incremental.nodes import ORIGINS, PINNED, Node, Row, Table
 from clew.incremental.sources import all_sources, is_up_to_date
 
@@ -80,7 +81,7 @@ class Explanation(msgspec.Struct, frozen=True):
 def explain(table: Table, node: Node) -> Explanation:
     """What is known about a node."""
     row = table.row(node)
-    sources = all_sources(table, node)
+    sources, unknown = all_sources(table, node)
     for source in sources:
         table.row(source)
     fresh = freshness(table, node)
@@ -100,10 +101,13 @@ def explain(table: Table, node: Node) -> Explanation:
         computed_at=row.computed_at or None,
         touched_at=row.touched_at or None,
         stateful=node.rule.stateful,
-        reason=_reason(table, node, row, fresh, newer),
+        reason=_reason(table, node, row, fresh, newer)
+        if unknown is None
+        else f"it cannot be pulled: {unknown}",
         causes=tuple(_cause(one, one in newer) for one in (*newer, *rest)),
         inputs=tuple(
-            Input(one.key, freshness(table, one), table.row(one).changed_at) for one in table.inputs(node)
+            Input(one.key, freshness(table, one), table.row(one).changed_at)
+            for one in table.known_inputs(node)[0]
         ),
     )
 
@@ -112,7 +116,10 @@ def freshness(table: Table, node: Node) -> str | None:
     """Up to date, potentially outdated, or None for a node that has no value."""
     if table.row(node).verified_at < 0:
         return None
-    return UP_TO_DATE if is_up_to_date(table, node) else OUTDATED
+    try:
+        return UP_TO_DATE if is_up_to_date(table, node) else OUTDATED
+    except InvalidNodeError:
+        return OUTDATED  # no schema matches one of its inputs any more; a pull says so
 
 
 def _latest_first(node: Node) -> tuple[int, str]:

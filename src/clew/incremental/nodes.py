@@ -21,7 +21,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from clew.errors import StoreCorruptError
+from clew.errors import InvalidNodeError, StoreCorruptError
 from clew.incremental.expressions import Constant, spelled, substitute
 from clew.incremental.schemas import Catalog, Rule, source_rule
 from clew.state import decode
@@ -160,16 +160,27 @@ class Table:
     def inputs(self, node: Node) -> tuple[Node, ...]:
         """What a node is made from. InvalidNodeError if no schema knows one of them."""
         if not node.inputs and node.rule.inputs:
-            found = []
-            for pattern in node.rule.inputs:
-                arguments = substitute(pattern, node.bindings)
-                lower = self.find(pattern.name, arguments)
-                if lower is None:
-                    error = self.catalog.unknown(pattern.name, arguments)
-                    raise type(error)(f"{error}; it is an input of {node.key!r}")
-                found.append(lower)
-            node.inputs = tuple(found)
+            found, unknown = self.known_inputs(node)
+            if unknown is not None:
+                raise unknown
+            node.inputs = found
         return node.inputs
+
+    def known_inputs(self, node: Node) -> tuple[tuple[Node, ...], InvalidNodeError | None]:
+        """Those inputs of a node that some schema knows; and what is wrong with another one, if there is one."""
+        if node.inputs:
+            return node.inputs, None
+        found: list[Node] = []
+        unknown: InvalidNodeError | None = None
+        for pattern in node.rule.inputs:
+            arguments = substitute(pattern, node.bindings)
+            lower = self.find(pattern.name, arguments)
+            if lower is not None:
+                found.append(lower)
+            elif unknown is None:
+                error = self.catalog.unknown(pattern.name, arguments)
+                unknown = InvalidNodeError(f"{error}; it is an input of {node.key!r}")
+        return tuple(found), unknown
 
     def row(self, node: Node) -> Row:
         """What is known of a node."""
