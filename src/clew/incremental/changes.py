@@ -121,7 +121,7 @@ def _touched(node: Node, row: Row, change: Change, revision: int) -> Row:
         if (
             node.rule.computor is None and row.verified_at >= 0
         ):  # nobody can compute it: it is taken for another value
-            return Row(row.value, row.code, revision, revision, revision, row.computed_at, row.origin)
+            return Row(row.value, row.code, revision, revision, revision, revision, row.origin)
         return Row(
             row.value, row.code, row.verified_at, row.changed_at, revision, row.computed_at, row.origin
         )

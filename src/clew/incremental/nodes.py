@@ -7,7 +7,7 @@ holds one holds a consistent picture. All numbers in it are revisions of the gra
 ``verified_at``  the value was known to be right for this revision; -1 if there is no value
 ``changed_at``   the value last became another one
 ``touched_at``   somebody last set or invalidated the node, or its schema changed; never taken back
-``computed_at``  the computor last ran
+``computed_at``  the computor last ran; of a source that has none: it was last invalidated
 ``origin``       `COMPUTED`; `PINNED`: set on a node that has inputs; `SET`: on one that has none
 ===============  ============================================================================================
 
