@@ -78,7 +78,7 @@ def open_shelf(store: Any, name: str) -> Shelf:
         from clew.stores.shelf_postgres import open_postgres_shelf
 
         return open_postgres_shelf(store, name)
-    if isinstance(store, str | os.PathLike):
+    if isinstance(store, str | os.PathLike) and "://" not in str(store):
         from clew.stores.shelf_sqlite import SQLiteShelf
 
         return SQLiteShelf(store, name)
