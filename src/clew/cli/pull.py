@@ -29,7 +29,7 @@ def pull(
 
     Only what is outdated, and what changed above it, is computed; all of it is kept in the database.
     """
-    with dependency_graph(target, store, create=True) as graph:
+    with dependency_graph(target, store, create=True, pulled=node) as graph:
         value = asyncio.run(graph.apull(node))
         if as_json:
             told = graph.explain(node)
