@@ -86,6 +86,20 @@ def test_a_source_that_was_never_set(folder: Folder) -> None:
     assert hint == "hint: set it: clew set events:graph NODE VALUE"
 
 
+@pytest.mark.parametrize("node", ["meta", "events", "context(a)", "nothing", "context(a"])
+def test_no_database_is_made_for_what_cannot_be_pulled(folder: Folder, node: str) -> None:
+    told(with_events(folder), "pull", "events:graph", node, "--store", "new.db")
+    assert not (folder.path / "new.db").exists()
+
+
+def test_a_database_is_made_for_what_needs_no_value_that_was_set(folder: Folder) -> None:
+    (folder.path / "alone.py").write_text(
+        "from clew import schema\ngraph = [schema('five', computor=lambda i, o, b: 5)]\n"
+    )
+    assert folder.json("pull", "alone:graph", "five", "--store", "new.db")["value"] == 5
+    assert (folder.path / "new.db").exists()
+
+
 @pytest.mark.parametrize(
     "words, what, hint",
     [

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from clew import DependencyGraph, schema
+from clew.incremental.nodes import Node
 from tests.incremental.counting import total
 
 
@@ -101,6 +102,62 @@ def test_pins_and_invalidations(graph: DependencyGraph) -> None:
     assert causes["text"].startswith("text was invalidated at revision 5")
     assert causes["made"] == "made was never touched"
     assert "made" not in str(graph.explain("view(x)")).split("input")[0]
+
+
+def test_a_source_that_is_invalidated_was_not_set(graph: DependencyGraph) -> None:
+    graph.set("number", 1)
+    graph.pull("sign")
+    graph.invalidate("number")
+    (cause,) = graph.explain("sign").changed_sources
+    assert (cause.origin, str(cause)) == ("invalidated", "number was invalidated at revision 2")
+    assert reason(graph, "number") == (
+        "it was invalidated at revision 2, and counts as changed since; nobody can compute it"
+    )
+    assert graph.explain("number").computed_at is None
+    graph.set("number", 1)
+    (cause,) = graph.explain("sign").changed_sources
+    assert (cause.origin, str(cause)) == ("set", "number was set at revision 3; its value last changed at 2")
+
+
+def test_what_was_computed_before_the_first_change(graph: DependencyGraph) -> None:
+    graph.pull("made")
+    told = graph.explain("made")
+    assert (told.computed_at, told.verified_at, told.touched_at) == (0, 0, None)
+    graph.set("made", 6)
+    assert graph.explain("made").origin == "set"
+
+
+def test_nothing_touched_a_source(graph: DependencyGraph) -> None:
+    graph.pull("made")
+    assert [(one.node, one.origin) for one in graph.explain("view(x)").causes] == [
+        ("made", None),
+        ("number", None),
+        ("words", None),
+    ]
+
+
+def test_many_sources_are_told_in_one_look_at_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared = 0
+
+    def equal(one: Node, other: object) -> bool:
+        nonlocal compared
+        compared += 1
+        return one is other
+
+    names = [f"s{n}" for n in range(300)]
+    graph = DependencyGraph([schema("sum", names, total)])
+    with graph.batch():
+        for name in names:
+            graph.set(name, 1)
+    graph.pull("sum")
+    with graph.batch():
+        for name in names[:150]:
+            graph.set(name, 2)
+    monkeypatch.setattr(Node, "__eq__", equal)
+    told = graph.explain("sum")
+    assert len(told.changed_sources) == 150
+    assert [one.is_newer for one in told.causes] == [True] * 150 + [False] * 150
+    assert compared < 3000
 
 
 def test_a_changed_schema(tmp_path: Path) -> None:

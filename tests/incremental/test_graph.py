@@ -18,6 +18,7 @@ from clew.errors import (
     EncodeError,
     InvalidExpressionError,
     InvalidNodeError,
+    InvalidSchemaError,
     InvalidUnchangedError,
     MissingValueError,
     SchemaPatternError,
@@ -612,6 +613,46 @@ class TestTheGraph:
     def test_a_concurrency_that_is_none(self, number: Any) -> None:
         with pytest.raises(DependencyError, match="max_concurrency"):
             DependencyGraph([], max_concurrency=number)
+
+    @pytest.mark.parametrize("number", [-1, "x", None, 1.5, True])
+    def test_how_many_nodes_are_kept_in_memory(self, number: Any) -> None:
+        with pytest.raises(DependencyError, match="keep_in_memory is a number of nodes"):
+            DependencyGraph([], keep_in_memory=number)
+
+    @pytest.mark.parametrize("name", ["", None, 5])
+    def test_a_graph_has_a_name(self, name: Any) -> None:
+        with pytest.raises(DependencyError, match="the name of a graph"):
+            DependencyGraph([], name=name)
+
+    @pytest.mark.parametrize("schemas", [None, schema("a"), 5])
+    def test_schemas_are_a_list(self, schemas: Any) -> None:
+        with pytest.raises(InvalidSchemaError, match="a list of what clew"):
+            DependencyGraph(schemas)
+
+    @pytest.mark.parametrize("name", [["x"], {}, 5, None])
+    def test_a_name_is_a_text(self, name: Any) -> None:
+        graph = DependencyGraph([])
+        for ask in (graph.pull, graph.freshness, graph.explain, graph.invalidate, lambda n: graph.set(n, 1)):
+            with pytest.raises(InvalidExpressionError, match="a node's name is a text"):
+                ask(name)
+
+    def test_a_pattern_that_is_invalidated(self) -> None:
+        graph = DependencyGraph([schema("photo(p)", ["a"], lambda i, o, b: b["p"])])
+        graph.set("a", 1)
+        graph.pull("photo(p5)")
+        with pytest.raises(SchemaPatternError, match=r"if these are meant, invalidate\('photo', 'p'\)"):
+            graph.invalidate("photo(p)")
+        with pytest.raises(SchemaPatternError), graph.batch():
+            graph.invalidate("photo(p)")
+        graph.invalidate("photo", "p")
+        graph.invalidate("photo(p6)")
+        assert graph.revision == 1
+        with graph.batch():
+            graph.set("photo", "p", value="mine")
+            graph.invalidate("photo(p)")
+        assert graph.pull("photo(p)") == "p"
+        graph.invalidate("photo(p)")  # it has a value: it is clear what is meant
+        assert graph.freshness("photo(p)") == "potentially-outdated"
 
     def test_names_inside_are_readable(self) -> None:
         graph = DependencyGraph([schema("f(x)", ["s"], total)])

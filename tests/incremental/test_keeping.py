@@ -375,6 +375,32 @@ class TestChangedSchemas:
             assert graph.freshness("b(3)") == STALE
             assert graph.freshness("c") == FRESH
 
+    def test_an_input_that_no_schema_matches_any_more(self, path: Path) -> None:
+        behind = [schema("g(x)", ["f(x)", "other(x)", "a"], total), schema("h(x)", ["g(x)"], total)]
+        with DependencyGraph(
+            [schema("f(x)", ["a"], total), schema("other(x)", ["a"], total), *behind], path
+        ) as graph:
+            graph.set("a", 1)
+            graph.pull("h(1)")
+            graph.pull("h(2)")
+        with DependencyGraph(
+            [schema("f(1)", ["a"], total), schema("other(1)", ["a"], total), *behind], path
+        ) as graph:
+            assert graph.materialized("h(x)") == ["h(1)", "h(2)"]
+            for node in ("g(2)", "h(2)"):
+                assert graph.freshness(node) == STALE
+                told = graph.explain(node)
+                assert told.reason.startswith("it cannot be pulled: no schema matches 'f(2)'")
+                assert told.reason.endswith("it is an input of 'g(2)'")
+                assert "potentially-outdated" in str(told)
+                with pytest.raises(InvalidNodeError, match="an input of 'g\\(2\\)'"):
+                    graph.pull(node)
+            assert [one.node for one in graph.explain("g(2)").inputs] == ["a"]
+            assert "g(2)" in graph.draw(nodes=True).replace("#40;", "(").replace("#41;", ")")
+            assert graph.pull("h(1)") == 3
+            graph.invalidate("h(2)")
+            assert graph.freshness("h(2)") == STALE
+
     def test_a_new_schema_touches_nothing(self, path: Path) -> None:
         with self.opened(path, schema("b", ["a"], total)) as graph:
             graph.set("a", 1)
@@ -626,6 +652,97 @@ class TestDamage:
         path.write_bytes(data)
         with DependencyGraph([], path) as graph, pytest.raises(StoreCorruptError, match="'n/a' is damaged"):
             graph.pull("a")
+
+    def break_row(self, path: Path, key: str) -> None:
+        """Change bytes behind the checksum's back."""
+        with sqlite3.connect(path) as db:
+            assert db.execute("UPDATE shelf_rows SET crc = crc + 1 WHERE key = ?", (key,)).rowcount == 1
+        db.close()
+
+    @pytest.fixture
+    def schemas(self) -> list[Any]:
+        return [
+            schema("b", ["a"], total),
+            schema("c", ["b"], total),
+            schema("leaf", (), lambda i, o, b: 7 if o is None else o),
+            schema("view(x)", ["c", "leaf"], lambda i, o, b: tuple(i)),
+        ]
+
+    @pytest.fixture
+    def broken(self, path: Path, schemas: list[Any]) -> Callable[[str], DependencyGraph]:
+        def damage(key: str) -> DependencyGraph:
+            with DependencyGraph(schemas, path) as graph:
+                graph.set("a", 1)
+                graph.set("free", 2)
+                graph.pull("view(x)")
+            self.break_row(path, f"n/{key}")
+            return DependencyGraph(schemas, path)
+
+        return damage
+
+    @pytest.mark.parametrize("key", ["a", "b", "leaf", "free"])
+    def test_a_value_that_is_set_repairs_it(
+        self, broken: Any, path: Path, schemas: list[Any], key: str
+    ) -> None:
+        with broken(key) as graph:
+            with pytest.raises(StoreCorruptError):
+                graph.pull(key)
+            graph.set(key, 40)
+            assert graph.pull(key) == 40
+            expected = {"a": (40, 7), "b": (40, 7), "leaf": (1, 40), "free": (1, 7)}[key]
+            assert graph.pull("view(x)") == expected
+        with DependencyGraph(schemas, path) as graph:
+            assert (graph.pull(key), graph.pull("view(x)")) == (40, expected)
+
+    @pytest.mark.parametrize("key", ["b", "leaf"])
+    def test_what_is_invalidated_is_computed_again(
+        self, broken: Any, path: Path, schemas: list[Any], key: str
+    ) -> None:
+        with broken(key) as graph:
+            graph.invalidate(key)
+        with DependencyGraph(schemas, path) as graph:
+            assert (graph.freshness(key), graph.freshness("view(x)")) == (None, STALE)
+            assert key not in graph.materialized()
+            assert graph.pull("view(x)") == (1, 7)
+            assert key in graph.materialized()
+
+    def test_a_source_that_is_invalidated_has_to_be_set(
+        self, broken: Any, path: Path, schemas: list[Any]
+    ) -> None:
+        with broken("a") as graph:
+            graph.invalidate("a")
+            assert graph.explain("a").reason == "it was never set"
+        with DependencyGraph(schemas, path) as graph:
+            assert (graph.freshness("a"), graph.freshness("c")) == (None, STALE)
+            with pytest.raises(MissingValueError):
+                graph.pull("c")
+            graph.set("a", 2)
+            assert graph.pull("c") == 2
+
+    def test_a_repair_that_fails_changes_nothing(self, broken: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        def full(*_: Any, **__: Any) -> int:
+            raise StoreError("disk full")
+
+        with broken("b") as graph:
+            with monkeypatch.context() as patch:
+                patch.setattr(graph._keeper.shelf, "write", full)
+                with pytest.raises(StoreError, match="disk full"):
+                    graph.invalidate("b")
+            with pytest.raises(StoreCorruptError):
+                graph.pull("b")
+
+    @pytest.mark.parametrize("key", ["a", "b", "leaf", "free", "view(x)"])
+    def test_the_other_nodes_can_be_listed_and_drawn(
+        self, broken: Any, path: Path, schemas: list[Any], key: str
+    ) -> None:
+        with broken(key) as graph:
+            assert graph.materialized() == ["a", "b", "c", "free", "leaf", "view(x)"]
+            assert graph.orphans() == []
+            drawn = graph.draw("svg", nodes=True)
+            assert "checksum does not fit" in drawn
+            assert all(name in drawn for name in graph.materialized())
+        with DependencyGraph([*schemas[:3], schema("free", (), total), schema("other(x)")], path) as graph:
+            assert graph.orphans() == ([] if key == "view(x)" else ["view(x)"])
 
     def test_a_place_that_is_none(self) -> None:
         with pytest.raises(StoreError, match="no place for a shelf"):

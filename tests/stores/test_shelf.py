@@ -313,7 +313,17 @@ class TestSQLite:
             with pytest.raises(StoreCorruptError, match="'hurt' is damaged"):
                 read()
         assert shelf.read("sound") == b"all is well"
+        assert [key for key, _ in shelf.scan(check=False)] == ["hurt", "sound"]
         shelf.close()
+
+    @pytest.mark.parametrize("address", ["mysql://host/db", "sqlite:///some.db"])
+    def test_an_address_is_no_file(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
+        with pytest.raises(StoreError, match="no place for a shelf"):
+            open_shelf(address, "s")
+        assert list(tmp_path.iterdir()) == []
 
     def test_a_shelf_that_was_taken_out(self, path: Path) -> None:
         shelf = SQLiteShelf(path, "s")

@@ -39,8 +39,13 @@ NodeArgument = Annotated[
 
 
 @contextmanager
-def dependency_graph(target: str, address: str | None, *, create: bool = False) -> Iterator[DependencyGraph]:
-    """The graph that ``MODULE:GRAPH`` names, opened on its database and closed at the end."""
+def dependency_graph(
+    target: str, address: str | None, *, create: bool = False, pulled: str | None = None
+) -> Iterator[DependencyGraph]:
+    """The graph that ``MODULE:GRAPH`` names, opened on its database and closed at the end.
+
+    No database is made for a node that is to be `pulled` and cannot be while nothing is set.
+    """
     from clew import DependencyGraph
 
     found = _found(target)
@@ -50,9 +55,36 @@ def dependency_graph(target: str, address: str | None, *, create: bool = False) 
     else:
         schemas = _schemas(found) if isinstance(found, DependencyGraph) else found
         options = found.options if isinstance(found, DependencyGraph) else {}
-        graph = DependencyGraph(schemas, store=_checked(where or "clew.db", create), **options)
+        store = _checked(where or "clew.db", create)
+        if pulled is not None and "://" not in store and not Path(store).exists():
+            with _errors_told(target):
+                _check_new(DependencyGraph(schemas, **options), pulled)
+        graph = DependencyGraph(schemas, store=store, **options)
     try:
-        yield graph
+        with _errors_told(target):
+            yield graph
+    finally:
+        graph.close()
+        if isinstance(found, DependencyGraph):
+            found.close()
+
+
+def _check_new(graph: DependencyGraph, name: str) -> None:
+    """Raise what a pull from a graph without values would raise before it computes anything."""
+    from clew.incremental.sources import all_sources
+    from clew.incremental.walks import never_set
+
+    node = graph._node(name, ())
+    for source in (node, *all_sources(graph._table, node)[0]):
+        if source.rule.computor is None:
+            raise never_set(source)
+
+
+@contextmanager
+def _errors_told(target: str) -> Iterator[None]:
+    """What goes wrong with a graph, for who gave the command."""
+    try:
+        yield
     except InvalidExpressionError as error:
         raise Failed(
             str(error), "a node is a name, or a name with arguments, quoted for the shell: 'photo(p5)'"
@@ -67,10 +99,6 @@ def dependency_graph(target: str, address: str | None, *, create: bool = False) 
         raise Failed(
             f"{told} ({notes[0]})", "mend it and pull again; what was computed before it is kept", code=1
         ) from error
-    finally:
-        graph.close()
-        if isinstance(found, DependencyGraph):
-            found.close()
 
 
 def _advice(error: ClewError, target: str) -> str:

@@ -30,7 +30,7 @@ def pull(
     """
     import asyncio
 
-    with dependency_graph(target, store, create=True) as graph:
+    with dependency_graph(target, store, create=True, pulled=node) as graph:
         value = asyncio.run(graph.apull(node))
         if as_json:
             told = graph.explain(node)

@@ -8,6 +8,8 @@ Rules:
   goes for a pin that is invalidated in the same revision too: a pull relies on it (see `plans`).
 - The first pin or invalidation of a node that has inputs promotes its schema: see `sources`.
 - If anything fails, the graph is as it was before.
+- A row that cannot be read is replaced like any other: that is how a damaged database is repaired. A node that is
+  invalidated has no value then, and who depends on it is stale.
 """
 
 from __future__ import annotations
@@ -62,7 +64,7 @@ def merged(queue: Sequence[Change]) -> list[Change]:
 def set_source(table: Table, node: Node, value: Any, code: bytes | None, keeper: Keeper | None) -> None:
     """Give one node without inputs a value: the most frequent change, in a constant number of steps."""
     revision = table.revision + 1
-    row = _given(node.row or table.row(node), value, code, revision, revision, SET)
+    row = _given(node.row or table.row_to_replace(node), value, code, revision, revision, SET)
     if keeper is not None:
         keeper.commit(revision, [(node.key, row)], ())
     table.revision = revision
@@ -107,8 +109,8 @@ def _bring(table: Table, node: Node, before: dict[Node, Row]) -> None:
 
 def _touch(table: Table, change: Change, before: dict[Node, Row]) -> None:
     node, revision = change.node, table.revision
-    row = table.row(node)
-    before.setdefault(node, row)
+    row = table.row_to_replace(node)
+    before.setdefault(node, node.row)
     node.row = _touched(node, row, change, revision)
     if node.bit >= 0:
         note_touch(table, node, revision)
@@ -116,8 +118,10 @@ def _touch(table: Table, change: Change, before: dict[Node, Row]) -> None:
 
 def _touched(node: Node, row: Row, change: Change, revision: int) -> Row:
     if change.value is NOTHING:
-        if node.rule.computor is None:  # nobody can compute it: it is taken for another value
-            return Row(row.value, row.code, revision, revision, revision, row.computed_at, row.origin)
+        if (
+            node.rule.computor is None and row.verified_at >= 0
+        ):  # nobody can compute it: it is taken for another value
+            return Row(row.value, row.code, revision, revision, revision, revision, row.origin)
         return Row(
             row.value, row.code, row.verified_at, row.changed_at, revision, row.computed_at, row.origin
         )

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from clew.errors import DependencyError
+from clew.errors import DependencyError, StoreCorruptError
 from clew.graph.draw import dot, mermaid
 from clew.graph.draw_svg import svg
 from clew.graph.picture import Arrow, Box, Picture
@@ -117,7 +117,10 @@ def _of_nodes(graph: DependencyGraph, limit: int) -> Picture:
         keys = {node: f"n{number}" for number, node in enumerate(found)}
         boxes = [_node_box(table, node, key) for node, key in keys.items()]
         arrows = dict.fromkeys(
-            (keys[lower], key) for node, key in keys.items() for lower in table.inputs(node) if lower in keys
+            (keys[lower], key)
+            for node, key in keys.items()
+            for lower in table.known_inputs(node)[0]
+            if lower in keys
         )
         if len(names) > limit:
             boxes.append(Box("more", "optional", "… and more", f"these are the first {limit} nodes"))
@@ -131,7 +134,10 @@ def _node(table: Table, name: str) -> Node | None:
 
 
 def _node_box(table: Table, node: Node, key: str) -> Box:
-    row, seen = table.row(node), freshness(table, node)
+    try:
+        row, seen = table.row(node), freshness(table, node)
+    except StoreCorruptError as error:  # its own row, or one that it depends on
+        return Box(key, "outdated", node.key, str(error))
     facts = [
         str(seen),
         f"{ORIGINS[row.origin]}, changed at revision {row.changed_at}, verified at {row.verified_at}",

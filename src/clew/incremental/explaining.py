@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import msgspec
 
-from clew.incremental.nodes import ORIGINS, PINNED, Node, Row, Table
+from clew.errors import InvalidNodeError
+from clew.incremental.nodes import COMPUTED, ORIGINS, PINNED, Node, Row, Table
 from clew.incremental.sources import all_sources, is_up_to_date
 
 UP_TO_DATE, OUTDATED = "up-to-date", "potentially-outdated"
@@ -16,13 +17,14 @@ UP_TO_DATE, OUTDATED = "up-to-date", "potentially-outdated"
 class Cause(msgspec.Struct, frozen=True):
     """A source of a node: the revisions at which somebody touched it, and at which its value became another one.
 
-    `origin` is what touched it: ``set``, ``pinned``, ``computed`` (after an invalidation), or ``schema``.
+    `origin` is what touched it: ``set``, ``pinned``, ``computed`` (after an invalidation), ``invalidated`` (a source
+    that has no computor), or ``schema``; None if nothing did.
     """
 
     node: str
     touched_at: int
     changed_at: int
-    origin: str
+    origin: str | None
     is_newer: bool  # touched after the node was verified
 
     def __str__(self) -> str:
@@ -30,7 +32,7 @@ class Cause(msgspec.Struct, frozen=True):
             return f"{self.node} was never touched"
         if self.origin == "schema":
             return f"the schema of {self.node} changed at revision {self.touched_at}"
-        how = {"set": "set", "pinned": "pinned"}.get(self.origin, "invalidated")
+        how = {"set": "set", "pinned": "pinned"}.get(self.origin or "", "invalidated")
         same = "" if self.changed_at == self.touched_at else f"; its value last changed at {self.changed_at}"
         return f"{self.node} was {how} at revision {self.touched_at}{same}"
 
@@ -80,15 +82,13 @@ class Explanation(msgspec.Struct, frozen=True):
 def explain(table: Table, node: Node) -> Explanation:
     """What is known about a node."""
     row = table.row(node)
-    sources = all_sources(table, node)
+    sources, unknown = all_sources(table, node)
     for source in sources:
         table.row(source)
     fresh = freshness(table, node)
-    newer = sorted(
-        (s for s in sources if row.verified_at >= 0 and s.row.touched_at > row.verified_at), key=_latest_first
-    )
-    rest = sorted((s for s in sources if s not in newer), key=_latest_first)
     has_value = row.verified_at >= 0
+    sources.sort(key=_latest_first)  # so those that are newer than the node come first
+    newer = [one for one in sources if has_value and one.row.touched_at > row.verified_at]
     return Explanation(
         node=node.key,
         schema=node.rule.key,
@@ -97,13 +97,16 @@ def explain(table: Table, node: Node) -> Explanation:
         origin=ORIGINS[row.origin] if has_value else None,
         verified_at=row.verified_at if has_value else None,
         changed_at=row.changed_at if has_value else None,
-        computed_at=row.computed_at or None,
+        computed_at=_computed_at(node, row),
         touched_at=row.touched_at or None,
         stateful=node.rule.stateful,
-        reason=_reason(table, node, row, fresh, newer),
-        causes=tuple(_cause(one, one in newer) for one in (*newer, *rest)),
+        reason=_reason(table, node, row, fresh, newer)
+        if unknown is None
+        else f"it cannot be pulled: {unknown}",
+        causes=tuple(_cause(one, n < len(newer)) for n, one in enumerate(sources)),
         inputs=tuple(
-            Input(one.key, freshness(table, one), table.row(one).changed_at) for one in table.inputs(node)
+            Input(one.key, freshness(table, one), table.row(one).changed_at)
+            for one in table.known_inputs(node)[0]
         ),
     )
 
@@ -112,7 +115,10 @@ def freshness(table: Table, node: Node) -> str | None:
     """Up to date, potentially outdated, or None for a node that has no value."""
     if table.row(node).verified_at < 0:
         return None
-    return UP_TO_DATE if is_up_to_date(table, node) else OUTDATED
+    try:
+        return UP_TO_DATE if is_up_to_date(table, node) else OUTDATED
+    except InvalidNodeError:
+        return OUTDATED  # no schema matches one of its inputs any more; a pull says so
 
 
 def _latest_first(node: Node) -> tuple[int, str]:
@@ -121,10 +127,29 @@ def _latest_first(node: Node) -> tuple[int, str]:
 
 def _cause(node: Node, is_newer: bool) -> Cause:
     row = node.row
-    origin = ORIGINS[row.origin] if row.verified_at >= row.touched_at else "computed"
+    return Cause(node.key, row.touched_at, row.changed_at, _touched_by(node, row), is_newer)
+
+
+def _touched_by(node: Node, row: Row) -> str | None:
+    if not row.touched_at:
+        return None
     if row.touched_at == node.rule.touched_at:
-        origin = "schema"
-    return Cause(node.key, row.touched_at, row.changed_at, origin, is_newer)
+        return "schema"
+    if _was_invalidated(node, row):
+        return "invalidated"
+    return ORIGINS[row.origin] if row.verified_at >= row.touched_at else "computed"
+
+
+def _was_invalidated(node: Node, row: Row) -> bool:
+    """Whether a source that nobody can compute was invalidated after it was set."""
+    return node.rule.computor is None and 0 < row.touched_at == row.computed_at
+
+
+def _computed_at(node: Node, row: Row) -> int | None:
+    if node.rule.computor is None:
+        return None
+    is_computed = row.verified_at >= 0 and row.origin == COMPUTED  # perhaps at revision 0
+    return row.computed_at if is_computed else row.computed_at or None
 
 
 def _reason(table: Table, node: Node, row: Row, fresh: str | None, newer: list[Node]) -> str:
@@ -149,7 +174,9 @@ def _reason(table: Table, node: Node, row: Row, fresh: str | None, newer: list[N
 
 
 def _why_fresh(node: Node, row: Row) -> str:
-    if row.origin != 0:
+    if _was_invalidated(node, row):
+        return f"it was invalidated at revision {row.touched_at}, and counts as changed since; nobody can compute it"
+    if row.origin != COMPUTED:
         return f"its value was {ORIGINS[row.origin]} at revision {row.touched_at}"
     if row.computed_at == row.changed_at:
         told = f"its value was computed at revision {row.changed_at}"

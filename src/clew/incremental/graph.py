@@ -16,16 +16,23 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Literal
 
-from clew.errors import DependencyError, InvalidNodeError, SchemaPatternError, StoreConflictError, StoreError
+from clew.errors import (
+    DependencyError,
+    InvalidNodeError,
+    StoreConflictError,
+    StoreCorruptError,
+    StoreError,
+)
 from clew.incremental.awaiting import AsyncPull, Running, Slots
 from clew.incremental.batches import Batch, batch_here, left, opened
 from clew.incremental.changes import NOTHING, Change, apply, merged, set_source
 from clew.incremental.explaining import Explanation, explain, freshness
-from clew.incremental.expressions import Expression, match, node_of, read_node, read_pattern
+from clew.incremental.expressions import Expression, match, read_node, read_pattern
 from clew.incremental.keeping import Keeper
 from clew.incremental.mutation import check_all
 from clew.incremental.nodes import COMPUTED, SET, Node, Row, Table
 from clew.incremental.plans import plan_of
+from clew.incremental.requests import check_options, is_a_pattern, read, to_set
 from clew.incremental.schemas import Catalog, Schema, is_own_pattern
 from clew.incremental.sources import is_up_to_date
 from clew.incremental.values import code_of
@@ -58,10 +65,7 @@ class DependencyGraph:
         keep_in_memory: int = 1_000_000,
         check_mutation: bool = False,
     ) -> None:
-        if type(max_concurrency) is not int or max_concurrency < 1:
-            raise DependencyError(
-                f"max_concurrency is a number of computors, at least 1, not {max_concurrency!r}"
-            )
+        check_options(name, max_concurrency, keep_in_memory)
         self.catalog = Catalog(schemas)
         if check_mutation:
             check_all(self.catalog.rules)
@@ -117,7 +121,10 @@ class DependencyGraph:
             if self._is_special:
                 self._prepare()
             table = self._table
-            node = table.nodes.get(name) if not arguments else None
+            try:
+                node = table.nodes.get(name) if not arguments else None
+            except TypeError:  # it has no hash, so it is no text
+                node = None
             if node is None:
                 node = self._node(name, arguments)
             if node.checked_at != table.revision and not is_up_to_date(table, node):
@@ -149,7 +156,7 @@ class DependencyGraph:
         """``"up-to-date"``, ``"potentially-outdated"``, or None for a node that has no value."""
         with self._lock:
             self._prepare()
-            asked = _read(name, arguments)
+            asked = read(name, arguments)
             node = self._table.find(asked.name, asked.arguments)
             if node is None and self._is_new_atom(asked):
                 return None
@@ -195,7 +202,7 @@ class DependencyGraph:
 
         On a node that has inputs the value is a pin: it holds until one of the node's sources is touched.
         """
-        self._set(*_asked(name, rest, value))
+        self._set(*to_set(name, rest, value))
 
     def _set(self, name: str, arguments: tuple[Any, ...], value: Any) -> None:
         with self._lock:
@@ -222,7 +229,7 @@ class DependencyGraph:
 
     async def aset(self, name: str, *rest: Any, value: Any = NOTHING) -> None:
         """Like `set`, where inputs of the node may have async computors."""
-        name, arguments, value = _asked(name, rest, value)
+        name, arguments, value = to_set(name, rest, value)
         while True:
             with self._lock:
                 self._prepare()
@@ -239,11 +246,21 @@ class DependencyGraph:
         return next((lower.key for lower in inputs if not is_up_to_date(self._table, lower)), None)
 
     def invalidate(self, name: str, *arguments: str | int) -> None:
-        """Have a node computed again at its next pull. Nothing happens to a node that has no value."""
+        """Have a node computed again at its next pull. Nothing happens to a node that has no value.
+
+        But if the node's arguments are those of its schema, perhaps all nodes were meant: SchemaPatternError.
+        """
         with self._lock:
             self._prepare()
-            change = Change(self._node(name, arguments), is_invalidated=True)
+            node = self._node(name, arguments)
+            change = Change(node, is_invalidated=True)
             batch = batch_here(id(self))
+            if not (
+                arguments
+                or self._table.is_stored(node)
+                or (batch and any(c.node is node for c in batch.changes))
+            ) and is_own_pattern(node.rule, read_pattern(name)):
+                raise is_a_pattern(name, read(name, ()), "invalidate")
             if batch is not None:
                 batch.changes.append(change)
             else:
@@ -324,7 +341,7 @@ class DependencyGraph:
         self._keeper.table = self._table
 
     def _node(self, name: Any, arguments: tuple[Any, ...]) -> Node:
-        asked = _read(name, arguments)
+        asked = read(name, arguments)
         node = self._table.find(asked.name, asked.arguments)
         if node is None:
             raise self._unknown(asked)
@@ -339,20 +356,17 @@ class DependencyGraph:
 
     def _target(self, name: Any, arguments: tuple[Any, ...]) -> Node:
         """The node that is to be set."""
-        node = None if arguments else self._table.nodes.get(name)
+        node = None if arguments or type(name) is not str else self._table.nodes.get(name)
         if node is not None and not node.rule.is_pattern:
             return node
-        asked = _read(name, arguments)
+        asked = read(name, arguments)
         node = self._table.find(asked.name, asked.arguments)
         if node is None:
             if not self._is_new_atom(asked):
                 raise self._unknown(asked)
             node = self._table.source(asked.name)
         elif not arguments and is_own_pattern(node.rule, read_pattern(name)):
-            raise SchemaPatternError(
-                f"{name!r} is the pattern of a schema, not one node; write the node's own arguments, or, if these are "
-                f"meant, set({asked.name!r}, {', '.join(map(repr, asked.arguments))}, value=...)"
-            )
+            raise is_a_pattern(name, asked, "set", ", value=...")
         return node
 
     def _has_moved(self) -> bool:
@@ -396,7 +410,7 @@ class DependencyGraph:
             changes = [
                 change
                 for change in merged(queue)
-                if change.value is not NOTHING or self._table.row(change.node).verified_at >= 0
+                if change.value is not NOTHING or self._table.is_stored(change.node)
             ]
             if not changes:
                 return
@@ -457,20 +471,8 @@ class DependencyGraph:
         if self._keeper is None:
             row = self._table.nodes[key].row
         else:
-            row = self._keeper.load(key)
+            try:
+                row = self._keeper.load(key)
+            except StoreCorruptError:
+                return SET  # nobody can tell: it is listed, and never pruned
         return COMPUTED if row is None else row.origin
-
-
-def _read(name: Any, arguments: tuple[Any, ...]) -> Expression:
-    return node_of(name, arguments) if arguments else read_node(name)
-
-
-def _asked(name: str, rest: tuple[Any, ...], value: Any) -> tuple[str, tuple[Any, ...], Any]:
-    """Name, arguments and value of a `set`."""
-    if value is not NOTHING:
-        return name, rest, value
-    if len(rest) != 1:
-        raise TypeError(
-            'set takes a node and its value: set("photo(p5)", value), or set("photo", "p5", value=value)'
-        )
-    return name, (), rest[0]

@@ -57,6 +57,8 @@ class _Meta(msgspec.Struct, array_like=True):
     revision: int
 
 
+_NO_VALUE = _pack(_StoredRow(-1, 0, 0, 0, 0, b""))[:2]  # how a row begins that was verified at -1
+
 _read_row = msgspec.msgpack.Decoder(_StoredRow).decode
 _read_schema = msgspec.msgpack.Decoder(_StoredSchema).decode
 _read_meta = msgspec.msgpack.Decoder(_Meta).decode
@@ -138,10 +140,10 @@ class Keeper:
         return changes
 
     def _has_rows(self, rule: Rule) -> bool:
-        name = rule.output.name
-        if not rule.output.arguments:
-            return self.shelf.read(_NODE + name) is not None
-        return next(self.shelf.scan(f"{_NODE}{name}(", limit=1), None) is not None
+        name = _NODE + rule.output.name
+        prefix = f"{name}(" if rule.output.arguments else name
+        first = next(self.shelf.scan(prefix, limit=1, check=False), None)
+        return first is not None and (first[0] == name or prefix != name)
 
     # -- reading -----------------------------------------------------------------------------------------
 
@@ -155,8 +157,9 @@ class Keeper:
         return None if data is None else self._row(key, data)
 
     def keys(self, prefix: str) -> Iterator[str]:
-        """The keys of stored rows that start with a prefix, in order."""
-        return (key[len(_NODE) :] for key, _ in self.shelf.scan(_NODE + prefix))
+        """The keys of stored rows with a value that start with a prefix, in order; also of damaged rows."""
+        rows = self.shelf.scan(_NODE + prefix, check=False)
+        return (key[len(_NODE) :] for key, data in rows if not data.startswith(_NO_VALUE))
 
     def _row(self, key: str, data: bytes) -> Row:
         stored = self._read(_read_row, data, _NODE + key)

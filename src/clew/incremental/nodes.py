@@ -7,7 +7,7 @@ holds one holds a consistent picture. All numbers in it are revisions of the gra
 ``verified_at``  the value was known to be right for this revision; -1 if there is no value
 ``changed_at``   the value last became another one
 ``touched_at``   somebody last set or invalidated the node, or its schema changed; never taken back
-``computed_at``  the computor last ran
+``computed_at``  the computor last ran; of a source that has none: it was last invalidated
 ``origin``       `COMPUTED`; `PINNED`: set on a node that has inputs; `SET`: on one that has none
 ===============  ============================================================================================
 
@@ -21,6 +21,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from clew.errors import InvalidNodeError, StoreCorruptError
 from clew.incremental.expressions import Constant, spelled, substitute
 from clew.incremental.schemas import Catalog, Rule, source_rule
 from clew.state import decode
@@ -146,7 +147,10 @@ class Table:
 
     def _was_set(self, key: str) -> bool:
         assert self.reader is not None
-        row = self.reader.load(key)
+        try:
+            row = self.reader.load(key)
+        except StoreCorruptError:
+            return True  # so that it can be set again
         return row is not None and row.origin == SET
 
     def _keep(self, node: Node) -> Node:
@@ -156,16 +160,27 @@ class Table:
     def inputs(self, node: Node) -> tuple[Node, ...]:
         """What a node is made from. InvalidNodeError if no schema knows one of them."""
         if not node.inputs and node.rule.inputs:
-            found = []
-            for pattern in node.rule.inputs:
-                arguments = substitute(pattern, node.bindings)
-                lower = self.find(pattern.name, arguments)
-                if lower is None:
-                    error = self.catalog.unknown(pattern.name, arguments)
-                    raise type(error)(f"{error}; it is an input of {node.key!r}")
-                found.append(lower)
-            node.inputs = tuple(found)
+            found, unknown = self.known_inputs(node)
+            if unknown is not None:
+                raise unknown
+            node.inputs = found
         return node.inputs
+
+    def known_inputs(self, node: Node) -> tuple[tuple[Node, ...], InvalidNodeError | None]:
+        """Those inputs of a node that some schema knows; and what is wrong with another one, if there is one."""
+        if node.inputs:
+            return node.inputs, None
+        found: list[Node] = []
+        unknown: InvalidNodeError | None = None
+        for pattern in node.rule.inputs:
+            arguments = substitute(pattern, node.bindings)
+            lower = self.find(pattern.name, arguments)
+            if lower is not None:
+                found.append(lower)
+            elif unknown is None:
+                error = self.catalog.unknown(pattern.name, arguments)
+                unknown = InvalidNodeError(f"{error}; it is an input of {node.key!r}")
+        return tuple(found), unknown
 
     def row(self, node: Node) -> Row:
         """What is known of a node."""
@@ -174,6 +189,20 @@ class Table:
             row = self.reader.load(node.key) if self.reader is not None else None
             node.row = row = _as_seen(row, node.rule)
         return row
+
+    def row_to_replace(self, node: Node) -> Row:
+        """What is known of a node that is about to be changed: of a damaged row, that it has no value."""
+        try:
+            return self.row(node)
+        except StoreCorruptError:
+            return Row(None, None, -1, 0, self.revision, 0, SET if node.rule.is_source else COMPUTED)
+
+    def is_stored(self, node: Node) -> bool:
+        """Whether a node has a value, or a row that cannot be read."""
+        try:
+            return self.row(node).verified_at >= 0
+        except StoreCorruptError:
+            return True
 
     def is_source(self, node: Node) -> bool:
         """Whether touches of a node are asked for one by one: it has no inputs, or its schema was promoted."""

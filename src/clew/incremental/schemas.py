@@ -149,6 +149,10 @@ class Catalog:
     def __init__(self, schemas: Iterable[Schema]) -> None:
         self.rules: list[Rule] = []
         self._named: dict[str, _Named] = {}
+        if not isinstance(schemas, Iterable):
+            raise InvalidSchemaError(
+                f"a graph is made of a list of what clew.schema(...) returns, not of {schemas!r}"
+            )
         for given in schemas:
             self._add(_rule(given))
         for rule in self.rules:

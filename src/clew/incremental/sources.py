@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from bisect import bisect_right, insort
 
+from clew.errors import InvalidNodeError
 from clew.incremental.nodes import Node, Row, Table
 
 _FEW = 16  # sources that are looked at one by one
@@ -68,19 +69,22 @@ def touched_above(table: Table, node: Node, row: Row) -> tuple[frozenset[Node], 
     return few, sources.mask and touched_since(table, verified) & sources.mask
 
 
-def all_sources(table: Table, node: Node) -> list[Node]:
-    """The sources of a node, by their keys."""
+def all_sources(table: Table, node: Node) -> tuple[list[Node], InvalidNodeError | None]:
+    """The sources of a node, by their keys; and what is wrong with an input on the way that no schema knows."""
+    unknown: InvalidNodeError | None = None
     found: dict[str, Node] = {}
     seen = {node}
     stack = [node]
     while stack:
-        for lower in table.inputs(stack.pop()):
+        inputs, wrong = table.known_inputs(stack.pop())
+        unknown = unknown or wrong
+        for lower in inputs:
             if lower not in seen:
                 seen.add(lower)
                 stack.append(lower)
                 if table.is_source(lower):
                     found[lower.key] = lower
-    return [found[key] for key in sorted(found)]
+    return [found[key] for key in sorted(found)], unknown
 
 
 # -- finding sets -----------------------------------------------------------------------------------------

@@ -39,9 +39,12 @@ class Shelf(Protocol):
         """The bytes of those keys that are there."""
 
     def scan(
-        self, prefix: str = "", after: str | None = None, limit: int | None = None
+        self, prefix: str = "", after: str | None = None, limit: int | None = None, *, check: bool = True
     ) -> Iterator[tuple[str, bytes]]:
-        """Keys that start with `prefix`, and their bytes, in order: those behind `after`, at most `limit`."""
+        """Keys that start with `prefix`, and their bytes, in order: those behind `after`, at most `limit`.
+
+        A damaged value is StoreCorruptError; with ``check=False`` it is handed out as it lies there.
+        """
 
     def count(self, prefix: str = "") -> int:
         """How many keys start with `prefix`."""
@@ -75,7 +78,7 @@ def open_shelf(store: Any, name: str) -> Shelf:
         from clew.stores.shelf_postgres import open_postgres_shelf
 
         return open_postgres_shelf(store, name)
-    if isinstance(store, str | os.PathLike):
+    if isinstance(store, str | os.PathLike) and "://" not in str(store):
         from clew.stores.shelf_sqlite import SQLiteShelf
 
         return SQLiteShelf(store, name)

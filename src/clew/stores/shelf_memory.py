@@ -57,7 +57,7 @@ class MemoryShelf:
             return {key: values[key] for key in keys if key in values}
 
     def scan(
-        self, prefix: str = "", after: str | None = None, limit: int | None = None
+        self, prefix: str = "", after: str | None = None, limit: int | None = None, *, check: bool = True
     ) -> Iterator[tuple[str, bytes]]:
         """Keys that start with `prefix`, and their bytes, in order."""
         return in_pages(self._page, prefix, after, limit)

@@ -115,7 +115,7 @@ class PostgresShelf:
         return {key: bytes(value) for key, value in rows}
 
     def scan(
-        self, prefix: str = "", after: str | None = None, limit: int | None = None
+        self, prefix: str = "", after: str | None = None, limit: int | None = None, *, check: bool = True
     ) -> Iterator[tuple[str, bytes]]:
         """Keys that start with `prefix`, and their bytes, in order."""
         return in_pages(self._page, prefix, after, limit)

@@ -115,20 +115,28 @@ class SQLiteShelf:
         return found
 
     def scan(
-        self, prefix: str = "", after: str | None = None, limit: int | None = None
+        self, prefix: str = "", after: str | None = None, limit: int | None = None, *, check: bool = True
     ) -> Iterator[tuple[str, bytes]]:
         """Keys that start with `prefix`, and their bytes, in order."""
-        return in_pages(self._page, prefix, after, limit)
+        return in_pages(self._page if check else self._unchecked, prefix, after, limit)
 
     def _page(self, start: str, inclusive: bool, end: str | None, size: int) -> list[tuple[str, bytes]]:
+        rows = self._fetched(start, inclusive, end, size)
+        return [(key, self._checked(key, value, crc)) for key, value, crc in rows]
+
+    def _unchecked(self, start: str, inclusive: bool, end: str | None, size: int) -> list[tuple[str, bytes]]:
+        return [(key, bytes(value)) for key, value, _ in self._fetched(start, inclusive, end, size)]
+
+    def _fetched(
+        self, start: str, inclusive: bool, end: str | None, size: int
+    ) -> list[tuple[str, bytes, int]]:
         until, bound = ("", ()) if end is None else ("AND key < ?", (end,))
         statement = (
             f"SELECT key, value, crc FROM shelf_rows WHERE shelf = ? AND key {'>=' if inclusive else '>'} ? {until} "
             "ORDER BY key LIMIT ?"
         )
         with self._using() as db:
-            rows = db.execute(statement, (self._id, start, *bound, size)).fetchall()
-        return [(key, self._checked(key, value, crc)) for key, value, crc in rows]
+            return db.execute(statement, (self._id, start, *bound, size)).fetchall()
 
     def count(self, prefix: str = "") -> int:
         """How many keys start with `prefix`."""
