@@ -57,9 +57,15 @@ class Check:
             raise DefinitionError(f"values are given by name, as a mapping, not {values!r}")
         self.graph = graph
         self.values = dict(values or {})
+        if systems is not None and not isinstance(systems, Mapping):
+            raise DefinitionError(f'systems are {{"name": system}}, not {systems!r}')
         self.systems = dict(systems or {})
         if "run" in self.systems:
             raise DefinitionError("the system 'run' is the run itself; give yours another name")
+        if not isinstance(invariants, Iterable | Invariant):
+            raise DefinitionError(
+                f"invariants are a list of names and Invariant(name, check), not {invariants!r}"
+            )
         given = [invariants] if isinstance(invariants, str | Invariant) else list(invariants)
         for each in given:
             if not isinstance(each, str | Invariant):
@@ -83,12 +89,25 @@ class Check:
                 promised(name, {})  # says so if there is none
 
     def but(self, **options: Any) -> Check:
-        """The same check with other options, such as `faults` or `max_steps`."""
+        """The same check with something else, such as `faults`, `systems` or `max_steps`."""
         if not options:
             return self
-        known = {**self._options, "max_steps": self._max_steps, "progress": self._progress, **options}
-        del known["systems"]
-        return Check(self.graph, self.values, self._invariants, systems=self.systems, **known)
+        known = {
+            **self._options,
+            "graph": self.graph,
+            "values": self.values,
+            "invariants": self._invariants,
+            "max_steps": self._max_steps,
+            "progress": self._progress,
+            **options,
+            "systems": options.get("systems", self.systems),
+        }
+        return Check(**known)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the invariants."""
+        return tuple(each if isinstance(each, str) else each.name for each in self._invariants)
 
     def run(self) -> CheckResult:
         """Explore all of it."""
