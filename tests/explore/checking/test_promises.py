@@ -83,6 +83,18 @@ def test_a_graph_that_always_fails_is_not_called_right() -> None:
     assert "ends: 1 failed" in str(without)
 
 
+def test_a_transaction_cannot_be_checked_and_says_so() -> None:
+    @node(output="y")
+    def write(x: int, ctx: Context) -> int:
+        with ctx.transaction() as database:
+            database.execute("insert into t values (1)")
+        return x
+
+    result = check_graph(Graph([write]), {"x": 1}, faults=())
+    assert names(result) == ["completes"]
+    assert "transaction" in str(result)
+
+
 def test_a_loop_without_an_end_is_found() -> None:
     @node(output="n")
     def more(n: int) -> int:

@@ -116,7 +116,7 @@ class Check:
         longest = max((len(violation.path) for violation in violations), default=0)
         if self._options["reduce"] and longest > 1:  # an order that was left out may be shorter
             short = self._explore(False, longest - 1).violations
-            violations = _shortest([*short, *violations])
+            explored.violations = violations = _shortest([*short, *violations])
         tales = tuple(self._told(violation) for violation in violations)
         return CheckResult(self, explored, violations, tales)
 
@@ -323,7 +323,8 @@ def check_graph(
         max_faults: How many on one path.
         systems: What nodes change outside, by name; rolled back with the run.
         **more: `touches`, `answers`, `max_steps` (100,000 choices; a run that never ends would never be explored to
-            the end), `reduce`, `progress`, and options of an `Engine`.
+            the end), `max_run_steps` (1,000: a run with more goes round for ever), `reduce`, `progress`, and options
+            of an `Engine`.
     """
     return Check(
         graph, values, invariants, faults=faults, max_faults=max_faults, systems=systems, **more
