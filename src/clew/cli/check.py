@@ -62,7 +62,9 @@ def check(
     ] = None,
     as_json: JsonOption = False,
 ) -> int:
-    """Check a workflow: try every order of completions and every fault, and look whether its promises hold.
+    """Try every schedule and every fault of a graph.
+
+    It is looked at whether its promises, and your own invariants, hold.
 
     The exit code is 0 if nothing is wrong, 1 if something is.
 

@@ -298,3 +298,37 @@ def test_a_value_that_is_changed_in_place_would_leak_into_other_paths() -> None:
     with pytest.raises(MutationError, match="node 'add' at add#0 changed its input 'items' in place"):
         check_graph(graph, {"x": 1})
     assert Check(graph, {"x": 1}, ["ends"], faults=(), check_mutation=False).run().ok
+
+
+def test_a_value_that_is_changed_on_some_paths_only_is_a_violation_there() -> None:
+    seen = MemoryStorage()
+
+    @node(output="items")
+    def make(x: int) -> list[int]:
+        return [x]
+
+    @node(output="many")
+    def add(items: list[int]) -> int:
+        if "tried" in seen.list():
+            items.append(2)
+        seen.put("tried", True)
+        return len(items)
+
+    result = check_graph(Graph([make, add]), {"x": 1}, ["ends"], faults={"crash"}, systems={"seen": seen})
+    assert {violation.exception for violation in result.violations} == {"MutationError"}
+    assert "changed its input 'items' in place" in str(result)
+
+
+def test_faults_do_not_tell_which_of_two_came_first() -> None:
+    shown = set()
+
+    @node(output="y", retry=RetryPolicy(max_attempts=3, base_delay=1.0))
+    def work(x: int) -> int:
+        return x
+
+    def look(world: Any) -> bool:
+        shown.add(tuple(world.systems["run"].had))
+        return True
+
+    check_graph(Graph([work]), {"x": 1}, [Invariant("look", look)], faults={"crash", "fail"}, max_faults=2)
+    assert shown == {(), ("crash",), ("fail",), ("crash", "crash"), ("crash", "fail"), ("fail", "fail")}

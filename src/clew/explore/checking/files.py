@@ -32,6 +32,7 @@ def document(result: CheckResult) -> dict[str, Any]:
         "ok": result.ok,
         "states": result.states,
         "transitions": result.transitions,
+        "ends": result.ends,
         "truncated": result.truncated,
         "counterexamples": [
             {

@@ -120,7 +120,7 @@ class RunSystem:
         self.status: Status = "running"
         self._effects: list[Effect] = []  # in the order in which they happened
         self.depth = 0  # choices so far
-        self.had: list[str] = []  # the faults so far
+        self.had: list[str] = []  # the faults so far, by name: which came first is not told
         self._process: Process | None = None
         self._death: Death | None = None  # while a process is about to die
         self.story: list[str] = []  # what the last choice did
@@ -185,7 +185,7 @@ class RunSystem:
             "waiting": [] if process is None else process.waiting,
             "failing": _errors(process),
             "effects": sorted([*effect, times] for effect, times in made.items()),
-            "faults": sorted(self.had),
+            "faults": self.had,
         }
 
     def checkpoint(self, name: str) -> int:
@@ -331,7 +331,7 @@ class RunSystem:
         self.depth += 1
         fault = fault_of(choice)
         if fault is not None:
-            self.had.append(fault)
+            self.had = sorted([*self.had, fault])
         if choice == "crash":
             self._die("the process dies")
         elif choice.startswith("crash in "):
