@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from clew import Context, Graph, RetryPolicy, node
 from clew.explore import World
 from clew.explore.checking.checks import _trial
+from clew.explore.checking.choices import Watching
 from clew.explore.systems import MemoryStorage, RunSystem
 
 
@@ -98,3 +101,48 @@ def test_a_trial_tells_that_a_body_fails() -> None:
 
     world = World(systems={"run": RunSystem(Graph([broken]), {"x": 1})})
     assert _trial(world, "complete broken#0").fails
+
+
+def big() -> Graph:
+    """Values that are kept apart, and steps that are worth a snapshot."""
+    first = node(output="v0", name="n0")(lambda x: "a" * 100_000)
+    rest = [_longer(number) for number in range(1, 6)]
+    return Graph([first, *rest])
+
+
+def _longer(number: int) -> Any:
+    found: dict[str, Any] = {}
+    exec(f"def n{number}(v{number - 1}): return v{number - 1} + 'b'", found)
+    return node(output=f"v{number}")(found[f"n{number}"])
+
+
+def retried() -> Graph:
+    """Two items between two attempts at once."""
+
+    def again(name: str) -> Any:
+        found: dict[str, Any] = {"Context": Context}
+        exec(f"def {name}(x, ctx: Context): return 1 // ctx.attempt", found)
+        return node(output=f"{name}v", retry=RetryPolicy(max_attempts=2, base_delay=1.0))(found[name])
+
+    return Graph([again("one"), again("two")])
+
+
+@pytest.mark.parametrize("graph", [diamond, big, retried])
+def test_a_process_that_was_brought_back_goes_on_as_if_nothing_had_happened(graph: Any) -> None:
+    """At every moment: what comes next is written by both in the same way, point by point."""
+    plain, restored = RunSystem(graph(), {"x": 1}), RunSystem(graph(), {"x": 1})
+    points: set[str] = set()
+    while choices := plain.choices():
+        assert restored.choices() == choices
+        worlds = [World(systems={"run": run}) for run in (plain, restored)]
+        trial = _trial(worlds[1], choices[-1])  # which brings the process back
+        points.update(trial.points)
+        seen: list[str] = []
+        with Watching(seen.append):
+            plain.choose(choices[-1])
+        assert tuple(seen) == trial.points
+        restored.choose(choices[-1])
+        assert restored.sight() == plain.sight()
+        assert restored.disk.image().blobs == plain.disk.image().blobs
+    assert plain.status == "completed"
+    assert ("before-snapshot" in points) == (graph is big)
