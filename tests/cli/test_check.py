@@ -101,10 +101,37 @@ def test_a_wrong_command_says_what_is_wrong(folder: Path, args: list[str], told:
     assert told in done.stderr
 
 
+def test_a_file_that_cannot_be_written_is_refused_before_anything_is_explored(folder: Path) -> None:
+    for name, told in (("found.pdf", "ends in .json"), ("gone/found.json", "gone is no folder")):
+        done = clew(folder, "check", "flow:check", "--save", name)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert told in done.stderr
+
+
+def test_a_counterexample_to_an_invariant_that_is_not_checked_is_not_called_mended(folder: Path) -> None:
+    clew(folder, "check", "flow:check", "--save", "parcel.json")
+    done = clew(folder, "check", "flow:graph", "order=tea", "--replay", "parcel.json")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "a counterexample to 'one parcel', and this check has no such invariant" in done.stderr
+
+
+def test_a_file_without_counterexamples_says_so(folder: Path) -> None:
+    clew(folder, "check", "flow:graph", "order=tea", "--save", "fine.json")
+    done = clew(folder, "check", "flow:graph", "order=tea", "--replay", "fine.json")
+    assert done.returncode == 0
+    assert "fine.json has no counterexamples: nothing was wrong" in done.stderr
+    (folder / "damaged.json").write_text('{"clew_check": 1, "counterexamples": [{}]}', "utf-8")
+    done = clew(folder, "check", "flow:check", "--replay", "damaged.json")
+    assert (done.returncode, "damaged.json is damaged" in done.stderr) == (2, True)
+
+
 def test_a_counterexample_of_another_graph_is_refused(folder: Path) -> None:
     (folder / "old.json").write_text(
         json.dumps(
-            {"clew_check": 1, "counterexamples": [{"invariant": "x", "choices": ["complete gone#0"]}]}
+            {
+                "clew_check": 1,
+                "counterexamples": [{"invariant": "one parcel", "choices": ["complete gone#0"]}],
+            }
         ),
         "utf-8",
     )

@@ -32,7 +32,7 @@ def check(
         typer.Option(
             "--invariant",
             metavar="NAME",
-            help="schedule, resume, effects_once, same_key or ends; all by default.",
+            help="schedule, resume, effects_once, same_key, ends or completes; all by default.",
         ),
     ] = None,
     faults: Annotated[
@@ -87,6 +87,10 @@ def check(
     made = _loaded(target, read_values(values, file), invariants, options)
     if replay is not None:
         return _replay(made, replay, as_json)
+    from clew.explore.checking.files import check_target
+
+    for name in save or ():
+        check_target(name)
     result = made.run()
     for name in save or ():
         result.save(name)
@@ -123,6 +127,14 @@ def _replay(made: Any, path: str, as_json: bool) -> int:
     from clew.explore.checking.files import counterexamples
 
     found = counterexamples(path)
+    if not found:
+        note(f"{path} has no counterexamples: nothing was wrong")
+    for each in found:
+        if each["invariant"] not in (*made.names, *each["choices"]):
+            raise Failed(
+                f"{path} has a counterexample to {each['invariant']!r}, and this check has no such invariant",
+                f"replay it with the check that found it; this one has {', '.join(made.names)}",
+            )
     tales = [(each, made.replay(each["choices"]).named(each["invariant"])) for each in found]
     again = [any(name == each["invariant"] for name, _ in tale.wrong) for each, tale in tales]
     if as_json:

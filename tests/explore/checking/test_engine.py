@@ -49,6 +49,21 @@ def test_twelve_items_and_one_fault() -> None:
     assert (result.states, result.transitions) == (666, 1399)
 
 
+@pytest.mark.parametrize(
+    "many, faults, numbers",
+    [
+        (6, ("crash", "fail", "timeout"), (720, 1688)),
+        (25, ("crash",), (379, 454)),
+        pytest.param(9, ("crash", "fail", "timeout"), (7958, 19492), marks=pytest.mark.slow),
+    ],
+)
+def test_items_that_wait_for_nobody(many: int, faults: tuple[str, ...], numbers: tuple[int, int]) -> None:
+    graph = Graph([node(output=f"v{i}", name=f"n{i}")(lambda x: x) for i in range(many)])
+    result = Check(graph, {"x": 1}, PROMISES, faults=faults).run()
+    assert result.ok, str(result)
+    assert (result.states, result.transitions) == numbers
+
+
 def recorded() -> tuple[Graph, dict[str, MemoryStorage]]:
     ledger = MemoryStorage()
 
@@ -134,7 +149,7 @@ NUMBERS = {  # with one crash or failed write; with two faults of any kind
 
 def check_of(name: str, max_faults: int, faults: set[str]) -> Check:
     graph, systems = MADE[name]()
-    options = {"systems": systems, "answers": {"approve": [True]}}
+    options = {"systems": systems, "answers": {"approve": [True]} if name == "question" else None}
     return Check(graph, VALUES[name], PROMISES, faults=faults, max_faults=max_faults, **options)
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import operator
 from random import Random
-from typing import Any
+from typing import Annotated, Any, TypedDict
 
 import pytest
 
-from clew import Graph, RetryPolicy, node
+from clew import END, Context, Graph, RetryPolicy, Send, node, route
 from clew.errors import DefinitionError
-from clew.explore import Check, Invariant, at_end
+from clew.explore import Check, Invariant, at_end, check_graph
 from clew.explore.systems import MemoryStorage
 
 
@@ -29,12 +30,25 @@ class Ends:
         return Invariant("ends seen", at_end(look))
 
 
+def ends_of(
+    graph: Graph, values: dict[str, Any], systems: dict[str, MemoryStorage], **more: Any
+) -> list[Any]:
+    """How runs end, with orders left out and without."""
+    found = []
+    for reduce in (True, False):
+        ends = Ends()
+        options = {"faults": (), "systems": systems, "reduce": reduce, **more}
+        check_graph(graph, values, [ends.invariant()], **options)
+        found.append(ends.seen)
+    return found
+
+
 def random_workflow(seed: int) -> tuple[Graph, dict[str, MemoryStorage], dict[str, list[str]], int]:
     """A small graph whose nodes use some of two systems, in ways in which the order often matters."""
     rng = Random(seed)
     systems = {"one": MemoryStorage(), "two": MemoryStorage()}
     nodes, touches, known = [], {}, ["x"]
-    for number in range(rng.randint(3, 5)):
+    for number in range(rng.randint(3, 4)):
         used = rng.sample(["one", "two"], rng.choice([0, 0, 1, 1, 2]))
         reads = rng.sample(known, min(len(known), rng.randint(1, 2)))
         name = f"n{number}"
@@ -46,11 +60,14 @@ def random_workflow(seed: int) -> tuple[Graph, dict[str, MemoryStorage], dict[st
 
 def _node(name: str, reads: list[str], used: list[MemoryStorage], rng: Random) -> Any:
     factor, adds = rng.randint(2, 3), rng.random() < 0.5
+    raises = rng.random() < 0.15
 
     def body(*_: Any) -> str:
         for system in used:
             before = system.get("total") or 0
             system.put("total", before + factor if adds else before * factor + 1)
+        if raises:
+            raise ValueError(name)
         return name
 
     made: dict[str, Any] = {"body": body}
@@ -77,9 +94,9 @@ def test_the_same_is_found_with_and_without(faults: tuple[str, ...]) -> None:
             result = check.run()
             assert not result.truncated
             wrong = {violation.name: len(violation.path) for violation in result.violations}
-            found.append((set(wrong), frozenset(ends.seen), result.transitions))
-        (names, ended, few), (all_names, all_ended, many) = found
-        assert (names, ended) == (all_names, all_ended), seed
+            found.append((wrong, frozenset(ends.seen), result.transitions))
+        (paths, ended, few), (all_paths, all_ended, many) = found
+        assert (paths, ended) == (all_paths, all_ended), seed  # the same, and no longer
         assert few <= many
         fewer += few < many
     assert fewer
@@ -181,3 +198,116 @@ def test_a_failure_may_come_late() -> None:
     ).run()
     (violation,) = result.violations
     assert violation.actions == ("complete write#0", "complete send#0", "fail check#0")
+
+
+def test_a_body_that_raises_by_itself_may_come_late_too() -> None:
+    outbox = MemoryStorage()
+
+    @node(output="checked")
+    def check(x: int) -> int:
+        raise ValueError("no")
+
+    @node(output="text")
+    def write(x: int) -> str:
+        return f"dear {x}"
+
+    @node(output="sent")
+    def send(text: str) -> bool:
+        outbox.put(text, True)
+        return True
+
+    touches = {"check": [], "write": []}
+    few, many = ends_of(Graph([check, write, send]), {"x": 1}, {"outbox": outbox}, touches=touches)
+    assert few == many
+    assert any("dear 1" in end for end in few)
+
+
+def test_an_eager_node_does_not_wait_for_the_loop_that_it_is_downstream_of() -> None:
+    told = MemoryStorage()
+
+    def tell(text: str) -> None:
+        told.put("log", (told.get("log") or "") + text)
+
+    @node(output="n")
+    def turn(n: int) -> int:
+        tell(f"t{n}")
+        return n + 1
+
+    @route(targets=["turn", END])
+    def again(n: int) -> str:
+        return "turn" if n < 2 else END
+
+    @node(output="seen", eager=True)
+    def watch(n: int) -> int:
+        tell(f"w{n}")
+        return n
+
+    few, many = ends_of(Graph([turn, again, watch]), {"n": 0}, {"told": told}, touches={"again": []})
+    assert few == many
+    assert len(few) > 1
+
+
+def test_items_of_one_node_use_the_same_system() -> None:
+    class Work(TypedDict, total=False):
+        x: int
+        done: Annotated[list[int], operator.add]
+        total: int
+
+    told = MemoryStorage()
+
+    @route(targets=["each"])
+    def spread(x: int) -> list[Send]:
+        return [Send("each", {"part": n}) for n in range(3)]
+
+    @node(output="done")
+    def each(part: int) -> list[int]:
+        told.put("log", (told.get("log") or "") + str(part))
+        return [part]
+
+    @node(output="total")
+    def total(done: list[int]) -> int:
+        return sum(done)
+
+    graph = Graph([spread, each, total], state=Work)
+    few, many = ends_of(graph, {"x": 1}, {"told": told}, touches={"spread": [], "total": []})
+    assert few == many
+    assert len(few) == 6
+
+
+def test_who_looks_at_the_run_on_the_way_sees_every_order() -> None:
+    @node(output="a")
+    def pay(x: int, ctx: Context) -> Any:
+        return ctx.record("pay", lambda: 1)
+
+    @node(output="b")
+    def ship(x: int, ctx: Context) -> Any:
+        return ctx.record("ship", lambda: 1)
+
+    def paid_first(world: Any) -> bool:
+        made = [effect.name for effect in world.systems["run"].effects]
+        return "ship" not in made or "pay" in made
+
+    (violation,) = check_graph(
+        Graph([pay, ship]), {"x": 1}, [Invariant("paid first", paid_first)], faults=()
+    ).violations
+    assert violation.actions == ("complete ship#0",)
+
+
+def test_a_counterexample_is_not_longer_because_orders_were_left_out() -> None:
+    """The node that uses nothing would go first, and has nothing to do with it."""
+
+    @node(output="a")
+    def idle(x: int) -> int:
+        return x
+
+    @node(output="b", retry=RetryPolicy(max_attempts=2, base_delay=1.0))
+    def pay(x: int, ctx: Context) -> Any:
+        ctx.record("pay", lambda key: 1, key=f"{ctx.attempt}")
+        if ctx.attempt == 0:
+            raise OSError("no network")
+        return x
+
+    result = check_graph(Graph([idle, pay]), {"x": 1}, ["same_key"], faults=())
+    (violation,) = result.violations
+    assert violation.actions == ("complete pay#0", "retry pay#0", "complete pay#0")
+    assert result.tales[0].choices == violation.actions

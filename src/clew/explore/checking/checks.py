@@ -11,18 +11,20 @@ can be made again anywhere.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from clew.errors import DefinitionError
 from clew.explore.actions import Action
 from clew.explore.agent import Agent
-from clew.explore.checking.promises import PROMISES, promised
+from clew.explore.checking.choices import Trial, checked_faults
+from clew.explore.checking.promises import PROMISES, End, promised
 from clew.explore.checking.story import Tale, tell
 from clew.explore.invariants import Invariant
 from clew.explore.result import ExplorationResult
 from clew.explore.strategies import BFS
-from clew.explore.systems.run import RunSystem, Trial
+from clew.explore.systems.run import RunSystem
 from clew.explore.violations import Violation
 from clew.explore.world import World
 from clew.graph import Graph
@@ -51,11 +53,19 @@ class Check:
     ) -> None:
         if not isinstance(graph, Graph):
             raise DefinitionError(f"a check is of a Graph, not {graph!r}")
+        if values is not None and not isinstance(values, Mapping):
+            raise DefinitionError(f"values are given by name, as a mapping, not {values!r}")
         self.graph = graph
         self.values = dict(values or {})
+        if systems is not None and not isinstance(systems, Mapping):
+            raise DefinitionError(f'systems are {{"name": system}}, not {systems!r}')
         self.systems = dict(systems or {})
         if "run" in self.systems:
             raise DefinitionError("the system 'run' is the run itself; give yours another name")
+        if not isinstance(invariants, Iterable | Invariant):
+            raise DefinitionError(
+                f"invariants are a list of names and Invariant(name, check), not {invariants!r}"
+            )
         given = [invariants] if isinstance(invariants, str | Invariant) else list(invariants)
         for each in given:
             if not isinstance(each, str | Invariant):
@@ -66,7 +76,7 @@ class Check:
         self._max_steps = max_steps
         self._progress = progress
         self._options: dict[str, Any] = {
-            "faults": faults,
+            "faults": checked_faults(faults),
             "max_faults": max_faults,
             "answers": answers,
             "touches": touches,
@@ -76,34 +86,54 @@ class Check:
         }
         for name in given:
             if isinstance(name, str):
-                promised(name, "")  # says so if there is none
+                promised(name, {})  # says so if there is none
 
     def but(self, **options: Any) -> Check:
-        """The same check with other options, such as `faults` or `max_steps`."""
+        """The same check with something else, such as `faults`, `systems` or `max_steps`."""
         if not options:
             return self
-        known = {**self._options, "max_steps": self._max_steps, "progress": self._progress, **options}
-        del known["systems"]
-        return Check(self.graph, self.values, self._invariants, systems=self.systems, **known)
+        known = {
+            **self._options,
+            "graph": self.graph,
+            "values": self.values,
+            "invariants": self._invariants,
+            "max_steps": self._max_steps,
+            "progress": self._progress,
+            **options,
+            "systems": options.get("systems", self.systems),
+        }
+        return Check(**known)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the invariants."""
+        return tuple(each if isinstance(each, str) else each.name for each in self._invariants)
 
     def run(self) -> CheckResult:
         """Explore all of it."""
-        world, invariants = self._world()
-        agent = Agent(
+        explored = self._explore(self._options["reduce"], None)
+        violations = explored.violations
+        longest = max((len(violation.path) for violation in violations), default=0)
+        if self._options["reduce"] and longest > 1:  # an order that was left out may be shorter
+            short = self._explore(False, longest - 1).violations
+            explored.violations = violations = _shortest([*short, *violations])
+        tales = tuple(self._told(violation) for violation in violations)
+        return CheckResult(self, explored, violations, tales)
+
+    def _explore(self, reduce: bool, deepest: int | None) -> ExplorationResult:
+        world, invariants = self._world(reduce)
+        return Agent(
             world,
-            self._offer,
+            lambda world: self._offer(world, deepest),
             invariants,
             strategy=BFS(),
             max_steps=self._max_steps,
             progress=self._progress,
-        )
-        explored = agent.explore()
-        tales = tuple(self._told(violation) for violation in explored.violations)
-        return CheckResult(self, explored, tales)
+        ).explore()
 
     def replay(self, choices: Iterable[str]) -> Tale:
         """Make choices from the beginning, and tell what happens."""
-        world, invariants = self._world()
+        world, invariants = self._world(reduce=False)  # whatever can be chosen
         start = world.checkpoint("initial")
         try:
             return tell(world, list(choices), invariants, self._offer)
@@ -114,34 +144,75 @@ class Check:
         tale = self.replay(violation.actions)
         return tale.named(violation.name)
 
-    def _world(self) -> tuple[World, list[Invariant]]:
-        reference = self._reference()
-        invariants = [promised(i, reference) if isinstance(i, str) else i for i in self._invariants]
+    def _world(self, reduce: bool) -> tuple[World, list[Invariant]]:
+        unbroken = self._unbroken()
+        invariants = [promised(i, unbroken) if isinstance(i, str) else i for i in self._invariants]
         only_ends = all(getattr(invariant.check, "at_end", False) for invariant in invariants)
-        run = RunSystem(self.graph, self.values, only_ends=only_ends, **self._options)
+        options = {**self._options, "reduce": reduce and only_ends}
+        run = RunSystem(self.graph, self.values, **options)
         return World(systems={"run": run, **self.systems}), invariants
 
-    def _reference(self) -> str:
-        """The digest of the last state of a run without faults, with one item at a time; nothing of it is left."""
+    def _unbroken(self) -> dict[frozenset[tuple[str, str]], End]:
+        """How runs without faults end, one item at a time, for whatever people answer; nothing of them is left."""
         run = RunSystem(self.graph, self.values, **{**self._options, "faults": (), "reduce": False})
         world = World(systems={"run": run, **self.systems})
         start = world.checkpoint("initial")
-        for _ in range(min(self._max_steps or _LONGEST, _LONGEST)):
-            choices = run.choices()
-            if not choices:
-                break
-            run.choose(choices[0])
-        digest = run.digest if run.status == "completed" else ""
-        world.rollback(start)
-        world.release(start)
-        return digest
+        left = min(self._max_steps or _LONGEST, _LONGEST)
+        found: dict[frozenset[tuple[str, str]], End] = {}
 
-    def _offer(self, world: Any) -> list[Action]:
+        def go_on() -> None:
+            nonlocal left
+            while left and (choices := run.choices()):
+                asked = [choice for choice in choices if choice.startswith("answer ")]
+                if asked:
+                    answer_each([c for c in asked if c.partition(": ")[0] == asked[0].partition(": ")[0]])
+                    return
+                left -= 1
+                run.choose(choices[0])
+            if run.has_ended:
+                found[frozenset(run.answered.items())] = End.of(run)
+
+        def answer_each(answers: list[str]) -> None:
+            nonlocal left
+            here = world.checkpoint("asked")
+            for answer in answers if left else ():
+                left -= 1
+                run.choose(answer)
+                go_on()
+                world.rollback(here)
+            world.release(here)
+
+        try:
+            go_on()
+        finally:
+            world.rollback(start)
+            world.release(start)
+        return found
+
+    def _offer(self, world: Any, deepest: int | None = None) -> list[Action]:
         """What may happen where the world is: choices of the run, then faults."""
         run: RunSystem = world.systems["run"]
-        choices = run.choices()
-        names = choices + run.fault_choices(choices, lambda choice: _trial(world, choice))
-        return [_action(name) for name in names]
+        if deepest is not None and run.depth >= deepest:
+            return []
+        trials: dict[str, Trial] = {}
+
+        def trial(choice: str) -> Trial:
+            if choice not in trials:
+                trials[choice] = _trial(world, choice)
+            return trials[choice]
+
+        choices = run.offered(trial)
+        return [_action(name) for name in choices + run.fault_choices(choices, trial)]
+
+
+def _shortest(violations: Iterable[Violation]) -> list[Violation]:
+    """Of each kind, the one with the shortest path; the first of them, if there are several."""
+    found: dict[Any, Violation] = {}
+    for violation in violations:
+        known = found.get(violation.kind)
+        if known is None or len(violation.path) < len(known.path):
+            found[violation.kind] = violation
+    return list(found.values())
 
 
 def _trial(world: World, choice: str) -> Trial:
@@ -162,20 +233,19 @@ def _action(name: str) -> Action:
 class CheckResult:
     """What a check found: the exploration, and each counterexample as a story."""
 
-    def __init__(self, check: Check, explored: ExplorationResult, tales: tuple[Tale, ...]) -> None:
+    def __init__(
+        self, check: Check, explored: ExplorationResult, violations: list[Violation], tales: tuple[Tale, ...]
+    ) -> None:
         self.check = check
         self.explored = explored
+        self.violations = violations
+        """What is wrong, with the shortest path to each."""
         self.tales = tales
 
     @property
     def ok(self) -> bool:
         """Whether all of it was explored and nothing is wrong."""
         return self.explored.ok and not self.explored.truncated
-
-    @property
-    def violations(self) -> list[Violation]:
-        """What is wrong, with the shortest path to each."""
-        return self.explored.violations
 
     @property
     def states(self) -> int:
@@ -186,6 +256,14 @@ class CheckResult:
     def transitions(self) -> int:
         """How many choices were tried."""
         return len(self.explored.transitions)
+
+    @property
+    def ends(self) -> dict[str, int]:
+        """How many ends the run has, by status: completed, failed, waiting."""
+        graph = self.explored.graph
+        last = [state for name, state in graph.states.items() if not graph.leaving(name)]
+        seen = Counter(state["run"]["status"] for state in last)
+        return {status: seen[status] for status in ("completed", "failed", "waiting") if seen[status]}
 
     @property
     def truncated(self) -> bool:
@@ -209,6 +287,8 @@ class CheckResult:
         options = self.check._options
         faults = ", ".join(sorted(options["faults"])) or "none"
         bound = f"faults: {faults}; at most {options['max_faults']} on a path"
+        ends = ", ".join(f"{many:,} {status}" for status, many in self.ends.items())
+        bound += f"; ends: {ends or 'none'}"
         if self.truncated:
             counted += "; ended early, not all of it was explored"
         if not self.violations:
@@ -236,13 +316,15 @@ def check_graph(
     Args:
         graph: What is checked.
         values: What a run is given.
-        invariants: Names of promises ("schedule", "resume", "effects_once", "same_key", "ends"), and your own
+        invariants: Names of promises ("schedule", "resume", "effects_once", "same_key", "ends",
+            "completes"), and your own
             `Invariant(name, check)`; a check takes the world, whose `systems["run"]` is the `RunSystem`.
         faults: Which may happen: "crash", "fail", "timeout", "store".
         max_faults: How many on one path.
         systems: What nodes change outside, by name; rolled back with the run.
         **more: `touches`, `answers`, `max_steps` (100,000 choices; a run that never ends would never be explored to
-            the end), `reduce`, `progress`, and options of an `Engine`.
+            the end), `max_run_steps` (1,000: a run with more goes round for ever), `reduce`, `progress`, and options
+            of an `Engine`.
     """
     return Check(
         graph, values, invariants, faults=faults, max_faults=max_faults, systems=systems, **more

@@ -1,17 +1,18 @@
 """Which completions need not be tried in every order.
 
 The chain of a run does not depend on the order in which items complete: that is the engine's promise. So two orders
-can only differ in what the items do outside. An item that uses no system can be completed first: whatever else
-happens, happens the same way afterwards, and nobody could see the difference on the way. Then only its completion
-is offered.
+can only end differently through what the items do outside. An item that uses no system, or none that any other item
+may use before it completes, can be completed first: whatever else happens, happens the same way afterwards. Then
+only its completion is offered.
 
-An item that uses a system, but none that any other item may use before it completes, could go first as well; on the
-way there, though, its effect and that of another would be seen in one order only. So that is done only where nobody
-looks before the run has ended (`only_ends`).
+On the way there things would be seen in one order only. So this is done only where nobody looks before the run has
+ended.
 
 Who uses what is said by the user (`touches`). A node of which nothing is said uses every system. What may happen
-before an item completes is everything but what is downstream of its node. While an item may still be told to fail,
-nothing is left out: a failure decides what is started after it, so its place matters.
+before an item completes is everything but what is downstream of its node; an eager node waits for nobody, so it may
+happen too, and so may what is downstream of it. While an item may still fail, by a fault or by itself, nothing is
+left out: a failure decides what is started after it, so its place matters. That is not seen here but by the run,
+which tries the items out.
 
 The tests hold this against the search that leaves nothing out: the same violations are found, and the same ends
 reached.
@@ -20,8 +21,9 @@ reached.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
-from clew.engine.programs import program_of
+from clew.engine.programs import check_values, program_of
 from clew.errors import DefinitionError
 from clew.graph import Graph
 from clew.graph.names import nearest
@@ -33,15 +35,18 @@ class Commuting:
     def __init__(
         self,
         graph: Graph,
-        given: Iterable[str],
+        given: Mapping[str, Any],
         touches: Mapping[str, Iterable[str]],
         systems: Sequence[str],
-        *,
-        only_ends: bool = False,
     ) -> None:
-        self._only_ends = only_ends
         everything = frozenset(systems)
+        if not isinstance(touches, Mapping):
+            raise DefinitionError(f'touches is {{"node": ["system", ...]}}, not {touches!r}')
         for node, used in touches.items():
+            if isinstance(used, str) or not isinstance(used, Iterable):
+                raise DefinitionError(
+                    f"touches of {node!r} is a list of names of systems, not {used!r}; write [{used!r}]"
+                )
             if node not in graph.nodes:
                 raise DefinitionError(
                     f"touches names a node {node!r}, and there is none; {nearest(node, graph.nodes)}"
@@ -53,27 +58,31 @@ class Commuting:
                     f"{nearest(unknown[0], systems)}"
                 )
         self._uses = {name: frozenset(touches.get(name, everything)) for name in graph.nodes}
+        check_values(graph, given)  # a graph that knows a program would not say what is missing any more
         program = program_of(graph, frozenset(given))
-        self._after = {
+        downstream = {
             name: {program.names[i] for i in program.downstream(number) if i != number}
             for number, name in enumerate(program.names)
         }
+        early = {name for name in downstream if graph.nodes[name].eager}
+        early |= {after for name in early for after in downstream[name]}
+        self._after = {name: after - early for name, after in downstream.items()}
 
-    def first(self, running: Sequence[str]) -> list[str]:
-        """Of the items that may complete, those that have to be tried: one that may go first, or all."""
+    def first(self, running: Sequence[str]) -> str | None:
+        """Of the items that may complete, one that may go first, so that the others need not; or None."""
         if len(running) < 2:
-            return list(running)
+            return None
         nodes = [path.partition("/")[0].partition("#")[0] for path in running]
         for path, node in zip(running, nodes, strict=True):
             if self._is_free(node, nodes.count(node)):
-                return [path]
-        return list(running)
+                return path
+        return None
 
     def _is_free(self, node: str, items: int) -> bool:
         used = self._uses[node]
         if not used:
             return True
-        if not self._only_ends or items > 1:  # somebody may look; another item of it uses the same
+        if items > 1:  # another item of it uses the same
             return False
         return all(
             used.isdisjoint(uses)

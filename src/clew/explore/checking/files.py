@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from clew.explore.checking.checks import CheckResult
 
 FORMAT = 1
+ENDINGS = (".json", ".txt", ".html", ".htm", ".xml", ".md", ".dot")
 
 
 def document(result: CheckResult) -> dict[str, Any]:
@@ -31,6 +32,7 @@ def document(result: CheckResult) -> dict[str, Any]:
         "ok": result.ok,
         "states": result.states,
         "transitions": result.transitions,
+        "ends": result.ends,
         "truncated": result.truncated,
         "counterexamples": [
             {
@@ -44,12 +46,26 @@ def document(result: CheckResult) -> dict[str, Any]:
     }
 
 
+def check_target(path: str | os.PathLike[str]) -> None:
+    """Refuse a file that could not be written, before anything is explored."""
+    target = Path(path)
+    if target.suffix.lower() not in ENDINGS:
+        raise DefinitionError(f"{path} cannot be written: a file of a check ends in {', '.join(ENDINGS)}")
+    if not target.parent.is_dir() or not os.access(target.parent, os.W_OK):
+        raise DefinitionError(
+            f"{path} cannot be written: {target.parent} is no folder that can be written to"
+        )
+    if target.is_dir():
+        raise DefinitionError(f"{path} cannot be written: it is a folder")
+
+
 def save(result: CheckResult, path: str | os.PathLike[str]) -> None:
     """Write a result: .json for replaying, or any report of an exploration by its ending."""
+    check_target(path)
     target = Path(path)
-    if target.suffix == ".json":
+    if target.suffix.lower() == ".json":
         target.write_text(json.dumps(document(result), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    elif target.suffix == ".txt":
+    elif target.suffix.lower() == ".txt":
         target.write_text(f"{result}\n", encoding="utf-8")
     else:
         result.explored.save(target)
@@ -67,4 +83,16 @@ def counterexamples(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
         raise DefinitionError(
             f"{path} is no file of counterexamples; give one that `clew check --save` wrote"
         )
-    return list(found["counterexamples"])
+    listed = found.get("counterexamples")
+    if not isinstance(listed, list) or not all(map(_is_counterexample, listed)):
+        raise DefinitionError(f"{path} is damaged: its counterexamples have no invariant and choices")
+    return listed
+
+
+def _is_counterexample(found: Any) -> bool:
+    return (
+        isinstance(found, dict)
+        and isinstance(found.get("invariant"), str)
+        and isinstance(found.get("choices"), list)
+        and all(isinstance(choice, str) for choice in found["choices"])
+    )

@@ -16,7 +16,10 @@ from __future__ import annotations
 import asyncio
 import inspect
 import itertools
+from collections import Counter
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from typing import Any
 
 import msgspec
@@ -24,7 +27,7 @@ import msgspec
 from clew.engine.copying import copy_of
 from clew.engine.machine import Machine
 from clew.engine.strand import Item
-from clew.errors import InjectedFaultError, NodeTimeoutError
+from clew.errors import EncodeError, InjectedFaultError, MutationError, NodeTimeoutError
 from clew.graph import Graph
 from clew.runtime.context import Asking
 from clew.runtime.opening import NO_ANSWER, Opener
@@ -83,10 +86,10 @@ class Process:
     """A program that runs the graph, while it lives."""
 
     def __init__(
-        self, graph: Graph, disk: Store, options: Mapping[str, Any], note: Callable[[Effect], None]
+        self, graph: Graph, disk: Store, options: Mapping[str, Any], note: Callable[[Effect, int], None]
     ) -> None:
         self._settings: Settings = read_settings(
-            {"seed": 0, **options, "clock": StillClock(), "durability": "sync"}
+            {"seed": 0, "check_mutation": True, **options, "clock": StillClock(), "durability": "sync"}
         )
         self._opener = Opener(graph, disk, self._settings, ())
         self._note = note
@@ -143,6 +146,8 @@ class Process:
         session, attempt, now = self.session, item.attempt, self._settings.clock.time()
         try:
             value = self._execute(item)
+        except MutationError:  # other paths share the value: nothing that is found after this would be true
+            raise
         except (Exception, Asking) as error:
             session.raised(item, attempt, error, now, 0.0)
         else:
@@ -152,10 +157,9 @@ class Process:
     def _execute(self, item: Item) -> Any:
         effects = item.node.side_effects
         if effects.recordable or effects.requires_idempotency:
-            values = {name: value for name, value in item.seen().items() if _is_plain(value)}
-            self._note(Effect(item.path, -1, item.node.name, encode(values)))
+            self._note(Effect(item.path, -1, item.node.name, encode(_asked(item))), 0)
         value = self.session.call(item)
-        return asyncio.run(_awaited(value)) if item.node.mode in ("async", "async_generator") else value
+        return _run_to_end(value) if item.node.mode in ("async", "async_generator") else value
 
     def fail(self, path: str) -> None:
         """Let an item fail without executing it."""
@@ -170,6 +174,8 @@ class Process:
         attempt = item.attempt
         try:
             self._execute(item)
+        except MutationError:
+            raise
         except (Exception, Asking):
             pass  # it had not even succeeded
         error = NodeTimeoutError(f"{path} was told to take too long")
@@ -249,9 +255,10 @@ def _moved(timer: Timer, copy: Callable[[Item], Item]) -> Timer:
 class _Watched(Recorder):
     """A recorder that notes which calls are really made."""
 
-    def __init__(self, session: Session, note: Callable[[Effect], None]) -> None:
+    def __init__(self, session: Session, note: Callable[[Effect, int], None]) -> None:
         super().__init__(session, session._recall, is_fresh=False, stretch=session._stretch or 0)
         self._note = note
+        self._asked: Counter[tuple[Any, ...]] = Counter()
 
     def call(
         self,
@@ -267,8 +274,13 @@ class _Watched(Recorder):
         if name.startswith("clew."):
             return super().call(item, attempt, number, name, fn, args, kwargs)
 
+        request = _encoded([list(args), kwargs])
+        same = (item.path, item.strand.epoch, attempt, name, request)
+        occurrence = self._asked[same]  # so often it has been asked for in this attempt, recorded or not
+        self._asked[same] += 1
+
         def made(*args: Any, **kwargs: Any) -> Any:
-            self._note(Effect(item.path, number, name, encode([list(args), kwargs])))
+            self._note(Effect(item.path, number, name, request), occurrence)
             return fn(*args, **kwargs)
 
         async def amade(*args: Any, **kwargs: Any) -> Any:
@@ -277,8 +289,28 @@ class _Watched(Recorder):
         return super().call(item, attempt, number, name, amade if is_async(fn) else made, args, kwargs)
 
 
-def _is_plain(value: Any) -> bool:
-    return isinstance(value, str | int | float | bool | bytes | list | tuple | dict | None)
+def _encoded(request: Any) -> bytes:
+    try:
+        return encode(request)
+    except EncodeError:
+        return b""  # the recorder says so, with the place
+
+
+def _asked(item: Item) -> dict[str, Any]:
+    """What a node recorded as a whole is asked for; bound values and defaults are no part of it."""
+    given = {*(item.payload or {}), *item.batch.level.view.values}
+    sources = {p.name: p.source for p in item.node.params}
+    return {name: value for name, value in item.seen().items() if sources.get(name, name) in given}
+
+
+def _run_to_end(value: Any) -> Any:
+    """What an async body gives; on a thread of its own where a loop is running already."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(_awaited(value))
+    with ThreadPoolExecutor(1) as threads:
+        return threads.submit(copy_context().run, asyncio.run, _awaited(value)).result()
 
 
 async def _awaited(value: Any) -> Any:

@@ -38,26 +38,27 @@ from typing import Any, Literal
 import msgspec
 
 from clew.errors import DefinitionError, StoreError
+from clew.explore.checking.choices import (
+    CallTimedOut,
+    Death,
+    Trial,
+    Watching,
+    checked_answers,
+    checked_faults,
+    fault_of,
+    inner_faults,
+    text_of,
+)
 from clew.explore.checking.commuting import Commuting
 from clew.explore.checking.disk import Disk, Image
 from clew.explore.checking.process import RUN, Effect, Life, Process
 from clew.explore.observation import Observation
 from clew.explore.systems.versions import Versions
 from clew.graph import Graph
-from clew.runtime import crash_points
 from clew.runtime.archive import Archive
 from clew.state import GraphState, encode
 
-FAULTS = ("crash", "fail", "timeout", "store")
 Status = Literal["running", "dead", "completed", "failed", "waiting"]
-
-
-class Died(BaseException):
-    """The process is killed: nothing that a program could do about it happens."""
-
-
-class CallTimedOut(TimeoutError):
-    """A call was made, and its answer never came."""
 
 
 class Moment(msgspec.Struct, frozen=True):
@@ -68,6 +69,7 @@ class Moment(msgspec.Struct, frozen=True):
     status: Status
     effects: tuple[Effect, ...]
     faults: tuple[str, ...]
+    depth: int
 
 
 class RunSystem:
@@ -81,8 +83,8 @@ class RunSystem:
         answers: What people may answer, by the path or the node of the question; without, True and False.
         touches: For each node, the names of the systems that it uses; those not named use all of `systems`.
         systems: The names of the other systems of the world.
-        reduce: Offer choices that cannot differ once.
-        only_ends: Nobody looks at the world before the run has ended, which lets more orders be left out.
+        reduce: Offer orders that cannot end differently once. Only for those who look at nothing but ends.
+        max_run_steps: After so many steps a run fails, as one that goes round for ever.
         options: Options of an `Engine`, such as `on_error` or `default_node_timeout`.
     """
 
@@ -98,30 +100,29 @@ class RunSystem:
         answers: Mapping[str, Iterable[Any]] | None = None,
         touches: Mapping[str, Iterable[str]] | None = None,
         systems: Iterable[str] = (),
-        reduce: bool = True,
-        only_ends: bool = False,
+        reduce: bool = False,
+        max_run_steps: int = 1_000,
         **options: Any,
     ) -> None:
-        self.faults = _checked_faults(faults)
+        self.faults = checked_faults(faults)
         if type(max_faults) is not int or max_faults < 0:
             raise DefinitionError(f"max_faults is a number from 0, not {max_faults!r}")
         self.graph = graph
         self.values = dict(values or {})
         self.max_faults = max_faults
-        self._answers = {name: list(given) for name, given in (answers or {}).items()}
-        self._options = options
-        self._commuting = (
-            Commuting(graph, self.values, touches or {}, tuple(systems), only_ends=only_ends)
-            if reduce
-            else None
-        )
+        self._answers = checked_answers(answers, graph)
+        self._options = {"max_steps": max_run_steps, **options}
+        self._commuting = Commuting(graph, self.values, touches or {}, tuple(systems))
+        self._reduce = reduce
         self._versions: Versions[Moment] = Versions()
         self._now: Moment | None = None  # until something happens, the moment that the world is at
         self.disk = Disk()
         self.status: Status = "running"
-        self.effects: list[Effect] = []
-        self.had: list[str] = []  # the faults so far
+        self._effects: list[Effect] = []  # in the order in which they happened
+        self.depth = 0  # choices so far
+        self.had: list[str] = []  # the faults so far, by name: which came first is not told
         self._process: Process | None = None
+        self._death: Death | None = None  # while a process is about to die
         self.story: list[str] = []  # what the last choice did
         self._begin()
 
@@ -134,27 +135,35 @@ class RunSystem:
         self._process = Process(self.graph, self.disk, self._options, self._effect)
         return self._process
 
-    def _effect(self, effect: Effect) -> None:
-        earlier = [e for e in self.effects if (e.path, e.number) == (effect.path, effect.number)]
-        if earlier and self._is_kept(effect):
+    def _effect(self, effect: Effect, occurrence: int) -> None:
+        if self._death is not None:
+            self._death.check()
+        earlier = [e for e in self._effects if (e.path, e.number) == (effect.path, effect.number)]
+        if self._is_kept(effect, occurrence):
             effect = msgspec.structs.replace(effect, again=True)
-        self.effects.append(effect)
+        self._effects.append(effect)
         what = f"call {effect.number} ({effect.name!r}) is made" if effect.number >= 0 else "it is executed"
         times = f", for the {_nth(len(earlier) + 1)} time" if earlier else ""
         self.story.append(f"{effect.path}: {what}{times}")
 
-    def _is_kept(self, effect: Effect) -> bool:
-        """Whether what came of an effect is on the disk, so that there is no reason for another one."""
+    def _is_kept(self, effect: Effect, occurrence: int) -> bool:
+        """Whether what came of an effect is on the disk, so that there is no reason for another one.
+
+        A body may ask for the same twice. So the Nth such call of an attempt is held against the Nth one that any
+        attempt has kept, whatever number it had there.
+        """
         log = self._archive().log(RUN, whole=True)
         if effect.number < 0:
             known = log.outcomes().get(effect.path)
             return known is not None and known.error is None
-        return any(
-            (call.path, call.number, call.name) == (effect.path, effect.number, effect.name)
+        kept = Counter(
+            (call.epoch, call.attempt)
+            for call in log.calls
+            if (call.path, call.name) == (effect.path, effect.name)
             and call.error is None
             and encode([list(call.request[0]), call.request[1]]) == effect.request
-            for call in log.calls
         )
+        return occurrence < max(kept.values(), default=0)
 
     # -- what the explorer asks --------------------------------------------------------------------------------
 
@@ -167,16 +176,16 @@ class RunSystem:
         """What tells this moment from others."""
         process = self._process
         made = Counter(
-            (e.path, e.number, e.name, sha256(e.request).hexdigest()[:16], e.again) for e in self.effects
+            (e.path, e.number, e.name, sha256(e.request).hexdigest()[:16], e.again) for e in self._effects
         )
         return {
             "status": self.status,
             "disk": [name[:3] if name[0] == "retry" else name for name in self.disk.names(RUN)],
             "running": [] if process is None else sorted([p, i.attempt] for p, i in process.running.items()),
             "waiting": [] if process is None else process.waiting,
-            "failing": [] if process is None else _errors(process),
+            "failing": _errors(process),
             "effects": sorted([*effect, times] for effect, times in made.items()),
-            "faults": sorted(self.had),
+            "faults": self.had,
         }
 
     def checkpoint(self, name: str) -> int:
@@ -186,14 +195,16 @@ class RunSystem:
     def _moment(self) -> Moment:
         if self._now is None:
             life = None if self._process is None else self._process.write_down()
-            self._now = Moment(self.disk.image(), life, self.status, tuple(self.effects), tuple(self.had))
+            effects, faults = tuple(self._effects), tuple(self.had)
+            self._now = Moment(self.disk.image(), life, self.status, effects, faults, self.depth)
         return self._now
 
     def rollback(self, token: int) -> None:
         """Be as at that moment."""
         moment = self._versions[token]
         self.disk.load(moment.image)
-        self.status, self.effects, self.had = moment.status, list(moment.effects), list(moment.faults)
+        self.status, self.depth = moment.status, moment.depth
+        self._effects, self.had = list(moment.effects), list(moment.faults)
         self.story = []
         if moment.life is None:
             self._process = None
@@ -238,6 +249,17 @@ class RunSystem:
         return Archive(self.graph, self.disk, str(self._options.get("on_conflict", "error")))
 
     @property
+    def effects(self) -> tuple[Effect, ...]:
+        """What happened outside so far, by path and number: which of two came first is not told."""
+        return tuple(sorted(self._effects, key=lambda e: (e.path, e.number, e.name, e.request, e.again)))
+
+    @property
+    def answered(self) -> dict[str, str]:
+        """What people have answered, and is kept: by the path of the question, as text."""
+        answers = self._archive().log(RUN, whole=True).answers
+        return {path: text_of(given) for path, given in answers.items()}
+
+    @property
     def running(self) -> list[str]:
         """The items that were started and have not completed."""
         return [] if self._process is None else sorted(self._process.running)
@@ -250,16 +272,25 @@ class RunSystem:
             return ["resume"] if self.had and not self._is_hopeless() else []
         asked = self._open_questions() if "waiting" in (self.status, self.disk.row(RUN).status) else []
         if asked and self.status in ("waiting", "dead"):
-            return [f"answer {path}: {_text(value)}" for path, values in asked for value in values]
+            return [f"answer {path}: {text_of(value)}" for path, values in asked for value in values]
         if self.status == "dead":
             return ["resume"]
         if self._process is None or self.status == "completed":
             return []
         running = sorted(self._process.running, key=lambda path: self._process.running[path].order)  # type: ignore[union-attr]
-        may_fail = len(self.had) < self.max_faults and self.faults & {"fail", "timeout"}
-        if self._commuting is not None and not may_fail:
-            running = self._commuting.first(running)
         return [f"complete {path}" for path in running] + [f"retry {path}" for path in self._process.waiting]
+
+    def offered(self, trial: Callable[[str], Trial]) -> list[str]:
+        """The choices that have to be tried: all, or fewer where orders cannot end differently."""
+        choices = self.choices()
+        may_fail = len(self.had) < self.max_faults and self.faults & {"fail", "timeout"}
+        if not self._reduce or may_fail or self._process is None:
+            return choices
+        running = [choice.removeprefix("complete ") for choice in choices if choice.startswith("complete ")]
+        first = self._commuting.first(running)
+        if first is None or any(trial(f"complete {path}").fails for path in running):
+            return choices  # a failure ends what is under way, so its place matters
+        return [f"complete {first}", *choices[len(running) :]]
 
     def _is_hopeless(self) -> bool:
         """Whether the failure was there before: resuming again would end the same way."""
@@ -280,23 +311,7 @@ class RunSystem:
             found.append("crash")
         if self.faults & {"crash", "timeout", "store"}:
             for choice in choices:
-                found += self._inner_faults(choice, trial(choice))
-        return found
-
-    def _inner_faults(self, choice: str, trial: Trial) -> list[str]:
-        found = []
-        verb, _, path = choice.partition(" ")
-        if "timeout" in self.faults and verb == "complete":
-            calls = trial.points.count("after-call")
-            found += [f"time out {path} in call {number}" for number in range(1, calls + 1)]
-        if "crash" in self.faults:
-            seen: Counter[str] = Counter()
-            for point in trial.points:
-                seen[point] += 1
-                found.append(f"crash in {choice} at {point} {seen[point]}")
-        if "store" in self.faults:
-            for number in range(1, len(trial.writes) + 1):
-                found += [f"store {how} in {choice} at {number}" for how in ("refused", "unconfirmed")]
+                found += inner_faults(self.faults, choice, trial(choice))
         return found
 
     def _open_questions(self) -> list[tuple[str, list[Any]]]:
@@ -313,9 +328,10 @@ class RunSystem:
         """Let something happen, by its name."""
         self._now = None
         self.story = []
-        fault = _fault_of(choice)
+        self.depth += 1
+        fault = fault_of(choice)
         if fault is not None:
-            self.had.append(fault)
+            self.had = sorted([*self.had, fault])
         if choice == "crash":
             self._die("the process dies")
         elif choice.startswith("crash in "):
@@ -337,7 +353,7 @@ class RunSystem:
         elif verb == "answer":
             path, _, text = rest.partition(": ")
             value = next(
-                v for p, values in self._open_questions() if p == path for v in values if _text(v) == text
+                v for p, values in self._open_questions() if p == path for v in values if text_of(v) == text
             )
             self.story.append(f"somebody answers {text} to {path}")
             self._resume({path: value})
@@ -367,7 +383,7 @@ class RunSystem:
                 if not left:
                     raise CallTimedOut(f"the answer to call {number} of {path} never came")
 
-        with _watching(reached):
+        with Watching(reached):
             process.complete(path)
 
     def _resume(self, answers: Mapping[str, Any]) -> None:
@@ -396,19 +412,19 @@ class RunSystem:
         self.story.append(told)
 
     def _crash_in(self, choice: str, at: str, number: int) -> None:
-        left = number
-
-        def reached(point: str) -> None:
-            nonlocal left
-            if point == at:
-                left -= 1
-                if not left:
-                    raise Died
-
+        self._death = death = Death(at, number)
+        self.disk.on_change = death.check
         try:
-            with _watching(reached):
+            with Watching(death.reached):
                 self._make(choice)
-        except Died:
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException:  # a group around it, or what a body made of it
+            if not death.has_come:
+                raise
+        finally:
+            self._death = self.disk.on_change = None
+        if death.has_come:
             self._die(f"the process dies in the middle of it, {at.replace('-', ' ')} {number}")
 
     def _store_in(self, choice: str, how: str, number: int) -> None:
@@ -437,60 +453,29 @@ class RunSystem:
         def changing(operation: str) -> None:
             writes.append(operation)
 
+        had = len(_errors(self._process))
         self.disk.on_change = changing
         try:
-            with _watching(points.append):
+            with Watching(points.append):
                 self._make(choice)
+        except Exception:  # it is told where the choice is made
+            return Trial(tuple(points), tuple(writes), fails=True)
         finally:
             self.disk.on_change = None
-        return Trial(tuple(points), tuple(writes))
+        fails = self.status == "failed" or len(_errors(self._process)) > had
+        return Trial(tuple(points), tuple(writes), fails)
 
 
-class Trial(msgspec.Struct, frozen=True):
-    """What a choice comes by: points at which the process may die, and writes that may fail."""
-
-    points: tuple[str, ...]
-    writes: tuple[str, ...]
-
-
-class _watching:
-    """While it lasts, a function is told of each point that is reached."""
-
-    def __init__(self, reached: Callable[[str], None]) -> None:
-        self._reached = reached
-
-    def __enter__(self) -> None:
-        crash_points.watch(self._reached)
-
-    def __exit__(self, *exc: object) -> None:
-        crash_points.watch(None)
-
-
-def _errors(process: Process) -> list[list[Any]]:
+def _errors(process: Process | None) -> list[list[Any]]:
     """The failures that a live process knows of, and that may not be on the disk yet."""
+    if process is None:
+        return []
     machine = process.session.machine
     return [
         [strand.prefix, list(order), type(error).__name__]
         for strand in machine._strands(machine.root)
         for order, error in sorted(strand.errors, key=lambda pair: pair[0])
     ]
-
-
-def _fault_of(choice: str) -> str | None:
-    verb = choice.partition(" ")[0]
-    return {"crash": "crash", "fail": "fail", "time": "timeout", "store": "store"}.get(verb)
-
-
-def _checked_faults(faults: Iterable[str]) -> frozenset[str]:
-    found = frozenset([faults] if isinstance(faults, str) else faults)
-    unknown = sorted(found - set(FAULTS))
-    if unknown:
-        raise DefinitionError(f"there is no fault {unknown[0]!r}; there are {', '.join(map(repr, FAULTS))}")
-    return found
-
-
-def _text(value: Any) -> str:
-    return encode(value, at="answer").decode()
 
 
 def _nth(times: int) -> str:
