@@ -6,18 +6,9 @@ from typing import Annotated
 
 import typer
 
-from clew.cli.outcome import drive, id_of
-from clew.cli.place import (
-    GraphOption,
-    IdOption,
-    JsonOption,
-    RunArgument,
-    StoreOption,
-    engine_of,
-    find_run,
-    store_at,
-)
-from clew.cli.values import ValuesArgument, read_values
+from clew.cli.offspring import make_run
+from clew.cli.place import GraphOption, IdOption, JsonOption, RunArgument, StoreOption
+from clew.cli.values import ValuesArgument, ValuesFile, read_values
 
 
 def register(app: typer.Typer) -> None:
@@ -32,10 +23,7 @@ def fork(
         str | None,
         typer.Option("--step", metavar="N|LABEL", help="Where to go on from; the latest step by default."),
     ] = None,
-    values: Annotated[
-        str | None,
-        typer.Option("--values", metavar="FILE", help="Values as a JSON object; - is standard input."),
-    ] = None,
+    values: ValuesFile = None,
     run_id: IdOption = None,
     graph: GraphOption = None,
     store: StoreOption = None,
@@ -51,15 +39,17 @@ def fork(
     The run that it is forked from stays as it is, and what both share is stored once.
     """
     given = read_values(pairs, values)
-    with store_at(store) as opened:
-        row = find_run(opened, run)
-        name = id_of(run_id, f"{row.run_id}-fork")
-        return drive(
-            name,
-            lambda listeners: engine_of(opened, row, graph, listeners),
-            lambda engine: engine.fork(row.run_id, step=step_of(step), values=given or None, run_id=name),
-            as_json,
-        )
+    return make_run(
+        run,
+        "fork",
+        lambda engine, parent, name: engine.fork(
+            parent, step=step_of(step), values=given or None, run_id=name
+        ),
+        run_id=run_id,
+        graph=graph,
+        store=store,
+        as_json=as_json,
+    )
 
 
 def step_of(text: str | None) -> int | str | None:

@@ -2,22 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
-from clew.cli.outcome import drive, id_of
-from clew.cli.place import (
-    GraphOption,
-    IdOption,
-    JsonOption,
-    RunArgument,
-    StoreOption,
-    engine_of,
-    find_run,
-    store_at,
-)
-from clew.cli.values import ValuesArgument, read_values
+from clew.cli.offspring import make_run
+from clew.cli.place import GraphOption, IdOption, JsonOption, RunArgument, StoreOption
+from clew.cli.values import ValuesArgument, ValuesFile, read_values
 
 
 def register(app: typer.Typer) -> None:
@@ -28,10 +17,7 @@ def register(app: typer.Typer) -> None:
 def rerun(
     run: RunArgument,
     pairs: ValuesArgument = None,
-    values: Annotated[
-        str | None,
-        typer.Option("--values", metavar="FILE", help="Values as a JSON object; - is standard input."),
-    ] = None,
+    values: ValuesFile = None,
     run_id: IdOption = None,
     graph: GraphOption = None,
     store: StoreOption = None,
@@ -47,12 +33,12 @@ def rerun(
     Items whose node has the same code and sees the same values are not executed: their results are taken over.
     """
     given = read_values(pairs, values)
-    with store_at(store) as opened:
-        row = find_run(opened, run)
-        name = id_of(run_id, f"{row.run_id}-rerun")
-        return drive(
-            name,
-            lambda listeners: engine_of(opened, row, graph, listeners),
-            lambda engine: engine.rerun(row.run_id, values=given or None, run_id=name),
-            as_json,
-        )
+    return make_run(
+        run,
+        "rerun",
+        lambda engine, parent, name: engine.rerun(parent, values=given or None, run_id=name),
+        run_id=run_id,
+        graph=graph,
+        store=store,
+        as_json=as_json,
+    )

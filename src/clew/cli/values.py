@@ -19,6 +19,10 @@ ValuesArgument = Annotated[
         metavar="[NAME=JSON]...", help="Values; what is no JSON is taken as text.", show_default=False
     ),
 ]
+ValuesFile = Annotated[
+    str | None,
+    typer.Option("--values", metavar="FILE", help="Values as a JSON object; - is standard input."),
+]
 
 
 def read_json(text: str, where: str) -> Any:
