@@ -6,6 +6,8 @@ A counting cue counts rows or distinct values. An aggregate applies to a column 
 
 from __future__ import annotations
 
+from typing import Any
+
 from clew_nl2sql.planner.cues import Cue, comparative
 from clew_nl2sql.planner.decisions import (
     Decision,
@@ -91,24 +93,31 @@ def _keys_to(reading: Reading, table: int) -> list[int]:
     return [key] + [source for source, target in reading.schema.edges if target == key][:3]
 
 
+def _shape(role: str, reading: Reading, cue: Cue, mention: int, target: Any, place: str) -> list[str]:
+    """How a cue and a column near it stand to each other, as features of a role."""
+    column = reading.schema.columns[target.column]
+    where = reading.mentions[mention]
+    between = (
+        gap_words(reading, cue.end, where.start)
+        if place[0] == "a"
+        else "b:" + gap_words(reading, where.end, cue.start)
+    )
+    told = [
+        f"at={place}",
+        f"gap={between}",
+        f"kind={column.kind}",
+        f"id={column.is_key or column.is_ref}",
+        *target_features(reading, mention, where, target),
+    ]
+    return [f"{role}.{each}" for each in told]
+
+
 def _aggregate(reading: Reading, number: int, cue: Cue, flat: list[str]) -> list[Option]:
     made = []
     compared = _comparison_before(reading, cue.start)
     for mention, target, place in near_columns(reading, cue.start, cue.end, before=2, after=3):
         column = reading.schema.columns[target.column]  # type: ignore[index]
-        where = reading.mentions[mention]
-        between = (
-            gap_words(reading, cue.end, where.start)
-            if place[0] == "a"
-            else "b:" + gap_words(reading, where.end, cue.start)
-        )
-        shape = [
-            f"g.at={place}",
-            f"g.gap={between}",
-            f"g.kind={column.kind}",
-            f"g.id={column.is_key or column.is_ref}",
-        ]
-        shape += [f"g.{f}" for f in target_features(reading, mention, where, target)]
+        shape = _shape("g", reading, cue, mention, target, place)
         use = (f"m{mention}",)
         features = tuple(shape) + tuple(f"g.sel|{f}" for f in flat + shape[:3] + [f"cmp={bool(compared)}"])
         made.append(Option("g.sel", ("agg", cue.what, column.id), use, features))
@@ -246,19 +255,7 @@ def _ranked(reading: Reading, cue: Cue, flat: list[str], sums: list[int]) -> lis
     desc = cue.what == "desc"
     for mention, target, place in near_columns(reading, cue.start, cue.end, before=1, after=3):
         column = reading.schema.columns[target.column]  # type: ignore[index]
-        where = reading.mentions[mention]
-        between = (
-            gap_words(reading, cue.end, where.start)
-            if place[0] == "a"
-            else "b:" + gap_words(reading, where.end, cue.start)
-        )
-        shape = [
-            f"s.at={place}",
-            f"s.gap={between}",
-            f"s.kind={column.kind}",
-            f"s.id={column.is_key or column.is_ref}",
-        ]
-        shape += [f"s.{f}" for f in target_features(reading, mention, where, target)]
+        shape = _shape("s", reading, cue, mention, target, place)
         use = (f"m{mention}",)
         features = tuple(shape) + tuple(f"s.col|{f}" for f in flat + shape[:3])
         made.append(Option("s.col", ("supcol", column.id, desc, cue.limit), use, features))
