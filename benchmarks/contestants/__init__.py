@@ -57,6 +57,11 @@ class Contestant:
         """The module that its users import."""
         return str(getattr(self.module, "IMPORTS", ""))
 
+    @property
+    def runs(self) -> str:
+        """The same, with what it loads when something is run for the first time."""
+        return str(getattr(self.module, "RUNS", self.imports))
+
 
 def load(workloads: Collection[str]) -> tuple[Contestant, ...]:
     """All who take part in some of these workloads."""

@@ -20,6 +20,7 @@ from clew.explore.systems import MemoryStorage
 from clew.stores import SQLiteStore, Store
 
 IMPORTS = "clew"
+RUNS = "clew, clew.runtime"
 
 
 def chain(nodes: int) -> Callable[[], Any]:

@@ -34,21 +34,13 @@ from clew.graph import (
     node,
     route,
 )
-from clew.runtime import (
-    Checkpoint,
-    Engine,
-    Event,
-    RunResult,
-    SchedulerMetrics,
-    SchedulerState,
-)
 from clew.state import GraphState, NodeExecution, Overwrite, append, merge, register_type
-from clew.stores import MemoryStore
 
 if _typing.TYPE_CHECKING:
     from clew.incremental import DependencyGraph, Unchanged, schema
+    from clew.runtime import Checkpoint, Engine, Event, RunResult, SchedulerMetrics, SchedulerState
     from clew.runtime.replay import ReplayReport
-    from clew.stores import PostgresStore, SQLiteStore
+    from clew.stores import MemoryStore, PostgresStore, SQLiteStore
 
 __version__ = "0.1.0"
 
@@ -89,18 +81,24 @@ __all__ = [
 ]
 
 
+# What runs graphs and keeps runs is loaded by those who use it: a module that only defines graphs does not.
+_LATER = {
+    **dict.fromkeys(("DependencyGraph", "Unchanged", "schema"), "clew.incremental"),
+    **dict.fromkeys(("Checkpoint", "Engine", "Event", "RunResult"), "clew.runtime"),
+    **dict.fromkeys(("SchedulerMetrics", "SchedulerState"), "clew.runtime"),
+    "ReplayReport": "clew.runtime.replay",
+    **dict.fromkeys(("MemoryStore", "PostgresStore", "SQLiteStore"), "clew.stores"),
+}
+
+
 def __getattr__(name: str) -> _typing.Any:
-    # database drivers are imported by those who use them
-    if name in ("PostgresStore", "SQLiteStore"):
-        from clew import stores
+    if name not in _LATER:
+        raise AttributeError(f"module 'clew' has no attribute {name!r}")
+    from importlib import import_module
 
-        return getattr(stores, name)
-    if name in ("DependencyGraph", "Unchanged", "schema"):
-        from clew import incremental
+    value = globals()[name] = getattr(import_module(_LATER[name]), name)
+    return value
 
-        return getattr(incremental, name)
-    if name == "ReplayReport":
-        from clew.runtime.replay import ReplayReport
 
-        return ReplayReport
-    raise AttributeError(f"module 'clew' has no attribute {name!r}")
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

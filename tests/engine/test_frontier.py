@@ -7,7 +7,7 @@ from typing import Annotated, Any, TypedDict
 
 import pytest
 
-from clew import Engine, Graph, Send, node, route
+from clew import Engine, Graph, RetryPolicy, Send, node, route
 from clew.engine import Machine, Options
 from clew.engine.programs import check_values, program_of
 from clew.engine.records import item_path, order_key
@@ -37,6 +37,7 @@ def add(found: list[int]) -> int:
 
 
 FAN_OUT = Graph([fan, scan, add], state=State)
+RETRIED = Graph([fan, node(output="found", retry=RetryPolicy(max_attempts=2))(scan.func), add], state=State)
 
 
 def machine_of(graph: Graph, values: dict[str, Any], **options: Any) -> Machine:
@@ -102,6 +103,27 @@ def test_items_are_taken_lowest_order_first() -> None:
     machine.finish(items_at_once(machine)[0], fan.func(4))
     assert [item.path for item in machine.frontier.items()] == [f"scan#0[{i}]" for i in range(4)]
     assert [item.index for item in items_at_once(machine)] == [0, 1, 2, 3]
+
+
+def test_an_item_that_is_queued_again_comes_before_those_of_its_batch_that_were_not_taken_yet() -> None:
+    machine = machine_of(RETRIED, {"count": 5})
+    machine.finish(items_at_once(machine)[0], fan.func(5))
+    first = machine.take()
+    assert first is not None
+    assert machine.take() is not None
+    machine.fail(first, OSError())
+    machine.wake(first)
+    assert [item.index for item in machine.frontier.items()] == [0, 2, 3, 4]
+    assert [item.index for item in items_at_once(machine)] == [0, 2, 3, 4]
+
+
+def test_what_waits_is_counted_up_to_the_depth_of_the_queue() -> None:
+    machine = machine_of(FAN_OUT, {"count": 5}, queue_depth=2)
+    machine.finish(items_at_once(machine)[0], fan.func(5))
+    seen = []
+    while machine.take() is not None:
+        seen.append((len(machine.frontier), [item.index for item in machine.frontier.items()]))
+    assert seen == [(2, [1, 2]), (2, [2, 3]), (2, [3, 4]), (1, [4]), (0, [])]
 
 
 # ---- paths

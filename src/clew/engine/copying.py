@@ -9,7 +9,6 @@ do not change. The outbox has to be empty, since what is in it speaks of items.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -64,7 +63,7 @@ def copy_of(machine: Machine) -> tuple[Machine, Callable[[Item], Item]]:
 
 _DEEP: Mapping[type, frozenset[str]] = {
     Machine: frozenset({"frontier", "root", "_slot", "_memory", "counters"}),
-    Frontier: frozenset({"_heap", "_backlog"}),
+    Frontier: frozenset({"_heap"}),
     Strand: frozenset({"levels", "open_ahead", "owner", "view"}),
     Level: frozenset({"strand", "batches", "view", "ahead"}),
     Batch: frozenset({"level", "strands"}),
@@ -98,10 +97,6 @@ def _list(copies: Copies, things: list[Any]) -> None:
     copies.note(things, []).extend(map(copies.of, things))
 
 
-def _deque(copies: Copies, things: deque[Any]) -> None:
-    copies.note(things, deque()).extend(map(copies.of, things))
-
-
 def _dict(copies: Copies, things: dict[Any, Any]) -> None:
     copies.note(things, {}).update((key, copies.of(thing)) for key, thing in things.items())
 
@@ -121,5 +116,4 @@ _COPIED: Mapping[type, Callable[[Copies, Any], None]] = {
     list: _list,
     dict: _dict,
     tuple: _tuple,
-    deque: _deque,
 }

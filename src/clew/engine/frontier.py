@@ -1,91 +1,83 @@
 """The frontier: items that wait for a worker, lowest order first, never more than `capacity`.
 
-Only the machine puts items in, one batch at a time, so nobody ever blocks: what does not fit stays in its batch,
-unmade, and comes in as room appears. `blocks` counts how often there was no room.
+Only the machine puts work in, one batch at a time, so nobody ever blocks: an item is made when it is taken, and of what
+has not been taken the first `capacity` are the queue. `blocks` counts how often there was no room for all.
 
-Items of one batch come in order, so they wait in a queue of their own, and the heap is one of queues, by their first
-items: a fan-out of ten thousand is one entry.
+A batch is one entry of the heap however many items it has: a fan-out of ten thousand costs what one of ten does.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections import deque
 
 from clew.engine.strand import Batch, Item
 from clew.engine.terms import Order
 
-Queue = deque[Item]
-
 
 class Frontier:
-    """A bounded priority queue of items, and behind it the batches that still have items to make."""
+    """A bounded priority queue of items: the first ones of the batches that still have items to make."""
 
-    __slots__ = ("_backlog", "_heap", "_length", "_pushed", "blocks", "capacity", "peak")
+    __slots__ = ("_heap", "_pushed", "_waiting", "blocks", "capacity", "peak")
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
         self.blocks = 0
         self.peak = 0
-        self._length = 0
-        self._pushed = (
-            0  # tells entries of one order apart: of a step that is planned again, the older ones are void
-        )
-        self._heap: list[tuple[Order, int, Queue]] = []
-        self._backlog: list[tuple[Order, int, Batch | Item, Queue]] = []
+        self._waiting = 0  # items in all, made or not
+        self._pushed = 0  # tells entries of one order apart: of a step planned again, the older ones are void
+        self._heap: list[tuple[Order, int, Batch | Item]] = []  # each by its first item
 
     def __len__(self) -> int:
-        return self._length
+        return min(self._waiting, self.capacity)
 
     def __bool__(self) -> bool:
-        return bool(self._heap) or bool(self._backlog)
+        return self._waiting > 0
 
     def items(self) -> list[Item]:
         """The queued items in the order in which they will be taken."""
-        return sorted((item for _, _, queue in self._heap for item in queue), key=lambda item: item.order)
+        waiting = [
+            item
+            for _, _, work in self._heap
+            for item in ([work] if isinstance(work, Item) else _next_items(work, self.capacity))
+        ]
+        return sorted(waiting, key=lambda item: item.order)[: self.capacity]
 
     def push(self, work: Batch | Item) -> None:
         """Queue a batch, or one item again."""
-        order = work.order if isinstance(work, Item) else (*work.order, work.cursor)
+        heap = self._heap
+        if heap:  # items may have been made of the first entry since it got its place
+            _, number, first = heap[0]
+            heap[0] = (_order(first), number, first)
         self._pushed += 1
-        heapq.heappush(self._backlog, (order, self._pushed, work, deque()))
-        self._admit()
+        heapq.heappush(heap, (_order(work), self._pushed, work))
+        self._waiting += 1 if isinstance(work, Item) else len(work.payloads) - work.cursor
+        if self._waiting > self.capacity:
+            self.blocks += 1
+        self.peak = max(self.peak, len(self))
 
     def pop(self) -> Item:
         """The lowest item."""
         heap = self._heap
-        _, number, queue = heap[0]
-        item = queue.popleft()
-        self._length -= 1
-        if not queue:
+        _, number, work = heap[0]
+        self._waiting -= 1
+        if self._waiting > self.capacity:
+            self.blocks += 1
+        if isinstance(work, Item):
+            heapq.heappop(heap)
+            return work
+        item = Item(work, work.cursor)
+        work.cursor += 1
+        if work.cursor == len(work.payloads):
             heapq.heappop(heap)
         elif len(heap) > 1:
-            heapq.heapreplace(heap, (queue[0].order, number, queue))
-        else:
-            heap[0] = (queue[0].order, number, queue)
-        if self._backlog:
-            self._admit()
+            heapq.heapreplace(heap, (_order(work), number, work))
         return item
 
-    def _admit(self) -> None:
-        backlog, room = self._backlog, self.capacity - self._length
-        while backlog:
-            if room <= 0:
-                self.blocks += 1
-                break
-            _, number, work, queue = backlog[0]
-            if isinstance(work, Item):
-                item, made_all = work, True
-            else:
-                item = Item(work, work.cursor)
-                work.cursor += 1
-                made_all = work.cursor == len(work.payloads)
-            if made_all:
-                heapq.heappop(backlog)
-            queue.append(item)
-            if len(queue) == 1:
-                heapq.heappush(self._heap, (item.order, number, queue))
-            self._length += 1
-            room -= 1
-        if self._length > self.peak:
-            self.peak = self._length
+
+def _order(work: Batch | Item) -> Order:
+    return work.order if isinstance(work, Item) else (*work.order, work.cursor)
+
+
+def _next_items(batch: Batch, most: int) -> list[Item]:
+    """What would be made of a batch, for somebody who looks."""
+    return [Item(batch, index) for index in range(batch.cursor, len(batch.payloads))[:most]]

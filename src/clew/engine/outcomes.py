@@ -142,8 +142,8 @@ def choices(
         )
     if not isinstance(value, (list, tuple)):
         return _kept(node, (_choice(program, node, value, view),))
-    decided = tuple(_choice(program, node, one, view) for one in value)
-    names = [choice for choice in decided if not isinstance(choice, Send)]
+    decided = tuple([_choice(program, node, one, view) for one in value])
+    names = [choice for choice in decided if isinstance(choice, str)]
     if len(names) > 1 and not several and not node.multi:
         raise DecisionError(
             f"gate {node.name!r} returned {len(names)} targets, {', '.join(map(repr, names))}; return one, "

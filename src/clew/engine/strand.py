@@ -24,7 +24,7 @@ NO_LIMIT = 1 << 62
 class Item:
     """One run of one node: what a worker executes."""
 
-    __slots__ = ("_path", "attempt", "batch", "index", "live", "node", "order", "waited")
+    __slots__ = ("_path", "attempt", "batch", "index", "live", "node", "waited")
 
     def __init__(self, batch: Batch, index: int) -> None:
         self.batch = batch
@@ -34,7 +34,11 @@ class Item:
         self.live = False  # handed out, and neither finished nor given up
         self.waited = False  # between two attempts
         self._path: str | None = None
-        self.order: tuple[int, ...] = (*batch.order, index)
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """Its place among all items of the run: lower ones are merged first."""
+        return (*self.batch.order, self.index)
 
     @property
     def strand(self) -> Strand:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import random
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
 from clew.engine.records import Outcome, Start, Step
+
+if TYPE_CHECKING:
+    from random import Random
 
 Status = Literal["running", "completed", "failed", "waiting", "cancelled"]
 Order = tuple[int, ...]
@@ -55,8 +57,10 @@ class Counters:
         self.active = self.executed = self.retries = self.steps = 0
 
 
-def stream(seed: int, path: str, attempt: int, name: str) -> random.Random:
+def stream(seed: int, path: str, attempt: int, name: str) -> Random:
     """The random stream `name` of one attempt of one item: nobody else's draws move it."""
+    from random import Random
+
     parts = (str(seed), path, str(attempt), name)
     text = "".join(f"{len(part)}:{part}" for part in parts)
-    return random.Random(int.from_bytes(hashlib.sha256(text.encode()).digest(), "big"))
+    return Random(int.from_bytes(hashlib.sha256(text.encode()).digest(), "big"))

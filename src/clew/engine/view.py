@@ -190,9 +190,8 @@ class View:
         if not self.missing[node]:
             is_due = bool(sends) or wake & (WOKEN | CHOSEN) != 0
         elif sends:
-            needs = self.program.needs[node]
-            is_due = not wake & CHOSEN and all(
-                all(value in payload or self.has(value) for value in needs) for _, payload in sends
+            is_due = not wake & CHOSEN and not any(
+                value not in payload for value in self.lacking(node) for _, payload in sends
             )
         else:
             is_due = False

@@ -256,19 +256,19 @@ class Graph:
         Given a mapping (or a `GraphState`, to go on from it), keywords are options of `Engine`; without,
         they are the values.
         """
-        from clew.runtime.engine import Engine
+        from clew.runtime.engine import passing
 
         if values is None:
-            return Engine(self).run(options)
-        return Engine(self, **options).run(values)
+            return passing(self, {}).run(options)
+        return passing(self, options).run(values)
 
     async def arun(self, values: Mapping[str, Any] | GraphState | None = None, /, **options: Any) -> Any:
         """`run`, for asyncio."""
-        from clew.runtime.engine import Engine
+        from clew.runtime.engine import passing
 
         if values is None:
-            return await Engine(self).arun(options)
-        return await Engine(self, **options).arun(values)
+            return await passing(self, {}).arun(options)
+        return await passing(self, options).arun(values)
 
 
 _GIVEN = "nodes and edges are given when it is made: Graph([f, g], edges=[...]); most edges follow from names"

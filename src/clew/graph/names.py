@@ -12,7 +12,6 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 from typing import Any, Final, final
 
 from clew.errors import GraphError
@@ -101,6 +100,8 @@ def check_output_name(name: Any, where: str) -> str:
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """The end of an error message: the nearest known name, or all of them if none is near."""
+    from difflib import get_close_matches  # for those who made a mistake
+
     names = list(dict.fromkeys(known))
     close = get_close_matches(name, names, n=1, cutoff=0.6)
     if close:

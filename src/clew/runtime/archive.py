@@ -28,6 +28,7 @@ from clew.runtime.starts import first_state, fork_of, is_fork, kept_start
 from clew.runtime.wire import Reader, Writer, snapshot_bytes, snapshot_entry
 from clew.state import GraphState
 from clew.stores import Entry, RunRow, Store
+from clew.stores.memory import NOWHERE
 
 LAST = 1 << 62
 _DEEP = 16  # forks of forks, of which the last one gets a snapshot of its own
@@ -41,6 +42,7 @@ class Archive:
         self._store = store
         self._on_conflict = on_conflict
         self._codes = Codes(graph, on_conflict)
+        self._keeps = store is not NOWHERE
 
     # -- writing -----------------------------------------------------------------------------------------
 
@@ -59,6 +61,8 @@ class Archive:
         on_conflict: str = "error",
     ) -> int:
         """Keep a new run, and become its owner where the store is one that others may use too: the fence."""
+        if not self._keeps:
+            return 0
         row = RunRow(
             run_id=run_id,
             graph=self._graph.name or "",
@@ -140,7 +144,8 @@ class Archive:
 
     def close(self, run_id: str, fence: int, status: str, now: float, error: BaseException | None) -> None:
         """A stretch of a run has ended: others may have it."""
-        self._update(run_id, status, now, error, fence, release=self._store.encodes)
+        if self._keeps:
+            self._update(run_id, status, now, error, fence, release=self._store.encodes)
 
     def _update(
         self, run_id: str, status: str, now: float, error: BaseException | None, fence: int, *, release: bool

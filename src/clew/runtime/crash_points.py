@@ -13,7 +13,6 @@ A process that was forked from one that has this module says `arm` itself. Unarm
 from __future__ import annotations
 
 import os
-import signal
 from collections.abc import Callable
 from typing import Final
 
@@ -65,6 +64,8 @@ def arm(what: str) -> None:
         if reached == name:
             left -= 1
             if not left:
+                import signal
+
                 os.kill(os.getpid(), signal.SIGKILL)
 
     watch(count_down)

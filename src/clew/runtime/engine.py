@@ -36,6 +36,7 @@ from clew.runtime.session import Session
 from clew.runtime.settings import Settings, read_settings, store_of
 from clew.state import GraphState
 from clew.stores import MemoryStore, Store
+from clew.stores.memory import NOWHERE
 
 if TYPE_CHECKING:
     from clew.runtime.replay import ReplayReport
@@ -389,3 +390,10 @@ class Engine(Looking):
         if not inside_event_loop():
             return
         raise RunError(f"{verb}() would block the running event loop; await {twin}(...) instead.")
+
+
+def passing(graph: Graph, options: dict[str, Any]) -> Engine:
+    """An engine for one run that nobody will look up: unless a store is among the options it is kept nowhere."""
+    if not options:
+        return Engine(graph, store=NOWHERE)
+    return Engine(graph, **{"store": NOWHERE, **options})

@@ -14,7 +14,6 @@ no base but ``Exception`` is known comes back as `RecordedError`, which says wha
 from __future__ import annotations
 
 import sys
-import traceback
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -56,9 +55,10 @@ def plain_error(error: BaseException) -> dict[str, Any]:
         plain["others"] = [plain_error(other) for other in others]
     if error.__cause__ is not None and error.__cause__ is not error:
         plain["cause"] = plain_error(error.__cause__)
-    told = traceback.format_tb(error.__traceback__)
-    if told:
-        plain["traceback"] = "".join(told)
+    if error.__traceback__ is not None:
+        from traceback import format_tb
+
+        plain["traceback"] = "".join(format_tb(error.__traceback__))
     return plain
 
 

@@ -81,6 +81,10 @@ class Looping:
                         await self._run_inline(item)
                     else:
                         self._start(item)
+                        while len(tasks) < most and (item := session.take()) is not None:
+                            if outbox:
+                                session.flush()
+                            self._start(item)  # nothing else happens between the items of a fan-out
                 elif tasks or session.timers:
                     await self._wait()
                 else:
@@ -221,8 +225,9 @@ class Looping:
 
     def _start(self, item: Item) -> None:
         session = self._session
-        if item.node.mode in ("async", "async_generator"):
-            self._tasks[item] = self._new_task(self._run(item))
+        node = item.node
+        if node.mode in ("async", "async_generator"):
+            self._tasks[item] = self._new_task(self._run(item), name=node.name)
         else:
             executor: Executor | None = session.settings.executor
             try:

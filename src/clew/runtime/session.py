@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from clew.engine.machine import Machine
-from clew.engine.records import Deadline, Retry, Single, Step
+from clew.engine.records import Deadline, Journaled, Retry, Single, Step
 from clew.engine.strand import Item
 from clew.engine.terms import Notice, Status
 from clew.errors import NodeTimeoutError, OutputError
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from clew.runtime.settings import Settings
 
 
-_STEPS = {Single, Step}
+_KEPT = {Single, Step, Journaled}  # what comes out most, and goes to the ledger as it is
 
 
 class Timer(msgspec.Struct, frozen=True):
@@ -355,7 +355,7 @@ class Session(Host):
         elif outbox:
             if len(outbox) == 1 and type(outbox[0]) is Single:
                 self.ledger.write((outbox.pop(),))
-            elif set(map(type, outbox)) <= _STEPS:  # the common case, and there may be many
+            elif set(map(type, outbox)) <= _KEPT:  # the common case, and there may be many
                 records = outbox.copy()
                 outbox.clear()
                 self.ledger.write(records)

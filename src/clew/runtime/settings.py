@@ -73,13 +73,13 @@ def read_settings(options: dict[str, Any]) -> Settings:
 
 def store_of(store: Any) -> Store:
     """A store: itself, or the one at an address."""
+    if hasattr(store, "encodes"):
+        return store  # type: ignore[no-any-return]
     if isinstance(store, (str, PathLike)):
         from clew.runtime.targets import open_store
 
         return open_store(store)
-    if not hasattr(store, "encodes"):
-        raise DefinitionError(f"store is a store, a file or postgresql://..., not {store!r}")
-    return store  # type: ignore[no-any-return]
+    raise DefinitionError(f"store is a store, a file or postgresql://..., not {store!r}")
 
 
 def _is_positive(value: Any) -> bool:

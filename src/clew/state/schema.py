@@ -22,7 +22,6 @@ Rules:
 
 from __future__ import annotations
 
-import difflib
 import operator
 import types
 from collections.abc import Callable, Container, Mapping
@@ -60,7 +59,7 @@ class Schema:
         for name, annotation, default in kind.declared(cls):
             bare, metadata = unwrap(annotation)
             reducer = find_reducer(metadata)
-            start = default or partial(_starting_value, cls.__name__, name, bare, reducer)
+            start = default or _start_of(partial(_starting_value, cls.__name__, name, bare, reducer))
             fields[name] = Field(name, bare, reducer, default is not None, start)
             self._metadata[name] = metadata
         self.fields: Mapping[str, Field] = types.MappingProxyType(fields)
@@ -80,7 +79,9 @@ class Schema:
         """Raise `UnknownValueError` unless the schema declares ``name``; ``where`` opens the message."""
         if name in self.fields:
             return
-        near = difflib.get_close_matches(name, self.fields, n=1)
+        from difflib import get_close_matches
+
+        near = get_close_matches(name, self.fields, n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"it declares {', '.join(self.fields) or 'nothing'}"
         raise UnknownValueError(f"{where}: the schema {self.cls.__name__} declares no value {name!r}; {hint}")
 
@@ -187,6 +188,20 @@ def _read(cls: type) -> Schema:
             f"an annotation of the state schema {cls.__name__} cannot be resolved ({error}): define or import"
             " it in the module of the class, outside of functions and of `if TYPE_CHECKING`"
         ) from error
+
+
+def _start_of(first: Callable[[], Any]) -> Callable[[], Any]:
+    """Makes the value that `first` makes, a new one each time: what the annotation says is read once."""
+    makes: list[type] = []
+
+    def start() -> Any:
+        if makes:
+            return makes[0]()
+        value = first()
+        makes.append(type(value))
+        return value
+
+    return start
 
 
 def _starting_value(schema: str, name: str, bare: Any, reducer: Reducer | None) -> Any:

@@ -269,3 +269,31 @@ class MemoryStore:
 
     def close(self) -> None:
         """Nothing to let go of: the runs stay readable."""
+
+
+class _Nowhere(MemoryStore):
+    """Keeps nothing, and looks like a store in memory that has dropped the run already."""
+
+    def create(self, row: RunRow, *_: Any, **__: Any) -> int:
+        """Let the run go."""
+        return 0
+
+    def update(self, run_id: str, **_: Any) -> None:
+        """Let it go."""
+
+    def append(
+        self,
+        run_id: str,
+        entries: Sequence[Any],
+        fence: int,
+        *,
+        statements: Sequence[Statement] = (),
+        **_: Any,
+    ) -> None:
+        """Let them go; statements would have to go somewhere."""
+        if statements:
+            raise StoreError(NO_DATABASE)
+
+
+NOWHERE = _Nowhere()
+"""For a run of which nothing is left but the result that its caller has: what `Graph.run` makes."""
