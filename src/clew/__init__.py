@@ -91,14 +91,19 @@ _LATER = {
 }
 
 
+_PARTS = ("engine", "explore", "incremental", "runtime", "stores", "testing")
+
+
 def __getattr__(name: str) -> _typing.Any:
-    if name not in _LATER:
-        raise AttributeError(f"module 'clew' has no attribute {name!r}")
     from importlib import import_module
 
+    if name in _PARTS:  # `import clew` is enough for `clew.explore.check_graph`
+        return import_module(f"clew.{name}")
+    if name not in _LATER:
+        raise AttributeError(f"module 'clew' has no attribute {name!r}")
     value = globals()[name] = getattr(import_module(_LATER[name]), name)
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, *_PARTS})

@@ -27,5 +27,11 @@ def test_every_public_name_can_be_had_and_is_listed() -> None:
         assert name in dir(clew)
 
 
+def test_parts_can_be_had_from_the_package() -> None:
+    program = "import clew; print(clew.explore.check_graph.__name__, clew.testing.VirtualClock.__name__)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["check_graph", "VirtualClock"]
+
+
 def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
     assert not hasattr(clew, "Enginee")
