@@ -376,9 +376,13 @@ def test_what_is_no_exception_reaches_the_caller_wherever_the_node_runs(
 
     calls: list[int] = []
     engine = Engine(Graph([stops, beside] if where == "beside" else [stops]))
-    with pytest.raises(Stop, match="now"):
+
+    def drive() -> None:
         if asynchronously:
             asyncio.run(engine.arun({"a": 1}, run_id="r"))
         else:
             engine.run({"a": 1}, run_id="r")
+
+    with pytest.raises(Stop, match="now"):
+        drive()
     assert (calls, [row.status for row in engine.runs()]) == ([1], ["cancelled"])

@@ -514,7 +514,9 @@ def test_an_executor_that_tells_no_start_is_given_its_time_from_the_beginning() 
     assert isinstance(Graph([never]).run({"a": 1}, executor=Silent()).error, NodeTimeoutError)
 
 
-def test_what_waits_for_an_executor_when_its_subgraph_times_out_is_never_called(hold: threading.Event) -> None:
+def test_what_waits_for_an_executor_when_its_subgraph_times_out_is_never_called(
+    hold: threading.Event,
+) -> None:
     calls: list[str] = []
 
     @node(output="x")

@@ -1,8 +1,8 @@
 """Executors for ``Engine(executor=...)`` beside those of the standard library.
 
-`Processes` runs sync nodes in processes, one call at a time in each. It differs from the standard library's pool in what
-a timeout needs: cancelling a call that is running kills its process, and no other. In that pool the death of one worker
-fails every call that is under way, so there a call that has timed out is only abandoned.
+`Processes` runs sync nodes in processes, one call at a time in each. It differs from the standard library's pool in
+what a timeout needs: cancelling a call that is running kills its process, and no other. In that pool the death of one
+worker fails every call that is under way, so there a call that has timed out is only abandoned.
 
 Rules:
 
@@ -45,7 +45,7 @@ class Processes(Executor):
     """Processes that run one call each; cancelling a call that runs kills its process."""
 
     def __init__(self, workers: int | None = None, *, mp_context: BaseContext | None = None) -> None:
-        count = (cpu_count() or 1) if workers is None else workers
+        count: Any = (cpu_count() or 1) if workers is None else workers
         if not isinstance(count, int) or isinstance(count, bool) or count < 1:
             raise DefinitionError(f"workers is a whole number of at least 1, or None, not {workers!r}")
         # spawned: a forked process would hold the pipes of its sisters open, and copy threads half
@@ -163,7 +163,10 @@ class _Slot:
             pipe.send_bytes(payload)
             is_value, answer = pipe.recv()
         except (EOFError, OSError):
-            is_value, answer = False, NodeError("its process was killed, or died; nothing of the call is left")
+            is_value, answer = (
+                False,
+                NodeError("its process was killed, or died; nothing of the call is left"),
+            )
             self._is_over = True
         except Exception as error:  # what came back cannot be read
             is_value, answer = False, error
@@ -186,7 +189,9 @@ class _Slot:
 
 def _work(pipe: Connection) -> None:
     """What a process does: one call after another, until nobody holds the other end."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt from the keyboard is for the process that asks
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # an interrupt from the keyboard is for the process that asks
     pipe.send(None)
     while True:
         try:

@@ -1,6 +1,6 @@
 """Waiting in the queue of an executor that was given: an attempt's time counts from when its function starts.
 
-Threads of our own start at once, so only the pools of the standard library, and those that work like them, are asked. They
+Threads of our own start at once, so only the pools of the standard library and our own processes are asked. They
 say when a call starts by telling its future; that is where this listens. A process pool tells it one call early, of
 the one that lies ready for the next process. What tells no start counts from when it was handed over.
 """

@@ -1,7 +1,7 @@
 """`ctx.sleep` by a clock that the driver moves: an async node waits for a timer, a sync one on its thread for a nap.
 
-Time moves only when all that executes sleeps, and then to whatever comes first. So sleeps beside each other overlap, and
-one that is longer than its node's timeout ends in the timeout, as they do by the system's clock.
+Time moves only when all that executes sleeps, and then to whatever comes first. So sleeps beside each other overlap,
+and one that is longer than its node's timeout ends in the timeout, as they do by the system's clock.
 """
 
 from __future__ import annotations
