@@ -24,7 +24,7 @@ from clew.state import GraphState
 from clew.testing import VirtualClock, run_in_order, shuffled
 from tests.reference.generate import ORDINARY, Knobs, items_of, random_graph, schema_of, to_clew
 from tests.reference.interpreter import Outcome, interpret
-from tests.reference.model import END, MGraph, MNode, act, answer
+from tests.reference.model import END, MGraph, MNode, act, answer, fails, sends_of
 
 MAX_STEPS = 60
 RUN = "run"
@@ -112,7 +112,10 @@ class Played:
     @property
     def chain(self) -> list[list[tuple[Any, ...]]]:
         return [
-            [(o.path, dict(o.update), plain_decision(o.decision), o.error is not None) for o in step.outcomes]
+            [
+                (o.path, dict(o.update), plain_decision(o.decision), o.error is not None, o.attempt)
+                for o in step.outcomes
+            ]
             for step in self.steps
         ]
 
@@ -128,7 +131,10 @@ def expected_chain(expected: Outcome) -> list[list[tuple[Any, ...]]]:
         return () if made is None else made if isinstance(made, tuple) else (made,)
 
     return [
-        [(item.path, item.update, decision(item.decision), item.error is not None) for item in step]
+        [
+            (item.path, item.update, decision(item.decision), item.error is not None, item.attempt)
+            for item in step
+        ]
         for step in expected.chain
     ]
 
@@ -175,6 +181,10 @@ def without_context(case: Case) -> Graph | None:
     model = case.model
     if any(part.kind == "interrupt" or part.behaviour.asks_at is not None for part in model.nodes):
         return None
+    sent = {send.target for part in model.nodes for send in sends_of(part)}
+    for part in model.nodes:
+        if part.behaviour.late or (part.attempts > 1 and part.name in sent):
+            return None  # of several items of a batch, those that wait for a retry are called last
     places = {name: [] for name in model.names}
     for step in case.expected.chain:
         for item in step:
@@ -195,16 +205,19 @@ def _counting(
 ) -> Callable[..., Any]:
     calls = iter(places)
     beyond = (places[-1][0] + 1 if places else 0, 0)  # the step that was not committed
+    retried: dict[tuple[int, int], int] = {}  # the item that is to be tried again, and how often it was
 
     def function(*values: Any) -> Any:
         nonlocal beyond
-        place = next(calls, None)
+        place, attempt = retried.popitem() if retried else (next(calls, None), 0)
         if place is None:
             place, beyond = beyond, (beyond[0], beyond[1] + 1)
+        if fails(part, *place, attempt) and attempt + 1 < part.attempts:
+            retried[place] = attempt + 1
         seen = dict(zip(names, values, strict=True))
         if part.reads_state:
             seen["state"] = sorted(items_of(model, seen["state"]).items())
-        result = act(model, part, *place, seen)
+        result = act(model, part, *place, seen, attempt=attempt)
         if part.kind == "gate":
             return _real(result.decision)
         if part.goto:

@@ -12,12 +12,14 @@ from random import Random
 from typing import Any
 
 from clew.errors import GraphError
-from clew.graph import Graph, Node
+from clew.graph import Graph, Node, RetryPolicy
 from tests.engine.graphs import Case, cases, quietly
 from tests.reference.generate import Knobs, random_graph, schema_of, to_clew
 from tests.reference.model import MGraph, MNode, number
 
 SMALL = Knobs(least=2, most=5, failures=0.08, interrupts=0.08, asks=0.06, sends=0.5, reduced=0.5)
+
+RETRIED = replace(SMALL, failures=0.3, retries=0.5)
 
 
 def nested_cases(seeds: Iterable[int], knobs: Knobs, share: float = 0.4, depth: int = 2) -> Iterator[Case]:
@@ -48,14 +50,16 @@ def is_replaceable(part: MNode) -> bool:
 
 
 def subgraph_for(rng: Random, model: MGraph, part: MNode, share: float, depth: int) -> Node | None:
-    inside, given = random_graph(rng, SMALL)
+    inside, given = random_graph(rng, RETRIED if part.attempts > 1 else SMALL)
     try:
         graph = nest(rng, inside, quietly(lambda: to_clew(inside)), share, depth - 1)
     except GraphError:
         return None
     (output,) = part.outputs
+    retry = {"retry": RetryPolicy(max_attempts=part.attempts, base_delay=0.5)} if part.attempts > 1 else {}
     return graph.as_node(
         part.name,
+        **retry,
         inputs=part.reads,
         outputs=(output,),
         enter=_entering(given),

@@ -325,3 +325,106 @@ def test_a_node_that_nothing_selected_and_that_lacks_an_input_is_no_failure() ->
     door = route(name="door", targets=["a", END])(lambda x: None)
     result = Graph([door, node(name="a", output="y")(lambda made: made)]).run({"x": 1})
     assert (result.status, result.never_ran) == ("completed", {"a": ("made",)})
+
+
+# ---- a failure that shows only when the step is merged
+
+
+def refusing(current: int, update: int) -> int:
+    """A reducer that takes no sum above ten."""
+    if current + update > 10:
+        raise ValueError(f"{current} + {update} is too much")
+    return current + update
+
+
+class Limited(TypedDict, total=False):
+    x: int
+    total: Annotated[int, refusing]
+    v_quick: str
+    v_below: str
+    v_after: str
+
+
+def counted(calls: list[str], name: str, output: str, *reads: str, value: Any = None, **options: Any) -> Node:
+    def run(one: Any) -> Any:
+        calls.append(name)
+        return name if value is None else value
+
+    return node(name=name, output=output, **options)(run).rename(inputs={"one": reads[0]})
+
+
+def limited(calls: list[str], **options: Any) -> Stepper:
+    graph = Graph(
+        [
+            counted(calls, "first", "total", "x", value=6),
+            counted(calls, "second", "total", "x", value=7),
+            counted(calls, "quick", "v_quick", "x"),
+            counted(calls, "below", "v_below", "v_quick"),
+            counted(calls, "after", "v_after", "x", after=["second"]),
+        ],
+        state=Limited,
+    )
+    return Stepper(graph, {"x": 1}, on_error="continue", **options)
+
+
+def test_what_was_planned_ahead_beside_a_refused_update_runs_once() -> None:
+    calls: list[str] = []
+    run = limited(calls)
+    for path in ("first#0", "quick#0", "below#0", "second#0"):
+        run.complete(path)
+    result = run.finish()
+    assert calls == ["first", "quick", "below", "second"]
+    assert (result["v_below"], result["total"], result.steps) == ("below", 6, 2)
+    assert (str(result.error), result.never_ran) == ("6 + 7 is too much", {"after": ()})
+
+
+def test_what_still_runs_ahead_when_an_update_is_refused_goes_on() -> None:
+    calls: list[str] = []
+    run = limited(calls)
+    for path in ("first#0", "quick#0", "second#0"):
+        run.complete(path)
+    assert run.running == ["below#0"]
+    run.complete("below#0")
+    result = run.finish()
+    assert (calls.count("below"), result["v_below"], str(result.error)) == (1, "below", "6 + 7 is too much")
+
+
+@pytest.mark.parametrize("finishes", [True, False])
+def test_what_was_started_on_an_update_that_is_refused_leaves_nothing_behind(finishes: bool) -> None:
+    calls: list[str] = []
+    run = limited(calls)
+    run.complete("second#0")
+    run.complete("quick#0")
+    assert run.running == ["first#0", "after#0", "below#0"]
+    if finishes:
+        run.complete("after#0")
+    run.complete("below#0")
+    run.complete("first#0")  # declared before the second, whose update is refused now
+    if not finishes:
+        run.complete("after#0")
+    result = run.finish()
+    assert (result.status, result.steps, "v_after" in result.values) == ("failed", 2, False)
+    assert (calls.count("below"), result["v_below"]) == (1, "below")
+    assert result.state.position.failed == {"second"}
+    assert result.never_ran == {"after": ()}
+
+
+def test_a_failure_of_what_was_let_fall_is_not_told() -> None:
+    run = limited([])
+    run.complete("second#0")
+    run.fail("after#0", KeyError("gone"))
+    for path in ("quick#0", "below#0", "first#0"):
+        run.complete(path)
+    result = run.finish()
+    assert (str(result.error), result.state.position.failed) == ("6 + 7 is too much", {"second"})
+
+
+def test_a_question_of_what_was_let_fall_is_not_asked() -> None:
+    ask = interrupt(name="after", output="v_after", after=["second"])(lambda x: "sure?")
+    second, first = (counted([], name, "total", "x", value=7) for name in ("second", "first"))
+    run = Stepper(Graph([first, second, ask], state=Limited), {"x": 1}, on_error="continue")
+    run.complete("second#0")
+    run.complete("after#0")
+    run.complete("first#0")
+    result = run.finish()
+    assert (result.status, result.questions, str(result.error)) == ("failed", (), "7 + 7 is too much")

@@ -34,6 +34,7 @@ EVENTFUL = Knobs(
     defaults=0.3,
     multi=0.4,
 )
+RETRIED = replace(EVENTFUL, failures=0.3, retries=0.6)
 
 
 def timeless(state: GraphState) -> dict[str, Any]:
@@ -105,6 +106,20 @@ def test_a_restored_state_goes_on_with_subgraphs_inside(part: int) -> None:
     assert counts["steps"] > 2 * counts["graphs"], counts
 
 
+@pytest.mark.parametrize("part", range(3))
+def test_a_restored_state_goes_on_with_retries(part: int) -> None:
+    seeds = range(part * 30, part * 30 + 30)
+    counts: Counter[str] = Counter()
+    for case in (*cases(seeds, RETRIED), *nested_cases(seeds, RETRIED)):
+        try:
+            counts["steps"] += check_every_step(case)
+            counts["retries"] += sum(item.attempt for step in case.expected.chain for item in step)
+        except Skipped:
+            counts["skipped"] += 1
+    assert counts["retries"] > 10, counts
+    assert counts["steps"] > 100, counts
+
+
 def test_what_went_the_short_way_is_restored_like_the_rest() -> None:
     short = 0
     for case in cases(range(60)):
@@ -124,9 +139,15 @@ def test_what_went_the_short_way_is_restored_like_the_rest() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(20))
 def test_campaign(part: int) -> None:
-    """4,000 graphs, half of them nested, restored at every step."""
+    """6,000 graphs, half of them nested, a third with retries, restored at every step."""
     seeds = range(2_000_000 + part * 100, 2_000_000 + part * 100 + 100)
-    for found in (cases(seeds, EVENTFUL), nested_cases(seeds, EVENTFUL, share=0.6)):
+    few = seeds[:50]
+    for found in (
+        cases(seeds, EVENTFUL),
+        nested_cases(seeds, EVENTFUL, share=0.6),
+        cases(few, RETRIED),
+        nested_cases(few, RETRIED, share=0.6),
+    ):
         for case in found:
             try:
                 check_every_step(case)

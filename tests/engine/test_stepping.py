@@ -17,12 +17,23 @@ from clew.engine.copying import copy_of
 from clew.engine.frontier import Frontier
 from clew.engine.machine import Machine
 from clew.engine.programs import program_of
-from clew.engine.records import Question, Retry, Single, Start, Step
-from clew.engine.stepping import Asked, Execute, Failed, Finished, Run, Woken, begin, step
+from clew.engine.records import Deadline, Question, Retry, Single, Start, Step
+from clew.engine.stepping import (
+    Answered,
+    Asked,
+    Execute,
+    Failed,
+    Finished,
+    Run,
+    TimedOut,
+    Woken,
+    begin,
+    step,
+)
 from clew.engine.strand import Batch, Item, Level, Strand
 from clew.engine.terms import Options
 from clew.engine.view import View
-from clew.errors import InputError, RunStateError
+from clew.errors import InputError, NodeTimeoutError, RunStateError
 from clew.graph import Node
 from tests.engine.graphs import MAX_STEPS, cases
 from tests.engine.nested import nested_cases
@@ -181,6 +192,99 @@ def test_a_question_leaves_the_run_waiting() -> None:
     other, said = step(run, Asked("work#0", "really?"))
     assert [record.question for record in said if isinstance(record, Question)] == ["really?"]
     assert other.executing == ("approve#0",)
+
+
+def test_an_answer_becomes_the_value_of_an_interrupt() -> None:
+    @interrupt(output="ok")
+    def approve(plan: str) -> str:
+        return f"do {plan}?"
+
+    @node(output="done")
+    def work(ok: bool) -> str: ...
+
+    run, _ = begin(Graph([approve, work]), {"plan": "it"})
+    asked, _ = step(run, Finished("approve#0", "do it?"))
+    assert [(q.path, q.question) for q in asked.questions] == [("approve#0", "do it?")]
+    for answer in (True, False):
+        answered, effects = step(asked, Answered("approve#0", answer))
+        assert [e for e in effects if isinstance(e, Execute)] == [
+            Execute("work#0", "work", 0, {"ok": answer})
+        ]
+        assert (answered.status, answered.questions, answered.steps) == ("running", (), 1)
+    assert (asked.status, len(asked.questions), asked.steps) == ("waiting", 1, 0)
+
+
+def test_a_node_that_asked_starts_over_with_its_answers() -> None:
+    @node(output="x")
+    def work(plan: str) -> int: ...
+
+    run, _ = begin(Graph([work]), {"plan": "it"})
+    asked, _ = step(run, Asked("work#0", "really?"))
+    again, effects = step(asked, Answered("work#0", "yes"))
+    assert effects == [Execute("work#0", "work", 0, {"plan": "it"}, ("yes",))]
+    more, said = step(again, Asked("work#0", "sure?"))
+    assert [(record.question, record.number) for record in said] == [("sure?", 1)]
+    last, effects = step(more, Answered("work#0", "very"))
+    assert effects == [Execute("work#0", "work", 0, {"plan": "it"}, ("yes", "very"))]
+    assert step(last, Finished("work#0", 3))[0].values == {"plan": "it", "x": 3}
+
+
+def test_an_answer_in_a_run_that_failed_beside_it_is_taken() -> None:
+    ask = interrupt(name="ask", output="ok")(lambda x: "?")
+    run, _ = begin(Graph([ask, node(name="other", output="y")(lambda x: 1)]), {"x": 1})
+    asked, _ = step(run, Finished("ask#0", "?"))
+    failed, _ = step(asked, Failed("other#0", ValueError("no")))
+    answered, _ = step(failed, Answered("ask#0", 7))
+    assert (failed.status, answered.status, answered.questions) == ("failed", "failed", ())
+
+
+def test_what_times_out_fails_or_is_tried_again() -> None:
+    once = node(name="once", output="x")(lambda: 1)
+    twice = node(name="twice", output="y", retry=RetryPolicy(max_attempts=2, base_delay=1.0))(lambda: 1)
+    run, _ = begin(Graph([once, twice]), {})
+    retried, said = step(run, TimedOut("twice#0"))
+    assert (retried.waiting, type(said[0])) == (("twice#0",), Retry)
+    failed, _ = step(run, TimedOut("once#0"))
+    assert failed.executing == ("twice#0",)
+    assert isinstance(failed.error, NodeTimeoutError)
+    assert str(failed.error) == "node 'once' at once#0 did not finish in time"
+
+
+def test_a_subgraph_times_out_with_all_that_runs_inside() -> None:
+    inner = Graph(
+        [node(name="a", output="x")(lambda n: n), node(name="b", output="y")(lambda n: n)], name="sub"
+    )
+    retry = RetryPolicy(max_attempts=2, base_delay=1.0)
+    run, effects = begin(Graph([inner.as_node(timeout=5.0, retry=retry)]), {"n": 1})
+    assert [(e.item.path, e.seconds) for e in effects if isinstance(e, Deadline)] == [("sub#0", 5.0)]
+    assert (run.executing, run.inside) == (("sub#0/a#0", "sub#0/b#0"), ("sub#0",))
+    over, _ = step(run, TimedOut("sub#0"))
+    assert (over.executing, over.inside, over.waiting) == ((), (), ("sub#0",))
+    again, _ = step(over, Woken("sub#0"))
+    assert (again.executing, again.inside) == (("sub#0/a#0", "sub#0/b#0"), ("sub#0",))
+    again, _ = step(again, Finished("sub#0/a#0", 1))
+    again, _ = step(again, Finished("sub#0/b#0", 2))
+    assert (again.status, again.inside, dict(again.values)) == ("completed", (), {"n": 1, "x": 1, "y": 2})
+    with pytest.raises(RunStateError, match="nothing is to be heard of 'sub#0'; under way: nothing"):
+        step(again, TimedOut("sub#0"))
+
+
+def test_what_was_let_fall_is_neither_executing_nor_waiting_nor_asking() -> None:
+    retry = RetryPolicy(max_attempts=2, base_delay=1.0)
+    nodes = [
+        node(name="runs", output="x")(lambda n: n),
+        node(name="retries", output="y", retry=retry)(lambda n: n),
+        interrupt(name="asks", output="z")(lambda n: n),
+    ]
+    run, _ = begin(Graph([Graph(nodes, name="sub").as_node(timeout=5.0)]), {"n": 1})
+    run, _ = step(run, Failed("sub#0/retries#0", OSError("down")))
+    run, _ = step(run, Finished("sub#0/asks#0", "?"))
+    assert (run.executing, run.waiting) == (("sub#0/runs#0",), ("sub#0/retries#0",))
+    over, _ = step(run, TimedOut("sub#0"))
+    assert (over.status, over.executing, over.waiting, over.inside) == ("failed", (), (), ())
+    for event in (Finished("sub#0/runs#0", 1), Woken("sub#0/retries#0"), Answered("sub#0/asks#0", 1)):
+        with pytest.raises(RunStateError, match="nothing is to be heard of"):
+            step(over, event)
 
 
 def test_what_nobody_waits_for_is_refused() -> None:

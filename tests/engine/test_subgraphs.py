@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypedDict
 import pytest
 
 from clew import Context, Engine, Graph, GraphState, NodePolicy, RetryPolicy, Send, interrupt, node, route
-from clew.errors import EncodeError, InputError, NodeTimeoutError, OutputError
+from clew.errors import EncodeError, GraphError, InputError, NodeTimeoutError, OutputError
 from clew.graph import Node
 from clew.testing import Stepper, VirtualClock
 
@@ -206,6 +206,64 @@ def test_what_is_bound_passes_into_every_item() -> None:
     graph = Graph([fan, inner.as_node("sub", outputs=("found",))]).bind(client=7)
     result, _ = play(graph, {"x": 1}, on_conflict="last")
     assert result["found"] == [9]
+
+
+def use(n: int, client: Any = None) -> Any:
+    return client(n)
+
+
+INNER = Graph([node(use, output="u")], name="sub")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"inputs": ("n",)},
+        {"inputs": ("n",), "enter": lambda values: values},
+        {"enter": lambda values: {"n": values["n"]}},
+        {"inputs": ("n",), "enter": lambda values: values, "leave": lambda state: {"u": state["u"]}},
+    ],
+    ids=["inputs", "inputs and enter", "enter", "enter and leave"],
+)
+def test_what_is_bound_outside_reaches_past_a_boundary(options: Any) -> None:
+    after = [] if "inputs" in options else [node(name="first", output="n")(lambda m: m)]
+    sub = INNER.as_node(**options, after=["first"] if after else [])
+    graph = Graph([*after, sub]).bind(client=lambda n: n + 1)
+    result, _ = play(graph, {"m": 1} if after else {"n": 1})
+    assert (result["u"], "client" in result) == (2, False)
+    assert graph.required_inputs == (("m",) if after else ("n",))
+
+
+def test_what_is_bound_outside_reaches_two_levels_down() -> None:
+    middle = Graph([INNER.as_node(inputs=("n",))], name="middle")
+    graph = Graph([middle.as_node(enter=lambda v: {"n": v["n"]}, inputs=("n",))])
+    assert play(graph.bind(client=lambda n: n * 10), {"n": 4})[0]["u"] == 40
+
+
+def test_what_is_bound_outside_goes_by_the_name_that_it_has_there() -> None:
+    sub = INNER.as_node().rename(inputs={"client": "llm"})
+    with pytest.raises(GraphError, match="no node reads 'client', so it cannot be bound"):
+        Graph([sub]).bind(client=str)
+    assert play(Graph([sub]).bind(llm=lambda n: n + 2), {"n": 1})[0]["u"] == 3
+
+
+def test_what_enter_makes_goes_before_what_is_bound() -> None:
+    inner = Graph([node(name="use", output="u")(lambda n, limit=1: n + limit)], name="sub")
+    graph = Graph([inner.as_node(inputs=("n",), enter=lambda v: {**v, "limit": 100})])
+    assert play(graph.bind(limit=10), {"n": 1})[0]["u"] == 101
+
+
+def test_what_is_written_inside_is_not_bound_from_outside() -> None:
+    inner = Graph(
+        [node(name="a", output="x")(lambda n: n), node(name="b", output="y")(lambda x: x)], name="sub"
+    )
+    with pytest.raises(GraphError, match="no node reads 'x'"):
+        Graph([inner.as_node(outputs=("y",))]).bind(x=5)
+
+
+def test_calling_a_node_whose_graph_is_bound_outside_uses_what_is_bound() -> None:
+    graph = Graph([INNER.as_node(inputs=("n",))]).bind(client=lambda n: n + 1)
+    assert graph.nodes["sub"](n=1) == {"u": 2}
 
 
 class BoundLog(TypedDict, total=False):

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from clew import Engine
 from clew.errors import GraphError
 from clew.graph import ABSENT, END, MISSING, Graph, Param, node, route
+from clew.graph.nesting import MAX_DEPTH
 
 
 @node(output="docs")
@@ -171,3 +173,38 @@ def test_an_unknown_mode_is_refused() -> None:
     mode: Any = "all"
     with pytest.raises(GraphError, match=r"^mode is 'zip' or 'product', not 'all'\.$"):
         RAG.map_over("query", mode=mode)
+
+
+# ---- how deep
+
+
+def nested(depth: int) -> Graph:
+    graph = Graph([node(name="f", output="y")(lambda x: x + 1)], name="g1")
+    for number in range(2, depth + 1):
+        graph = Graph([graph.as_node()], name=f"g{number}")
+    return graph
+
+
+def test_a_graph_knows_how_deep_it_is() -> None:
+    flat = Graph([node(name="f")(lambda x: x), node(name="g")(lambda x: x)])
+    assert (flat.depth, nested(3).depth) == (1, 3)
+
+
+def test_everything_works_at_the_greatest_depth() -> None:
+    graph = nested(MAX_DEPTH)
+    engine = Engine(graph)
+    assert engine.run({"x": 1}, run_id="r")["y"] == 2
+    assert len(engine.history("r", nested=True)) == 2
+    assert graph.structure_hash != nested(MAX_DEPTH - 1).structure_hash
+    assert graph.code_hash
+    assert graph.describe(json=True)["nodes"]
+    assert all(graph.draw(form) for form in ("mermaid", "dot", "svg"))  # type: ignore[arg-type]
+
+
+def test_one_graph_too_deep_is_refused_when_it_is_built() -> None:
+    with pytest.raises(
+        GraphError, match="'g30' would be nested more than 30 graphs deep; put some of them side"
+    ):
+        nested(MAX_DEPTH + 1)
+    with pytest.raises(GraphError, match="nested more than 30 graphs deep"):
+        nested(MAX_DEPTH).map_over("x")

@@ -19,7 +19,21 @@ from typing import Annotated, Any, TypedDict
 
 from .interpreter import due, start
 from .loops import CannotStart, analyse
-from .model import DEFAULT, END, Behaviour, Choice, MGraph, MNode, MSend, act, question_of, sends_of
+from .model import (
+    DEFAULT,
+    END,
+    TIMEOUT,
+    Behaviour,
+    Choice,
+    Late,
+    MGraph,
+    MNode,
+    MSend,
+    act,
+    fails,
+    question_of,
+    sends_of,
+)
 
 
 @dataclass(frozen=True)
@@ -47,6 +61,9 @@ class Knobs:
     entry: float = 0.08
     bound: float = 0.05
     failures: float = 0.04
+    retries: float = 0.0
+    recovers: float = 0.7
+    late: float = 0.0
 
 
 ORDINARY = Knobs()
@@ -120,6 +137,8 @@ def _draw(rng: Random, knobs: Knobs) -> tuple[MGraph, dict[str, Any]]:
             )
         )
     nodes = [replace(node, behaviour=_behaviour(rng, knobs, node, nodes, reducers)) for node in nodes]
+    if knobs.retries:
+        nodes = [_retried(rng, knobs, node) for node in nodes]
     edges = tuple((rng.choice(names), rng.choice(names)) for _ in range(chance(knobs.control / 2)))
     produced = {value for _, value in written}
     read = {value for node in nodes for value in node.reads}
@@ -211,6 +230,15 @@ def _behaviour(
     )
 
 
+def _retried(rng: Random, knobs: Knobs, node: MNode) -> MNode:
+    """The node with a retry policy, and a failure that ends at some attempt: within the policy, or too late."""
+    if rng.random() < knobs.retries:
+        node = replace(node, attempts=rng.randint(2, 4))
+    until = rng.randint(1, 4) if rng.random() < knobs.recovers else None
+    late = node.kind != "interrupt" and rng.random() < knobs.late
+    return replace(node, behaviour=replace(node.behaviour, until=until, late=late))
+
+
 def _choice(rng: Random, knobs: Knobs, node: MNode, nodes: list[MNode], reducers: frozenset[str]) -> Choice:
     routes = node.routes
     if rng.random() < knobs.sends:
@@ -231,7 +259,7 @@ def _choice(rng: Random, knobs: Knobs, node: MNode, nodes: list[MNode], reducers
 def to_clew(graph: MGraph) -> Any:
     """The graph built with clew's public names. Raises ``clew.graph.GraphError`` where clew refuses it."""
     from clew.graph import END as CLEW_END
-    from clew.graph import Graph, interrupt, node, route
+    from clew.graph import Graph, RetryPolicy, interrupt, node, route
 
     def real(targets: tuple[str, ...]) -> list[Any]:
         return [CLEW_END if target == END else target for target in targets]
@@ -239,6 +267,10 @@ def to_clew(graph: MGraph) -> Any:
     built = []
     for part in graph.nodes:
         options: dict[str, Any] = {"after": list(part.after), "eager": part.eager}
+        if part.attempts > 1:
+            options["retry"] = RetryPolicy(max_attempts=part.attempts, base_delay=0.5)
+        if part.behaviour.late and part.behaviour.fails_at is not None:
+            options["timeout"] = TIMEOUT
         function = function_of(graph, part)
         if part.kind == "gate":
             built.append(route(targets=real(part.targets), multi=part.multi, **options)(function))
@@ -309,10 +341,14 @@ def _returner(graph: MGraph, part: MNode) -> Callable[[dict[str, Any], Any, Any]
         if part.reads_state:
             seen["state"] = sorted(items_of(graph, state).items())
         if part.kind == "interrupt":
-            if part.behaviour.fails_at == (visit, index):
-                act(graph, part, visit, index, seen)
+            if fails(part, visit, index, ctx.attempt):
+                act(graph, part, visit, index, seen, attempt=ctx.attempt)
             return question_of(part, visit, index, seen)
-        result = act(graph, part, visit, index, seen, ask=ctx.interrupt)
+        try:
+            result = act(graph, part, visit, index, seen, ask=ctx.interrupt, attempt=ctx.attempt)
+        except Late:
+            ctx.sleep(2 * TIMEOUT)
+            raise
         if part.kind == "gate":
             return real(result.decision)
         if part.goto:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from .loops import CannotStart, Layout, Loop, analyse
-from .model import DEFAULT, END, Broken, Decision, MGraph, MNode, act
+from .model import DEFAULT, END, Broken, Decision, Late, MGraph, MNode, act
 
 Status = Literal["completed", "failed", "refused"]
 Payload = dict[str, Any]
@@ -39,6 +39,7 @@ class Item:
     update: dict[str, Any]
     decision: Decision
     error: str | None = None
+    attempt: int = 0
 
 
 @dataclass(frozen=True)
@@ -221,12 +222,20 @@ def execute(run: Run, name: str) -> list[Item]:
     items = []
     for index, (_, payload) in enumerate(batch):
         path = path_of(name, run.visits[name], index, batch)
-        try:
-            result = act(run.graph, node, run.visits[name], index, inputs_of(run, node, payload))
-        except Broken as error:
-            items.append(Item(path, name, index, {}, None, error=type(error).__name__))
-        else:
-            items.append(Item(path, name, index, cut_off(run, node, result.update), result.decision))
+        for attempt in range(
+            node.attempts
+        ):  # "an item is tried again until it succeeds or max_attempts are spent"
+            try:
+                seen = inputs_of(run, node, payload)
+                result = act(run.graph, node, run.visits[name], index, seen, attempt=attempt)
+            except Broken as error:
+                kind = "NodeTimeoutError" if isinstance(error, Late) else type(error).__name__
+                item = Item(path, name, index, {}, None, kind, attempt)
+            else:
+                update = cut_off(run, node, result.update)
+                item = Item(path, name, index, update, result.decision, attempt=attempt)
+                break
+        items.append(item)
     return items
 
 

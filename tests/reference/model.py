@@ -39,6 +39,14 @@ class Broken(Exception):
     """What a node raises when its behaviour says that it fails."""
 
 
+class Late(Broken):
+    """The item takes longer than its node's timeout."""
+
+
+TIMEOUT = 5.0
+"""The timeout of a node that may be late, in seconds of a virtual clock."""
+
+
 @dataclass(frozen=True)
 class Behaviour:
     """What the function of a node does.
@@ -46,7 +54,10 @@ class Behaviour:
     distinct  outputs are numbers below this; a small one makes a cutoff bite
     script    the choices of a gate (or goto node), one for each visit; afterwards ``then``
     by_value  the script's entry is picked by the values read instead, for as many visits as the script is
-    long fails_at  (visit, index) of the item that raises ``Broken``
+              long
+    fails_at  (visit, index) of the item that raises ``Broken``
+    until     the attempt (from 0) at which that item succeeds; None if it never does
+    late      it fails by taking too long, not by raising
     asks_at   the visit whose items ask a question, and fold the answer into what they write and decide
     """
 
@@ -55,6 +66,8 @@ class Behaviour:
     by_value: bool = False
     then: Choice = END
     fails_at: tuple[int, int] | None = None
+    until: int | None = None
+    late: bool = False
     asks_at: int | None = None
 
 
@@ -62,8 +75,8 @@ class Behaviour:
 class MNode:
     """One node. ``goto`` holds the targets of a node that may route, ``targets`` those of a gate.
 
-    ``partial`` nodes return a dict with some of their outputs. An ``interrupt`` node asks at every visit, and
-    the answer is its one output.
+    ``partial`` nodes return a dict with some of their outputs. ``attempts`` is how often an item is tried. An
+    ``interrupt`` node asks at every visit, and the answer is its one output.
     """
 
     name: str
@@ -78,6 +91,7 @@ class MNode:
     reads_state: bool = False
     goto: tuple[str, ...] = ()
     partial: bool = False
+    attempts: int = 1
     behaviour: Behaviour = field(default=Behaviour())
 
     @property
@@ -166,6 +180,12 @@ def question_of(node: MNode, visit: int, index: int, seen: Mapping[str, Any]) ->
     return f"{node.name} {visit} {index} {number(sorted(seen.items()))}"
 
 
+def fails(node: MNode, visit: int, index: int, attempt: int) -> bool:
+    """Whether this attempt of an item fails."""
+    until = node.behaviour.until
+    return node.behaviour.fails_at == (visit, index) and (until is None or attempt < until)
+
+
 def act(
     graph: MGraph,
     node: MNode,
@@ -173,11 +193,13 @@ def act(
     index: int,
     seen: Mapping[str, Any],
     ask: Callable[[str], int] = answer,
+    attempt: int = 0,
 ) -> Result:
     """Execute one item: ``seen`` holds its inputs, and under ``"state"`` what a whole-state reader sees."""
     behaviour = node.behaviour
-    if behaviour.fails_at == (visit, index):
-        raise Broken(f"{node.name} fails at visit {visit}, item {index}")
+    if fails(node, visit, index, attempt):
+        kind = Late if behaviour.late else Broken
+        raise kind(f"{node.name} fails at visit {visit}, item {index}, attempt {attempt}")
     if node.kind == "interrupt":
         return Result({node.outputs[0]: ask(question_of(node, visit, index, seen))}, None)
     answered = ask(question_of(node, visit, index, seen)) if behaviour.asks_at == visit else 0

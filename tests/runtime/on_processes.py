@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import threading
+import time
+from pathlib import Path
 
 from clew import Context, node
 
@@ -36,3 +39,47 @@ class Box:
     @node(output="boxed")
     def boxed(a: int) -> int:
         return os.getpid()
+
+
+@node(output="stuck", timeout=2.0)
+def stuck(a: str) -> None:
+    """Says where it runs, and hangs."""
+    Path(a).write_text(str(os.getpid()))
+    time.sleep(60)
+
+
+@node(output="beside", timeout=30)
+def beside(a: str) -> int:
+    """Goes on as long as the one that hangs has its process."""
+    while not Path(a).is_file() or not (pid := Path(a).read_text()) or _is_alive(int(pid)):
+        time.sleep(0.01)
+    return os.getpid()
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+@node(output="dies")
+def dies(a: int) -> None:
+    os._exit(3)
+
+
+@node(output="returns")
+def returns_a_lock(a: int) -> object:
+    return threading.Lock()
+
+
+class Unreadable:
+    """Pickles well, and does not come back."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _divide, ()
+
+
+def _divide() -> None:
+    raise ZeroDivisionError

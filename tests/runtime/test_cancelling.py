@@ -354,3 +354,35 @@ def test_nodes_on_threads_are_told_when_the_caller_leaves() -> None:
     assert any(event.kind == "emitted" for event in stream)
     stream.close()  # type: ignore[attr-defined]
     assert told.wait(WITHIN)
+
+
+class Stop(BaseException):
+    """Of a user's own: neither an Exception nor one that Python knows."""
+
+
+@pytest.mark.parametrize("asynchronously", [False, True])
+@pytest.mark.parametrize("where", ["inline", "beside", "timed"])
+def test_what_is_no_exception_reaches_the_caller_wherever_the_node_runs(
+    where: str, asynchronously: bool
+) -> None:
+    @node(output="x", timeout=60 if where == "timed" else None, retry=3)
+    def stops(a: int) -> int:
+        calls.append(1)
+        raise Stop("now")
+
+    @node(output="y")
+    def beside(a: int) -> int:
+        return a
+
+    calls: list[int] = []
+    engine = Engine(Graph([stops, beside] if where == "beside" else [stops]))
+
+    def drive() -> None:
+        if asynchronously:
+            asyncio.run(engine.arun({"a": 1}, run_id="r"))
+        else:
+            engine.run({"a": 1}, run_id="r")
+
+    with pytest.raises(Stop, match="now"):
+        drive()
+    assert (calls, [row.status for row in engine.runs()]) == ([1], ["cancelled"])

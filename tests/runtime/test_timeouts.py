@@ -6,6 +6,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -453,3 +454,144 @@ def test_a_node_that_sleeps_exactly_its_timeout_has_timed_out() -> None:
         await ctx.sleep(30)
 
     assert isinstance(Graph([slow]).run({"a": 1}, clock=VirtualClock()).error, NodeTimeoutError)
+
+
+# -- executors with a queue
+
+
+@pytest.mark.parametrize("asynchronously", [False, True])
+def test_waiting_for_an_executor_is_not_time_of_the_node(asynchronously: bool) -> None:
+    """One thread, three nodes of 0.15 s, each of which has 0.4 s: only together they take longer."""
+
+    def slow(name: str) -> Any:
+        return node(lambda a: time.sleep(0.15) or a, name=name, output=name, timeout=0.4)
+
+    with ThreadPoolExecutor(1) as one:
+        result = drive(Graph([slow("x"), slow("y"), slow("z")]), asynchronously, executor=one)
+    assert (result.status, result.values) == ("completed", {"a": 1, "x": 1, "y": 1, "z": 1})
+
+
+def test_the_default_timeout_does_not_count_waiting_for_an_executor_either() -> None:
+    def slow(name: str) -> Any:
+        return node(lambda a: time.sleep(0.15) or a, name=name, output=name)
+
+    with ThreadPoolExecutor(1) as one:
+        result = Graph([slow("x"), slow("y"), slow("z")]).run(
+            {"a": 1}, executor=one, default_node_timeout=0.4
+        )
+    assert result.status == "completed"
+
+
+@pytest.mark.parametrize("asynchronously", [False, True])
+def test_the_time_of_a_node_counts_from_its_start(hold: threading.Event, asynchronously: bool) -> None:
+    started: list[float] = []
+
+    @node(output="x")
+    def first(a: int) -> None:
+        time.sleep(0.2)
+
+    @node(output="y", timeout=0.1)
+    def stuck(a: int) -> None:
+        started.append(time.monotonic())
+        hold.wait(60)
+
+    with ThreadPoolExecutor(1) as one:
+        result = drive(Graph([first, stuck]), asynchronously, executor=one)
+        took = time.monotonic() - started[0]
+        hold.set()
+    assert (type(result.error), result.provisional) == (NodeTimeoutError, {"x": None})
+    assert 0.1 <= took < GENEROUS
+
+
+def test_an_executor_that_tells_no_start_is_given_its_time_from_the_beginning() -> None:
+    class Silent(Executor):
+        def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+            return Future()
+
+    @node(output="x", timeout=SOON)
+    def never(a: int) -> None: ...
+
+    assert isinstance(Graph([never]).run({"a": 1}, executor=Silent()).error, NodeTimeoutError)
+
+
+def test_what_waits_for_an_executor_when_its_subgraph_times_out_is_never_called(
+    hold: threading.Event,
+) -> None:
+    calls: list[str] = []
+
+    @node(output="x")
+    def stuck(a: int) -> None:
+        calls.append("stuck")
+        hold.wait(60)
+
+    @node(output="y")
+    def queued(a: int) -> None:
+        calls.append("queued")
+
+    inner = Graph([stuck, queued], name="inner")
+    with ThreadPoolExecutor(1) as one:
+        result = Graph([inner.as_node(timeout=0.1)]).run({"a": 1}, executor=one)
+        hold.set()
+    assert (type(result.error), calls) == (NodeTimeoutError, ["stuck"])
+
+
+# -- a virtual clock, and sync nodes that sleep
+
+
+def sleeper(name: str, seconds: float, **options: Any) -> Any:
+    def sleeps(a: int, ctx: Context) -> int:
+        ctx.sleep(seconds)
+        return a
+
+    return node(sleeps, name=name, output=name, **options)
+
+
+@pytest.mark.parametrize("asynchronously", [False, True])
+def test_a_sync_sleep_beyond_the_timeout_is_cut_short(asynchronously: bool) -> None:
+    clock = VirtualClock()
+    result = drive(Graph([sleeper("x", 10, timeout=5)]), asynchronously, clock=clock)
+    assert (type(result.error), clock.monotonic()) == (NodeTimeoutError, 5)
+
+
+@pytest.mark.parametrize("asynchronously", [False, True])
+def test_sync_sleeps_beside_each_other_overlap(asynchronously: bool) -> None:
+    clock = VirtualClock()
+    graph = Graph([sleeper("x", 10), sleeper("y", 4), sleeper("z", 7)])
+    result = drive(graph, asynchronously, clock=clock)
+    assert (result.status, clock.monotonic()) == ("completed", 10)
+
+
+@pytest.mark.parametrize("asynchronously", [False, True])
+def test_what_sleeps_on_after_its_timeout_moves_no_time(asynchronously: bool) -> None:
+    clock, first_is_over = VirtualClock(), threading.Event()
+
+    @node(output="x", timeout=5, retry=AT_ONCE)
+    def sleeps(a: int, ctx: Context) -> int:
+        if ctx.attempt == 0:
+            ctx.sleep(10)
+            ctx.sleep(1000)
+            first_is_over.set()
+        else:
+            assert first_is_over.wait(30)
+            ctx.sleep(2)
+        return ctx.attempt
+
+    result = drive(Graph([sleeps]), asynchronously, clock=clock)
+    assert (result["x"], clock.monotonic()) == (1, pytest.approx(7))
+
+
+def test_cancelling_wakes_what_sleeps() -> None:
+    over = threading.Event()
+
+    @node(output="x", timeout=50)
+    def sleeps(a: int, ctx: Context) -> None:
+        try:
+            engine.cancel("r")
+            ctx.sleep(10)
+            ctx.sleep(10)
+        finally:
+            over.set()
+
+    engine = Engine(Graph([sleeps]), clock=VirtualClock())
+    assert engine.run({"a": 1}, run_id="r").status == "cancelled"
+    assert over.wait(30)

@@ -401,6 +401,24 @@ class TestDigest:
         expected = digest(b"clew:set", bytes.fromhex("ab" * 32), encode({"a": 5}), encode({"a": 1}))
         assert state.digest == expected
 
+    def test_decisions_recorded_by_hand_are_joined_to_it(self):
+        state = _assembled(values={"a": 1}, position=Position(digest="ab" * 32)).record_gate_decision(
+            "g", "x"
+        )
+        nothing = encode({})
+        expected = digest(b"clew:set", bytes.fromhex("ab" * 32), nothing, nothing, encode({"g": "x"}))
+        assert state.digest == expected
+
+    def test_it_tells_decisions_apart_before_a_run(self):
+        state = GraphState({"a": 1})
+        chosen = {state.record_gate_decision("g", target).digest for target in ("x", "y", ("x", "y"))}
+        assert len({state.digest, *chosen}) == 4
+
+    def test_decisions_of_the_run_itself_are_in_its_own(self):
+        position = Position(digest="ab" * 32)
+        state = _assembled(values={"a": 1}, decisions={"g": "x"}, position=position)
+        assert state.digest == "ab" * 32
+
     def test_it_does_not_depend_on_the_order_of_names(self):
         assert GraphState({"a": 1, "b": 2}).digest == GraphState({"b": 2, "a": 1}).digest
 

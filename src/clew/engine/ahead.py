@@ -15,6 +15,7 @@ matter. Otherwise, and for reduced values, these views are made anew.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from clew.engine.strand import Batch, Level, Strand
@@ -58,6 +59,26 @@ def complete(machine: Machine, strand: Strand) -> None:
             _plan_from(machine, strand, 0)
     except (MergeFailure, ConflictError):
         return
+
+
+def without(machine: Machine, strand: Strand, failed: Batch) -> None:
+    """A batch of the first level has failed after all: what it had a say in was planned on a success that did not hold.
+
+    All else that was planned ahead stays, finished or not: nothing runs twice because of a failure beside it.
+    """
+    levels = strand.levels
+    for later in levels[1:]:
+        for number in [n for n in later.batches if _has_say(machine, strand, failed, n, later.number)]:
+            later.remove(number)
+    while not levels[-1].batches:
+        levels.pop()
+    strand.open_ahead = {later.number: later for later in levels[1:] if later.open_mask}
+    levels[-1].ahead = None
+    try:
+        for before, after in pairwise(levels):
+            before.ahead = after.view = _after(machine, before)
+    except (MergeFailure, ConflictError):
+        return  # a later step fails too, and is told when it is committed
 
 
 def _add(machine: Machine, strand: Strand, position: int, new: Sequence[int]) -> None:
@@ -126,11 +147,22 @@ def _plan_from(machine: Machine, strand: Strand, position: int) -> None:
         _add(machine, strand, position, new)
 
 
+def _has_say(machine: Machine, strand: Strand, batch: Batch, node: int, number: int) -> bool:
+    """Whether what a batch does can have a say in what `node` does in the later step `number`."""
+    topology = strand.program.topology
+    reach = topology.reach(node, number - batch.level.number) | _blockers(machine, strand, node)
+    return bool(reach >> batch.number & 1)
+
+
+def _blockers(machine: Machine, strand: Strand, node: int) -> int:
+    """Whose confined failure blocks a node: all upstream, also of an eager node, which waits for nobody."""
+    return strand.program.topology.up(node) if machine.options.on_error == "continue" else 0
+
+
 def _known(machine: Machine, strand: Strand, node: int, number: int) -> bool:
     """Whether no unfinished item of an earlier step can have a say in what `node` does in step `number`."""
     topology = strand.program.topology
-    # a confined failure blocks all that is downstream of it, also an eager node, which waits for nobody
-    blockers = topology.up(node) if machine.options.on_error == "continue" else 0
+    blockers = _blockers(machine, strand, node)
     # finished levels have no say, and there may be thousands of them beside one slow node
     for level in (strand.levels[0], *strand.open_ahead.values()):
         if level.number < number:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from clew.engine import descent
+from clew.engine import ahead, descent
 from clew.engine.records import Journaled
 from clew.engine.strand import Item, Level, Strand
 from clew.engine.view import MergeFailure
@@ -89,10 +89,7 @@ def reject(machine: Machine, level: Level, failure: MergeFailure) -> bool:
         strand.failed.add(outcome.node)
         strand.errors.append((order, error))
         batch.outcomes[index] = failed
-        for later in strand.levels[1:]:  # they were planned as if it had succeeded
-            later.drop()
-        del strand.levels[1:]
-        strand.open_ahead.clear()
+        ahead.without(machine, strand, batch)
         return True
     # what finished stays in the journal; a failed outcome there says that the item has to run again
     done = [failed if other is outcome else other for other in level.outcomes()]

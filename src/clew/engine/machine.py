@@ -251,6 +251,15 @@ class Machine:
             item.waited = False
             self.frontier.push(item)
 
+    def answer(self, item: Item, answer: Any) -> None:
+        """A person answered what the item asks: an interrupt has its value, any other node starts over."""
+        asked = item.strand.questions.pop(item.order)
+        item.batch.stuck -= 1
+        memory = self._memory = self._memory or Memory()
+        answers = {**memory.answers, asked.path: (*memory.answers.get(asked.path, ()), answer)}
+        self._memory = msgspec.structs.replace(memory, answers=answers)
+        self.frontier.push(item)
+
     def open(self, strand: Strand) -> None:
         """Plan the first step of a strand."""
         self._plan(strand)

@@ -224,6 +224,20 @@ class Level:
         self.open_mask |= 1 << number
         return batch
 
+    def remove(self, number: int) -> None:
+        """The batch of node `number` does not run in this step after all: whatever it did is let fall."""
+        batch, strand = self.batches.pop(number), self.strand
+        self.open_mask &= ~(1 << number)
+        self._waiting = None
+        batch.level = void = Level(strand, self.number, self.view)
+        void.batches[number] = batch
+        void.drop()
+        if any(outcome is not None and outcome.error is not None for outcome in batch.outcomes):
+            strand.failed.discard(batch.node.name)
+        size = len(batch.order)
+        strand.errors = [pair for pair in strand.errors if pair[0][:size] != batch.order]
+        strand.questions = {o: asked for o, asked in strand.questions.items() if o[:size] != batch.order}
+
     def outcomes(self) -> tuple[Outcome, ...]:
         """What has finished, in order."""
         if len(self.batches) == 1:

@@ -27,7 +27,7 @@ from clew.graph.describe import describe, describe_as_text
 from clew.graph.hashes import graph_code_hash, node_code_hash, structure_hash
 from clew.graph.interface import Interface, read_interface
 from clew.graph.names import names_of, nearest
-from clew.graph.nesting import subgraph_node
+from clew.graph.nesting import bound_inside, subgraph_node, unbound_inputs
 from clew.graph.node import Node, Param, as_node
 from clew.graph.selection import needed_nodes
 from clew.graph.subgraph import MapMode
@@ -121,10 +121,15 @@ class Graph:
     def bind(self, **values: Any) -> Graph:
         """A graph in which these values are there without being state: clients, models, settings."""
         read = [value for node in self.nodes.values() for value in node.inputs]
+        known = {*read, *unbound_inputs(self)}
         for name in values:
-            if name not in read:
-                raise GraphError(f"no node reads {name!r}, so it cannot be bound; {nearest(name, read)}")
-        return self._changed(bound=MappingProxyType({**self.bound, **values}))
+            if name not in known:
+                raise GraphError(
+                    f"no node reads {name!r}, so it cannot be bound; {nearest(name, sorted(known))}"
+                )
+        nodes = {name: bound_inside(node, values) for name, node in self.nodes.items()}
+        bound = {name: value for name, value in values.items() if name in read}
+        return self._changed(nodes=MappingProxyType(nodes), bound=MappingProxyType({**self.bound, **bound}))
 
     def select(self, *values: str) -> Graph:
         """A graph with only what these values need."""
@@ -213,6 +218,12 @@ class Graph:
     def code_hash(self) -> str:
         """A digest of the code of all nodes and reducers."""
         return graph_code_hash(self)
+
+    @cached_property
+    def depth(self) -> int:
+        """How many graphs stand inside each other here; 1 if no node is a graph."""
+        inner = [node.subgraph.graph.depth for node in self.nodes.values() if node.subgraph is not None]
+        return 1 + max(inner, default=0)
 
     @cached_property
     def has_async_nodes(self) -> bool:

@@ -9,14 +9,18 @@ Rules:
 - ``inputs`` and ``outputs`` narrow that down. What is required inside cannot be left out, unless ``enter``
   makes the values; names that only ``enter`` and ``leave`` know are theirs to choose.
 - ``enter`` without ``inputs`` is given the whole state.
+- Graphs nest ``MAX_DEPTH`` deep, and no deeper.
 - A mapped input must be there, and holds a list.
+- What is bound around it reaches what reads it inside: through the node's inputs where they have it, past them where
+  they, or ``enter``, do not.
 
 Calling such a node runs the graph in memory; inside a run the engine goes through it step by step.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from clew.errors import GraphError, InputError
@@ -27,6 +31,9 @@ from clew.graph.subgraph import MapMode, Subgraph
 
 if TYPE_CHECKING:
     from clew.graph.graph import Graph
+
+MAX_DEPTH = 30
+"""How many graphs may stand inside each other: what describes and identifies them is nested four times as deep."""
 
 
 def subgraph_node(
@@ -48,6 +55,10 @@ def subgraph_node(
             "a graph needs a name to be a node; give it one with as_node(name) or Graph(name=...)."
         )
     where = f"subgraph {check_node_name(name)!r}"
+    if graph.depth >= MAX_DEPTH:
+        raise GraphError(
+            f"{where} would be nested more than {MAX_DEPTH} graphs deep; put some of them side by side instead."
+        )
     whole = enter is not None and inputs is None
     read = () if whole else _inputs(graph, inputs, enter is not None, where)
     read += tuple(value for value in mapped if value not in read)
@@ -71,6 +82,31 @@ def subgraph_node(
         subgraph=subgraph,
         **{"description": "", **options},
     )
+
+
+def bound_inside(node: Node, values: Mapping[str, Any]) -> Node:
+    """The node of a subgraph with these values bound inside it, where they do not pass through its inputs."""
+    inside = node.subgraph
+    if inside is None:
+        return node
+    passed = {p.name for p in node.params if p.kind == "value"} if inside.enter is None else set()
+    hidden = {name: value for name, value in values.items() if name not in passed}
+    reached = {name: hidden[name] for name in unbound_inputs(inside.graph) if name in hidden}
+    if not reached:
+        return node
+    subgraph = replace(inside, graph=inside.graph.bind(**reached))
+    return replace(node, subgraph=subgraph, func=_caller(subgraph, node.name))
+
+
+def unbound_inputs(graph: Graph) -> tuple[str, ...]:
+    """What nodes of the graph, at any depth, read and nobody in it writes or has bound."""
+    reads = {value for node in graph.nodes.values() for value in node.inputs}
+    names = [name for name in graph.inputs if name in reads and name not in graph.outputs]
+    for node in graph.nodes.values():
+        if node.subgraph is not None:
+            passed = {p.name for p in node.params if p.kind == "value"} if node.subgraph.enter is None else ()
+            names += [name for name in unbound_inputs(node.subgraph.graph) if name not in passed]
+    return tuple(dict.fromkeys(names))
 
 
 def _inputs(graph: Graph, inputs: Iterable[str] | None, free: bool, where: str) -> tuple[str, ...]:

@@ -42,6 +42,10 @@ class Blocking:
         machine, most = session.machine, session.settings.max_concurrent_nodes
         in_flight, outbox = self._in_flight, machine.outbox
         session.on_tell = self._nudge
+        if session.clock.virtual:
+            from clew.runtime.sleeping import Naps
+
+            session.naps = Naps(session, self._nudge)
         try:
             while not session.cancelled:
                 if outbox:
@@ -75,6 +79,8 @@ class Blocking:
                     break
         finally:
             session.on_tell = None
+            if session.naps is not None:
+                session.naps.close()
             if self._threads is not None:
                 self._threads.shutdown()
             for future in in_flight.values():
@@ -181,7 +187,7 @@ class Blocking:
         for timer in session.due_timers():
             if session.expire(timer):
                 for item in [item for item in self._in_flight if not item.live or not item.is_wanted]:
-                    del self._in_flight[item]
+                    self._in_flight.pop(item).cancel()  # it may wait for its executor, which may even end it
         if session.listening:
             session.flush()
 
@@ -189,7 +195,10 @@ class Blocking:
         session = self._session
         clock = session.clock
         if clock.virtual:
-            if self._in_flight and self._done.empty() and not self._all_overdue(when):
+            assert session.naps is not None
+            asleep = session.naps.count(self._in_flight)
+            when = session.next_timer()
+            if asleep < len(self._in_flight) and self._done.empty() and not self._all_overdue(when):
                 return self._done.get()
             if self._done.empty() and when is not None:
                 clock.advance(when)
@@ -213,6 +222,8 @@ class Blocking:
         error = _cancelled(item) if future.cancelled() else future.exception()
         if error is None:
             session.returned(item, attempt, future.result(), started, duration)
+        elif not isinstance(error, Exception) and not _is_asking(error):
+            raise error  # as it would be inline: it belongs to the caller
         else:
             session.raised(item, attempt, error, started, duration)
 

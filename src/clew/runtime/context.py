@@ -99,7 +99,7 @@ class RunContext:
         return UUID(int=self.random.getrandbits(128), version=4)
 
     def sleep(self, seconds: float) -> Awaitable[None]:
-        return self._host.sleep(self._item, seconds)
+        return self._host.sleep(self._item, self.attempt, seconds)
 
     def emit(self, name: str, data: Any = None) -> None:
         self._host.tell("emitted", self._item, name=name, data=data)

@@ -25,7 +25,19 @@ def submit(
     session: Session, item: Item, executor: Executor, own_threads: Callable[[], Threads]
 ) -> Future[Any]:
     """Start an item on an executor."""
-    if isinstance(executor, (Threads, ThreadPoolExecutor)):
+    if isinstance(executor, Threads):
+        return executor.submit(_called, session, item)
+    from clew.runtime.queueing import note_start
+
+    future = _hand(session, item, executor, own_threads)
+    note_start(session, item, executor, future)
+    return future
+
+
+def _hand(
+    session: Session, item: Item, executor: Executor, own_threads: Callable[[], Threads]
+) -> Future[Any]:
+    if isinstance(executor, ThreadPoolExecutor):
         return executor.submit(_called, session, item)
     node = item.node
     if node.mode != "sync" or any(param.kind == "context" for param in node.params):

@@ -51,7 +51,7 @@ class Host:
     def tell(self, kind: Any, item: Item, **data: Any) -> None:
         """Tell listeners something that a node does while it runs; from any thread. Here there are none."""
 
-    def sleep(self, item: Item, seconds: float) -> Awaitable[None]:
+    def sleep(self, item: Item, attempt: int, seconds: float) -> Awaitable[None]:
         """`ctx.sleep`: here it is over at once."""
         return SLEPT
 

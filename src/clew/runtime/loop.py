@@ -61,6 +61,10 @@ class Looping:
         assert self._driver is not None
         self._cancelling = self._driver.cancelling()
         session.on_tell = self._nudge
+        if session.clock.virtual:
+            from clew.runtime.sleeping import Naps
+
+            session.naps = Naps(session, self._nudge)
         try:
             while not session.cancelled:
                 if self._broken is not None:
@@ -91,6 +95,8 @@ class Looping:
                     break
         finally:
             session.on_tell = None
+            if session.naps is not None:
+                session.naps.close()
             await self._stop()
         session.flush()
 
@@ -301,13 +307,14 @@ class Looping:
     async def _wait_virtual(self) -> None:
         """Let tasks go as far as they can; time passes only when all of them sleep."""
         session, tasks = self._session, len(self._tasks)
+        assert session.naps is not None
         for _ in range(50):  # a few turns of the loop for tasks that are about to sleep, end or be cancelled
             await asyncio.sleep(0)
             if len(self._tasks) < tasks or session.cancelled or self._broken is not None:
                 return
-            if session.sleepers >= tasks:
+            if session.sleepers + session.naps.count(self._tasks) >= tasks:
                 break
-        if session.sleepers < tasks:
+        if session.sleepers + session.naps.count(self._tasks) < tasks:
             self._news = self._loop.create_future()
             await self._news
             self._news = None

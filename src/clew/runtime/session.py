@@ -34,8 +34,10 @@ from clew.stores import Statement
 
 if TYPE_CHECKING:
     from clew.runtime.ledger import Ledger
+    from clew.runtime.queueing import Handed
     from clew.runtime.reuse import Reuse
     from clew.runtime.settings import Settings
+    from clew.runtime.sleeping import Naps
 
 
 _KEPT = {Single, Step, Journaled}  # what comes out most, and goes to the ledger as it is
@@ -65,6 +67,8 @@ class Session(Host):
     renewed = 0.0  # when, by the time that does not jump
     lost: BaseException | None = None  # somebody else has taken the run over
     reuse: Reuse | None = None
+    handed: dict[tuple[Item, int], Handed] | None = None  # attempts on an executor that has a queue
+    naps: Naps | None = None  # sync nodes that sleep by a virtual clock
     _recorder: Recorder | None = None
 
     def __init__(
@@ -214,7 +218,7 @@ class Session(Host):
         if timer.kind == "retry":
             self.machine.wake(item)
             return False
-        if not _matters(timer):
+        if not _matters(timer) or self._is_early(timer):
             return False
         self.machine.expire(
             item,
@@ -265,6 +269,18 @@ class Session(Host):
         timer = Timer("deadline", item, attempt, seconds)
         heapq.heappush(self._own_deadlines, (self.clock.monotonic() + seconds, next(self._numbers), timer))
 
+    def _is_early(self, timer: Timer) -> bool:
+        """Whether the time of an attempt is not over, because it waited for its executor first; set it anew if so."""
+        assert timer.item is not None
+        handed = self.handed.get((timer.item, timer.attempt)) if self.handed else None
+        if handed is None:
+            return False
+        now = self.clock.monotonic()
+        over = (now if handed.began is None else handed.began) + timer.limit
+        if over > now:
+            heapq.heappush(self._own_deadlines, (over, next(self._numbers), timer))
+        return over > now
+
     def next_timer(self) -> float | None:
         """When the next timer that still matters goes off."""
         limit = self.settings.default_node_timeout
@@ -299,16 +315,18 @@ class Session(Host):
         if written:
             self._written[item, attempt] = written
 
-    def sleep(self, item: Item, seconds: float) -> Awaitable[None]:
+    def sleep(self, item: Item, attempt: int, seconds: float) -> Awaitable[None]:
         """`ctx.sleep`; a driver replaces this where it can do better than block."""
         if item.node.mode in ("async", "async_generator"):
             from clew.runtime.sleeping import asleep
 
             return asleep(self, seconds)
-        if self.clock.virtual:
+        if not self.clock.virtual:
+            threading.Event().wait(seconds)
+        elif self.naps is None or threading.get_ident() == self.thread:
             self.clock.advance(self.clock.monotonic() + seconds)
         else:
-            threading.Event().wait(seconds)
+            self.naps.sleep(item, attempt, seconds)
         return SLEPT
 
     # -- what comes out ----------------------------------------------------------------------------------

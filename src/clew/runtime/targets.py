@@ -1,12 +1,14 @@
 """Graphs and stores by name, as commands and tests give them.
 
 A graph is ``MODULE:GRAPH``: the module is imported with the current folder first on the path, as ``python -m`` would,
-and GRAPH is a `Graph` in it, or a function without parameters that makes one. ``MODULE`` alone will do where the module
-has one graph. A store is a file (SQLite) or ``postgresql://...``.
+and GRAPH is a `Graph` in it, or a function that makes one. What the function is to be given stands in the name, as
+plain values: ``flows:make_graph("staging", limit=10)``. So a run that keeps its target keeps how its graph was made.
+``MODULE`` alone will do where the module has one graph. A store is a file (SQLite) or ``postgresql://...``.
 """
 
 from __future__ import annotations
 
+import ast
 import importlib
 import os
 import sys
@@ -46,13 +48,18 @@ def load_target(target: str, kind: type[T] | tuple[type[T], ...], what: str, exa
             told = ", ".join(f"{name}:{key}" for key in known) or "none"
             raise DefinitionError(f"which {what} of {name!r} is meant? name it; there are: {told}")
         path = known[0]
+    path, arguments = _call(target, path)
     found: Any = module
     for part in path.split("."):
         if not hasattr(found, part):
             raise DefinitionError(f"module {name!r} has no {path!r}; {nearest(path, known)}")
         found = getattr(found, part)
+    if arguments is not None and (isinstance(found, kind) or not callable(found)):
+        raise DefinitionError(
+            f"{target}: {path!r} is no function, so it takes no arguments; name it without parentheses"
+        )
     if not isinstance(found, kind) and callable(found) and not isinstance(found, type):
-        found = _made(target, found, what)
+        found = _made(target, found, what, arguments)
     if not isinstance(found, kind):
         article = "an" if what[0] in "aeiou" else "a"
         raise DefinitionError(
@@ -61,15 +68,47 @@ def load_target(target: str, kind: type[T] | tuple[type[T], ...], what: str, exa
     return found
 
 
-def _made(target: str, maker: Any, what: str) -> Any:
+Arguments = tuple[list[Any], dict[str, Any]]
+
+
+def _call(target: str, path: str) -> tuple[str, Arguments | None]:
+    """The name in ``NAME(...)``, and the plain values that it is called with; None without parentheses."""
+    name, opened, _ = path.partition("(")
+    if not opened:
+        return path, None
     try:
-        return maker()
+        call = ast.parse(path, mode="eval").body
+        if not isinstance(call, ast.Call) or ast.unparse(call.func) != name.strip():
+            raise ValueError
+        positional = [ast.literal_eval(argument) for argument in call.args]
+        named = {
+            str(word.arg): ast.literal_eval(word.value) for word in call.keywords if word.arg is not None
+        }
+        if len(named) < len(call.keywords):
+            raise ValueError
+    except (SyntaxError, ValueError):
+        raise DefinitionError(
+            f"{target!r} cannot be read; in the parentheses stand plain values (text, numbers, None, lists), like "
+            f"""{name or "make"}("staging", limit=10)"""
+        ) from None
+    return name.strip(), (positional, named)
+
+
+def _made(target: str, maker: Any, what: str, arguments: Arguments | None) -> Any:
+    positional, named = arguments or ([], {})
+    try:
+        return maker(*positional, **named)
     except ClewError:
         raise
     except Exception as error:
-        raise DefinitionError(
-            f"{target} could not make {'an' if what[0] in 'aeiou' else 'a'} {what}: {_told(error)}; "
+        told = (
             "it is called without arguments"
+            if arguments is None
+            else "it is called with what is in the parentheses"
+        )
+        hint = f"; give it some: {target}(...)" if arguments is None and isinstance(error, TypeError) else ""
+        raise DefinitionError(
+            f"{target} could not make {'an' if what[0] in 'aeiou' else 'a'} {what}: {_told(error)}; {told}{hint}"
         ) from error
 
 

@@ -238,19 +238,23 @@ class GraphState:
 
     @property
     def digest(self) -> str:
-        """What identifies this state, in hexadecimal: the run's digest, joined with what was written by
-        hand since."""
+        """What identifies this state, in hexadecimal: the run's digest, joined with what was written and decided
+        by hand since."""
         values, versions = self._ordered_values(), self._ordered_versions()
         position = self.located()
+        decided = (
+            [encode({gate: self._decisions[gate] for gate in position.decided})] if position.decided else []
+        )
         if not position.digest:
-            return digest(b"clew:S0", encode(dict(values), at="state"), encode(dict(versions)))
-        if not position.touched:
+            return digest(b"clew:S0", encode(dict(values), at="state"), encode(dict(versions)), *decided)
+        if not position.touched and not decided:
             return position.digest
         return digest(
             b"clew:set",
             bytes.fromhex(position.digest),
             encode({name: values[name] for name in position.touched}, at="state"),
             encode({name: versions[name] for name in position.touched}),
+            *decided,
         )
 
     # Staleness

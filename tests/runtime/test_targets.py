@@ -1,0 +1,78 @@
+"""Graphs by name, as commands give them: ``MODULE:GRAPH``, or a function with what it is called with."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from clew import Graph, node
+from clew.errors import DefinitionError
+from clew.runtime.targets import load_graph
+
+
+@pytest.fixture(autouse=True)
+def flows(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    module = ModuleType("flows")
+
+    def make(name: str = "plain", *, limit: int = 1, more: object = None) -> Graph:
+        def f(x: int) -> int:
+            return x + limit
+
+        return Graph([node(f, output="y")], name=name)
+
+    class Family:
+        pass
+
+    Family.make = staticmethod(make)  # type: ignore[attr-defined]
+    module.make, module.Family, module.graph = make, Family, make("ready")  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "flows", module)
+    return module
+
+
+@pytest.mark.parametrize(
+    "target, name, y",
+    [
+        ("flows", "ready", 2),
+        ("flows:graph", "ready", 2),
+        ("flows:make", "plain", 2),
+        ("flows:make()", "plain", 2),
+        ("flows:make('a:b', limit=10)", "a:b", 11),
+        ("flows:make(limit = -3)", "plain", -2),
+        ("flows:make('x', more=[1, {'a': (None, True)}])", "x", 2),
+        ("flows:Family.make('inside')", "inside", 2),
+    ],
+)
+def test_a_target_names_a_graph_or_says_how_it_is_made(target: str, name: str, y: int) -> None:
+    graph = load_graph(target)
+    assert (graph.name, graph.run(x=1)["y"]) == (name, y)
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["make(", "make(limit)", "make(__import__('os'))", "make()()", "make(**{'limit': 1})", "(make)(1)"],
+)
+def test_only_plain_values_stand_in_the_parentheses(path: str) -> None:
+    with pytest.raises(DefinitionError, match=r"cannot be read; in the parentheses stand plain values"):
+        load_graph(f"flows:{path}")
+
+
+def test_a_graph_that_is_made_already_takes_no_arguments() -> None:
+    with pytest.raises(DefinitionError, match="'graph' is no function, so it takes no arguments"):
+        load_graph("flows:graph(1)")
+
+
+def test_what_the_function_does_not_take_is_told() -> None:
+    with pytest.raises(DefinitionError, match="called with what is in the parentheses"):
+        load_graph("flows:make(size=1)")
+
+
+def test_a_function_that_needs_arguments_says_where_to_give_them(flows: ModuleType) -> None:
+    flows.needs = lambda size: flows.make(limit=size)
+    with pytest.raises(DefinitionError, match=r"called without arguments; give it some: flows:needs\(...\)"):
+        load_graph("flows:needs")
+    assert load_graph("flows:needs(4)").run(x=1)["y"] == 5
