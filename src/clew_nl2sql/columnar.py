@@ -2,7 +2,7 @@
 
 Databases give what their drivers make of it: Decimal, UUID, memoryview, a string in a column of numbers. Here a
 column is one of boolean, 64-bit integer, double, decimal, date, time stamp or text. A column whose values do not
-agree is text: it can still be shown, and nothing is lost."""
+agree is text, and so is one of integers that no number here can hold: it can still be shown, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ def _column(values: Sequence[Any]) -> tuple[pa.DataType, list[Any]]:
         return (pa.bool_() if kinds else pa.string()), list(values)
     if kinds <= {int} and all(value is None or -(2**63) <= value < 2**63 for value in values):
         return pa.int64(), list(values)
-    if kinds <= {int, float}:
+    if kinds <= {int, float} and kinds != {int}:
         return pa.float64(), [None if value is None else float(value) for value in values]
     if kinds <= {int, Decimal} and (scale := _scale(values)) is not None:
         return pa.decimal128(38, scale), [None if v is None else Decimal(v) for v in values]
-    if kinds <= {int, float, Decimal}:
+    if kinds <= {int, float, Decimal} and kinds != {int}:
         return pa.float64(), [None if value is None else float(value) for value in values]
     if kinds == {date}:
         return pa.date32(), list(values)

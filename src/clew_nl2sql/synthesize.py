@@ -40,7 +40,7 @@ def shown(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
-        return f"{value:,.2f}" if value != int(value) else f"{int(value):,}"
+        return f"{value:,.0f}" if value.is_integer() else f"{value:,.2f}"  # or inf, or nan
     if isinstance(value, Decimal):
         return f"{value:,}"
     if isinstance(value, datetime):

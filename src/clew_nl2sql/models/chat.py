@@ -14,7 +14,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from clew_nl2sql.errors import ModelError
+from clew_nl2sql.errors import ModelError, UsageError
+from clew_nl2sql.models.reply import needed_by, read_reply, strict_schema
 
 T = TypeVar("T")
 Record = Callable[..., Any]
@@ -30,7 +31,7 @@ class ChatModel:
         base_url: Up to and without ``/chat/completions``: ``https://host/v1``.
         model: The model's name there.
         api_key: Sent as a bearer token, if given.
-        timeout: Seconds for one request.
+        timeout: Seconds for one request, until its reply is complete.
         attempts: Requests before giving up.
         wait: Called with seconds between two requests; tests give their own.
     """
@@ -45,6 +46,10 @@ class ChatModel:
         attempts: int = 3,
         wait: Callable[[float], object] = time.sleep,
     ) -> None:
+        if not base_url.lower().startswith(("http://", "https://")):
+            raise UsageError(
+                f"{base_url!r} is no address of a model; write http://host/v1 or https://host/v1"
+            )
         self._url = f"{base_url.rstrip('/')}/chat/completions"
         self._model = model
         self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
@@ -58,20 +63,23 @@ class ChatModel:
     def ask(self, record: Record | None, system: str, user: str, reply: type[T]) -> T:
         """Ask once; the reply as an instance of a msgspec struct. With `record`, through the run's journal."""
         messages = [{"role": "system", "content": system}, {"role": "user", "content": user}]
-        schema = msgspec.json.schema(reply)
-        told: Any = record("chat", self._asked, messages, schema) if record else self._asked(messages, schema)
+        schema = strict_schema(reply)
+        needed = needed_by(reply)
+
+        def asked(messages: list[dict[str, str]], schema: dict[str, Any]) -> Any:
+            return self._asked(messages, schema, needed)
+
+        told: Any = record("chat", asked, messages, schema) if record else asked(messages, schema)
         try:
             return msgspec.convert(told, reply)
         except msgspec.ValidationError as error:  # a recording of another version's schema
             raise ModelError(f"the model's reply does not fit: {error}") from error
 
-    def _asked(self, messages: list[dict[str, str]], schema: dict[str, Any]) -> Any:
-        from clew_nl2sql.models.reply import read_reply
-
+    def _asked(self, messages: list[dict[str, str]], schema: dict[str, Any], needed: frozenset[str]) -> Any:
         reason = ""
         for attempt in range(self._attempts):
             try:
-                return read_reply(self._post(messages, schema), schema)
+                return read_reply(self._post(messages, schema), needed)
             except _AgainError as error:
                 reason = str(error)
                 if attempt + 1 < self._attempts:
@@ -94,21 +102,38 @@ class ChatModel:
                 "json_schema": {"name": "reply", "strict": True, "schema": schema},
             },
         }
+        deadline = time.monotonic() + self._timeout
         try:
-            response = httpx.post(self._url, json=body, headers=self._headers, timeout=self._timeout)
-        except httpx.TimeoutException as error:
+            with httpx.stream(
+                "POST", self._url, json=body, headers=self._headers, timeout=self._timeout
+            ) as response:
+                content = _content(response, deadline)
+        except (httpx.TimeoutException, TimeoutError) as error:
             raise _AgainError(f"no reply within {self._timeout:g} s") from error
         except httpx.HTTPError as error:
             raise _AgainError(f"the endpoint cannot be reached: {error}") from error
+        except httpx.InvalidURL as error:
+            raise ModelError(f"{self._url} is no address: {error}") from error
         if response.status_code == 429 or response.status_code >= 500:
             raise _AgainError(
                 f"the endpoint answers {response.status_code}", after=_seconds(response.headers)
             )
         if response.status_code != 200:
-            raise ModelError(f"the endpoint refuses with {response.status_code}: {response.text[:200]}")
-        if len(response.content) > LARGEST_REPLY:
+            told = content[:200].decode(errors="replace")
+            raise ModelError(f"the endpoint refuses with {response.status_code}: {told}")
+        return content
+
+
+def _content(response: Any, deadline: float) -> bytes:
+    """A body, if it ends in time and is not endless: a server may send a byte a second, or never stop."""
+    content = b""
+    for chunk in response.iter_bytes():
+        content += chunk
+        if len(content) > LARGEST_REPLY:
             raise ModelError("the reply is larger than any answer could be")
-        return response.content
+        if time.monotonic() > deadline:
+            raise TimeoutError
+    return content
 
 
 class _AgainError(Exception):

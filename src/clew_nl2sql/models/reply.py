@@ -1,4 +1,8 @@
-"""What a chat endpoint sent back, taken apart: ValueError says what is wrong with it."""
+"""What a chat endpoint is told to send, and what it sent, taken apart: ValueError says what is wrong with it.
+
+Endpoints that hold a model to a schema take only a part of JSON Schema: the root is an object and no reference,
+everything has a type, every property is required, and no other is allowed. `strict_schema` says it so. A reply is read
+with more patience: what has a default may be left out."""
 
 from __future__ import annotations
 
@@ -10,8 +14,35 @@ import msgspec
 _FENCED = re.compile(r"^\s*```(?:json)?\s*(.*?)\s*```\s*$", re.DOTALL)
 
 
-def read_reply(body: bytes, schema: dict[str, Any]) -> Any:
-    """The JSON object inside a chat completion, with all the properties that the schema requires."""
+def strict_schema(reply: type[Any]) -> dict[str, Any]:
+    """The schema of a msgspec struct, as endpoints want it."""
+    schema = msgspec.json.schema(reply)
+    kept = schema.get("$defs", {})
+    root = kept.pop(schema["$ref"].rsplit("/", 1)[1]) if "$ref" in schema else schema
+    found: dict[str, Any] = _strict({**root, "$defs": kept} if kept else root)
+    return found
+
+
+def _strict(part: Any) -> Any:
+    if isinstance(part, list):
+        return [_strict(one) for one in part]
+    if not isinstance(part, dict):
+        return part
+    made = {name: _strict(value) for name, value in part.items() if name != "default"}
+    if isinstance(made.get("properties"), dict):
+        made |= {"required": list(made["properties"]), "additionalProperties": False}
+    if "enum" in made:
+        made.setdefault("type", "string")
+    return made
+
+
+def needed_by(reply: type[Any]) -> frozenset[str]:
+    """The properties that a struct cannot do without."""
+    return frozenset(field.encode_name for field in msgspec.structs.fields(reply) if field.required)
+
+
+def read_reply(body: bytes, needed: frozenset[str]) -> Any:
+    """The JSON object inside a chat completion, with all that is needed."""
     try:
         completion = msgspec.json.decode(body)
         text = completion["choices"][0]["message"]["content"]
@@ -26,18 +57,8 @@ def read_reply(body: bytes, schema: dict[str, Any]) -> Any:
         found = msgspec.json.decode(fenced[1] if fenced else text)
     except msgspec.DecodeError as error:
         raise ValueError(f"the model's text is no JSON: {error}") from error
-    required = _required(schema)
-    if not isinstance(found, dict) or not required <= set(found):
-        raise ValueError(
-            f"the model's JSON lacks {', '.join(sorted(required - set(found)))}"
-            if isinstance(found, dict)
-            else "the model's JSON is no object"
-        )
+    if not isinstance(found, dict):
+        raise ValueError("the model's JSON is no object")
+    if lacking := needed - set(found):
+        raise ValueError(f"the model's JSON lacks {', '.join(sorted(lacking))}")
     return found
-
-
-def _required(schema: dict[str, Any]) -> set[str]:
-    root = schema
-    while "$ref" in root:
-        root = schema["$defs"][root["$ref"].rsplit("/", 1)[1]]
-    return set(root.get("required", ()))

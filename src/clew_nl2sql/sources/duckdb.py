@@ -14,10 +14,12 @@ from typing import Any
 from clew_nl2sql.errors import QueryFailedError, QueryTimeoutError, RefusedQueryError, SourceDownError
 from clew_nl2sql.planner.catalog import Catalog, ForeignKey
 from clew_nl2sql.sources.protocol import Result, distinct_names
-from clew_nl2sql.sources.sampling import Described, sampled_table
+from clew_nl2sql.sources.sampling import SECONDS, Described, sampled_table
 from clew_nl2sql.sql.guard import CheckedQuery
 
 SETTINGS = {"enable_external_access": "false", "autoload_known_extensions": "false", "threads": "1"}
+
+_ZONED = "TIMESTAMP WITH TIME ZONE"
 
 _TABLES = """
 SELECT table_name, comment, estimated_size FROM duckdb_tables() WHERE schema_name = 'main' AND NOT internal
@@ -74,16 +76,16 @@ class DuckDBSource:
 
         try:
             with self._connection() as connection:
-                cursor = connection.execute(query.sql)
-                names = distinct_names([column[0] for column in cursor.description])
-                rows = cursor.fetchmany(max_rows + 1)
+                names, rows = _fetched(connection, query.sql, max_rows + 1)
         except duckdb.InterruptException as error:
             raise QueryTimeoutError(
                 f"the query took longer than {self._timeout:g} s; ask for less, or raise the timeout"
             ) from error
         except duckdb.Error as error:
             raise QueryFailedError(f"DuckDB failed: {_first_line(error)}") from error
-        return Result(columns=names, rows=tuple(rows[:max_rows]), truncated=len(rows) > max_rows)
+        return Result(
+            columns=distinct_names(names), rows=tuple(rows[:max_rows]), truncated=len(rows) > max_rows
+        )
 
     @contextmanager
     def _connection(self) -> Iterator[Any]:
@@ -95,27 +97,50 @@ class DuckDBSource:
             connection = duckdb.connect(str(self.path), read_only=True, config=dict(SETTINGS))
         except duckdb.Error as error:
             raise SourceDownError(f"{self.path} cannot be opened: {_first_line(error)}") from error
-        limit = threading.Timer(self._timeout, connection.interrupt)
-        limit.daemon = True
-        limit.start()
         try:
-            yield connection
+            with _limited(connection, self._timeout):
+                yield connection
         finally:
-            limit.cancel()
             connection.close()
+
+
+@contextmanager
+def _limited(connection: Any, seconds: float) -> Iterator[None]:
+    """Stop what runs on a connection after some time."""
+    limit = threading.Timer(seconds, connection.interrupt)
+    limit.daemon = True
+    limit.start()
+    try:
+        yield
+    finally:
+        limit.cancel()
+
+
+def _fetched(connection: Any, sql: str, count: int | None = None) -> tuple[list[str], list[tuple[Any, ...]]]:
+    """Names and rows, all or so many. A moment with a time zone comes in UTC: as it is, it needs another package."""
+    described = connection.sql(sql)  # which does not run it
+    kinds = [str(kind) for kind in described.types]
+    if _ZONED in kinds:
+        connection.execute("SET TimeZone = 'UTC'")
+        chosen = [
+            f"CAST(#{n} AS TIMESTAMP)" if kind == _ZONED else f"#{n}" for n, kind in enumerate(kinds, 1)
+        ]
+        sql = f"SELECT {', '.join(chosen)} FROM ({sql}) AS zoned"
+    cursor = connection.execute(sql)
+    return list(described.columns), cursor.fetchall() if count is None else cursor.fetchmany(count)
 
 
 def _catalog(connection: Any, name: str) -> Catalog:
     import duckdb
 
     def ask(sql: str) -> list[tuple[Any, ...]]:
-        found: list[tuple[Any, ...]] = connection.execute(sql).fetchall()
-        return found
+        return _fetched(connection, sql)[1]
 
     def sample(sql: str) -> list[tuple[Any, ...]]:
         try:
-            return ask(sql)
-        except duckdb.Error:  # a view over a file, which may not be read: a column without a sample
+            with _limited(connection, SECONDS):
+                return ask(sql)
+        except duckdb.Error:  # a view over a file, which may not be read, or one that takes too long
             return []
 
     primary: set[tuple[str, str]] = set()

@@ -3,18 +3,33 @@
 The transaction is read-only before the first statement, and rolled back after the last. Functions that act outside of
 transactions are the guard's to refuse; a database user without rights to write is still the best fence, and the
 documentation says how to make one. Only the schema ``public`` is looked at.
+
+The guard knows functions by name, and here anybody with the right to may define another `lower`. So names mean what
+PostgreSQL itself defines first, and a query that could call a function of the database's own is refused. (What an
+extension brought is not the database's own.) Strings are read as the standard says, whatever the server is set to:
+the guard read them so.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import Any
 
-from clew_nl2sql.errors import QueryFailedError, QueryTimeoutError, RefusedQueryError, SourceDownError
+import sqlglot
+
+from clew_nl2sql.errors import (
+    QueryFailedError,
+    QueryTimeoutError,
+    RefusedQueryError,
+    SecurityViolationError,
+    SourceDownError,
+)
 from clew_nl2sql.planner.catalog import Catalog, ForeignKey
+from clew_nl2sql.sources.moments import tell_odd_moments
 from clew_nl2sql.sources.protocol import Result, distinct_names
-from clew_nl2sql.sources.sampling import Described, sampled_table
+from clew_nl2sql.sources.sampling import SECONDS, Described, sampled_table
 from clew_nl2sql.sql.guard import CheckedQuery
 
 CONNECT_SECONDS = 5
@@ -23,8 +38,16 @@ CONNECT_SECONDS = 5
 _SETTINGS = (
     "SET LOCAL max_parallel_workers_per_gather = 0",
     "SET LOCAL synchronize_seqscans = off",
-    "SET LOCAL search_path = public, pg_catalog",
+    "SET LOCAL search_path = pg_catalog, public",
+    "SET LOCAL standard_conforming_strings = on",
 )
+_OWN_FUNCTIONS = """
+SELECT DISTINCT p.proname FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
+WHERE n.nspname = 'public' AND p.proname = ANY (%s)
+  AND NOT EXISTS (
+    SELECT 1 FROM pg_depend d WHERE d.objid = p.oid AND d.classid = 'pg_proc'::regclass AND d.deptype = 'e')
+ORDER BY p.proname
+"""
 _TABLES = """
 SELECT c.relname, obj_description(c.oid, 'pg_class'), c.reltuples::bigint
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -77,6 +100,7 @@ class PostgresSource:
 
         try:
             with self._connection() as connection:
+                _refuse_own_functions(connection, query.sql)  # a plan may be made by calling some
                 rows = connection.execute(f"EXPLAIN {query.sql}", prepare=True).fetchall()
         except psycopg.OperationalError as error:
             raise self._lost(error) from error
@@ -90,6 +114,7 @@ class PostgresSource:
 
         try:
             with self._connection() as connection:
+                _refuse_own_functions(connection, query.sql)
                 # prepare: the extended protocol takes one statement to a message
                 cursor = connection.execute(query.sql, prepare=True)
                 names = distinct_names([column.name for column in cursor.description or ()])
@@ -125,11 +150,25 @@ class PostgresSource:
             raise SourceDownError(f"PostgreSQL cannot be reached: {_first_line(error)}") from error
         try:
             connection.read_only = True
+            tell_odd_moments(connection)
             for setting in _SETTINGS:
                 connection.execute(setting)
             yield connection
         finally:
             connection.close()  # without a commit: what was begun is rolled back
+
+
+def _refuse_own_functions(connection: Any, sql: str) -> None:
+    """Nothing that looks like a call may mean a function that was defined in this database."""
+    tokens = sqlglot.tokenize(sql, dialect="postgres")
+    called = {
+        token.text.lower()
+        for token, after in pairwise(tokens)
+        if after.text == "(" and token.text.isidentifier()
+    }
+    if found := connection.execute(_OWN_FUNCTIONS, (sorted(called),)).fetchall():
+        names = ", ".join(name for (name,) in found)
+        raise SecurityViolationError(f"{names}: this database has a function of its own by that name")
 
 
 def _catalog(connection: Any) -> Catalog:
@@ -143,9 +182,10 @@ def _catalog(connection: Any) -> Catalog:
         try:
             with connection.transaction():  # a savepoint: an error would end the transaction around it
                 return ask(sql)
-        except psycopg.Error:  # values that cannot be compared, a view that fails: a column without a sample
+        except psycopg.Error:  # values that cannot be compared, a view that fails or takes too long
             return []
 
+    connection.execute(f"SET LOCAL statement_timeout = {int(SECONDS * 1000)}")
     columns: dict[str, list[Described]] = {}
     for table, column, declared, comment, key in ask(_COLUMNS):
         columns.setdefault(table, []).append(Described(column, declared, comment or "", key))

@@ -46,11 +46,14 @@ class Source(Protocol):
 
 
 def distinct_names(names: list[str]) -> tuple[str, ...]:
-    """Column names as they are, with a number where one repeats: a result is a table, and tables need names."""
+    """Column names as they are, with a number where one repeats, and one where there is none: tables need names."""
     seen: dict[str, int] = {}
     found = []
     for name in names:
-        key = name.lower()
-        seen[key] = seen.get(key, 0) + 1
-        found.append(name if seen[key] == 1 else f"{name}_{seen[key]}")
+        free = name = name or "column"
+        while free.lower() in seen:
+            seen[name.lower()] += 1
+            free = f"{name}_{seen[name.lower()]}"
+        seen[free.lower()] = 1
+        found.append(free)
     return tuple(found)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import date, datetime
 from decimal import Decimal
+from math import isfinite
 from typing import Any, NamedTuple
 
 from sqlglot import exp
@@ -18,6 +19,7 @@ from clew_nl2sql.planner.catalog import LONGEST_VALUE, SAMPLE_ROWS, Column, Tabl
 
 SAMPLE = 1000  # values of a column
 ROWS = 50_000  # of a table that are looked at
+SECONDS = 5.0  # for one query; a view that takes longer is there without a sample
 
 Ask = Callable[[str], list[tuple[Any, ...]]]  # a query's rows; none if it cannot be asked
 
@@ -46,6 +48,7 @@ def sampled_table(
     counted = ask(exp.select(exp.Count(this=exp.Star())).from_(beginning).sql(dialect))
     count = int(counted[0][0]) if counted else 0
     is_whole = bool(counted) and count <= ROWS
+    ask = ask if counted else _nothing  # it would fail or take too long again
     columns = tuple(_column(ask, dialect, table, column, is_whole) for column in described)
     chosen = [exp.column(column.name, quoted=True) for column in described]
     rows = ask(exp.select(*chosen).from_(table).limit(SAMPLE_ROWS).sql(dialect)) if chosen else []
@@ -56,6 +59,10 @@ def sampled_table(
         row_count=count if is_whole else estimate,
         rows=tuple(tuple(_plain(value) for value in row) for row in rows),
     )
+
+
+def _nothing(_: str) -> list[tuple[Any, ...]]:
+    return []
 
 
 def _column(ask: Ask, dialect: str, table: exp.Table, column: Described, is_whole: bool) -> Column:
@@ -91,8 +98,10 @@ def _most_frequent(table: exp.Table, column: str) -> exp.Select:
 def _plain(value: Any) -> Value | None:
     if isinstance(value, bool):
         return int(value)
-    if isinstance(value, str | int | float):
+    if isinstance(value, int):
+        return value if -(2**63) <= value < 2**63 else float(value)  # what a run can store
+    if isinstance(value, float | Decimal):
+        return float(value) if isfinite(value) else None
+    if isinstance(value, str):
         return value
-    if isinstance(value, Decimal):
-        return float(value)
     return value.isoformat() if isinstance(value, date | datetime) else None

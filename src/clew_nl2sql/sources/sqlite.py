@@ -15,7 +15,7 @@ from pathlib import Path
 from clew_nl2sql.errors import QueryFailedError, QueryTimeoutError, RefusedQueryError, SourceDownError
 from clew_nl2sql.planner.catalog import Catalog, ForeignKey, Table
 from clew_nl2sql.sources.protocol import Result, distinct_names
-from clew_nl2sql.sources.sampling import Described, sampled_table
+from clew_nl2sql.sources.sampling import SECONDS, Described, sampled_table
 from clew_nl2sql.sql.guard import CheckedQuery
 
 _TABLES = """
@@ -24,6 +24,7 @@ SELECT name FROM sqlite_master WHERE type IN ('table', 'view') AND name NOT LIKE
 _READING = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION}
 _DANGEROUS = {"load_extension", "readfile", "writefile", "edit", "fts3_tokenizer", "randomblob", "zeroblob"}
 _STEPS = 10_000  # virtual machine instructions between two looks at the clock
+_LONGEST = 16_000_000  # bytes of one value, read or computed
 
 
 class SQLiteSource:
@@ -78,8 +79,8 @@ class SQLiteSource:
             raise self._down(error) from error
         try:
             connection.set_authorizer(_only_reading)
-            deadline = time.monotonic() + self._timeout
-            connection.set_progress_handler(lambda: time.monotonic() > deadline, _STEPS)
+            connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST)
+            _limit(connection, self._timeout)
             yield connection
         finally:
             connection.close()
@@ -98,12 +99,21 @@ class SQLiteSource:
         return SourceDownError(f"the SQLite file {self.path} cannot be read: {error}")
 
 
+def _limit(connection: sqlite3.Connection, seconds: float) -> None:
+    """Stop whatever runs on a connection after some time from now."""
+    deadline = time.monotonic() + seconds
+    connection.set_progress_handler(lambda: time.monotonic() > deadline, _STEPS)
+
+
 def _catalog(connection: sqlite3.Connection, name: str) -> Catalog:
     def sample(sql: str) -> list[tuple[object, ...]]:
+        _limit(connection, SECONDS)
         try:
             return connection.execute(sql).fetchall()
-        except sqlite3.Error:  # a view over a table that is gone
+        except sqlite3.Error:  # a view over a table that is gone, or one that takes too long
             return []
+        finally:
+            connection.set_progress_handler(None, _STEPS)
 
     names = [row[0] for row in connection.execute(_TABLES)]
     tables = {

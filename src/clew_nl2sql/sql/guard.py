@@ -8,8 +8,8 @@ Rules:
 
 - One statement, and a SELECT or a set operation at its root.
 - Only constructs, functions and types of `clew_nl2sql.sql.vocabulary`, anywhere in the tree.
-- Every table is one that the user may see, or a WITH name in whose scope it stands. Every column is one of a table
-  that the query reads, or a name that the query itself gives.
+- Every table is one that the user may see, or a WITH name in whose scope it stands. Every column is one of what its
+  name means there (`clew_nl2sql.sql.names`).
 - What exists and is not granted, what is the database's own, and whatever could do more than read is a
   `SecurityViolationError`. What is merely not there is an `UnknownTableError` or `UnknownColumnError`, which
   another plan can cure.
@@ -29,8 +29,9 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import ErrorLevel, SqlglotError
 
-from clew_nl2sql.errors import InvalidPlanError, SecurityViolationError, UnknownColumnError, UnknownTableError
+from clew_nl2sql.errors import InvalidPlanError, SecurityViolationError, UnknownTableError
 from clew_nl2sql.planner.catalog import Catalog, Table
+from clew_nl2sql.sql.names import NameCheck
 from clew_nl2sql.sql.vocabulary import (
     CONSTRUCTS,
     FUNCTIONS,
@@ -92,7 +93,9 @@ def parse(proposal: str, dialect: str) -> exp.Expression:
         raise InvalidPlanError("the query is too long, or holds a NUL character; ask for a simpler one")
     try:
         statements = [
-            statement for statement in sqlglot.parse(proposal, dialect=dialect) if statement is not None
+            statement
+            for statement in sqlglot.parse(proposal, dialect=dialect)
+            if not isinstance(statement, exp.Semicolon | None)  # a comment behind the last one
         ]
     except SqlglotError as error:
         told = str(error).partition("\n")[0]
@@ -128,7 +131,7 @@ class Inspection:
         self._exact = visible.dialect == "postgres"
         self._tables = {self._key(table.name, True): table for table in visible.tables}
         self._hidden = {name.lower() for name in hidden}
-        self._read: dict[str, Table] = {}
+        self._meant: dict[int, Table] = {}  # by the node that names it
 
     def run(self) -> tuple[str, ...]:
         """The tables that are read; raises for what may not be there."""
@@ -139,15 +142,15 @@ class Inspection:
                 raise InvalidPlanError("the query is nested too deeply")
         for table in self._tree.find_all(exp.Table):
             self._table(table)
-        self._columns()
-        return tuple(sorted(table.name for table in self._read.values()))
+        NameCheck(self._dialect, self._meant).query(self._tree)
+        return tuple(sorted({table.name for table in self._meant.values()}))
 
     # -- what it is made of ------------------------------------------------------------------------------------
 
     def _construct(self, node: Any) -> None:
         kind = type(node).__name__
         if isinstance(node, exp.Anonymous):
-            if str(node.this).lower() not in NAMED_FUNCTIONS:
+            if str(node.this).lower() not in NAMED_FUNCTIONS.get(self._dialect, ()):
                 raise SecurityViolationError(f"the function {node.this} is not allowed")
         elif isinstance(node, exp.DataType):
             if getattr(node.this, "name", node.this) not in TYPES:
@@ -200,7 +203,7 @@ class Inspection:
                 raise InvalidPlanError(f"a WITH query is called {name}, like a table; give it another name")
             return
         if key in self._tables:
-            self._read[key] = self._tables[key]
+            self._meant[id(table)] = self._tables[key]
         elif name.lower() in self._hidden or name.lower().startswith(SYSTEM_NAMES):
             raise SecurityViolationError(f"the table {name} may not be read")
         elif not name.replace("_", "").replace(" ", "").isalnum():
@@ -212,23 +215,6 @@ class Inspection:
 
     def _key(self, name: str, quoted: bool) -> str:
         return name if self._exact and quoted else name.lower()
-
-    # -- columns -----------------------------------------------------------------------------------------------
-
-    def _columns(self) -> None:
-        known = {column.name.lower() for table in self._read.values() for column in table.columns}
-        for alias in self._tree.find_all(exp.Alias, exp.TableAlias):
-            known.add(alias.alias.lower())
-            known.update(name.name.lower() for name in alias.args.get("columns") or ())
-        qualifiers = {table.alias_or_name.lower() for table in self._tree.find_all(exp.Table, exp.Subquery)}
-        for column in self._tree.find_all(exp.Column):
-            if column.table and column.table.lower() not in qualifiers:
-                raise UnknownColumnError(
-                    f"{column.sql(self._dialect)}: nothing is called {column.table} here"
-                )
-            if not isinstance(column.this, exp.Star) and column.name.lower() not in known:
-                quoted = "; text stands in single quotes" if getattr(column.this, "quoted", False) else ""
-                raise UnknownColumnError(f"there is no column {column.name}{quoted}")
 
 
 _SELECT_PARTS = {

@@ -21,7 +21,7 @@ CONSTRUCTS = ROOTS | frozenset(
     """.split()  # noqa: SIM905 - a list this long reads better as words
 )
 
-# As sqlglot's class, or as the name in the query where it knows no class.
+# As sqlglot's class; where it knows no class, as the name in the query (NAMED_FUNCTIONS).
 FUNCTIONS = frozenset(
     """
     Abs ApproxDistinct Avg Ceil Coalesce Concat ConcatWs Count CountIf CurrentDate CurrentTimestamp CumeDist
@@ -34,12 +34,25 @@ FUNCTIONS = frozenset(
     Bround Cbrt Exp Ln Log Mode Quantile Replace StrToUnix
     """.split()  # noqa: SIM905 - a list this long reads better as words
 )
-NAMED_FUNCTIONS = frozenset(
-    """
-    julianday strftime date datetime time total instr ifnull iif nullif round trunc date_part age left right
-    ltrim rtrim to_char make_date monthname dayname last_day printf typeof replace concat position
-    """.split()  # noqa: SIM905 - a list this long reads better as words
-)
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+# By dialect: a name that means nothing to a database may be somebody's own function there.
+NAMED_FUNCTIONS = {
+    "sqlite": _words(
+        "julianday strftime date datetime time total instr ifnull iif nullif round trunc ltrim rtrim replace"
+    ),
+    "duckdb": _words(
+        "strftime date_part age left right ltrim rtrim instr ifnull nullif round trunc monthname dayname last_day"
+        " make_date replace concat position typeof"
+    ),
+    "postgres": _words(
+        "date_part age left right ltrim rtrim nullif round trunc to_char make_date replace concat position"
+    ),
+}
 
 TYPES = frozenset(
     """

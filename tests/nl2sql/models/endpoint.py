@@ -61,6 +61,31 @@ def hangs(endpoint: Endpoint) -> Reply:
     return lambda handler, _: (endpoint.released.wait(30), None)[1]
 
 
+def drips(endpoint: Endpoint) -> Reply:
+    """Sends a byte now and then, for ever, so that no read of it takes long."""
+
+    def reply(handler: BaseHTTPRequestHandler, _: dict[str, Any]) -> None:
+        handler.send_response(200)
+        handler.end_headers()
+        while not endpoint.released.wait(0.05):
+            handler.wfile.write(b" ")
+            handler.wfile.flush()
+
+    return reply
+
+
+def endless() -> Reply:
+    """Sends without end, as fast as it is read."""
+
+    def reply(handler: BaseHTTPRequestHandler, _: dict[str, Any]) -> None:
+        handler.send_response(200)
+        handler.end_headers()
+        while True:
+            handler.wfile.write(b" " * 65536)
+
+    return reply
+
+
 def plays(roles: dict[str, Callable[[str], Any]]) -> Reply:
     """A model that recognises by its instructions which role it has."""
 

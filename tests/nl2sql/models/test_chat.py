@@ -6,8 +6,20 @@ import msgspec
 import pytest
 
 from clew_nl2sql import ChatModel
-from clew_nl2sql.errors import ModelError
-from tests.nl2sql.models.endpoint import Endpoint, Reply, hangs, raw, refuses, says, serving
+from clew_nl2sql.errors import ModelError, UsageError
+from clew_nl2sql.models.reply import strict_schema
+from clew_nl2sql.models.roles import DecompositionReply, PlanReply, SynthesisReply
+from tests.nl2sql.models.endpoint import (
+    Endpoint,
+    Reply,
+    drips,
+    endless,
+    hangs,
+    raw,
+    refuses,
+    says,
+    serving,
+)
 
 
 class Word(msgspec.Struct, kw_only=True):
@@ -100,3 +112,54 @@ def test_an_endpoint_that_is_not_there_is_an_error() -> None:
     model = ChatModel("http://127.0.0.1:1/v1", "m", wait=lambda _: None)
     with pytest.raises(ModelError, match="cannot be reached"):
         model.ask(None, "s", "u", Word)
+
+
+def test_a_reply_that_comes_byte_by_byte_is_given_up_on() -> None:
+    endpoint = Endpoint()
+    endpoint.replies = [drips(endpoint), says({"word": "rope"})]
+    with serving(endpoint):
+        assert ask(endpoint, timeout=0.5) == "rope"
+
+
+def test_a_reply_without_end_is_not_kept() -> None:
+    with serving(Endpoint(endless())) as endpoint, pytest.raises(ModelError, match="larger than any answer"):
+        ask(endpoint)
+    assert len(endpoint.requests) == 1
+
+
+@pytest.mark.parametrize("url", ["localhost:8000/v1", "ftp://host", ""])
+def test_what_is_no_address_is_said_at_once(url: str) -> None:
+    with pytest.raises(UsageError, match="no address"):
+        ChatModel(url, "m")
+
+
+def test_an_address_that_cannot_be_read_is_an_error() -> None:
+    with pytest.raises(ModelError, match="is no address"):
+        ChatModel("http://host:port/v1", "m", wait=lambda _: None).ask(None, "s", "u", Word)
+
+
+@pytest.mark.parametrize("reply", [PlanReply, DecompositionReply, SynthesisReply])
+def test_the_schema_is_one_that_strict_endpoints_take(reply: type) -> None:
+    schema = strict_schema(reply)
+    assert schema["type"] == "object"
+
+    def look(part: object) -> None:
+        if isinstance(part, list):
+            for one in part:
+                look(one)
+        if isinstance(part, dict):
+            assert "default" not in part
+            assert "enum" not in part or part["type"] == "string"
+            if "properties" in part:
+                assert set(part["required"]) == set(part["properties"])
+                assert part["additionalProperties"] is False
+            for one in part.values():
+                look(one)
+
+    look(schema)
+
+
+def test_what_has_a_default_may_be_left_out() -> None:
+    with serving(Endpoint(says({"sql": None, "certainty": 0.5}))) as endpoint:
+        model = ChatModel(endpoint.url, "m")
+        assert model.ask(None, "s", "u", PlanReply) == PlanReply(sql=None, certainty=0.5)

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
 import hashlib
+from datetime import datetime
 from pathlib import Path
 
 import duckdb
+import msgspec
 import pytest
 
+from clew_nl2sql.equipment import outline
 from clew_nl2sql.errors import QueryFailedError, QueryTimeoutError, RefusedQueryError, SourceDownError
 from clew_nl2sql.samples import make_support
 from clew_nl2sql.sources.duckdb import DuckDBSource
@@ -94,3 +97,38 @@ def test_a_view_over_a_file_does_not_hide_the_tables(tmp_path: Path) -> None:
     catalog = DuckDBSource(tmp_path / "v.duckdb").catalog()
     assert [table.name for table in catalog.tables] == ["t", "v"]
     assert catalog.tables[1].columns[0].values == ()
+
+
+def test_moments_with_a_time_zone_come_in_utc(tmp_path: Path) -> None:
+    with duckdb.connect(str(tmp_path / "z.duckdb")) as db:
+        db.execute(
+            "CREATE TABLE t (id INTEGER, moment TIMESTAMPTZ);"
+            "INSERT INTO t VALUES (1, '2024-05-01 12:00:00+02'), (2, NULL)"
+        )
+    source = DuckDBSource(tmp_path / "z.duckdb")
+    found = source.run(query(source, "SELECT id, moment FROM t ORDER BY id DESC"), 5)
+    assert found.columns == ("id", "moment")
+    assert found.rows == ((2, None), (1, datetime(2024, 5, 1, 10)))
+    assert source.catalog().tables[0].rows == ((1, "2024-05-01T10:00:00"), (2, None))
+
+
+def test_numbers_beyond_64_bits_do_not_hide_the_tables(tmp_path: Path) -> None:
+    with duckdb.connect(str(tmp_path / "h.duckdb")) as db:
+        db.execute(
+            f"CREATE TABLE t (h HUGEINT, f DOUBLE); INSERT INTO t VALUES ({2**100}, 'inf'), (1, 'nan')"
+        )
+    source = DuckDBSource(tmp_path / "h.duckdb")
+    assert source.run(query(source, "SELECT max(h) FROM t"), 1).rows == ((2**100,),)
+    values = source.catalog().tables[0].columns[0].values
+    assert {type(value) for value in values} <= {int, float}
+    msgspec.msgpack.encode(outline(source.catalog()))  # as every run stores it
+
+
+def test_a_view_that_takes_too_long_is_there_without_a_sample(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("clew_nl2sql.sources.duckdb.SECONDS", 0.1)
+    with duckdb.connect(str(tmp_path / "v.duckdb")) as db:
+        endless = "SELECT sum(a.range * b.range) AS x FROM range(10000000) AS a, range(10000000) AS b"
+        db.execute(f"CREATE VIEW one AS {endless}; CREATE VIEW two AS {endless}; CREATE TABLE t (a INTEGER)")
+    assert [t.name for t in DuckDBSource(tmp_path / "v.duckdb").catalog().tables] == ["one", "t", "two"]

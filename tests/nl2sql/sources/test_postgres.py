@@ -7,7 +7,14 @@ from decimal import Decimal
 import psycopg
 import pytest
 
-from clew_nl2sql.errors import QueryFailedError, QueryTimeoutError, RefusedQueryError, SourceDownError
+from clew_nl2sql.errors import (
+    Nl2sqlError,
+    QueryFailedError,
+    QueryTimeoutError,
+    RefusedQueryError,
+    SecurityViolationError,
+    SourceDownError,
+)
 from clew_nl2sql.sources.postgres import PostgresSource
 from tests.nl2sql.sources.contract import columns, query, unchecked
 
@@ -107,3 +114,80 @@ def test_columns_and_tables_that_cannot_be_sampled_do_not_hide_the_others(
     assert [table.name for table in catalog.tables] == ["broken", "notes"]
     assert [column.name for column in catalog.tables[1].columns] == ["id", "body", "place", "tags"]
     assert catalog.tables[1].columns[0].values == (1,)
+
+
+# -- a database that is set up to deceive ----------------------------------------------------------------------
+
+
+@pytest.fixture
+def deceiving(new_database: Callable[[], str]) -> PostgresSource:
+    """Where functions are called like PostgreSQL's own, and a backslash hides a quote."""
+    address = new_database()
+    with psycopg.connect(address) as db:
+        db.execute(
+            "CREATE TABLE orders (id INT, name VARCHAR); INSERT INTO orders VALUES (1, 'X');"
+            "CREATE TABLE salaries (amount INT); INSERT INTO salaries VALUES (777);"
+            "CREATE FUNCTION lower(VARCHAR) RETURNS TEXT LANGUAGE sql AS"
+            " 'SELECT max(amount)::text FROM public.salaries';"
+            "CREATE FUNCTION leak(orders) RETURNS INT LANGUAGE sql AS 'SELECT max(amount) FROM public.salaries'"
+        )
+        db.execute(f"ALTER DATABASE {db.info.dbname} SET standard_conforming_strings = off")
+    return PostgresSource(address)
+
+
+def test_a_function_of_the_databases_own_is_not_called_by_a_known_name(deceiving: PostgresSource) -> None:
+    for sql in ("SELECT lower(name) FROM orders", "SELECT LOWER (name) FROM orders"):
+        for ask in (deceiving.explain, lambda asked: deceiving.run(asked, 1)):
+            with pytest.raises(SecurityViolationError, match="a function of its own"):
+                ask(query(deceiving, sql))
+    assert deceiving.run(query(deceiving, "SELECT upper(name) FROM orders"), 1).rows == (("X",),)
+
+
+def test_a_row_is_no_function_call(deceiving: PostgresSource) -> None:
+    with pytest.raises(Nl2sqlError):
+        query(deceiving, "SELECT o.leak FROM orders AS o, (SELECT 1 AS leak) AS x")
+
+
+def test_a_string_ends_where_the_guard_saw_it_end(deceiving: PostgresSource) -> None:
+    text = " || (select max(amount) from salaries) --"
+    found = deceiving.run(query(deceiving, f"SELECT '\\', '{text}'"), 1)
+    assert found.rows == (("\\", text),)
+
+
+def test_a_function_that_an_extension_brought_may_be_called(new_database: Callable[[], str]) -> None:
+    address = new_database()
+    with psycopg.connect(address) as db:
+        db.execute(
+            "CREATE FUNCTION upper(INT) RETURNS TEXT LANGUAGE sql AS $$SELECT 'own'$$; CREATE TABLE t (a INT);"
+            "INSERT INTO t VALUES (1); ALTER EXTENSION plpgsql ADD FUNCTION public.upper(INT)"
+        )
+    source = PostgresSource(address)
+    assert source.run(query(source, "SELECT upper(a) FROM t"), 5).rows == (("own",),)
+
+
+def test_dates_that_python_has_none_for_are_text(new_database: Callable[[], str]) -> None:
+    address = new_database()
+    with psycopg.connect(address) as db:
+        db.execute(
+            "CREATE TABLE t (id INT, d DATE, ts TIMESTAMP, tz TIMESTAMPTZ);"
+            "INSERT INTO t VALUES (1, '2024-05-01', 'infinity', '-infinity'), (2, '0044-03-15 BC', NULL, NULL)"
+        )
+    source = PostgresSource(address)
+    found = source.run(query(source, "SELECT d, ts, tz FROM t ORDER BY id"), 5)
+    assert found.rows == ((date(2024, 5, 1), "infinity", "-infinity"), ("0044-03-15 BC", None, None))
+    assert len(source.catalog().tables[0].rows) == 2
+
+
+def test_a_view_that_takes_too_long_is_there_without_a_sample(
+    new_database: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("clew_nl2sql.sources.postgres.SECONDS", 0.1)
+    address = new_database()
+    with psycopg.connect(address) as db:
+        db.execute(
+            "CREATE VIEW slow AS SELECT 1 AS x, pg_sleep(60)::text AS y ORDER BY y;"
+            "CREATE TABLE t (a INT); INSERT INTO t VALUES (1)"
+        )
+    slow, table = PostgresSource(address).catalog().tables
+    assert (slow.name, [column.name for column in slow.columns], slow.rows) == ("slow", ["x", "y"], ())
+    assert table.rows == ((1,),)

@@ -125,3 +125,29 @@ def test_the_same_catalog_as_the_planner_is_measured_on(source: SQLiteSource) ->
     from clew_nl2sql.planner.catalog import catalog_from_sqlite
 
     assert source.catalog() == catalog_from_sqlite(source.path)
+
+
+def test_a_view_that_takes_too_long_is_there_without_a_sample(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("clew_nl2sql.sources.sqlite.SECONDS", 0.1)
+    endless = "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r) SELECT sum(n) AS x FROM r"
+    with sqlite3.connect(tmp_path / "v.db") as db:
+        db.executescript(f"CREATE VIEW v AS {endless}; CREATE TABLE t (a); INSERT INTO t VALUES (1)")
+    db.close()
+    view, table = SQLiteSource(tmp_path / "v.db").catalog().tables
+    assert (view.name, [column.name for column in view.columns], view.rows) == ("v", ["x"], ())
+    assert table.rows == ((1,),)
+
+
+def test_a_value_that_grows_without_end_is_stopped(source: SQLiteSource) -> None:
+    grown = "'aaaaaaaaaa'"
+    for _ in range(8):
+        grown = f"replace({grown}, 'a', 'aaaaaaaaaa')"
+    with pytest.raises(QueryFailedError, match="too big"):
+        source.run(query(source, f"SELECT length({grown})"), 1)
+
+
+def test_a_column_without_a_name_gets_one_and_all_names_differ(source: SQLiteSource) -> None:
+    found = source.run(query(source, 'SELECT 1 AS "", 2 AS a, 3 AS A, 4 AS a_2'), 1)
+    assert found.columns == ("column", "a", "A_2", "a_2_2")

@@ -179,6 +179,10 @@ def test_a_forbidden_table_is_a_violation_wherever_it_stands(dialect: str, sql: 
         ("SELECT " + "(" * 3000 + "1" + ")" * 3000, InvalidPlanError),
         ("SELECT * FROM b WHERE 1 IN (WITH b AS (SELECT 1 AS n) SELECT n FROM b)", UnknownTableError),
         ("WITH orders AS (SELECT 1 AS n) SELECT n FROM orders", InvalidPlanError),
+        ("WITH x AS (SELECT 1 AS n) SELECT n FROM main.x", UnknownTableError),  # a schema holds no WITH query
+        ("WITH x AS (SELECT n FROM x) SELECT n FROM x", UnknownTableError),  # nor does a query hold itself
+        ("SELECT " + "1 + " * 20_000 + "1", InvalidPlanError),
+        ("SELECT * FROM (" * 70 + "SELECT 1" + ") AS x" * 70, InvalidPlanError),
     ],
 )
 def test_a_mistake_is_a_mistake_and_can_be_cured(sql: str, error: type[Nl2sqlError]) -> None:
@@ -188,6 +192,35 @@ def test_a_mistake_is_a_mistake_and_can_be_cured(sql: str, error: type[Nl2sqlErr
 
 def test_comments_are_not_sent() -> None:
     assert check("SELECT 1 /* x */ -- y", catalog("postgres")).sql == "SELECT 1"
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("sql", ["SELECT 1;", "SELECT 1; -- done", "SELECT 1 ; /* done */ ;"])
+def test_what_stands_behind_the_only_statement_is_not_another(dialect: str, sql: str) -> None:
+    assert check(sql, catalog(dialect)).sql == "SELECT 1"
+
+
+@pytest.mark.parametrize(
+    "dialect, sql",
+    [
+        ("postgres", "SELECT total(amount) FROM orders"),
+        ("postgres", "SELECT strftime('%Y', day) FROM orders"),
+        ("sqlite", "SELECT to_char(amount) FROM orders"),
+        ("sqlite", "SELECT printf('%1000000000d', 1)"),
+        ("duckdb", "SELECT printf('%1000000000d', 1)"),
+        ("duckdb", "SELECT julianday(day) FROM orders"),
+    ],
+)
+def test_a_function_of_another_database_is_not_allowed(dialect: str, sql: str) -> None:
+    with pytest.raises(SecurityViolationError, match="function"):
+        check(sql, catalog(dialect))
+
+
+def test_what_is_sent_is_what_was_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A renderer that says something else than it was given is found out."""
+    monkeypatch.setattr("clew_nl2sql.sql.guard.render", lambda tree, dialect: "SELECT * FROM salaries")
+    with pytest.raises(SecurityViolationError):
+        check("SELECT * FROM orders", catalog("postgres"), HIDDEN)
 
 
 def test_quoted_names_of_postgres_are_other_names() -> None:

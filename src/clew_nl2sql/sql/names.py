@@ -1,0 +1,195 @@
+"""Which columns a name may mean, where it stands.
+
+A name is looked up as databases do it: in the relations of its own query, then in those of the queries around it. So
+`o.total` is a column of whatever `o` is there, and of nothing else. That is more than tidiness: to PostgreSQL
+``o.anything`` is a call of the function ``anything`` with the row `o`, if there is no such column.
+
+Rules:
+
+- A qualified column is one of the relation that its qualifier means: a table's own, or an output of a subquery or of a
+  WITH query.
+- An unqualified one is a column of some relation in sight, or a name that the SELECT gives, where its dialect lets
+  that be used.
+- A subquery in FROM sees what is around its query, and not its neighbours.
+
+What types columns have, and whether a name is ambiguous, is the database's to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from sqlglot import exp
+
+from clew_nl2sql.errors import UnknownColumnError
+from clew_nl2sql.planner.catalog import Table
+
+Names = tuple[str, ...]  # of a relation's columns, in lower case, in their order
+Relations = dict[str, Names]  # by qualifier; those that have none are numbered
+Scopes = tuple[Relations, ...]  # innermost first
+
+
+class NameCheck:
+    """Looks every column of a query up; `tables` holds what each table node of the query means."""
+
+    def __init__(self, dialect: str, tables: Mapping[int, Table]) -> None:
+        self._dialect = dialect
+        self._tables = tables
+        self._aliases_anywhere = dialect != "postgres"
+
+    def query(self, node: Any, outer: Scopes = (), known: Mapping[str, Names] | None = None) -> Names:
+        """Check a query and all inside it; the names of its columns."""
+        known = dict(known or {})
+        for cte in node.args["with_"].expressions if node.args.get("with_") else ():
+            known[cte.alias.lower()] = _renamed(self.query(cte.this, outer, known), cte)
+        if isinstance(node, exp.Subquery):
+            inside = self.query(node.this, outer, known)
+            self._tail(node, inside, outer, known)
+            return inside
+        if isinstance(node, exp.SetOperation):
+            inside = self.query(node.this, outer, known)
+            other = self.query(node.expression, outer, known)
+            self._tail(node, (*inside, *other), outer, known)
+            return inside
+        return self._select(node, outer, known)
+
+    def _select(self, select: Any, outer: Scopes, known: Mapping[str, Names]) -> Names:
+        here: Relations = {}
+        scopes = (here, *outer)
+        source = select.args.get("from_")
+        joins = select.args.get("joins") or []
+        for relation in [source.this] if source else []:
+            self._relation(relation, here, outer, known)
+        self._joins(joins, here, outer, known)
+        aliases = frozenset(p.alias.lower() for p in select.expressions if p.alias)
+        for part, value in select.args.items():
+            if part in ("with_", "from_", "joins"):
+                continue
+            given = aliases if self._aliases_anywhere or part in ("order", "group") else frozenset[str]()
+            for expression in value if isinstance(value, list) else [value]:
+                self._expression(expression, scopes, known, given)
+        return tuple(name for p in select.expressions for name in _outputs(p, here))
+
+    def _tail(self, node: Any, outputs: Names, outer: Scopes, known: Mapping[str, Names]) -> None:
+        """ORDER BY and LIMIT behind a set operation or a bracket: they see its columns."""
+        for part in ("order", "limit", "offset"):
+            if node.args.get(part):
+                self._expression(node.args[part], ({"": outputs}, *outer), known, frozenset())
+
+    # -- relations ---------------------------------------------------------------------------------------------
+
+    def _relation(self, node: Any, here: Relations, outer: Scopes, known: Mapping[str, Names]) -> None:
+        if isinstance(node, exp.Table):
+            table = self._tables.get(id(node))
+            names = (
+                tuple(column.name.lower() for column in table.columns)
+                if table
+                else known.get(node.name.lower(), ())
+            )
+            here[node.alias_or_name.lower()] = _renamed(names, node)
+            self._joins(node.args.get("joins") or [], here, outer, known)
+            return
+        inside = node.this
+        if isinstance(inside, exp.Table) or (isinstance(inside, exp.Subquery) and not _is_query(inside)):
+            within: Relations = {}  # a join in brackets
+            self._relation(inside, within, outer, known)
+            self._joins(node.args.get("joins") or [], within, outer, known)
+            if not node.alias:
+                here.update(within)
+                return
+            names = tuple(name for columns in within.values() for name in columns)
+        else:
+            names = self.query(node, outer, known)
+            if node.args.get("joins"):
+                here[node.alias.lower() or f"#{len(here)}"] = _renamed(names, node)
+                self._joins(node.args["joins"], here, outer, known)
+                return
+        here[node.alias.lower() or f"#{len(here)}"] = _renamed(names, node)
+
+    def _joins(
+        self, joins: Sequence[Any], here: Relations, outer: Scopes, known: Mapping[str, Names]
+    ) -> None:
+        for join in joins:
+            self._relation(join.this, here, outer, known)
+            if join.args.get("on"):
+                self._expression(join.args["on"], (here, *outer), known, frozenset())
+            for name in join.args.get("using") or ():
+                self._look_up("", name.name, (here,), frozenset(), name)
+
+    # -- columns -----------------------------------------------------------------------------------------------
+
+    def _expression(
+        self, node: Any, scopes: Scopes, known: Mapping[str, Names], aliases: frozenset[str]
+    ) -> None:
+        for found in _own(node):
+            if isinstance(found, exp.Query):
+                self.query(found, scopes, known)
+            elif not isinstance(found.this, exp.Star):
+                self._look_up(found.table, found.name, scopes, aliases, found)
+            elif found.table and not any(found.table.lower() in scope for scope in scopes):
+                raise UnknownColumnError(f"{found.sql(self._dialect)}: nothing is called {found.table} here")
+
+    def _look_up(self, qualifier: str, name: str, scopes: Scopes, aliases: frozenset[str], node: Any) -> None:
+        wanted = name.lower()
+        if not qualifier:
+            if wanted in aliases or any(wanted in columns for scope in scopes for columns in scope.values()):
+                return
+            quoted = "; text stands in single quotes" if _is_quoted(node) else ""
+            raise UnknownColumnError(f"there is no column {name}{quoted}")
+        meant = next((scope[qualifier.lower()] for scope in scopes if qualifier.lower() in scope), None)
+        if meant is None:
+            raise UnknownColumnError(f"{node.sql(self._dialect)}: nothing is called {qualifier} here")
+        if wanted not in meant:
+            raise UnknownColumnError(f"there is no column {name} in {qualifier}")
+
+
+def _own(node: Any) -> Iterator[Any]:
+    """The columns of an expression, and the queries inside it, which have columns of their own."""
+    if not isinstance(node, exp.Expression):
+        return
+    if isinstance(node, exp.Query | exp.Column):
+        yield node
+        return
+    for value in node.args.values():
+        for child in value if isinstance(value, list) else [value]:
+            yield from _own(child)
+
+
+def _is_query(node: Any) -> bool:
+    return isinstance(node.this, exp.Select | exp.SetOperation) or (
+        isinstance(node.this, exp.Subquery) and _is_query(node.this)
+    )
+
+
+def _is_quoted(node: Any) -> bool:
+    identifier = node.this if isinstance(node, exp.Column) else node
+    return bool(getattr(identifier, "args", {}).get("quoted"))
+
+
+def _renamed(names: Names, node: Any) -> Names:
+    """A relation's columns after ``AS x(a, b)``: the first ones have new names."""
+    alias = node.args.get("alias")
+    given = tuple(c.name.lower() for c in (alias.args.get("columns") or ())) if alias else ()
+    return (*given, *names[len(given) :])
+
+
+def _outputs(projection: Any, here: Relations) -> Iterator[str]:
+    """What one part of a SELECT list is called; databases name what is computed by its function."""
+    if projection.alias:
+        yield projection.alias.lower()
+        return
+    inner = projection.unalias()
+    while isinstance(inner, exp.Paren | exp.Cast):
+        inner = inner.this
+    if isinstance(inner, exp.Star):
+        yield from (name for columns in here.values() for name in columns)
+    elif isinstance(inner, exp.Column):
+        if isinstance(inner.this, exp.Star):
+            yield from here.get(inner.table.lower(), ())
+        else:
+            yield inner.name.lower()
+    elif isinstance(inner, exp.Anonymous):
+        yield str(inner.this).lower()
+    else:
+        yield inner.sql_name().lower() if isinstance(inner, exp.Func) else inner.key.lower()
