@@ -74,3 +74,9 @@ def test_an_exploration_that_cannot_go_on_is_exit_code_1_with_what_was_found(sho
 def test_a_wrong_command_is_exit_code_2(words: list[str], said: str, shop: Folder) -> None:
     done = shop.clew("explore", *words, code=2)
     assert said in done.stderr.replace("\nhint: ", "; ")
+
+
+def test_a_report_that_cannot_be_written_is_refused_before_anything_is_done(shop: Folder) -> None:
+    done = shop.clew("explore", "shop:buggy", "--report", "nowhere/report.html", code=2)
+    assert "error: there is no folder 'nowhere' for the report 'nowhere/report.html'" in done.stderr
+    assert done.stdout == ""

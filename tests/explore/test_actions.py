@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -28,7 +29,7 @@ async def later(world: World) -> None: ...
         (lambda: Action("a", nothing, precondition="x"), "precondition is a function"),  # type: ignore[arg-type]
         (lambda: Action("a", nothing, requires="login"), "list of names"),
         (lambda: Action("a", nothing, max_calls=0), "max_calls is a number from 1"),
-        (lambda: Action("a", nothing, weight=0), "weight is more than 0"),
+        (lambda: Action("a", nothing, weight=0), "weight is a number above 0"),
         (lambda: Invariant("", nothing), "name of an invariant"),
         (lambda: Invariant("i", None), "check is a function"),  # type: ignore[arg-type]
         (lambda: Invariant("i", later), "coroutine function"),
@@ -155,3 +156,44 @@ def test_large_limits_do_not_multiply() -> None:
     assert (len(result.states), len(result.transitions)) == (8, 24)
     assert len(result.violations[0].path) == 3
     assert max(len(result.graph.get_path_to(state.id)) for state in result.states) == 3
+
+
+async def _coroutine(world: World) -> None: ...
+
+
+class _Awaited:
+    async def __call__(self, world: World) -> None: ...
+
+
+def _generator(world: World) -> Any:
+    yield
+
+
+@pytest.mark.parametrize("function", [_coroutine, partial(_coroutine), _Awaited(), _Awaited().__call__])
+def test_what_would_only_make_a_coroutine_is_refused(function: Any) -> None:
+    for make in (lambda: Action("a", function), lambda: Invariant("a", function)):
+        with pytest.raises(DefinitionError, match="is a coroutine function, which would do nothing"):
+            make()
+
+
+@pytest.mark.parametrize("function", [_generator, partial(_generator)])
+def test_what_would_only_make_a_generator_is_refused(function: Any) -> None:
+    with pytest.raises(DefinitionError, match="is a generator function, which would do nothing"):
+        Action("a", function)
+
+
+@pytest.mark.parametrize(
+    "options, told",
+    [
+        ({"requires": 3}, "requires is a list of names, not 3"),
+        ({"requires": [3]}, r"requires is a list of names, not \[3\]"),
+        ({"weight": "heavy"}, "weight is a number above 0, not 'heavy'"),
+        ({"weight": float("inf")}, "weight is a number above 0, not inf"),
+        ({"weight": float("nan")}, "weight is a number above 0, not nan"),
+        ({"weight": 0}, "weight is a number above 0, not 0"),
+        ({"weight": True}, "weight is a number above 0, not True"),
+    ],
+)
+def test_options_that_mean_nothing_are_refused(options: dict[str, Any], told: str) -> None:
+    with pytest.raises(DefinitionError, match=f"action 'a': {told}"):
+        Action("a", lambda world: None, **options)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from clew.errors import DivergedError, ExplorationAborted, ExplorationWarning, RollbackError
+from clew.errors import DefinitionError, DivergedError, ExplorationAborted, ExplorationWarning, RollbackError
 from clew.explore import (
     BFS,
     DFS,
@@ -381,3 +381,50 @@ def test_a_quiet_exploration_warns_of_nothing_and_prints_nothing(capfd: pytest.C
         warnings.simplefilter("error")
         Agent(*records(values=2)).explore()
     assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    "make, told",
+    [
+        (
+            lambda: Agent(World(), None),
+            r"actions are a list of Action\(name, run\), or a function.*, not None",
+        ),
+        (lambda: Agent(World(), Action("a", len)), r"actions are a list.*, not Action\("),
+        (lambda: Agent(World(), [], None), r"invariants are a list of Invariant\(name, check\), not None"),
+        (lambda: Agent(World(), [], Invariant("a", len)), r"invariants are a list.*, not Invariant\("),
+        (lambda: Agent(World(), [], name=3), "name is a text, not 3"),
+        (lambda: RandomWalk([1]), r"RandomWalk: a seed is a whole number, not \[1\]"),
+        (lambda: Weighted("x"), "Weighted: a seed is a whole number, not 'x'"),
+    ],
+)
+def test_what_makes_no_agent_is_refused_at_once(make: Any, told: str) -> None:
+    with pytest.raises(DefinitionError, match=told):
+        make()
+
+
+@pytest.mark.parametrize(
+    "offer, told",
+    [
+        (lambda world: 1 / 0, "the function that offers actions failed: ZeroDivisionError"),
+        (lambda world: None, "the function that offers actions failed: TypeError"),
+    ],
+)
+def test_a_function_that_offers_no_actions_ends_the_exploration(offer: Any, told: str) -> None:
+    with pytest.raises(ExplorationAborted, match=told):
+        Agent(World(), offer).explore()
+
+
+def test_a_function_that_fails_later_ends_it_with_what_was_found() -> None:
+    world, box, actions = counter(5)
+
+    def offer(world: World) -> Any:
+        if box.value == 3:
+            raise OSError("no list today")
+        return [actions[0]]
+
+    with pytest.raises(ExplorationAborted, match="offers actions failed: OSError: no list today") as caught:
+        Agent(world, offer).explore()
+    assert caught.value.result is not None
+    assert len(caught.value.result.states) == 3
+    assert box.value == 0

@@ -193,3 +193,56 @@ def test_a_representative_may_be_a_state() -> None:
 def test_a_representative_that_cannot_be_encoded_is_refused() -> None:
     with pytest.raises(EncodeError, match="canonical returns a State or a value"):
         identity(1, canonical=lambda state: object())
+
+
+def test_what_is_ignored_does_not_count_in_a_representative_either() -> None:
+    def seats(value: list[str], clock: int, user: str) -> bytes:
+        world = World(
+            systems={"box": Box(value), "clock": Box(clock)},
+            context={"user": user, "city": "Ulm"},
+            identity_ignores=["clock", "user"],
+            canonical=lambda state: state.with_data("box", sorted(state["box"])),
+        )
+        return world.observe().digest
+
+    assert seats(["ann", "bob"], 1, "ann") == seats(["bob", "ann"], 2, "bob")
+
+
+def test_a_digest_stands_for_the_data_of_a_representative_too() -> None:
+    """What a large system shows is not all that it holds."""
+
+    class Large(Box):
+        def observe(self) -> Observation:
+            return Observation("", {"rows": 3}, digest=self.value)
+
+    def of(digest: bytes) -> bytes:
+        world = World(systems={"box": Box(1), "large": Large(digest)}, canonical=lambda state: state)
+        return world.observe().digest
+
+    assert of(b"one") != of(b"two")
+
+
+@pytest.mark.parametrize(
+    "options, told",
+    [
+        (
+            {"systems": [Box()]},
+            r"systems are given by name, as \{\"db\": PostgresSystem\(dsn\)\}, not a list",
+        ),
+        ({"context": [1]}, "context is a dict of values by name, not a list"),
+        ({"canonical": 3}, "canonical is a function of a State, not 3"),
+        ({"identity_ignores": 3}, "identity_ignores is a list of names, not 3"),
+    ],
+)
+def test_what_makes_no_world_is_refused_at_once(options: dict[str, Any], told: str) -> None:
+    with pytest.raises(DefinitionError, match=told):
+        World(**options)
+
+
+def test_a_digest_is_bytes() -> None:
+    class Wrong(Box):
+        def observe(self) -> Observation:
+            return Observation("", 1, digest="abc")  # type: ignore[arg-type]
+
+    with pytest.raises(DefinitionError, match="'box': the digest of an observation is bytes, not str"):
+        World(systems={"box": Wrong()}).observe()

@@ -313,3 +313,52 @@ def test_a_browser_shows_the_page_and_runs_its_script(result: ExplorationResult,
     )
     assert "<title>3</title>" in done.stdout  # the arrows of the first path, and no others, are in front
     assert 'class="show" hidden' not in done.stdout
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_text_that_is_no_text_can_be_reported(form: str, tmp_path: Path) -> None:
+    """Names of files may hold bytes that are no UTF-8; Python hands them out as lone surrogates."""
+    torn = os.fsdecode(b"torn \xff")
+
+    def fails(world: World) -> None:
+        raise OSError(torn)
+
+    found = Agent(World(), [Action(torn, fails)], [Invariant(torn, lambda world: torn)]).explore()
+    found.save(tmp_path / f"report.{form}")
+    written = (tmp_path / f"report.{form}").read_text(encoding="utf-8")
+    assert "torn" in written
+    assert str(found).encode()
+
+
+def aborted() -> ExplorationResult:
+    class Stuck(Box):
+        def rollback(self, token: int) -> None:
+            raise OSError("gone")
+
+    box = Stuck(0)
+    up = Action("up", lambda world: setattr(box, "value", box.value + 1))
+    other = Action("other", lambda world: None)
+    with pytest.raises(ExplorationAborted) as caught:
+        Agent(
+            World(systems={"box": box}), [up, other], [Invariant("low", lambda world: box.value < 1)]
+        ).explore()
+    assert caught.value.result is not None
+    return caught.value.result
+
+
+def test_an_aborted_exploration_does_not_say_what_nobody_tried(tmp_path: Path) -> None:
+    found = aborted()
+    assert "not confirmed: the exploration was aborted" in str(found)
+    assert "did not show it again" not in str(found)
+    assert "never possible" not in str(found)
+    assert "never tried: other" in str(found)
+
+
+def test_an_aborted_exploration_is_an_error_for_continuous_integration(tmp_path: Path) -> None:
+    aborted().save(tmp_path / "report.xml")
+    suite = ElementTree.parse(tmp_path / "report.xml").getroot()
+    assert suite.get("errors") == "1"
+    (error,) = suite.iter("error")
+    assert "aborted" in (error.get("message") or "")
+    (skipped,) = suite.iter("skipped")
+    assert skipped.get("message") == "it was not tried before the exploration ended"

@@ -255,3 +255,38 @@ def test_what_a_replay_does_not_show_again_is_reported_as_not_confirmed() -> Non
 def _flaky() -> Any:
     asked = iter(range(100))
     return lambda world: next(asked) != 3
+
+
+def test_a_long_path_is_shrunk_without_doing_it_again_for_each_of_its_steps() -> None:
+    """What an explored graph says of a shorter path need not be tried in the world."""
+    world, box, actions = counter(600)
+    done = []
+    up = Action(
+        "up", lambda world: (done.append(1), actions[0].run(world)), precondition=actions[0].precondition
+    )
+    (violation,) = (
+        Agent(world, [up, actions[1]], [Invariant("low", lambda world: box.value < 600)]).explore().violations
+    )
+    assert violation.actions == ("up",) * 600
+    assert violation.confirmed
+    assert len(done) < 600 * 5
+
+
+def test_what_an_explorer_cannot_print_is_a_violation_all_the_same() -> None:
+    class Speechless(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError("nothing to say")
+
+        __repr__ = __str__
+
+    def raises(world: World) -> None:
+        raise Speechless
+
+    def gives(world: World) -> Any:
+        return Speechless()
+
+    result = Agent(World(), [Action("act", raises)], [Invariant("told", gives)]).explore()
+    assert {each.name: each.message for each in result.violations} == {
+        "act": "Speechless",
+        "told": "the check gave a Speechless, not True",
+    }

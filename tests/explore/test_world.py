@@ -126,12 +126,16 @@ class Failing(Box):
     def checkpoint(self, name: str) -> int:
         if self.fails == "checkpoint":
             raise OSError("disk full")
+        if self.fails == "interrupt":
+            raise KeyboardInterrupt
         return super().checkpoint(name)
 
     def rollback(self, token: int) -> None:
         if self.fails == "rollback":
             self.value = "torn"
             raise OSError("connection lost")
+        if self.fails == "interrupt":
+            raise KeyboardInterrupt
         super().rollback(token)
 
     def is_valid(self, token: int) -> bool:
@@ -327,3 +331,43 @@ def test_what_is_no_system_is_refused() -> None:
 def test_one_text_is_no_list_of_names() -> None:
     with pytest.raises(DefinitionError, match="a list of names"):
         World(identity_ignores="user")
+
+
+def test_a_rollback_that_was_interrupted_poisons_the_world(pair: World, failing: Failing) -> None:
+    """Ctrl-C after the first of two systems went back: what is there now was never a state."""
+    state = pair.observe_and_checkpoint("here")
+    assert state.checkpoint_id is not None
+    failing.fails = "interrupt"
+    with pytest.raises(KeyboardInterrupt):
+        pair.rollback(state.checkpoint_id)
+    assert pair.poisoned
+    failing.fails = ""
+    pair.rollback(state.checkpoint_id)
+    assert pair.observe() == state
+
+
+def test_an_interrupted_checkpoint_leaves_no_tokens(pair: World, failing: Failing) -> None:
+    failing.fails = "interrupt"
+    with pytest.raises(KeyboardInterrupt):
+        pair.checkpoint("here")
+    assert pair.checkpoints == ()
+    assert all(not system.kept for system in pair.systems.values())
+
+
+def test_what_is_no_action_no_state_and_no_name_is_refused(world: World) -> None:
+    for refused, told in (
+        (lambda: world.act(len), "an action is Action\\(name, run\\), not <built-in function len>"),
+        (lambda: world.replay_to("abc"), "replay_to takes a State, not 'abc'"),
+        (lambda: world.checkpoint(3), "the name of a checkpoint is a text, not 3"),
+        (lambda: world.observe_and_checkpoint(None), "the name of a checkpoint is a text, not None"),
+    ):
+        with pytest.raises(DefinitionError, match=told):
+            refused()  # type: ignore[no-untyped-call]
+
+
+def test_an_ordering_is_any_or_lifo() -> None:
+    class Wrong(Box):
+        ordering = "fifo"
+
+    with pytest.raises(DefinitionError, match="system 'box': ordering is \"any\" or \"lifo\", not 'fifo'"):
+        World(systems={"box": Wrong()})

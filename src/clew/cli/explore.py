@@ -57,6 +57,9 @@ def explore(
     for report in reports or ():
         if Path(report).suffix.lower() not in FORMS:
             raise Failed(f"there is no report {report!r}", f"end its name in {', '.join(FORMS)}")
+        folder = Path(report).parent
+        if not folder.is_dir():  # better now than after an hour of exploring
+            raise Failed(f"there is no folder {str(folder)!r} for the report {report!r}", "make it first")
     agent = load_target(target, Agent, "agent", "shop")
     if max_steps is not None:
         agent.max_steps = max_steps

@@ -16,7 +16,8 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from inspect import CO_COROUTINE
+from inspect import iscoroutinefunction, isgeneratorfunction
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -60,26 +61,38 @@ class Action(msgspec.Struct, frozen=True, eq=False):
         check_function(self.run, f"action {self.name!r}: run")
         if self.precondition is not None:
             check_function(self.precondition, f"action {self.name!r}: precondition")
-        if isinstance(self.requires, str):
+        requires: Any = self.requires
+        if isinstance(requires, str):
             raise DefinitionError(f"action {self.name!r}: requires is a list of names, not one text")
+        if not isinstance(requires, Iterable) or any(type(each) is not str for each in requires):
+            raise DefinitionError(f"action {self.name!r}: requires is a list of names, not {self.requires!r}")
         if self.max_calls is not None and (type(self.max_calls) is not int or self.max_calls < 1):
             raise DefinitionError(
                 f"action {self.name!r}: max_calls is a number from 1, not {self.max_calls!r}"
             )
-        if not self.weight > 0:
-            raise DefinitionError(f"action {self.name!r}: weight is more than 0, not {self.weight!r}")
+        if type(self.weight) not in (int, float) or not 0 < self.weight < inf:
+            raise DefinitionError(f"action {self.name!r}: weight is a number above 0, not {self.weight!r}")
 
 
 def check_function(function: Any, what: str) -> None:
     """DefinitionError unless it can be called with the world, and does its work when it is."""
     if not callable(function):
         raise DefinitionError(f"{what} is a function of the world, not {function!r}")
-    code = getattr(function, "__code__", None)
-    if code is not None and code.co_flags & CO_COROUTINE:
-        raise DefinitionError(
-            f"{what} is a coroutine function, which would do nothing when it is called; "
-            "run it to its end inside a plain function (asyncio.run, or a loop of your own)"
-        )
+    for kind, is_one, way in _LATER:
+        if is_one(function) or is_one(type(function).__call__):
+            raise DefinitionError(
+                f"{what} is a {kind} function, which would do nothing when it is called; {way}"
+            )
+
+
+_LATER: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
+    (
+        "coroutine",
+        iscoroutinefunction,
+        "run it to its end inside a plain function (asyncio.run, or a loop of your own)",
+    ),
+    ("generator", isgeneratorfunction, "let it do its work and return"),
+)
 
 
 class PathRules:

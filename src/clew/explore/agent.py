@@ -65,8 +65,8 @@ class Agent:
         progress: bool | None = None,
     ) -> None:
         self.world = world
-        self.actions: list[Action] | Offer = actions if callable(actions) else list(actions)
-        self.invariants = list(invariants)
+        self.actions: list[Action] | Offer = actions if callable(actions) else Repertoire(actions).actions
+        self.invariants = _listed(invariants)
         made = strategy() if isinstance(strategy, type) else strategy
         self.strategy: Strategy = BFS() if made is None else made
         self.max_steps = max_steps
@@ -83,6 +83,8 @@ class Agent:
         for invariant in self.invariants:
             if not isinstance(invariant, Invariant):
                 raise DefinitionError(f"invariants are Invariant(name, check), not {invariant!r}")
+        if type(self.name) is not str:
+            raise DefinitionError(f"name is a text, not {self.name!r}")
         names = [invariant.name for invariant in self.invariants]
         twice = [name for name in names if names.count(name) > 1]
         if twice:
@@ -94,7 +96,6 @@ class Agent:
         for what, limit in (("max_steps", self.max_steps), ("memory", self.memory)):
             if limit is not None and (type(limit) is not int or limit < 0):
                 raise DefinitionError(f"{what} is a number from 0, or None, not {limit!r}")
-        Repertoire(self.actions)
 
     def explore(self) -> ExplorationResult:
         """Explore; the world is as before when this returns or raises."""
@@ -145,7 +146,7 @@ class Agent:
                 try:
                     result = self._result(search, journal, began, self._rehearsal(search))
                     self._to_initial(search)
-                except (RollbackError, DivergedError) as error:
+                except (RollbackError, DivergedError, ExplorationAborted) as error:
                     failure = error
             if failure is not None:
                 result = self._result(search, journal, began, None, complete=False)
@@ -187,7 +188,8 @@ class Agent:
             },
             search.open,
         )
-        violations = settle(search.findings, graph, rehearsal)
+        everything = not search.truncated and not search.open
+        violations = settle(search.findings, graph, rehearsal, everything=everything)
         return ExplorationResult(
             graph,
             violations,
@@ -222,6 +224,12 @@ class Agent:
             return Way(initial, tuple(graph.actions[step.action_name] for step in path))
 
         world.consult(guide)
+
+
+def _listed(invariants: Iterable[Invariant]) -> list[Invariant]:
+    if not isinstance(invariants, Iterable):
+        raise DefinitionError(f"invariants are a list of Invariant(name, check), not {invariants!r}")
+    return list(invariants)
 
 
 def _ticker(journal: Journal | None, watch: Watch) -> Any:

@@ -60,15 +60,19 @@ class Identity:
             seen = system.observe()
             observations.append(seen)
             try:
-                if seen.digest is not None:
-                    data, kind, part = None, _BY_DIGEST, seen.digest
-                else:
-                    kind, part = _BY_VALUE, encode(seen.data, at=name)
-                    data = part
+                part = seen.digest
             except AttributeError:
                 raise DefinitionError(
                     f"system {name!r}: observe returned {type(seen).__name__}, not an Observation"
                 ) from None
+            if part is not None:
+                data, kind = None, _BY_DIGEST
+                if type(part) is not bytes:
+                    raise DefinitionError(
+                        f"system {name!r}: the digest of an observation is bytes, not {type(part).__name__}"
+                    )
+            else:
+                data, kind = (part := encode(seen.data, at=name)), _BY_VALUE
             encoded.append(data)
             if counts:
                 size = len(part)
@@ -82,8 +86,7 @@ class Identity:
         assert self._canonical is not None
         chosen = self._canonical(self.state(sight, None, 0.0))
         if isinstance(chosen, State):
-            pieces = [_sized(part.system.encode()) + _sized(part.data) for part in chosen.parts]
-            standing = b"".join(pieces) + chosen.context_data
+            standing = self._standing(chosen)
         else:
             try:
                 standing = encode(chosen, at="canonical(state)")
@@ -92,6 +95,16 @@ class Identity:
                     f"{error}; canonical returns a State or a value that can be encoded"
                 ) from error
         return Sight(sha256(b"canonical" + standing).digest(), sight.observations, sight.encoded)
+
+    def _standing(self, chosen: State) -> bytes:
+        """The bytes of a state that stands for others, without what is ignored."""
+        pieces = []
+        for part in chosen.parts:
+            if part.system not in self._ignored:
+                kind, seen = (_BY_VALUE, part.data) if part.digest is None else (_BY_DIGEST, part.digest)
+                pieces.append(_prefix(part.system) + kind + _sized(seen))
+        context = {key: value for key, value in chosen.context.items() if key not in self._ignored}
+        return b"".join(pieces) + (encode(context, at="context") if self._whole else b"")
 
     def state(self, sight: Sight, checkpoint_id: str | None, seconds: float) -> State:
         """A sight as a state that can be kept."""

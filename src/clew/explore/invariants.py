@@ -72,15 +72,29 @@ def judge(invariant: Invariant, world: World) -> str | None:
         return None
     if type(verdict) is str and verdict:
         return verdict
-    return invariant.message or f"the check gave {verdict!r}, not True"
+    return invariant.message or f"the check gave {_shown(verdict)}, not True"
+
+
+def _shown(verdict: Any) -> str:
+    try:
+        return repr(verdict)
+    except Exception:  # what a check gave is the user's, and so is what it makes of repr
+        return f"a {type(verdict).__name__}"
 
 
 def complaint(error: BaseException) -> str:
     """What an exception says, as one line; its class where it says nothing."""
-    return " ".join(str(error).split()) or type(error).__name__
+    return _said(error) or type(error).__name__
 
 
 def told(error: BaseException) -> str:
     """An exception as one line."""
-    text = " ".join(str(error).split())
+    text = _said(error)
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _said(error: BaseException) -> str:
+    try:
+        return " ".join(str(error).split())
+    except Exception:  # an exception of the user's that cannot be printed is still the one that was raised
+        return ""

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
 
-from clew.errors import DefinitionError
+from clew.errors import DefinitionError, ExplorationAborted
 from clew.explore.actions import Action, PathRules
+from clew.explore.invariants import told
 
 if TYPE_CHECKING:
     from clew.explore.world import World
@@ -36,6 +37,10 @@ class Repertoire:
 
     def __init__(self, actions: Iterable[Action] | Offer) -> None:
         self._offer: Offer | None = actions if callable(actions) else None
+        if not callable(actions) and not isinstance(actions, Iterable):
+            raise DefinitionError(
+                f"actions are a list of Action(name, run), or a function of the world, not {actions!r}"
+            )
         self.actions: list[Action] = [] if callable(actions) else list(actions)
         for action in self.actions:
             _check(action)
@@ -78,7 +83,7 @@ class Repertoire:
     def _of_world(self, world: World, offer: Offer) -> tuple[tuple[int, ...], list[Refused]]:
         found: dict[int, None] = {}
         refused: list[Refused] = []
-        for action in offer(world):
+        for action in _listed(offer, world):
             _check(action)
             if action.requires or action.max_calls is not None:
                 raise DefinitionError(
@@ -109,6 +114,13 @@ class Repertoire:
         if self.actions[number].run is _unbound:
             self.offered(world)
         return self.actions[number]
+
+
+def _listed(offer: Offer, world: World) -> list[Action]:
+    try:
+        return list(offer(world))
+    except Exception as error:
+        raise ExplorationAborted(f"the function that offers actions failed: {told(error)}") from error
 
 
 def _check(action: Any) -> None:

@@ -8,21 +8,40 @@ world or a check depends on more than what is rolled back.
 
 from __future__ import annotations
 
+from clew.explore.foresight import Foresight, Leads, leads_of
 from clew.explore.shrinking import Rehearsal, Shown, shrink
 from clew.explore.state_graph import StateGraph
 from clew.explore.states import Transition
 from clew.explore.violations import Findings, Found, Kind, Violation
 
 
-def settle(findings: Findings, graph: StateGraph, rehearsal: Rehearsal | None) -> list[Violation]:
-    """The violations of all kinds, the most serious first, shorter paths first. Without rehearsal: as seen."""
+def settle(
+    findings: Findings, graph: StateGraph, rehearsal: Rehearsal | None, *, everything: bool = False
+) -> list[Violation]:
+    """The violations of all kinds, the most serious first, shorter paths first. Without rehearsal: as seen.
+
+    `everything` says that each action was tried wherever it is possible.
+    """
     paths = shortest_paths(findings, graph)
-    violations = [_settled(found, paths[kind], graph, rehearsal) for kind, found in findings.by_kind.items()]
+    leads = leads_of(graph, rehearsal.numbers) if rehearsal is not None and paths else {}
+    violations = []
+    for kind, found in findings.by_kind.items():
+        foresight = None if rehearsal is None else _foresight(found, graph, leads, rehearsal, everything)
+        violations.append(_settled(found, paths[kind], rehearsal, foresight))
     return sorted(violations, key=lambda each: (each.severity.rank, len(each.path)))
 
 
+def _foresight(
+    found: Found, graph: StateGraph, leads: Leads, rehearsal: Rehearsal, everything: bool
+) -> Foresight:
+    assert graph.initial_id is not None
+    return Foresight(
+        found, leads, graph.initial_id, rehearsal.rules, rehearsal.numbers, everything=everything
+    )
+
+
 def _settled(
-    found: Found, path: list[Transition], graph: StateGraph, rehearsal: Rehearsal | None
+    found: Found, path: list[Transition], rehearsal: Rehearsal | None, foresight: Foresight | None
 ) -> Violation:
     kind = found.kind
     if rehearsal is None:
@@ -30,7 +49,7 @@ def _settled(
     first = rehearsal.shows(rehearsal.numbered(path), kind)
     shown: Shown | None = None
     if first is not None:
-        shrunk = shrink(rehearsal, first, kind)
+        shrunk = shrink(rehearsal, first, kind, foresight)
         shown = rehearsal.shows(shrunk.path, kind)
         if shown is not None and shown.path != shrunk.path:
             shown = None

@@ -5,7 +5,8 @@ A path is tried by doing it from the initial state: each action must be possible
 violation, perhaps earlier, is shorter and replaces the path.
 
 Stretches are left out first, halving their length down to one action; passes over single actions are repeated until a
-whole pass finds nothing. The result is 1-minimal: leaving out any one of its actions loses the violation.
+whole pass finds nothing. The result is 1-minimal: leaving out any one of its actions loses the violation. What the
+explored graph knows to show nothing is not done (`foresight`).
 """
 
 from __future__ import annotations
@@ -14,13 +15,12 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from clew.explore.foresight import Foresight, Path
 from clew.explore.invariants import Invariant, complaint, judge
 from clew.explore.repertoire import Repertoire
 from clew.explore.states import ID_LENGTH, Transition
 from clew.explore.violations import Kind
 from clew.explore.world import World
-
-Path = tuple[int, ...]
 
 
 class Shown(msgspec.Struct, frozen=True):
@@ -43,26 +43,27 @@ class Rehearsal:
     ) -> None:
         self._world = world
         self._repertoire = repertoire
-        self._rules = repertoire.rules
+        self.rules = repertoire.rules
+        self.numbers = repertoire.numbers
         self._invariants = {invariant.name: invariant for invariant in invariants}
         self._to_initial = to_initial
 
     def numbered(self, path: Sequence[Transition]) -> Path:
         """A path as the numbers of its actions."""
-        return tuple(self._repertoire.numbers[step.action_name] for step in path)
+        return tuple(self.numbers[step.action_name] for step in path)
 
     def shows(self, path: Path, kind: Kind) -> Shown | None:
         """What is left of a path when it ends at the first violation of that kind; None if there is none."""
         world = self._world
         self._to_initial()
-        progress = self._rules.start
+        progress = self.rules.start
         here = world.look().digest.hex()[:ID_LENGTH]
         done: list[Transition] = []
         message = self._wrong(kind)
         if message is not None:
             return Shown((), (), message)
         for position, number in enumerate(path):
-            if not (self._rules.allows(number, progress) and self._repertoire.possible(number, world)):
+            if not (self.rules.allows(number, progress) and self._repertoire.possible(number, world)):
                 return None
             action = self._repertoire.actions[number]
             try:
@@ -72,7 +73,7 @@ class Rehearsal:
                     return None
                 done.append(Transition(here, action.name, None, position + 1))
                 return Shown(path[: position + 1], tuple(done), complaint(error))
-            progress = self._rules.after(number, progress)
+            progress = self.rules.after(number, progress)
             there = world.look().digest.hex()[:ID_LENGTH]
             done.append(Transition(here, action.name, there, position + 1))
             here = there
@@ -91,12 +92,12 @@ class Rehearsal:
         return None
 
 
-def shrink(rehearsal: Rehearsal, first: Shown, kind: Kind) -> Shown:
+def shrink(rehearsal: Rehearsal, first: Shown, kind: Kind, foresight: Foresight | None = None) -> Shown:
     """The path that is left when nothing more can be left out."""
     best = first
     stretch = max(len(best.path) // 2, 1)
     while True:
-        shorter = _one_pass(rehearsal, best, kind, stretch)
+        shorter = _one_pass(rehearsal, best, kind, stretch, foresight)
         if shorter is not None:
             best = shorter
         elif stretch == 1:
@@ -105,15 +106,19 @@ def shrink(rehearsal: Rehearsal, first: Shown, kind: Kind) -> Shown:
             stretch = max(min(stretch // 2, len(best.path) // 2), 1)
 
 
-def _one_pass(rehearsal: Rehearsal, shown: Shown, kind: Kind, stretch: int) -> Shown | None:
+def _one_pass(
+    rehearsal: Rehearsal, shown: Shown, kind: Kind, stretch: int, foresight: Foresight | None
+) -> Shown | None:
     """Leave out stretches from the end to the beginning; what is left, or None if all were needed."""
     best: Shown | None = None
     path = shown.path
     start = len(path) - stretch
     while start > -stretch:
         begin = max(start, 0)
-        found = rehearsal.shows(path[:begin] + path[begin + stretch :], kind) if path else None
-        if found is not None:
-            best, path = found, found.path
+        end = begin + stretch
+        if path and not (foresight is not None and foresight.rules_out(path, begin, end)):
+            found = rehearsal.shows(path[:begin] + path[end:], kind)
+            if found is not None:
+                best, path = found, found.path
         start = min(start, len(path)) - stretch
     return best

@@ -17,10 +17,11 @@ import heapq
 from collections import deque
 from collections.abc import Iterator, Sequence
 from random import Random
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
+from clew.errors import DefinitionError
 from clew.explore.actions import Action
 
 Pairs = Iterator[tuple[int, int]]
@@ -68,6 +69,9 @@ class RandomWalk(msgspec.Struct, frozen=True):
 
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        _check_seed("RandomWalk", self.seed)
+
     def start(self, actions: Sequence[Action]) -> Frontier:
         """A new frontier."""
         return _Walk(Random(self.seed))
@@ -86,9 +90,17 @@ class Weighted(msgspec.Struct, frozen=True):
 
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        _check_seed("Weighted", self.seed)
+
     def start(self, actions: Sequence[Action]) -> Frontier:
         """A new frontier."""
         return _Lottery(Random(self.seed), actions)
+
+
+def _check_seed(strategy: str, seed: Any) -> None:
+    if type(seed) is not int:
+        raise DefinitionError(f"{strategy}: a seed is a whole number, not {seed!r}")
 
 
 class _Queue:

@@ -84,8 +84,7 @@ class World:
         identity_ignores: Iterable[str] = (),
         canonical: Callable[[State], Any] | None = None,
     ) -> None:
-        if isinstance(identity_ignores, str):
-            raise DefinitionError("identity_ignores is a list of names, not one text")
+        _check_options(systems, context, identity_ignores, canonical)
         self.api = api
         self.systems: dict[str, Any] = dict(systems or {})
         for name, system in self.systems.items():
@@ -117,6 +116,8 @@ class World:
 
     def act(self, action: Action) -> Any:
         """Do an action; what it returned. What it raises comes out."""
+        if not isinstance(action, Action):
+            raise DefinitionError(f"an action is Action(name, run), not {action!r}")
         self._refuse_if_poisoned()
         try:
             returned = action.run(self)
@@ -140,10 +141,12 @@ class World:
 
     def checkpoint(self, name: str) -> str:
         """Make a checkpoint of all systems and the context; its id."""
+        _check_name(name)
         return self._checkpoint(name, None)
 
     def observe_and_checkpoint(self, name: str) -> State:
         """Observe, and make a checkpoint that belongs to the state; `checkpoint_id` says which."""
+        _check_name(name)
         sight = self.look()
         self._arrive(sight.digest)
         return self.state_of(sight, self._checkpoint(name, sight.digest))
@@ -162,8 +165,10 @@ class World:
         for system_name, system in self._ordered:
             try:
                 tokens.append(system.checkpoint(name))
-            except Exception as error:
+            except BaseException as error:
                 self._release(tokens)
+                if not isinstance(error, Exception):  # an interrupt: it goes on, and no tokens stay behind
+                    raise
                 raise CheckpointError(
                     f"checkpoint {name!r}: system {system_name!r} failed, so there is none: {told(error)}"
                 ) from error
@@ -250,8 +255,10 @@ class World:
         for (name, system), token in zip(self._ordered, kept.tokens):
             try:
                 system.rollback(token)
-            except Exception as error:
+            except BaseException as error:
                 self._poison = f"system {name!r} failed to go back to checkpoint {kept.id!r}: {told(error)}"
+                if not isinstance(error, Exception):  # an interrupt leaves it half done just so
+                    raise
                 raise RollbackError(
                     f"{self._poison}; the world is poisoned: roll back to a checkpoint that can be restored"
                 ) from error
@@ -321,6 +328,8 @@ class World:
 
         `DivergedError` if they lead elsewhere; `UnknownCheckpointError` if there is nothing to start from.
         """
+        if not isinstance(state, State):
+            raise DefinitionError(f"replay_to takes a State, not {state!r}")
         actions: list[Action] = []
         place: Place | None = state.digest
         checkpoints = {kept.digest: kept for kept in self._kept.values() if kept.digest is not None}
@@ -359,6 +368,26 @@ class World:
             )
 
 
+def _check_options(systems: Any, context: Any, identity_ignores: Any, canonical: Any) -> None:
+    if systems is not None and not isinstance(systems, Mapping):
+        raise DefinitionError(
+            f'systems are given by name, as {{"db": PostgresSystem(dsn)}}, not a {type(systems).__name__}'
+        )
+    if context is not None and not isinstance(context, Mapping | Context):
+        raise DefinitionError(f"context is a dict of values by name, not a {type(context).__name__}")
+    if isinstance(identity_ignores, str):
+        raise DefinitionError("identity_ignores is a list of names, not one text")
+    if not isinstance(identity_ignores, Iterable):
+        raise DefinitionError(f"identity_ignores is a list of names, not {identity_ignores!r}")
+    if canonical is not None and not callable(canonical):
+        raise DefinitionError(f"canonical is a function of a State, not {canonical!r}")
+
+
+def _check_name(name: Any) -> None:
+    if type(name) is not str:
+        raise DefinitionError(f"the name of a checkpoint is a text, not {name!r}")
+
+
 def _check_system(name: str, system: Any) -> None:
     if type(name) is not str or not name:
         raise DefinitionError(f"the name of a system is a text, not {name!r}")
@@ -369,3 +398,6 @@ def _check_system(name: str, system: Any) -> None:
     ]
     if lacking:
         raise DefinitionError(f"system {name!r} has no {', '.join(lacking)}; see clew.explore.System")
+    ordering = getattr(system, "ordering", "any")
+    if ordering not in ("any", "lifo"):
+        raise DefinitionError(f'system {name!r}: ordering is "any" or "lifo", not {ordering!r}')

@@ -229,3 +229,27 @@ def test_what_is_no_directory(tmp_path: Path) -> None:
         FileSystem(tmp_path / "no")
     with pytest.raises(SystemSetupError, match="temporary files"):
         FileSystem("/")
+
+
+@pytest.mark.parametrize(
+    "meanwhile", [lambda file: os.utime(file, (1, 1)), lambda file: file.chmod(0o640), lambda file: None]
+)
+def test_a_content_that_was_read_before_the_checkpoint_is_kept_by_it(
+    root: Path, system: FileSystem, meanwhile: Step
+) -> None:
+    """Looking reads a file; what then changes is its time or its mode, and not what has to be kept."""
+    file = root / "file"
+    file.write_text("before")
+    system.observe()
+    meanwhile(file)
+    before = system.observe()
+    token = system.checkpoint("here")
+    file.write_text("after")
+    system.rollback(token)
+    assert file.read_text() == "before"
+    assert system.observe() == before
+
+
+def test_a_directory_is_a_path(tmp_path: Path) -> None:
+    with pytest.raises(SystemSetupError, match="FileSystem: a path is needed, not None"):
+        FileSystem(None)  # type: ignore[arg-type]

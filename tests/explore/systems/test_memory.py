@@ -6,13 +6,15 @@ import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import httpx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clew.errors import EncodeError, SystemSetupError, UnknownCheckpointError
+from clew.errors import DefinitionError, EncodeError, SystemSetupError, UnknownCheckpointError
+from clew.explore import Action, Agent, World
 from clew.explore.system import System
-from clew.explore.systems import MemoryClock, MemoryMail, MemoryQueue, MemoryStorage
+from clew.explore.systems import HTTPFake, MemoryClock, MemoryMail, MemoryQueue, MemoryStorage
 
 
 def test_a_queue_is_first_in_first_out() -> None:
@@ -213,10 +215,163 @@ def test_a_checkpoint_costs_the_same_at_any_size() -> None:
         )
         assert best < 0.01e-3
         assert system.observe().data != {}
-    assert queue.observe().data["ready"] == {"count": 20_000}
+    assert queue.observe().data["ready"]["count"] == 20_000
 
 
 def _seconds(function: Any) -> float:
     begin = time.perf_counter()
     function()
     return time.perf_counter() - begin
+
+
+def test_messages_in_flight_count_in_the_order_in_which_they_were_received() -> None:
+    """Deliveries are known by their numbers: acknowledging number 0 leaves another message behind."""
+
+    def both_in_flight(*messages: str) -> MemoryQueue:
+        queue = MemoryQueue(messages)
+        for _ in messages:
+            queue.receive()
+        return queue
+
+    one, other = both_in_flight("a", "b"), both_in_flight("b", "a")
+    assert one.observe().data != other.observe().data
+    assert one.observe().digest != other.observe().digest
+    for queue in (one, other):
+        queue.ack(0)
+    assert (one.observe().data["in_flight"], other.observe().data["in_flight"]) == (["b"], ["a"])
+
+
+@pytest.mark.parametrize("size", [100, 101, 300])
+def test_what_holds_many_values_is_shown_by_their_number_and_a_digest(size: int) -> None:
+    def shown(last: int) -> list[Any]:
+        queue, storage, mail = MemoryQueue(range(size - 1)), MemoryStorage(), MemoryMail()
+        queue.push(last)
+        for number in range(size):
+            storage.put(f"k{number}", last if number == size - 1 else number)
+            mail.send("ann", str(last if number == size - 1 else number))
+        return [queue.observe().data["ready"], storage.observe().data, mail.observe().data["sent"]]
+
+    for one, other in zip(shown(1), shown(2)):
+        assert one != other
+        assert ("digest" in one) is (size > 100)
+
+
+def test_keys_of_a_storage_are_text() -> None:
+    with pytest.raises(DefinitionError, match="a key of a MemoryStorage is a text, not 1"):
+        MemoryStorage().put(1, "x")  # type: ignore[arg-type]
+
+
+def test_a_clock_starts_at_a_time() -> None:
+    with pytest.raises(SystemSetupError, match="a datetime with its time zone, not '2020'"):
+        MemoryClock("2020")  # type: ignore[arg-type]
+
+
+def filled(kind: str) -> Any:
+    """A fake that holds something, some of it in flight or on its way."""
+    if kind == "queue":
+        queue = MemoryQueue(["gone", "in flight", {"a": [1, 2.5]}, b"x"])
+        queue.pop()
+        queue.receive()
+        return queue
+    if kind == "mail":
+        mail = MemoryMail()
+        mail.send(["ann", "bob"], "hello", "é🙂", headers={"x": "1"})
+        return mail
+    if kind == "clock":
+        clock = MemoryClock()
+        clock.advance(90.5)
+        return clock
+    if kind == "storage":
+        return MemoryStorage({"a": 1, "b": [datetime(2024, 1, 1, tzinfo=UTC)], "": None})
+    fake = HTTPFake({"charges": {"b": 1, "a": {2, 3}}}, {"GET /": lambda request, state: None})
+    fake.fail(503, {"why": [1]}, times=None, path="/pay")
+    with fake:
+        httpx.get(f"{fake.url}/?q=1", trust_env=False)
+    return fake
+
+
+def changed(fake: Any) -> None:
+    for method, arguments in (
+        ("push", ["more"]),
+        ("receive", []),
+        ("send", ["cid"]),
+        ("advance", [1]),
+        ("put", ["a", 2]),
+        ("heal", []),
+    ):
+        if hasattr(fake, method):
+            getattr(fake, method)(*arguments)
+
+
+FAKES = ("queue", "mail", "clock", "storage", "http")
+
+
+@pytest.mark.parametrize("kind", FAKES)
+def test_a_checkpoint_that_was_written_down_is_the_same_when_it_is_read_back(kind: str) -> None:
+    fake = filled(kind)
+    before, token = fake.observe(), fake.checkpoint("here")
+    written = fake.dump(token)
+    assert type(written) is bytes
+    fake.release(token)
+    changed(fake)
+    assert fake.observe() != before
+    again = fake.load(written)
+    fake.rollback(again)
+    assert fake.observe() == before
+    assert fake.dump(again) == written
+    if kind == "queue":
+        fake.ack(1)  # the delivery that was in flight
+        assert fake.in_flight == 0
+    if kind == "http":
+        assert [request.query for request in fake.requests] == [{"q": "1"}]
+
+
+@pytest.mark.parametrize("kind", ["queue", "mail", "storage"])
+def test_a_checkpoint_is_as_large_as_what_came_since_the_one_before(kind: str) -> None:
+    fake = filled(kind)
+
+    def add(value: str) -> None:
+        {"queue": lambda: fake.push(value), "mail": lambda: fake.send("ann", value)}.get(
+            kind, lambda: fake.put("big", value)
+        )()
+
+    add("x" * 100_000)
+    large, same = fake.checkpoint("large"), fake.checkpoint("same")
+    assert 100_000 < fake.size(large) < 102_000
+    assert fake.size(same) < 1_000
+    add("y")
+    fake.rollback(same)
+    assert fake.size(fake.checkpoint("again")) < 1_000
+    fake.release(large)
+    assert fake.size(large) == 0
+
+
+@pytest.mark.parametrize("memory", [None, 20_000])
+def test_a_world_of_fakes_goes_to_disk_and_not_through_replays(memory: int | None) -> None:
+    queue, storage, clock, mail = MemoryQueue(), MemoryStorage(), MemoryClock(), MemoryMail()
+    done = []
+
+    def push(world: World) -> None:
+        done.append("push")
+        queue.push("x" * 500)
+        storage.put("last", len(mail))
+        clock.advance(1)
+        mail.send("ann", "one more")
+
+    def receive(world: World) -> None:
+        done.append("receive")
+        queue.receive()
+
+    world = World(systems={"queue": queue, "storage": storage, "clock": clock, "mail": mail})
+    actions = [
+        Action("push", push, precondition=lambda world: len(mail) < 12),
+        Action("receive", receive, precondition=lambda world: len(queue) > 0),
+    ]
+    result = Agent(world, actions, memory=memory).explore()
+    assert len(result.states) == 91
+    assert len(done) == len(result.transitions)
+
+
+def test_the_state_of_a_fake_service_is_a_dict() -> None:
+    with pytest.raises(DefinitionError, match=r"the state of an HTTPFake is a dict, not \[1\]"):
+        HTTPFake([1])  # type: ignore[arg-type]

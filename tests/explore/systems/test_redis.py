@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -14,6 +15,7 @@ import valkey
 from clew.errors import ExplorationWarning, RollbackError, SystemSetupError, UnknownCheckpointError
 from clew.explore.system import System
 from clew.explore.systems import RedisSystem
+from clew.explore.systems.redis import Entry
 from tests.explore.systems.servers import RedisServer
 
 Step = Callable[[Any], object]
@@ -374,3 +376,22 @@ def test_tokens(app: Any, system: RedisSystem) -> None:
     app.set("a", "1")
     system.rollback(same)
     assert app.keys() == []
+
+
+def test_what_released_checkpoints_held_is_freed(app: Any, system: RedisSystem) -> None:
+    """Each value is large; only those that a checkpoint holds, or that are there now, stay in memory."""
+    before = system.checkpoint("before")
+    for number in range(30):
+        app.set("key", f"{number}" * 10_000)
+        token = system.checkpoint("large")
+        assert 10_000 < system.size(token) < 30_000
+        system.rollback(before)
+        system.release(token)
+    held = [each for each in gc.get_objects() if isinstance(each, Entry) and each.key == b"key"]
+    assert len(held) <= 1
+    assert system.size(before) == 0
+
+
+def test_what_is_no_address_is_refused() -> None:
+    with pytest.raises(SystemSetupError, match=r"'http://x' is no address of a server.*give redis://host"):
+        RedisSystem("http://x")

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -735,3 +736,29 @@ def test_any_program_is_undone(
         steps = [run(sql.format(verb=verb, a=a, b=b, c=c)) for sql, verb, (a, b, c) in program]
         restores_all(system, app, visits(system, app, *steps))
     app.close()
+
+
+@pytest.mark.parametrize("private", [False, True])
+def test_a_checkpoint_is_as_large_as_the_rows_that_changed(tmp_path: Path, private: bool) -> None:
+    path = tmp_path / "size.db"
+    with closing(sqlite3.connect(path)) as app:
+        app.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, v TEXT)")
+        app.executemany("INSERT INTO t (v) VALUES (?)", [("x" * 100,)] * 1_000)
+        app.commit()
+    with SQLiteSystem(path, private=private) as system:
+        first = system.checkpoint("first")
+        statement = "UPDATE t SET v = ? WHERE id = 7"
+        if private:
+            system.connection.execute(statement, ("y" * 5_000,))
+        else:
+            with closing(sqlite3.connect(path)) as app:
+                app.execute(statement, ("y" * 5_000,))
+                app.commit()
+        changed = system.checkpoint("changed")
+        assert system.size(first) == 0
+        assert 5_000 < system.size(changed) < 6_000
+
+
+def test_a_path_is_needed() -> None:
+    with pytest.raises(SystemSetupError, match="SQLiteSystem: a path is needed, not None"):
+        SQLiteSystem(None)  # type: ignore[arg-type]

@@ -21,7 +21,8 @@ __all__ = ["save"]
 def save(result: ExplorationResult, path: str | os.PathLike[str]) -> None:
     """Write a report in the form that the name's ending asks for."""
     where = Path(path)
-    where.write_text(_written(result, where), encoding="utf-8")
+    # names of files may hold what is no text; it is written as an escape, which JSON reads back as what it was
+    where.write_bytes(_written(result, where).encode("utf-8", "backslashreplace"))
 
 
 def _written(result: ExplorationResult, where: Path) -> str:

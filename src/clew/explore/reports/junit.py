@@ -21,7 +21,9 @@ def junit(result: ExplorationResult) -> str:
     cases = [("invariant", name, _of(result, "invariant", name)) for name in result.invariants]
     cases += [("action", name, _of(result, "action", name)) for name in result.coverage.actions]
     failures = sum(bool(found) for _, _, found in cases)
-    counts = f'tests="{len(cases)}" failures="{failures}" errors="0" time="{result.seconds:.3f}"'
+    aborted = [] if result.complete else _aborted(result)
+    tests, errors = len(cases) + bool(aborted), int(bool(aborted))
+    counts = f'tests="{tests}" failures="{failures}" errors="{errors}" time="{result.seconds:.3f}"'
     lines = [
         '<?xml version="1.0" encoding="utf-8"?>',
         f'<testsuites name="clew explore" {counts}>',
@@ -35,7 +37,16 @@ def junit(result: ExplorationResult) -> str:
     ]
     for group, name, found in cases:
         lines += _case(group, name, found, result)
-    return "\n".join([*lines, "</testsuite>", "</testsuites>"]) + "\n"
+    return "\n".join([*lines, *aborted, "</testsuite>", "</testsuites>"]) + "\n"
+
+
+def _aborted(result: ExplorationResult) -> list[str]:
+    """What did not fail was not looked at to the end: that must not pass."""
+    return [
+        '<testcase classname="clew.explore" name="exploration">',
+        f"<error message={_attribute(extent(result))}/>",
+        "</testcase>",
+    ]
 
 
 def _of(result: ExplorationResult, group: str, name: str) -> list[Violation]:
@@ -49,18 +60,19 @@ def _of(result: ExplorationResult, group: str, name: str) -> list[Violation]:
 def _case(group: str, name: str, found: list[Violation], result: ExplorationResult) -> list[str]:
     opening = f"<testcase classname={_attribute(f'clew.explore.{group}')} name={_attribute(name)}"
     if group == "action" and not found and not result.coverage.actions[name].tried:
-        return [
-            f"{opening}>",
-            '<skipped message="it was possible in no state that was found"/>',
-            "</testcase>",
-        ]
+        why = (
+            "it was not tried before the exploration ended"
+            if result.truncated
+            else "it was possible in no state that was found"
+        )
+        return [f"{opening}>", f'<skipped message="{why}"/>', "</testcase>"]
     if not found:
         return [f"{opening}/>"]
     lines = [f"{opening}>"]
     for violation in found:
         kind = f"type={_attribute(violation.kind.exception or violation.severity.value)}"
         lines.append(f"<failure message={_attribute(violation.message)} {kind}>")
-        lines.append(_text("\n".join([standing(violation), *_steps(violation)])))
+        lines.append(_text("\n".join([standing(violation, result), *_steps(violation)])))
         lines.append("</failure>")
     return [*lines, "</testcase>"]
 

@@ -40,7 +40,7 @@ def _violation(violation: Violation, result: ExplorationResult) -> list[str]:
         "",
         _plain(violation.message),
         "",
-        f"*{standing(violation)}*",
+        f"*{standing(violation, result)}*",
         "",
     ]
     if not violation.path:

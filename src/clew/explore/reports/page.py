@@ -27,9 +27,7 @@ DETAIL = 6_000  # characters of a state's data in the page
 def page(result: ExplorationResult) -> str:
     """The result as an HTML document."""
     selection = select(result)
-    title = "Exploration: " + (
-        _counted(len(result.violations), "violation") if result.violations else "nothing wrong"
-    )
+    title = f"Exploration: {_verdict(result)}"
     return (
         f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>{title}</title>\n'
         f'<meta name="viewport" content="width=device-width, initial-scale=1">\n<style>{STYLE}</style>\n</head>\n'
@@ -46,7 +44,7 @@ def fragment(result: ExplorationResult) -> str:
 
 def _body(result: ExplorationResult, selection: Selection) -> str:
     verdict = "bad" if result.violations else "warn" if result.truncated else "good"
-    said = _counted(len(result.violations), "violation") if result.violations else "Nothing wrong"
+    said = _verdict(result).capitalize()
     parts = [
         '<main class="clew-x">',
         f'<header class="{verdict}"><h1>{said}</h1><p>{escape(extent(result).capitalize())}.</p></header>',
@@ -57,6 +55,12 @@ def _body(result: ExplorationResult, selection: Selection) -> str:
         "</main>",
     ]
     return "\n".join(parts)
+
+
+def _verdict(result: ExplorationResult) -> str:
+    if result.violations:
+        return _counted(len(result.violations), "violation")
+    return "nothing wrong" if result.complete else "aborted"
 
 
 def _figures(result: ExplorationResult) -> str:
@@ -81,7 +85,8 @@ def _violation(number: int, violation: Violation, result: ExplorationResult) -> 
     return (
         f'<section class="violation {severity}" data-number="{number}">'
         f'<h2><span class="badge">{severity}</span> {escape(violation.title)}</h2>'
-        f'<p class="message">{escape(violation.message)}</p><p class="standing">{escape(standing(violation))}</p>'
+        f'<p class="message">{escape(violation.message)}</p>'
+        f'<p class="standing">{escape(standing(violation, result))}</p>'
         f"<ol>{steps}</ol>{error}"
         '<button type="button" class="show" hidden>Show this path in the graph</button></section>'
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from clew.explore.reports.changes import changes, told
@@ -11,6 +12,8 @@ if TYPE_CHECKING:
     from clew.explore.violations import Violation
 
 CHANGES = 4  # so many are shown for a step
+# what would steer a terminal instead of being shown, or cannot be written at all
+_UNSPEAKABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 def text(result: ExplorationResult) -> str:
@@ -18,10 +21,10 @@ def text(result: ExplorationResult) -> str:
     lines = [headline(result)]
     never = result.coverage.never
     if never:
-        lines.append(f"never possible: {', '.join(never)}")
+        lines.append(f"never {'tried' if result.truncated else 'possible'}: {', '.join(never)}")
     for number, violation in enumerate(result.violations, 1):
         lines += ["", *_violation(number, violation, result)]
-    return "\n".join(lines)
+    return _UNSPEAKABLE.sub(lambda found: repr(found[0])[1:-1], "\n".join(lines))
 
 
 def headline(result: ExplorationResult) -> str:
@@ -43,18 +46,23 @@ def extent(result: ExplorationResult) -> str:
     return "explored to the end"
 
 
-def standing(violation: Violation) -> str:
+def standing(violation: Violation, result: ExplorationResult) -> str:
     """How sure it is, and how often it was seen."""
     seen = "seen once" if violation.count == 1 else f"seen {violation.count:,} times"
     shrunk = f", shrunk from {violation.shrunk_from} steps" if violation.shrunk_from else ""
-    sure = "confirmed by replay" if violation.confirmed else "NOT confirmed: a replay did not show it again"
+    if violation.confirmed:
+        sure = "confirmed by replay"
+    elif result.complete:
+        sure = "NOT confirmed: a replay did not show it again"
+    else:
+        sure = "not confirmed: the exploration was aborted before a replay"
     return f"{sure}, {seen}{shrunk}"
 
 
 def _violation(number: int, violation: Violation, result: ExplorationResult) -> list[str]:
     lines = [
         f"{number}. {violation.severity.value.upper()} {violation.title}: {violation.message}",
-        f"   {standing(violation)}",
+        f"   {standing(violation, result)}",
     ]
     if not violation.path:
         lines.append("   in the initial state")

@@ -13,7 +13,7 @@ _WHERE = {
     "HTTPFake": "http_fake",
     "MemoryClock": "memory",
     "MemoryMail": "memory",
-    "MemoryQueue": "memory",
+    "MemoryQueue": "memory_queue",
     "MemoryStorage": "memory",
     "PostgresSystem": "postgres",
     "RedisSystem": "redis",

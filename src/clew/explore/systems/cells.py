@@ -3,6 +3,8 @@
 A *cell* is a value as its canonical bytes, with a number made from them. A set of cells is identified by the sum of
 their numbers; a row, where order counts, by the polynomial that has the numbers as coefficients, modulo a prime.
 Both change with one addition when a value comes or goes, at either end of a row.
+
+A cell's bytes are all of it: what is written down elsewhere is read back as the same cell.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from immutables import Map
 
 from clew.state.codec import decode, encode
 
+SHOWN = 100  # values; more are shown by their number and their digest
 _PRIME = 2**255 - 19
 _BASE = int.from_bytes(blake2b(b"clew row", digest_size=31).digest(), "big")
 _INVERSE = pow(_BASE, -1, _PRIME)
@@ -41,6 +44,11 @@ def cell(value: Any, at: str, salt: str = "") -> Cell:
         return _fixed(value, salt)
     encoded = encode(value, at=at)
     return Cell(encoded, _number(encoded, salt), decode(encoded))
+
+
+def read_back(encoded: bytes, salt: str = "") -> Cell:
+    """The cell of a value that was written down as its bytes."""
+    return cell(decode(encoded), "value", salt)
 
 
 @lru_cache(maxsize=4096, typed=True)
@@ -96,6 +104,18 @@ class Row(msgspec.Struct, frozen=True, eq=False):
     def digest(self) -> bytes:
         return b"%d:%b" % (len(self.cells), self.polynomial.to_bytes(32, "big"))
 
+    @property
+    def shown(self) -> Any:
+        """The values; or, if they are many, their number and the digest."""
+        if len(self.cells) > SHOWN:
+            return {"count": len(self.cells), "digest": self.digest.hex()}
+        return [each.value for each in self]
+
+    @property
+    def written(self) -> list[bytes]:
+        """The bytes of the values."""
+        return [each.encoded for each in self]
+
     def __len__(self) -> int:
         return len(self.cells)
 
@@ -105,3 +125,11 @@ class Row(msgspec.Struct, frozen=True, eq=False):
 
 
 EMPTY_ROW = Row(Map(), 0, 0, 1)
+
+
+def row_of(written: list[bytes], start: int = 0) -> Row:
+    """The row whose values were written down."""
+    row = Row(Map(), start, 0, 1)
+    for encoded in written:
+        row = row.append(read_back(encoded))
+    return row

@@ -49,14 +49,14 @@ def is_file(entry: Entry) -> bool:
 
 class Scan:
     """A directory that is looked at again and again. `unstored` are the files that were read since somebody emptied
-    it."""
+    it, with their contents."""
 
     def __init__(self, root: bytes) -> None:
         self._root = root
         self._tree: Tree = Map()
         self._last: dict[bytes, Entry] = {}  # the same as the tree
         self._statuses: dict[bytes, Status] = {}  # of files, as far as they can be trusted
-        self.unstored: list[tuple[bytes, Entry]] = []
+        self.unstored: dict[bytes, bytes] = {}
 
     def look(self) -> Tree:
         """What is there now; the same object as before if that is the same."""
@@ -110,7 +110,7 @@ class Scan:
         else:
             self._statuses.pop(path, None)
         if known is None or known.content != content or not is_file(known):
-            self.unstored.append((path, entry))
+            self.unstored[path] = content
         return entry
 
 

@@ -43,6 +43,8 @@ class FileSystem:
     ordering: Literal["any"] = "any"
 
     def __init__(self, directory: str | os.PathLike[str]) -> None:
+        if not isinstance(directory, str | os.PathLike):
+            raise SystemSetupError(f"FileSystem: a path is needed, not {directory!r}")
         self._root = os.fsencode(os.path.realpath(directory))
         if not os.path.isdir(self._root):
             raise SystemSetupError(f"FileSystem: {os.fspath(directory)!r} is not a directory")
@@ -66,8 +68,10 @@ class FileSystem:
     def checkpoint(self, name: str) -> int:
         tree = self._look(f"make the checkpoint {name!r}", CheckpointError)
         try:
-            for path, entry in self._scan.unstored:
-                if tree.get(path) == entry:
+            for path, content in self._scan.unstored.items():
+                entry = tree.get(path)
+                # it may have got another time or mode since it was read; what has to be kept is the content
+                if entry is not None and is_file(entry) and entry.content == content:
                     self._keep(path, entry)
         except OSError as error:
             raise CheckpointError(f"{os.fsdecode(self._root)}: cannot keep a file: {error}") from error

@@ -35,6 +35,7 @@ from clew.explore.systems.http_serving import Dropped, Reply, Request, reply_of,
 from clew.explore.systems.versions import Versions
 from clew.state.codec import decode, digest, encode
 
+_OWN = 512  # bytes that a checkpoint takes besides the state
 Route = Callable[[Request, dict[str, Any]], Any]
 
 
@@ -59,6 +60,19 @@ class _Version(msgspec.Struct, frozen=True):
     faults: tuple[Fault, ...]
     requests: tuple[Request, ...]
 
+    def written(self) -> bytes:
+        """All of it as bytes."""
+        faults = [msgspec.structs.asdict(fault) for fault in self.faults]
+        requests = [msgspec.structs.asdict(request) for request in self.requests]
+        return encode([self.state, faults, requests], at="fake", ordered=True)
+
+
+def _read_back(data: bytes) -> _Version:
+    state, faults, requests = decode(data)
+    return _Version(
+        state, tuple(Fault(**each) for each in faults), tuple(Request(**each) for each in requests)
+    )
+
 
 class HTTPFake:
     """A fake service.
@@ -71,6 +85,8 @@ class HTTPFake:
     ordering: Literal["any"] = "any"
 
     def __init__(self, state: dict[str, Any] | None = None, routes: dict[str, Route] | None = None) -> None:
+        if state is not None and not isinstance(state, dict):
+            raise DefinitionError(f"the state of an HTTPFake is a dict, not {state!r}")
         self.state: dict[str, Any] = decode(encode(state or {}, at="state", ordered=True))
         self._routes: list[tuple[str, re.Pattern[str], Route]] = []
         self._faults: tuple[Fault, ...] = ()
@@ -232,7 +248,8 @@ class HTTPFake:
     def checkpoint(self, name: str) -> int:
         with self._lock:
             encoded = encode(self.state, at="state", ordered=True)
-            return self._versions.keep(_Version(encoded, self._faults, self._requests))
+            version = _Version(encoded, self._faults, self._requests)
+            return self._versions.keep(version, _OWN + len(encoded))
 
     def rollback(self, token: int) -> None:
         version = self._versions[token]
@@ -246,3 +263,15 @@ class HTTPFake:
 
     def release(self, token: int) -> None:
         self._versions.drop(token)
+
+    def size(self, token: int) -> int:
+        """The bytes that a checkpoint holds: those of the state."""
+        return self._versions.size(token)
+
+    def dump(self, token: int) -> bytes:
+        """A checkpoint as bytes, for the disk."""
+        return self._versions[token].written()
+
+    def load(self, data: bytes) -> int:
+        """A token for a checkpoint that was written down."""
+        return self._versions.keep(_read_back(data), _OWN + len(data))

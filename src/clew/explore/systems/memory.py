@@ -1,8 +1,10 @@
-"""Fakes of things that applications talk to, held in memory: a queue, mail, a clock, an object storage.
+"""Fakes of things that applications talk to, held in memory: mail, a clock, an object storage (and, in `memory_queue`,
+a queue).
 
 They are for wiring into the application under test in place of the real thing; every thread of it may use them.
 
-- What they hold is immutable, and shared between checkpoints. A checkpoint is a reference.
+- What they hold is immutable, and shared between checkpoints. A checkpoint is a reference; its size is what came
+  since the one before. It can be written down as bytes, and read back.
 - Values are copied on the way in and on the way out, through the canonical codec: changing a message after it was
   sent does not change what was sent. A value without an encoding is refused with an `EncodeError`.
 - Digests are kept up to date with each change, so observing does not depend on the size. What holds more than
@@ -11,7 +13,6 @@ They are for wiring into the application under test in place of the real thing; 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from threading import RLock
 from typing import Any, Literal
@@ -19,144 +20,15 @@ from typing import Any, Literal
 import msgspec
 from immutables import Map
 
-from clew.errors import SystemSetupError
+from clew.errors import DefinitionError, SystemSetupError
 from clew.explore.observation import Observation
-from clew.explore.systems.cells import EMPTY_ROW, Cell, Row, cell, mixed
+from clew.explore.systems.cells import EMPTY_ROW, SHOWN, Cell, Row, cell, mixed, read_back, row_of
 from clew.explore.systems.versions import Versions
+from clew.state.codec import decode, encode
 
-SHOWN = 100
 Keys = list[str]
 _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
-
-
-def _shown(row: Row) -> Any:
-    return [each.value for each in row] if len(row) <= SHOWN else {"count": len(row)}
-
-
-class Delivery(msgspec.Struct, frozen=True):
-    """A message that was received and not yet acknowledged."""
-
-    id: int
-    message: Any
-
-
-class _Queued(msgspec.Struct, frozen=True):
-    ready: Row
-    flying: Map[int, Cell]
-    flying_sum: int
-
-
-class MemoryQueue:
-    """A first-in-first-out queue of messages.
-
-    `pop` takes a message for good. `receive` hands it out until `ack` says that it was dealt with, or `nack` puts
-    it back to the front; a message in between is part of the state.
-    """
-
-    ordering: Literal["any"] = "any"
-
-    def __init__(self, messages: Any = ()) -> None:
-        self._now = _Queued(EMPTY_ROW, Map(), 0)
-        self._versions: Versions[_Queued] = Versions()
-        self._seen: tuple[_Queued, Observation] | None = None
-        self._lock = RLock()
-        for message in messages:
-            self.push(message)
-
-    def push(self, message: Any) -> None:
-        """Add a message at the end."""
-        new = cell(message, "message")
-        with self._lock:
-            self._now = msgspec.structs.replace(self._now, ready=self._now.ready.append(new))
-
-    def pop(self) -> Any:
-        """Take the oldest message; None if there is none."""
-        with self._lock:
-            if not len(self._now.ready):
-                return None
-            first, rest = self._now.ready.take_first()
-            self._now = msgspec.structs.replace(self._now, ready=rest)
-        return first.read()
-
-    def peek(self) -> Any:
-        """The oldest message, which stays; None if there is none."""
-        ready = self._now.ready
-        return ready.first.read() if len(ready) else None
-
-    def receive(self) -> Delivery | None:
-        """Take the oldest message until it is acknowledged; None if there is none."""
-        with self._lock:
-            now = self._now
-            if not len(now.ready):
-                return None
-            first, rest = now.ready.take_first()
-            # The place in the queue is the delivery's number: the same on every branch that leads here.
-            number = now.ready.start
-            flying = now.flying.set(number, first)
-            self._now = _Queued(rest, flying, mixed(now.flying_sum, first, 1))
-        return Delivery(number, first.read())
-
-    def ack(self, delivery: Delivery | int) -> None:
-        """Be done with a message; a KeyError if it is not in flight."""
-        self._land(delivery)
-
-    def nack(self, delivery: Delivery | int) -> None:
-        """Put a message back to the front; a KeyError if it is not in flight."""
-        with self._lock:
-            landed = self._land(delivery)
-            self._now = msgspec.structs.replace(self._now, ready=self._now.ready.prepend(landed))
-
-    def _land(self, delivery: Delivery | int) -> Cell:
-        number = delivery.id if isinstance(delivery, Delivery) else delivery
-        with self._lock:
-            now = self._now
-            if number not in now.flying:
-                raise KeyError(f"delivery {number} is not in flight; it was acknowledged, or never received")
-            landed = now.flying[number]
-            self._now = _Queued(now.ready, now.flying.delete(number), mixed(now.flying_sum, landed, -1))
-        return landed
-
-    def clear(self) -> None:
-        """Drop all messages, also those in flight."""
-        with self._lock:
-            self._now = _Queued(EMPTY_ROW, Map(), 0)
-
-    @property
-    def in_flight(self) -> int:
-        """How many messages are received and not acknowledged."""
-        return len(self._now.flying)
-
-    def __len__(self) -> int:
-        return len(self._now.ready)
-
-    def __bool__(self) -> bool:
-        return True  # a queue is there, also when it is empty
-
-    def __iter__(self) -> Iterator[Any]:
-        return (each.read() for each in self._now.ready)
-
-    def observe(self) -> Observation:
-        now = self._now
-        if self._seen is None or self._seen[0] is not now:
-            data = {
-                "ready": _shown(now.ready),
-                "in_flight": [now.flying[at].value for at in sorted(now.flying)],
-            }
-            digest = b"%b%b%d" % (now.ready.digest, now.flying_sum.to_bytes(32, "big"), len(now.flying))
-            self._seen = (now, Observation("queue", data, {}, digest))
-        return self._seen[1]
-
-    def checkpoint(self, name: str) -> int:
-        return self._versions.keep(self._now)
-
-    def rollback(self, token: int) -> None:
-        self._now = self._versions[token]
-
-    def is_valid(self, token: Any) -> bool:
-        return token in self._versions
-
-    def release(self, token: int) -> None:
-        self._versions.drop(token)
+_OWN = 512  # bytes that a checkpoint takes besides what came
 
 
 class Mail(msgspec.Struct, frozen=True):
@@ -176,6 +48,7 @@ class MemoryMail:
 
     def __init__(self) -> None:
         self._now = EMPTY_ROW
+        self._came = 0  # bytes, since the last checkpoint
         self._versions: Versions[Row] = Versions()
         self._seen: tuple[Row, Observation] | None = None
         self._lock = RLock()
@@ -194,6 +67,7 @@ class MemoryMail:
         new = cell(msgspec.structs.asdict(mail), "mail")
         with self._lock:
             self._now = self._now.append(new)
+            self._came += len(new.encoded)
         return mail
 
     def inbox(self, address: str) -> list[Mail]:
@@ -219,20 +93,36 @@ class MemoryMail:
     def observe(self) -> Observation:
         now = self._now
         if self._seen is None or self._seen[0] is not now:
-            self._seen = (now, Observation("mail", {"sent": _shown(now)}, {}, now.digest))
+            self._seen = (now, Observation("mail", {"sent": now.shown}, {}, now.digest))
         return self._seen[1]
 
     def checkpoint(self, name: str) -> int:
-        return self._versions.keep(self._now)
+        token = self._versions.keep(self._now, _OWN + self._came)
+        self._came = 0
+        return token
 
     def rollback(self, token: int) -> None:
         self._now = self._versions[token]
+        self._came = 0
 
     def is_valid(self, token: Any) -> bool:
         return token in self._versions
 
     def release(self, token: int) -> None:
         self._versions.drop(token)
+
+    def size(self, token: int) -> int:
+        """The bytes that came with a checkpoint; the rest is shared with others."""
+        return self._versions.size(token)
+
+    def dump(self, token: int) -> bytes:
+        """A checkpoint as bytes, for the disk."""
+        return msgspec.msgpack.encode(self._versions[token].written)
+
+    def load(self, data: bytes) -> int:
+        """A token for a checkpoint that was written down."""
+        row = row_of(msgspec.msgpack.decode(data, type=list[bytes]))
+        return self._versions.keep(row, _OWN + len(data))
 
 
 class MemoryClock:
@@ -241,6 +131,8 @@ class MemoryClock:
     ordering: Literal["any"] = "any"
 
     def __init__(self, start: datetime = _EPOCH) -> None:
+        if not isinstance(start, datetime):
+            raise SystemSetupError(f"MemoryClock: a datetime with its time zone, not {start!r}")
         if start.tzinfo is None:
             raise SystemSetupError(
                 f"MemoryClock: {start!r} has no time zone; say which, for example tzinfo=UTC"
@@ -277,7 +169,8 @@ class MemoryClock:
         return Observation("clock", {"now": self._now})
 
     def checkpoint(self, name: str) -> int:
-        return self._versions.keep(self._now)
+        token = self._versions.keep(self._now, _OWN)
+        return token
 
     def rollback(self, token: int) -> None:
         self._now = self._versions[token]
@@ -288,10 +181,33 @@ class MemoryClock:
     def release(self, token: int) -> None:
         self._versions.drop(token)
 
+    def size(self, token: int) -> int:
+        """The bytes that came with a checkpoint; the rest is shared with others."""
+        return self._versions.size(token)
 
-class _Stored(msgspec.Struct, frozen=True):
+    def dump(self, token: int) -> bytes:
+        """A checkpoint as bytes, for the disk."""
+        return encode(self._versions[token])
+
+    def load(self, data: bytes) -> int:
+        """A token for a checkpoint that was written down."""
+        return self._versions.keep(decode(data), _OWN)
+
+
+class _Stored(msgspec.Struct, frozen=True, gc=False):
     cells: Map[str, Cell]
     sum: int
+
+    @property
+    def digest(self) -> bytes:
+        return b"%d:%b" % (len(self.cells), self.sum.to_bytes(32, "big"))
+
+
+def _stored(cells: dict[str, Cell]) -> _Stored:
+    total = 0
+    for each in cells.values():
+        total = mixed(total, each, 1)
+    return _Stored(Map(cells), total)
 
 
 class MemoryStorage:
@@ -301,6 +217,7 @@ class MemoryStorage:
 
     def __init__(self, objects: dict[str, Any] | None = None) -> None:
         self._now = _Stored(Map(), 0)
+        self._came = 0  # bytes, since the last checkpoint
         self._versions: Versions[_Stored] = Versions()
         self._seen: tuple[_Stored, Observation] | None = None
         self._lock = RLock()
@@ -309,12 +226,15 @@ class MemoryStorage:
 
     def put(self, key: str, value: Any) -> None:
         """Store a value; bytes, or anything that can be encoded."""
+        if type(key) is not str:
+            raise DefinitionError(f"a key of a MemoryStorage is a text, not {key!r}")
         new = cell(value, f"storage[{key!r}]", salt=key)
         with self._lock:
             now = self._now
             old = now.cells.get(key)
             total = now.sum if old is None else mixed(now.sum, old, -1)
             self._now = _Stored(now.cells.set(key, new), mixed(total, new, 1))
+            self._came += len(new.encoded)
 
     def get(self, key: str, default: Any = None) -> Any:
         """The value of a key, or the default."""
@@ -355,22 +275,39 @@ class MemoryStorage:
     def observe(self) -> Observation:
         now = self._now
         if self._seen is None or self._seen[0] is not now:
-            cells = now.cells
-            data: Any = {"count": len(cells)}
+            cells, digest = now.cells, now.digest
+            data: Any = {"count": len(cells), "digest": digest.hex()}
             if len(cells) <= SHOWN:
                 data = {key: each.value for key, each in cells.items()}
-            digest = b"%d:%b" % (len(now.cells), now.sum.to_bytes(32, "big"))
             self._seen = (now, Observation("storage", data, {}, digest))
         return self._seen[1]
 
     def checkpoint(self, name: str) -> int:
-        return self._versions.keep(self._now)
+        token = self._versions.keep(self._now, _OWN + self._came)
+        self._came = 0
+        return token
 
     def rollback(self, token: int) -> None:
         self._now = self._versions[token]
+        self._came = 0
 
     def is_valid(self, token: Any) -> bool:
         return token in self._versions
 
     def release(self, token: int) -> None:
         self._versions.drop(token)
+
+    def size(self, token: int) -> int:
+        """The bytes that came with a checkpoint; the rest is shared with others."""
+        return self._versions.size(token)
+
+    def dump(self, token: int) -> bytes:
+        """A checkpoint as bytes, for the disk."""
+        cells = self._versions[token].cells
+        return msgspec.msgpack.encode({key: each.encoded for key, each in cells.items()})
+
+    def load(self, data: bytes) -> int:
+        """A token for a checkpoint that was written down."""
+        written = msgspec.msgpack.decode(data, type=dict[str, bytes])
+        stored = _stored({key: read_back(encoded, salt=key) for key, encoded in written.items()})
+        return self._versions.keep(stored, _OWN + len(data))

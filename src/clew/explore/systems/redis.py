@@ -34,14 +34,31 @@ from clew.state.codec import encode
 SHOWN = 100
 _SAME_DEADLINE = 0.1  # seconds: two readings of one time to live differ by what the network takes
 _MODULUS = 1 << 256
+_OWN = 300  # bytes of an entry besides its dump and what is shown of it
 
 
-class Entry(msgspec.Struct, frozen=True):
-    """A key and what it holds; `deadline` in seconds of the world's time, if it expires."""
+class Entry(msgspec.Struct, frozen=True, eq=False):
+    """A key and what it holds; `deadline` in seconds of the world's time, if it expires.
+
+    `shown`, its hash (`number`) and its size follow from the others. They live as long as a state that holds the entry.
+    """
 
     key: bytes
     dump: bytes
     deadline: float | None
+    number: int = 0
+    shown: Any = None
+    size: int = 0  # bytes of what is shown
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Entry) and self._identity == other._identity
+
+    def __hash__(self) -> int:
+        return hash(self._identity)
+
+    @property
+    def _identity(self) -> tuple[bytes, bytes, float | None]:
+        return self.key, self.dump, self.deadline
 
 
 class _Facts(msgspec.Struct, eq=False):
@@ -62,7 +79,6 @@ class RedisSystem:
     def __init__(self, server: Any) -> None:
         self._wire = Wire(server)
         self._entries: dict[bytes, Entry] = {}
-        self._numbers: dict[Entry, tuple[int, Any]] = {}  # hash of what is seen, and what is shown
         self._expiring: dict[
             bytes, float
         ] = {}  # keys that expire, and the lag that their time to live was set with
@@ -109,6 +125,10 @@ class RedisSystem:
     def release(self, token: int) -> None:
         if self._tree is not None:
             self._tree.release(token)
+
+    def size(self, token: int) -> int:
+        """The bytes that a checkpoint holds in this process: those of the keys that changed."""
+        return sum(len(entry.dump) + entry.size + _OWN for entry in self._known[token].delta)
 
     def close(self) -> None:
         """Forget all checkpoints, and leave the server's settings as they were."""
@@ -184,7 +204,7 @@ class RedisSystem:
                 raise dump
             if dump is None:
                 if old is not None:
-                    self._replace(old, None, None)
+                    self._replace(old, None)
                 continue
             deadline = now + left / 1000 if left >= 0 else None
             if old is None or old.dump != dump or not _same(old.deadline, deadline):
@@ -198,17 +218,18 @@ class RedisSystem:
         for key, (entry, kind) in fresh.items():
             expires = entry.deadline is not None
             shown = {"type": kind.decode(), "value": values[key], "expires": expires}
-            number = int.from_bytes(blake2b(encode((key, shown)), digest_size=32).digest(), "big")
-            self._replace(self._entries.get(key), entry, (number, shown))
+            encoded = encode((key, shown))
+            number = int.from_bytes(blake2b(encoded, digest_size=32).digest(), "big")
+            read = Entry(entry.key, entry.dump, entry.deadline, number, shown, len(encoded))
+            self._replace(self._entries.get(key), read)
 
-    def _replace(self, old: Entry | None, new: Entry | None, seen: tuple[int, Any] | None) -> None:
+    def _replace(self, old: Entry | None, new: Entry | None) -> None:
         if old is not None:
             add(self._delta, {old: -1})
-            self._sum = (self._sum - self._numbers[old][0]) % _MODULUS
-        if new is not None and seen is not None:
+            self._sum = (self._sum - old.number) % _MODULUS
+        if new is not None:
             add(self._delta, {new: 1})
-            self._numbers[new] = seen
-            self._sum = (self._sum + seen[0]) % _MODULUS
+            self._sum = (self._sum + new.number) % _MODULUS
         self._hold(old, new)
         self._seen = None
 
@@ -220,7 +241,7 @@ class RedisSystem:
             self._streams.discard(old.key)
         if new is not None:
             self._entries[new.key] = new
-            is_stream = self._numbers[new][1]["type"] == "stream"
+            is_stream = new.shown["type"] == "stream"
             (self._streams.add if is_stream else self._streams.discard)(new.key)
             self._expiring.pop(new.key, None)
             if new.deadline is not None:
@@ -230,7 +251,7 @@ class RedisSystem:
         digest = b"%d:%b" % (len(self._entries), self._sum.to_bytes(32, "big"))
         data: Any = {"keys": len(self._entries), "digest": digest.hex()}
         if len(self._entries) <= SHOWN:
-            data = {text(key): self._numbers[self._entries[key]][1] for key in sorted(self._entries)}
+            data = {text(key): self._entries[key].shown for key in sorted(self._entries)}
         return Observation("redis", data, {"database": self._wire.database}, digest)
 
     # ---------------------------------------------------------------- restoring

@@ -177,7 +177,12 @@ def _pool_of(server: Any) -> Any:
             ) from None
     scheme, separator, rest = server.partition("://")
     known = {"valkey": "redis", "valkeys": "rediss"}
-    return library.ConnectionPool.from_url(known.get(scheme, scheme) + separator + rest)
+    try:
+        return library.ConnectionPool.from_url(known.get(scheme, scheme) + separator + rest)
+    except ValueError as error:
+        raise SystemSetupError(
+            f"RedisSystem: {server!r} is no address of a server ({error}); give redis://host:port/db or unix://path"
+        ) from error
 
 
 def _plain_pool(pool: Any) -> Any:

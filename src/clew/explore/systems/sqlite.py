@@ -55,6 +55,8 @@ class SQLiteSystem:
         timeout: float = 5.0,
         prepare: Callable[[sqlite3.Connection], object] | None = None,
     ) -> None:
+        if not isinstance(path, str | os.PathLike):
+            raise SystemSetupError(f"SQLiteSystem: a path is needed, not {path!r}")
         if isinstance(tables, str):
             raise SystemSetupError(f"tables={tables!r} is one string; give a list of names")
         if any(isinstance(columns, str) for columns in ignore.values()):
@@ -98,6 +100,10 @@ class SQLiteSystem:
 
     def release(self, token: int) -> None:
         self._engine.release(token)
+
+    def size(self, token: int) -> int:
+        """The bytes that a checkpoint holds in this process: those of the rows that changed."""
+        return self._engine.size(token)
 
     def close(self) -> None:
         """Leave the database as it is, without our journal, and forget all checkpoints."""

@@ -10,7 +10,7 @@ and a change costs what changed.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from hashlib import blake2b
 from typing import Any
 
@@ -97,3 +97,8 @@ def _stream(connection: sqlite3.Connection, sql: str) -> Iterator[Row]:
         yield from connection.execute(sql)
     finally:
         connection.text_factory = str
+
+
+def size(delta: Mapping[tuple[int, bytes], int]) -> int:
+    """The bytes that a delta holds: its images, each in a tuple and a dict."""
+    return sum(len(image) + 150 for _, image in delta)

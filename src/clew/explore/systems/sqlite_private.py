@@ -126,6 +126,9 @@ class PrivateSQLite:
         if self._tree is not None:
             self._tree.release(token)
 
+    def size(self, token: int) -> int:
+        return images.size(self._known[token].delta)
+
     def close(self) -> None:
         """Forget all checkpoints, and close the connection."""
         self._end_session()

@@ -143,6 +143,9 @@ class SharedSQLite:
         if self._tree is not None:
             self._tree.release(token)
 
+    def size(self, token: int) -> int:
+        return images.size(self._known[token].delta)
+
     def close(self) -> None:
         """Take the triggers and the journal out of the database, and close it."""
         try:
