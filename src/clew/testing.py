@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from math import isfinite
 from random import Random
 from typing import Any
 
@@ -33,6 +34,8 @@ class VirtualClock:
     virtual = True
 
     def __init__(self, start: float = 1_700_000_000.0) -> None:
+        if not _is_time(start):
+            raise ValueError(f"start is a time in seconds since the epoch, not {start!r}")
         self._start = start
         self._now = 0.0
 
@@ -46,6 +49,8 @@ class VirtualClock:
 
     def advance(self, to: float) -> None:
         """Move to a time of `monotonic`; never back."""
+        if not _is_time(to):
+            raise ValueError(f"advance moves to a time in seconds, not {to!r}")
         self._now = max(self._now, to)
 
     def __repr__(self) -> str:
@@ -64,6 +69,9 @@ class Stepper:
         workers: int | None = None,
         **options: Any,
     ) -> None:
+        most: Any = workers
+        if most is not None and (not isinstance(most, int) or isinstance(most, bool) or most < 1):
+            raise ValueError(f"workers is a whole number of at least 1, or None, not {workers!r}")
         if isinstance(graph, Engine):
             if options:
                 raise TypeError("give options to the Engine, not to the Stepper")
@@ -96,6 +104,8 @@ class Stepper:
 
     def fail(self, path: str, error: Exception) -> None:
         """Let the item at `path` fail with `error`, without executing it."""
+        if not isinstance(error, BaseException):
+            raise TypeError(f"error is an exception, like ValueError('no'), not {error!r}")
         item = self._pick(path)
         self._session.raised(item, item.attempt, error, self._session.clock.time(), 0.0)
         self._fill()
@@ -145,6 +155,8 @@ def run_in_order(
     **options: Any,
 ) -> RunResult:
     """Run a graph, completing its items in the order in which `choose` picks them from those running."""
+    if not callable(choose):
+        raise TypeError(f"choose is a function that picks one of the paths it is given, not {choose!r}")
     stepper = Stepper(graph, values, run_id=run_id, workers=workers, **options)
     while stepper.running:
         stepper.complete(choose(stepper.running))
@@ -155,6 +167,10 @@ def shuffled(seed: int) -> Callable[[Sequence[str]], str]:
     """For `run_in_order`: pick at random, the same way for the same seed."""
     rng = Random(seed)
     return lambda running: running[rng.randrange(len(running))]
+
+
+def _is_time(value: Any) -> bool:
+    return isinstance(value, (int, float)) and isfinite(value)
 
 
 async def _awaited(value: Any) -> Any:

@@ -17,6 +17,7 @@ from clew.errors import (
     ClewError,
     CommitConflictError,
     EncodeError,
+    InputError,
     RunError,
     RunOwnedError,
     RunStateError,
@@ -33,7 +34,7 @@ from clew.runtime.looking import Looking
 from clew.runtime.opening import NO_ANSWER, Opener
 from clew.runtime.result import RunResult, SchedulerState, scheduler_state
 from clew.runtime.session import Session
-from clew.runtime.settings import Settings, read_settings, store_of
+from clew.runtime.settings import Settings, graph_of, listeners_of, read_settings, store_of
 from clew.state import GraphState
 from clew.stores import MemoryStore, Store
 
@@ -58,10 +59,10 @@ class Engine(Looking):
         listeners: Sequence[Listener] = (),
         **options: Any,
     ) -> None:
-        self.graph = graph
+        self.graph = graph_of(graph)
         self.store: Store = MemoryStore() if store is None else store_of(store)
         self._settings: Settings = read_settings(options)
-        self._listeners = tuple(listeners)
+        self._listeners = listeners_of(listeners) if listeners != () else ()
         self._live: dict[str, Session] = {}
         self._opener = Opener(graph, self.store, self._settings, self._listeners)
         self._heartbeat = Heartbeat(self.store, self._settings.lease) if self.store.encodes else None
@@ -198,6 +199,8 @@ class Engine(Looking):
         from clew.runtime.replay import Replayer
 
         self._no_loop("replay", "areplay")
+        if not isinstance(strict, bool):
+            raise InputError(f"strict is True or False, not {strict!r}")
         log = self._opener.archive.log(run_id, whole=True)
         return Replayer(log, self._opener.program(log.start), self._settings, strict=strict).run()
 

@@ -188,6 +188,10 @@ class Opener:
             log = self.archive.log(run_id)
             self._check_structure(log.row, accept_changes)  # before an answer is kept: it is asked for again
             on_conflict = self._on_conflict(log)
+            if answers is not None and not isinstance(answers, Mapping):
+                raise InputError(f"answers maps the paths of questions to answers, not {answers!r}")
+            if not isinstance(accept_changes, bool):
+                raise InputError(f"accept_changes is True or False, not {accept_changes!r}")
             given = log.check_answers(
                 {} if answer is NO_ANSWER else {"answer": answer}, answers or {}, self.graph
             )
