@@ -48,7 +48,7 @@ NO_WHOLE = ("x", 1.5, OBJECT, True, [1])
 NO_COUNT = (*NO_WHOLE, 0, -1)
 NO_SECONDS = ("x", OBJECT, True, 0, -1, NAN, [1])
 NO_FUNCTION = (5, "x", OBJECT, [])
-NO_MAPPING = (5, "x", OBJECT, [1], {1, 2})
+NO_MAPPING = (5, 0, "x", OBJECT, [1], {1, 2})
 NO_NAMES = (5, OBJECT, {"x": 1}, (5,), [None])
 
 

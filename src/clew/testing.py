@@ -12,18 +12,20 @@ or times out next. `run_in_order` lets a function choose, for instance a shuffle
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from math import isfinite
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from clew.engine.strand import Item
 from clew.errors import NodeTimeoutError, RunStateError
 from clew.graph import Graph
 from clew.runtime import Engine, RunResult, crash_points
 from clew.runtime.context import Asking
-from clew.state import GraphState
 from clew.stores import conformance as store_conformance
+
+if TYPE_CHECKING:
+    from clew.state.values import Values
 
 __all__ = ["Stepper", "VirtualClock", "crash_points", "run_in_order", "shuffled", "store_conformance"]
 
@@ -63,7 +65,7 @@ class Stepper:
     def __init__(
         self,
         graph: Graph | Engine,
-        values: Mapping[str, Any] | GraphState | None = None,
+        values: Values | None = None,
         *,
         run_id: str | None = None,
         workers: int | None = None,
@@ -147,7 +149,7 @@ class Stepper:
 
 def run_in_order(
     graph: Graph | Engine,
-    values: Mapping[str, Any] | GraphState | None = None,
+    values: Values | None = None,
     *,
     choose: Callable[[Sequence[str]], str],
     workers: int | None = None,

@@ -37,7 +37,7 @@ from clew.graph.validate import check_declared, validate
 from clew.state.schema import Schema, read_schema
 
 if TYPE_CHECKING:
-    from clew.state import GraphState
+    from clew.state.values import Values
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
@@ -262,7 +262,7 @@ class Graph:
             found = self._topologies[given] = Topology(self, given)
         return found
 
-    def run(self, values: Mapping[str, Any] | GraphState | None = None, /, **options: Any) -> Any:
+    def run(self, values: Values | None = None, /, **options: Any) -> Any:
         """Run the graph in memory and return its result.
 
         Given a mapping (or a `GraphState`, to go on from it), keywords are options of `Engine`; without,
@@ -274,7 +274,7 @@ class Graph:
             return Engine(self).run(options)
         return Engine(self, **options).run(values)
 
-    async def arun(self, values: Mapping[str, Any] | GraphState | None = None, /, **options: Any) -> Any:
+    async def arun(self, values: Values | None = None, /, **options: Any) -> Any:
         """`run`, for asyncio."""
         from clew.runtime.engine import Engine
 

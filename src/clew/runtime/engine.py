@@ -35,11 +35,11 @@ from clew.runtime.opening import NO_ANSWER, Opener
 from clew.runtime.result import RunResult, SchedulerState, scheduler_state
 from clew.runtime.session import Session
 from clew.runtime.settings import Settings, graph_of, listeners_of, read_settings, store_of
-from clew.state import GraphState
 from clew.stores import MemoryStore, Store
 
 if TYPE_CHECKING:
     from clew.runtime.replay import ReplayReport
+    from clew.state.values import Values
 
 
 _NOT_ENDED = (StoreError, RunOwnedError, UnknownRunError, CommitConflictError)
@@ -86,22 +86,16 @@ class Engine(Looking):
 
     # -- running -----------------------------------------------------------------------------------------
 
-    def run(
-        self, values: Mapping[str, Any] | GraphState | None = None, *, run_id: str | None = None
-    ) -> RunResult:
+    def run(self, values: Values | None = None, *, run_id: str | None = None) -> RunResult:
         """Run the graph on `values`, or go on from a state, until nothing is left to do."""
         self._no_loop("run", "arun")
         return self._drive(self._opener.new(values, run_id))
 
-    async def arun(
-        self, values: Mapping[str, Any] | GraphState | None = None, *, run_id: str | None = None
-    ) -> RunResult:
+    async def arun(self, values: Values | None = None, *, run_id: str | None = None) -> RunResult:
         """`run` on the running event loop."""
         return await self._adrive(self._opener.new(values, run_id))
 
-    def stream(
-        self, values: Mapping[str, Any] | GraphState | None = None, *, run_id: str | None = None
-    ) -> Iterator[Event]:
+    def stream(self, values: Values | None = None, *, run_id: str | None = None) -> Iterator[Event]:
         """Run, and yield each event as it happens; `engine.result(run_id)` has the result afterwards."""
         self._no_loop("stream", "astream")
         told: SimpleQueue[Event | None] = SimpleQueue()
@@ -115,7 +109,7 @@ class Engine(Looking):
         return streaming.from_driver(self._driving(session), told)
 
     async def astream(
-        self, values: Mapping[str, Any] | GraphState | None = None, *, run_id: str | None = None
+        self, values: Values | None = None, *, run_id: str | None = None
     ) -> AsyncIterator[Event]:
         """`stream` on the running event loop."""
         import asyncio
@@ -235,9 +229,7 @@ class Engine(Looking):
 
     # -- sessions ----------------------------------------------------------------------------------------
 
-    def attach(
-        self, values: Mapping[str, Any] | GraphState | None = None, run_id: str | None = None
-    ) -> Session:
+    def attach(self, values: Values | None = None, run_id: str | None = None) -> Session:
         """For drivers of your own: a session to drive. `detach` ends it."""
         session = self._opener.new(values, run_id)
         self._begin(session)
