@@ -374,9 +374,9 @@ def test_an_answer_to_no_question_and_a_question_without_answer(
             "node 'first' has no option 'outputs'; did you mean 'output'?",
         ),
         (
-            lambda: route(target="b")(lambda a: a),
-            TypeError,
-            "route() missing 1 required keyword-only argument: 'targets'",
+            lambda: route(target="b")(first.func),
+            GraphError,
+            "gate 'first' has no option 'target'; did you mean 'targets'?",
         ),
         (
             lambda: route(targets=["b"], mult=True)(first.func),

@@ -12,17 +12,20 @@ or times out next. `run_in_order` lets a function choose, for instance a shuffle
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from math import isfinite
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from clew.engine.strand import Item
 from clew.errors import NodeTimeoutError, RunStateError
 from clew.graph import Graph
 from clew.runtime import Engine, RunResult, crash_points
 from clew.runtime.context import Asking
-from clew.state import GraphState
 from clew.stores import conformance as store_conformance
+
+if TYPE_CHECKING:
+    from clew.state.values import Values
 
 __all__ = ["Stepper", "VirtualClock", "crash_points", "run_in_order", "shuffled", "store_conformance"]
 
@@ -33,6 +36,8 @@ class VirtualClock:
     virtual = True
 
     def __init__(self, start: float = 1_700_000_000.0) -> None:
+        if not _is_time(start):
+            raise ValueError(f"start is a time in seconds since the epoch, not {start!r}")
         self._start = start
         self._now = 0.0
 
@@ -46,6 +51,8 @@ class VirtualClock:
 
     def advance(self, to: float) -> None:
         """Move to a time of `monotonic`; never back."""
+        if not _is_time(to):
+            raise ValueError(f"advance moves to a time in seconds, not {to!r}")
         self._now = max(self._now, to)
 
     def __repr__(self) -> str:
@@ -58,12 +65,15 @@ class Stepper:
     def __init__(
         self,
         graph: Graph | Engine,
-        values: Mapping[str, Any] | GraphState | None = None,
+        values: Values | None = None,
         *,
         run_id: str | None = None,
         workers: int | None = None,
         **options: Any,
     ) -> None:
+        most: Any = workers
+        if most is not None and (not isinstance(most, int) or isinstance(most, bool) or most < 1):
+            raise ValueError(f"workers is a whole number of at least 1, or None, not {workers!r}")
         if isinstance(graph, Engine):
             if options:
                 raise TypeError("give options to the Engine, not to the Stepper")
@@ -96,6 +106,8 @@ class Stepper:
 
     def fail(self, path: str, error: Exception) -> None:
         """Let the item at `path` fail with `error`, without executing it."""
+        if not isinstance(error, BaseException):
+            raise TypeError(f"error is an exception, like ValueError('no'), not {error!r}")
         item = self._pick(path)
         self._session.raised(item, item.attempt, error, self._session.clock.time(), 0.0)
         self._fill()
@@ -137,7 +149,7 @@ class Stepper:
 
 def run_in_order(
     graph: Graph | Engine,
-    values: Mapping[str, Any] | GraphState | None = None,
+    values: Values | None = None,
     *,
     choose: Callable[[Sequence[str]], str],
     workers: int | None = None,
@@ -145,6 +157,8 @@ def run_in_order(
     **options: Any,
 ) -> RunResult:
     """Run a graph, completing its items in the order in which `choose` picks them from those running."""
+    if not callable(choose):
+        raise TypeError(f"choose is a function that picks one of the paths it is given, not {choose!r}")
     stepper = Stepper(graph, values, run_id=run_id, workers=workers, **options)
     while stepper.running:
         stepper.complete(choose(stepper.running))
@@ -155,6 +169,10 @@ def shuffled(seed: int) -> Callable[[Sequence[str]], str]:
     """For `run_in_order`: pick at random, the same way for the same seed."""
     rng = Random(seed)
     return lambda running: running[rng.randrange(len(running))]
+
+
+def _is_time(value: Any) -> bool:
+    return isinstance(value, (int, float)) and isfinite(value)
 
 
 async def _awaited(value: Any) -> Any:

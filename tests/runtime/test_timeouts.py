@@ -169,7 +169,7 @@ def outcome(graph: Graph, **options: Any) -> tuple[Any, int]:
 
 
 @pytest.mark.parametrize("beside", [False, True])
-@pytest.mark.parametrize("options", [{"timeout": SOON}, {}], ids=["own", "default"])
+@pytest.mark.parametrize("options", [{"timeout": 10 * SOON}, {}], ids=["own", "default"])
 def test_an_async_node_is_cancelled_at_its_timeout(beside: bool, options: dict[str, Any]) -> None:
     seen: list[str] = []
 
@@ -180,7 +180,7 @@ def test_an_async_node_is_cancelled_at_its_timeout(beside: bool, options: dict[s
             seen.append("cancelled")
             raise
 
-    result, cancelling = outcome(async_graph(beside, slow, **options), default_node_timeout=SOON)
+    result, cancelling = outcome(async_graph(beside, slow, **options), default_node_timeout=10 * SOON)
     assert (type(result.error), seen, cancelling) == (NodeTimeoutError, ["cancelled"], 0)
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar, overload
 
 import msgspec
 
@@ -61,49 +61,93 @@ class Command:
     def __post_init__(self) -> None:
         if self.update is not None and not isinstance(self.update, Mapping):
             raise GraphError(f"the update of a Command maps names to values, not {self.update!r}.")
+        goto = self.goto
+        if goto is not None and type(goto) is not str:
+            for one in goto if isinstance(goto, (list, tuple)) else (goto,):
+                if not isinstance(one, Send):
+                    name_of(one, "goto of a Command")
 
 
+@overload
 def route(
-    *, targets: Any, multi: bool = False, **options: Any
-) -> Callable[[Callable[P, R]], FunctionNode[P, R]]:
+    func: Callable[P, R], /, *, targets: Any, multi: bool = ..., **options: Any
+) -> FunctionNode[P, R]: ...
+@overload
+def route(
+    *, targets: Any, multi: bool = ..., **options: Any
+) -> Callable[[Callable[P, R]], FunctionNode[P, R]]: ...
+def route(
+    func: Callable[..., Any] | None = None, /, *, targets: Any = None, multi: bool = False, **options: Any
+) -> Any:
     """A gate that returns one of ``targets``, a list of ``Send``s, or a tuple of targets with ``multi=True``.
 
     Options are those of ``@node``, except what it writes.
     """
 
-    def decorate(func: Callable[P, R]) -> FunctionNode[P, R]:
+    def decorate(func: Callable[..., Any]) -> FunctionNode[..., Any]:
         where = f"gate {node_name(func, options.get('name'))!r}"
         check_options(options, where, ("targets", "multi"))
+        if targets is None:
+            raise GraphError(f"{where} says not where it may lead; write @route(targets=[...]).")
         return make_node(
             func, "route", shape="none", targets=check_targets(targets, where), multi=multi, **options
         )
 
-    return decorate
+    return decorate if func is None else decorate(func)
 
 
+@overload
+def ifelse(
+    func: Callable[P, bool], /, *, when_true: Any, when_false: Any, **options: Any
+) -> FunctionNode[P, bool]: ...
+@overload
 def ifelse(
     *, when_true: Any, when_false: Any, **options: Any
-) -> Callable[[Callable[P, bool]], FunctionNode[P, bool]]:
+) -> Callable[[Callable[P, bool]], FunctionNode[P, bool]]: ...
+def ifelse(
+    func: Callable[..., bool] | None = None,
+    /,
+    *,
+    when_true: Any = None,
+    when_false: Any = None,
+    **options: Any,
+) -> Any:
     """A gate that returns a bool. Options are those of ``@node``, except what it writes."""
 
-    def decorate(func: Callable[P, bool]) -> FunctionNode[P, bool]:
+    def decorate(func: Callable[..., bool]) -> FunctionNode[..., bool]:
         where = f"gate {node_name(func, options.get('name'))!r}"
         check_options(options, where, ("when_true", "when_false"))
+        if when_true is None or when_false is None:
+            raise GraphError(
+                f"{where} says not where it leads; write @ifelse(when_true=..., when_false=...), END for nowhere."
+            )
         when = (name_of(when_true, f"when_true of {where}"), name_of(when_false, f"when_false of {where}"))
         if when[0] == when[1]:
             raise GraphError(f"{where} goes to {when[0]!r} either way; give it two targets.")
         return make_node(func, "ifelse", shape="none", targets=when, when=when, **options)
 
-    return decorate
+    return decorate if func is None else decorate(func)
 
 
-def interrupt(*, output: str | None = None, **options: Any) -> Callable[[Callable[P, R]], FunctionNode[P, R]]:
-    """A node that asks: it returns the question, and writes the answer. Options are those of ``@node``."""
+@overload
+def interrupt(func: Callable[P, R], /, *, output: str | None = ..., **options: Any) -> FunctionNode[P, R]: ...
+@overload
+def interrupt(
+    *, output: str | None = ..., **options: Any
+) -> Callable[[Callable[P, R]], FunctionNode[P, R]]: ...
+def interrupt(func: Callable[..., Any] | None = None, /, *, output: str | None = None, **options: Any) -> Any:
+    """A node that asks: it returns the question, and writes the answer. Options are those of ``@node``.
 
-    def decorate(func: Callable[P, R]) -> FunctionNode[P, R]:
+    ``@interrupt`` alone writes a value of its own name.
+    """
+
+    def decorate(func: Callable[..., Any]) -> FunctionNode[..., Any]:
         name = node_name(func, options.get("name"))
-        asked = name if output is None else output
+        check_options(options, f"interrupt {name!r}", ("output",))
+        asked: Any = name if output is None else output
+        if not isinstance(asked, str):
+            raise GraphError(f"output= of interrupt {name!r} is the name of one value, not {asked!r}.")
         written = check_output_name(asked, f"interrupt {name!r}")
         return make_node(func, "interrupt", shape="one", outputs=(written,), **options)
 
-    return decorate
+    return decorate if func is None else decorate(func)

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from clew.errors import GraphError
 from clew.graph.annotations import register_classes
+from clew.graph.checking import check_flag, check_names, check_text
 from clew.graph.describe import describe, describe_as_text
 from clew.graph.hashes import graph_code_hash, node_code_hash, structure_hash
 from clew.graph.interface import Interface, read_interface
@@ -36,7 +37,7 @@ from clew.graph.validate import check_declared, validate
 from clew.state.schema import Schema, read_schema
 
 if TYPE_CHECKING:
-    from clew.state import GraphState
+    from clew.state.values import Values
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
@@ -73,12 +74,12 @@ class Graph:
             entry: Where a loop that could start in several places starts; one node, or several.
             strict_types: Whether producers and consumers of a value must agree on its type.
         """
-        self.name = name
+        self.name = None if name is None else check_text(name, "name= of a Graph")
         self.schema = None if state is None else read_schema(state)
         self.nodes = MappingProxyType(_nodes(nodes, state))
         self.edges = _edges(edges)
         self.entry = () if entry is None else names_of(entry, "entry=")
-        self.strict_types = strict_types
+        self.strict_types = check_flag(strict_types, "strict_types= of a Graph")
         self.bound = _NOTHING
         self.selected = None
         self._topologies: dict[frozenset[str], Topology] = {}
@@ -135,7 +136,7 @@ class Graph:
         """A graph with only what these values need."""
         if not values:
             raise GraphError("select() needs at least one value; name what you want to get.")
-        for name in values:
+        for name in check_names(values, "what select() is given"):
             if name not in self.outputs:
                 raise GraphError(
                     f"no node writes {name!r}, so it cannot be selected; {nearest(name, self.outputs)}"
@@ -184,7 +185,7 @@ class Graph:
             raise GraphError("map_over() needs at least one input; name what to run the graph for.")
         if mode not in ("zip", "product"):
             raise GraphError(f"mode is 'zip' or 'product', not {mode!r}.")
-        for value in values:
+        for value in check_names(values, "what map_over() is given"):
             if value not in self.inputs:
                 raise GraphError(f"the graph takes no {value!r} to map over; {nearest(value, self.inputs)}")
         node = subgraph_node(self, name, mapped=tuple(dict.fromkeys(values)), mode=mode, **options)
@@ -261,7 +262,7 @@ class Graph:
             found = self._topologies[given] = Topology(self, given)
         return found
 
-    def run(self, values: Mapping[str, Any] | GraphState | None = None, /, **options: Any) -> Any:
+    def run(self, values: Values | None = None, /, **options: Any) -> Any:
         """Run the graph in memory and return its result.
 
         Given a mapping (or a `GraphState`, to go on from it), keywords are options of `Engine`; without,
@@ -273,7 +274,7 @@ class Graph:
             return passing(self, {}).run(options)
         return passing(self, options).run(values)
 
-    async def arun(self, values: Mapping[str, Any] | GraphState | None = None, /, **options: Any) -> Any:
+    async def arun(self, values: Values | None = None, /, **options: Any) -> Any:
         """`run`, for asyncio."""
         from clew.runtime.engine import passing
 
@@ -326,6 +327,8 @@ def _with_schema(node: Node, schema: type) -> Node:
 
 
 def _edges(given: Iterable[Iterable[Any]]) -> tuple[tuple[str, str], ...]:
+    if not isinstance(given, Iterable):
+        raise GraphError(f"edges= of a Graph is a list of pairs of nodes, not {given!r}.")
     pairs: dict[tuple[str, str], None] = {}
     for chain in given:
         if not isinstance(chain, (list, tuple)) or len(chain) < 2:

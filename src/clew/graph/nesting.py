@@ -24,6 +24,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from clew.errors import GraphError, InputError
+from clew.graph.checking import check_function, check_names
 from clew.graph.names import check_node_name, check_output_name, check_value_name, nearest
 from clew.graph.node import Node, make_node
 from clew.graph.signature import ABSENT, MISSING, Param
@@ -59,6 +60,8 @@ def subgraph_node(
         raise GraphError(
             f"{where} would be nested more than {MAX_DEPTH} graphs deep; put some of them side by side instead."
         )
+    check_function(enter, f"enter= of {where}", "from values outside to values inside")
+    check_function(leave, f"leave= of {where}", "from the state inside to an update outside")
     whole = enter is not None and inputs is None
     read = () if whole else _inputs(graph, inputs, enter is not None, where)
     read += tuple(value for value in mapped if value not in read)
@@ -110,7 +113,7 @@ def unbound_inputs(graph: Graph) -> tuple[str, ...]:
 
 
 def _inputs(graph: Graph, inputs: Iterable[str] | None, free: bool, where: str) -> tuple[str, ...]:
-    names = _default_inputs(graph) if inputs is None else _listed(inputs, f"inputs= of {where}")
+    names = _default_inputs(graph) if inputs is None else check_names(inputs, f"inputs= of {where}")
     if not free:
         for name in names:
             if name not in graph.value_names:
@@ -132,18 +135,12 @@ def _default_inputs(graph: Graph) -> tuple[str, ...]:
 
 
 def _outputs(graph: Graph, outputs: Iterable[str] | None, free: bool, where: str) -> tuple[str, ...]:
-    names = graph.outputs if outputs is None else _listed(outputs, f"outputs= of {where}")
+    names = graph.outputs if outputs is None else check_names(outputs, f"outputs= of {where}")
     for name in names:
         check_output_name(name, where)
         if not free and name not in graph.outputs:
             raise GraphError(f"{where} makes no {name!r}; {nearest(name, graph.outputs)}")
     return names
-
-
-def _listed(names: Iterable[str], where: str) -> tuple[str, ...]:
-    if isinstance(names, str):
-        raise GraphError(f"{where} is a list of names, not the string {names!r}; write ({names!r},).")
-    return tuple(dict.fromkeys(names))
 
 
 def _param(subgraph: Subgraph, value: str) -> Param:

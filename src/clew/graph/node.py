@@ -23,6 +23,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar, overload
 
 from clew.errors import GraphError
+from clew.graph.checking import check_flag, check_renaming, check_side_effects, check_text
 from clew.graph.names import check_node_name, check_output_name, check_value_name, names_of, nearest
 from clew.graph.policies import NodePolicy, RetryPolicy, SideEffectPolicy, policy_of
 from clew.graph.signature import MISSING, Mode, Param, mode_of, name_of_function, read_params, read_returns
@@ -105,7 +106,8 @@ class Node:
         name: str | None = None,
     ) -> Node:
         """A node that reads and writes under other names: ``{old: new}``."""
-        inputs, outputs = inputs or {}, outputs or {}
+        inputs = check_renaming(inputs, f"inputs= of the rename of {self.name!r}")
+        outputs = check_renaming(outputs, f"outputs= of the rename of {self.name!r}")
         for old in inputs:
             if old not in self.inputs:
                 raise GraphError(f"{self.name!r} reads no {old!r} to rename; {nearest(old, self.inputs)}")
@@ -193,12 +195,18 @@ def node(
         if output is not None and writes is not None:
             raise GraphError(f"{where}: output= and writes= both say what it writes; give one of them.")
         shape, names = _shape(name, output, writes, goto)
+        for named in names:
+            if not isinstance(named, str):
+                said = "output" if writes is None else "writes"
+                raise GraphError(
+                    f"{said}= of {where} is the name of a value, or a list of names, not {named!r}."
+                )
         return make_node(
             func,
             "node",
             shape=shape,
             outputs=_outputs(names, where),
-            targets=() if goto is None else check_targets(goto, where),
+            targets=() if goto is None else check_targets(goto, where, "goto"),
             cutoff=_cutoff(cutoff, where),
             **options,
         )
@@ -262,26 +270,28 @@ def make_node(
         shape=shape,
         writes=MappingProxyType({output: output for output in outputs}),
         targets=targets,
-        multi=multi,
+        multi=check_flag(multi, f"multi= of {where}"),
         when=when,
         mode=mode_of(func),
         after=names_of(after, f"after= of {where}"),
-        eager=eager,
+        eager=check_flag(eager, f"eager= of {where}"),
         policy=policy_of(policy=policy, timeout=timeout, retry=retry, idempotency_key=idempotency_key),
-        side_effects=SideEffectPolicy() if side_effects is None else side_effects,
-        cache=cache,
+        side_effects=check_side_effects(side_effects, f"side_effects= of {where}"),
+        cache=check_flag(cache, f"cache= of {where}"),
         cutoff=cutoff,
-        description=_first_line(func) if description is None else description,
+        description=_first_line(func)
+        if description is None
+        else check_text(description, f"description= of {where}"),
         returns=read_returns(func),
         subgraph=subgraph,
     )
 
 
-def check_targets(targets: Any, where: str) -> tuple[str, ...]:
+def check_targets(targets: Any, where: str, option: str = "targets") -> tuple[str, ...]:
     """The names of a gate's targets, each of them once."""
-    names = names_of(targets, f"targets of {where}")
+    names = names_of(targets, f"{option} of {where}")
     if not names:
-        raise GraphError(f"{where} has no targets; list the nodes that it may choose, or END.")
+        raise GraphError(f"{where} has no {option}; list the nodes that it may choose, or END.")
     for name in names:
         if names.count(name) > 1:
             raise GraphError(f"{where} lists the target {name!r} twice.")

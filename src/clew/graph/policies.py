@@ -104,7 +104,15 @@ def policy_of(
 ) -> NodePolicy:
     """The policy that a node's options say: either ``policy`` as a whole, or its parts."""
     if policy is None:
-        attempts = RetryPolicy(max_attempts=retry) if isinstance(retry, int) else retry
+        attempts: Any = retry
+        if attempts is not None and not isinstance(attempts, RetryPolicy):
+            if not isinstance(attempts, int) or isinstance(attempts, bool) or attempts < 1:
+                raise PolicyError(
+                    f"retry is a RetryPolicy, or how often to try in all (1 or more), not {retry!r}."
+                )
+            attempts = RetryPolicy(max_attempts=attempts)
+        if idempotency_key is not None and not callable(idempotency_key):
+            raise PolicyError(f"idempotency_key is a function of the node's inputs, not {idempotency_key!r}.")
         return NodePolicy(timeout, attempts, idempotency_key)
     if not isinstance(policy, NodePolicy):
         raise PolicyError(f"policy is a NodePolicy, not {policy!r}.")

@@ -99,9 +99,14 @@ class RunContext:
         return UUID(int=self.random.getrandbits(128), version=4)
 
     def sleep(self, seconds: float) -> Awaitable[None]:
+        given: Any = seconds
+        if not isinstance(given, (int, float)) or not given >= 0:
+            raise ValueError(f"ctx.sleep takes seconds, 0 or more, not {seconds!r}")
         return self._host.sleep(self._item, self.attempt, seconds)
 
     def emit(self, name: str, data: Any = None) -> None:
+        if not isinstance(name, str):
+            raise ValueError(f"ctx.emit takes a name for what happened, text, not {name!r}")
         self._host.tell("emitted", self._item, name=name, data=data)
 
     def interrupt(self, question: Any) -> Any:

@@ -17,6 +17,7 @@ from clew.errors import (
     ClewError,
     CommitConflictError,
     EncodeError,
+    InputError,
     RunError,
     RunOwnedError,
     RunStateError,
@@ -33,13 +34,13 @@ from clew.runtime.looking import Looking
 from clew.runtime.opening import NO_ANSWER, Opener
 from clew.runtime.result import RunResult, SchedulerState, scheduler_state
 from clew.runtime.session import Session
-from clew.runtime.settings import Settings, read_settings, store_of
-from clew.state import GraphState
+from clew.runtime.settings import Settings, graph_of, listeners_of, read_settings, store_of
 from clew.stores import MemoryStore, Store
 from clew.stores.memory import NOWHERE
 
 if TYPE_CHECKING:
     from clew.runtime.replay import ReplayReport
+    from clew.state.values import Values
 
 
 _NOT_ENDED = (StoreError, RunOwnedError, UnknownRunError, CommitConflictError)
@@ -59,10 +60,10 @@ class Engine(Looking):
         listeners: Sequence[Listener] = (),
         **options: Any,
     ) -> None:
-        self.graph = graph
+        self.graph = graph_of(graph)
         self.store: Store = MemoryStore() if store is None else store_of(store)
         self._settings: Settings = read_settings(options)
-        self._listeners = tuple(listeners)
+        self._listeners = listeners_of(listeners) if listeners != () else ()
         self._live: dict[str, Session] = {}
         self._opener = Opener(graph, self.store, self._settings, self._listeners)
         self._heartbeat = Heartbeat(self.store, self._settings.lease) if self.store.encodes else None
@@ -86,22 +87,16 @@ class Engine(Looking):
 
     # -- running -----------------------------------------------------------------------------------------
 
-    def run(
-        self, values: Mapping[str, Any] | GraphState | None = None, *, run_id: str | None = None
-    ) -> RunResult:
+    def run(self, values: Values | None = None, *, run_id: str | None = None) -> RunResult:
         """Run the graph on `values`, or go on from a state, until nothing is left to do."""
         self._no_loop("run", "arun")
         return self._drive(self._opener.new(values, run_id))
 
-    async def arun(
-        self, values: Mapping[str, Any] | GraphState | None = None, *, run_id: str | None = None
-    ) -> RunResult:
+    async def arun(self, values: Values | None = None, *, run_id: str | None = None) -> RunResult:
         """`run` on the running event loop."""
         return await self._adrive(self._opener.new(values, run_id))
 
-    def stream(
-        self, values: Mapping[str, Any] | GraphState | None = None, *, run_id: str | None = None
-    ) -> Iterator[Event]:
+    def stream(self, values: Values | None = None, *, run_id: str | None = None) -> Iterator[Event]:
         """Run, and yield each event as it happens; `engine.result(run_id)` has the result afterwards."""
         self._no_loop("stream", "astream")
         told: SimpleQueue[Event | None] = SimpleQueue()
@@ -115,7 +110,7 @@ class Engine(Looking):
         return streaming.from_driver(self._driving(session), told)
 
     async def astream(
-        self, values: Mapping[str, Any] | GraphState | None = None, *, run_id: str | None = None
+        self, values: Values | None = None, *, run_id: str | None = None
     ) -> AsyncIterator[Event]:
         """`stream` on the running event loop."""
         import asyncio
@@ -199,6 +194,8 @@ class Engine(Looking):
         from clew.runtime.replay import Replayer
 
         self._no_loop("replay", "areplay")
+        if not isinstance(strict, bool):
+            raise InputError(f"strict is True or False, not {strict!r}")
         log = self._opener.archive.log(run_id, whole=True)
         return Replayer(log, self._opener.program(log.start), self._settings, strict=strict).run()
 
@@ -233,9 +230,7 @@ class Engine(Looking):
 
     # -- sessions ----------------------------------------------------------------------------------------
 
-    def attach(
-        self, values: Mapping[str, Any] | GraphState | None = None, run_id: str | None = None
-    ) -> Session:
+    def attach(self, values: Values | None = None, run_id: str | None = None) -> Session:
         """For drivers of your own: a session to drive. `detach` ends it."""
         session = self._opener.new(values, run_id)
         self._begin(session)

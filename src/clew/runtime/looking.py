@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from clew.engine.machine import Machine
 from clew.engine.reasons import Why, why
+from clew.engine.terms import Status
 from clew.errors import GraphChangedError, InputError, RunStateError
 from clew.graph import Graph
 from clew.runtime.events import Event, Listener, Listeners
@@ -50,6 +51,8 @@ class Looking:
 
     def history(self, run_id: str, *, nested: bool = False) -> list[Checkpoint]:
         """One checkpoint for each S(k); with `nested`, subgraphs' steps are under their items."""
+        if not isinstance(nested, bool):
+            raise InputError(f"nested is True or False, not {nested!r}")
         log = self._opener.log(run_id, whole=True)
         chain = log.chain(self._opener.program(log.start))
         return log.checkpoints(chain, self.graph, nested=nested)
@@ -80,6 +83,8 @@ class Looking:
 
     def why(self, run_id: str, target: str) -> Why:
         """Which change made a node run last, or made the value that it wrote."""
+        if not isinstance(target, str):
+            raise InputError(f"the target of why is the name of a node or a value, not {target!r}")
         log = self._opener.log(run_id, whole=True)
         story = story_of(log, lambda parent: self._opener.log(parent, whole=True))
         for step in story.steps:
@@ -103,7 +108,9 @@ class Looking:
         return upcoming(self._opener.program(state), state)
 
     def runs(self, *, status: str | None = None) -> list[RunRow]:
-        """The runs in the store, oldest first."""
+        """The runs in the store, oldest first; those of one status, if one is given."""
+        if status is not None and status not in get_args(Status):
+            raise InputError(f"status is one of {', '.join(get_args(Status))}, not {status!r}")
         return self._opener.archive.rows(status)
 
     def delete(self, run_id: str) -> None:

@@ -10,7 +10,7 @@ import hashlib
 import os
 import warnings
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from clew.engine.machine import Machine
 from clew.engine.programs import check_values, complaint, program_of
@@ -34,6 +34,9 @@ from clew.runtime.session import Session
 from clew.runtime.settings import Settings
 from clew.state import GraphState, Position
 from clew.stores import RunRow, Store
+
+if TYPE_CHECKING:
+    from clew.state.values import Values
 
 NO_ANSWER: Any = object()
 
@@ -82,7 +85,7 @@ class Opener:
 
     def new(
         self,
-        values: Mapping[str, Any] | GraphState | None,
+        values: Values | None,
         run_id: str | None,
         listener: Listener | None = None,
         on_conflict: str | None = None,
@@ -159,14 +162,15 @@ class Opener:
             session = self._from_state(state, _new_id(run_id), log.row.parent, None, self._on_conflict(log))
         else:
             given = {name: start.get(name) for name in start.position.given}
-            _check_mapping(values or {})
-            session = self.new({**given, **(values or {})}, run_id, on_conflict=self._on_conflict(log))
+            values = {} if values is None else values
+            _check_mapping(values)
+            session = self.new({**given, **values}, run_id, on_conflict=self._on_conflict(log))
         session.use_again(Reuse(log, self.program(start), self.graph, self.settings))
         return session
 
     def _with(self, state: GraphState, values: Mapping[str, Any] | None, what: str) -> GraphState:
         """A state with other values, checked against the schema."""
-        if not values:
+        if values is None:
             return state
         _check_mapping(values)
         schema = self.graph.schema
@@ -188,6 +192,10 @@ class Opener:
             log = self.archive.log(run_id)
             self._check_structure(log.row, accept_changes)  # before an answer is kept: it is asked for again
             on_conflict = self._on_conflict(log)
+            if answers is not None and not isinstance(answers, Mapping):
+                raise InputError(f"answers maps the paths of questions to answers, not {answers!r}")
+            if not isinstance(accept_changes, bool):
+                raise InputError(f"accept_changes is True or False, not {accept_changes!r}")
             given = log.check_answers(
                 {} if answer is NO_ANSWER else {"answer": answer}, answers or {}, self.graph
             )

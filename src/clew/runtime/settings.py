@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from os import PathLike
 from typing import Any, Literal
 
 import msgspec
 
 from clew.errors import DefinitionError
+from clew.graph import Graph
 from clew.graph.names import nearest
 from clew.runtime.clock import SYSTEM_CLOCK, Clock
+from clew.runtime.events import Listener
 from clew.stores import Store
 
 
@@ -33,6 +36,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 DEFAULTS = Settings()
+_CLOCK = ("time", "monotonic", "advance")
 _POSITIVE = ("max_concurrent_nodes", "queue_depth", "max_steps")
 _CHOICES: dict[str, tuple[str, ...]] = {
     "on_error": ("stop", "continue"),
@@ -54,21 +58,45 @@ def read_settings(options: dict[str, Any]) -> Settings:
             )
         if name in _POSITIVE and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
             raise DefinitionError(f"{name} is a whole number of at least 1, not {value!r}")
-        if name in _CHOICES and value not in _CHOICES[name]:
+        if name in _CHOICES and (not isinstance(value, str) or value not in _CHOICES[name]):
             raise DefinitionError(f"{name} is {' or '.join(map(repr, _CHOICES[name]))}, not {value!r}")
         if name == "default_node_timeout" and value is not None and not _is_positive(value):
             raise DefinitionError(
                 f"default_node_timeout is a number of seconds above 0, or None, not {value!r}"
             )
-        if name == "lease" and not value > 0:
+        if name == "lease" and not _is_positive(value):
             raise DefinitionError(f"lease is a number of seconds above 0, not {value!r}")
         if name == "executor" and value is not None and not callable(getattr(value, "submit", None)):
             raise DefinitionError(f"executor is a concurrent.futures.Executor, not {value!r}")
-        if name == "seed" and value is not None and not isinstance(value, int):
+        if name == "seed" and value is not None and (not isinstance(value, int) or isinstance(value, bool)):
             raise DefinitionError(f"seed is a whole number or None, not {value!r}")
         if name == "check_mutation" and not isinstance(value, bool):
             raise DefinitionError(f"check_mutation is True or False, not {value!r}")
+        if name == "target" and not isinstance(value, str):
+            raise DefinitionError(f"target is text, MODULE:GRAPH, not {value!r}")
+        if name == "clock" and not all(callable(getattr(value, verb, None)) for verb in _CLOCK):
+            raise DefinitionError(
+                f"clock has time(), monotonic() and advance(), like VirtualClock(); {value!r} has not"
+            )
     return Settings(**options)
+
+
+def graph_of(graph: Any) -> Graph:
+    """What an engine is made for."""
+    if not isinstance(graph, Graph):
+        raise DefinitionError(f"an Engine takes a graph, not {graph!r}; write Engine(Graph([...]))")
+    return graph
+
+
+def listeners_of(listeners: Any) -> tuple[Listener, ...]:
+    """Functions that are told every event."""
+    if not isinstance(listeners, Iterable) or isinstance(listeners, (str, Mapping)):
+        raise DefinitionError(f"listeners is a list of functions of an event, not {listeners!r}")
+    functions = tuple(listeners)
+    for function in functions:
+        if not callable(function):
+            raise DefinitionError(f"listeners is a list of functions of an event, and {function!r} is none")
+    return functions
 
 
 def store_of(store: Any) -> Store:

@@ -170,6 +170,7 @@ class GraphState:
 
     def set_multiple(self, values: Mapping[str, Any]) -> GraphState:
         """The state with several values written, and the version of each counted up."""
+        _mapping(values, "values")
         with self._map().mutate() as cells, self._touched_map().mutate() as touched:
             for name, value in values.items():
                 name = _name(name)
@@ -304,6 +305,8 @@ class GraphState:
             timestamp: When it ran, in seconds since the epoch; now, if not given.
         """
         node_name = _name(node_name)
+        _mapping(input_versions, "input_versions")
+        _mapping(output_versions, "output_versions")
         record = NodeExecution(
             node_name=node_name,
             input_versions=Versions(input_versions),
@@ -469,6 +472,11 @@ def _restore(cls: type[GraphState], *parts: Any) -> GraphState:
         position=position,
         history=history,
     )
+
+
+def _mapping(value: Any, what: str) -> None:
+    if value is not None and not isinstance(value, Mapping):
+        raise StateError(f"{what} is a mapping by name, not {value!r}")
 
 
 def _name(name: Any) -> str:

@@ -52,7 +52,8 @@ class MemoryStore:
     encodes = False
 
     def __init__(self, keep: int | None = 1_000) -> None:
-        if keep is not None and keep < 0:
+        count: Any = keep
+        if count is not None and (not isinstance(count, int) or isinstance(count, bool) or count < 0):
             raise ValueError(f"keep is a number of runs, or None for all, not {keep!r}")
         self._keep = keep
         self._runs: dict[str, _Run] = {}

@@ -88,6 +88,12 @@ class SQLiteStore:
     ) -> None:
         if synchronous not in ("normal", "full", "off"):
             raise StoreError(f"synchronous is 'normal', 'full' or 'off', not {synchronous!r}")
+        place: Any = path
+        if not isinstance(place, (str, os.PathLike)) or not isinstance(os.fspath(place), str):
+            raise StoreError(f"the path of a SQLiteStore is the name of a file, not {path!r}")
+        seconds: Any = timeout
+        if not isinstance(seconds, (int, float)) or isinstance(seconds, bool) or not seconds >= 0:
+            raise StoreError(f"timeout is a number of seconds, 0 or more, not {timeout!r}")
         if os.fspath(path) in ("", ":memory:"):
             raise StoreError(f"{os.fspath(path)!r} is no file; use MemoryStore() to keep runs in memory")
         self.path = Path(path)

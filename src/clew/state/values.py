@@ -1,0 +1,25 @@
+"""What a run may be given, for type checkers: values by name, a state to go on from, an instance of the schema."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+if TYPE_CHECKING:
+    from msgspec import Struct
+
+    from clew.state.graph_state import GraphState
+
+    class DataclassInstance(Protocol):
+        """An instance of some dataclass."""
+
+        __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    class ModelInstance(Protocol):
+        """An instance of some pydantic model."""
+
+        def model_dump(self, *args: Any, **kwargs: Any) -> dict[str, Any]: ...
+
+    Instance = DataclassInstance | ModelInstance | Struct
+    Given = Mapping[str, Any] | Instance
+    Values = Given | GraphState
