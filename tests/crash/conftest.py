@@ -54,7 +54,11 @@ class Trials:
                 stretches.append(answer["points"])
             assert answer.get("status") == "completed", answer
             self._stretches[key] = stretches
-            self._unbroken[key] = (trial.chain(), trial.lines(), sum(stretches, []))
+            self._unbroken[key] = (
+                trial.chain(),
+                trial.lines(),
+                [point for points in stretches for point in points],
+            )
         return self._unbroken[key]
 
     def stretches(self, **task: Any) -> list[list[str]]:

@@ -100,7 +100,8 @@ def lost_entries(
     for kind, before in row.census.items():
         if kind and found[kind] < before and (kinds is None or kind in kinds):
             noun = _NOUNS.get(kind, f"{kind}s")
-            told = f"run {row.run_id!r}: {before - found[kind]} of its {before} {noun} is missing"
+            gone = before - found[kind]
+            told = f"run {row.run_id!r}: {gone} of its {before} {noun} {'is' if gone == 1 else 'are'} missing"
             gaps = [
                 f"{n} of {path}" for (k, path), ns in numbers.items() if k == kind for n in _gaps(kind, ns)
             ]
