@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -30,13 +31,16 @@ class Trials:
         self._nursery = nursery
         self._folder = folder
         self._count = 0
+        self.killed_at: Counter[str] = Counter()  # point, or "any instant" -> processes that died there
         self._unbroken: dict[str, tuple[Any, Any, list[str]]] = {}
+        self._stretches: dict[str, list[list[str]]] = {}
 
     def new(self, store: str | None = None, **task: Any) -> Trial:
         """A run that has not begun."""
         self._count += 1
         effects = self._folder / f"effects-{self._count}"
-        return Trial(self._nursery, store or str(self._folder / f"runs-{self._count}.db"), effects, **task)
+        store = store or str(self._folder / f"runs-{self._count}.db")
+        return Trial(self._nursery, store, effects, self.killed_at, **task)
 
     def unbroken(self, **task: Any) -> tuple[Any, Any, list[str]]:
         """Chain, effects, and the points that the run comes to, where nothing happens to it."""
@@ -44,13 +48,23 @@ class Trials:
         if key not in self._unbroken:
             trial = self.new(**task)
             answer = trial.go(watch=True)
-            points = answer["points"]
+            stretches = [answer["points"]]
             if answer.get("status") == "waiting":
                 answer = trial.go(watch=True)
-                points += answer["points"]
+                stretches.append(answer["points"])
             assert answer.get("status") == "completed", answer
-            self._unbroken[key] = (trial.chain(), trial.lines(), points)
+            self._stretches[key] = stretches
+            self._unbroken[key] = (
+                trial.chain(),
+                trial.lines(),
+                [point for points in stretches for point in points],
+            )
         return self._unbroken[key]
+
+    def stretches(self, **task: Any) -> list[list[str]]:
+        """The points that the run comes to, until it waits for an answer and after that."""
+        self.unbroken(**task)
+        return self._stretches[repr(sorted(task.items()))]
 
     def check(self, trial: Trial, **task: Any) -> None:
         """The trial ends as the unbroken run did."""

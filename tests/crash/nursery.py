@@ -177,6 +177,8 @@ def _work(task: dict[str, Any]) -> dict[str, Any]:
     if task["do"] == "run":
         result = engine.run(program.VALUES, run_id=RUN)
     else:
-        answers = {"answer": True} if store.row(RUN).status == "waiting" else {}
+        # It may have died right after it was answered: it still says that it waits, and asks nothing.
+        asks = store.row(RUN).status == "waiting" and engine.result(RUN).questions
+        answers = {"answer": True} if asks else {}
         result = engine.resume(RUN, **answers)
     return {"status": result.status, "error": result.error and repr(result.error), "points": points}

@@ -20,8 +20,11 @@ from tests.crash.nursery import RUN, Nursery, opened
 class Trial:
     """One run, killed as often as one likes."""
 
-    def __init__(self, nursery: Nursery, store: str, effects: Path, **task: Any) -> None:
+    def __init__(
+        self, nursery: Nursery, store: str, effects: Path, killed_at: Counter[str], **task: Any
+    ) -> None:
         self._nursery = nursery
+        self._killed_at = killed_at
         self._task = {"store": store, "effects": str(effects), **task}
         self.store, self.effects = store, effects
         self.workers = task.get("at_once", task.get("workers", 1))
@@ -35,6 +38,7 @@ class Trial:
         answer = self._nursery.child(do=do, **self._task, **how)
         if answer.get("killed"):
             self.deaths += 1
+            self._killed_at[how.get("crash", "any instant").partition(":")[0]] += 1
             self.look()
         return answer
 

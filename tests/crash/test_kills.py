@@ -102,21 +102,28 @@ def test_killed_before_it_was_accepted_there_is_nothing(trials: Trials) -> None:
     trials.check(trial)
 
 
-# -- campaigns
+# -- campaigns: each says how many processes it kills at least, and `tests/crash/test_promises.py` adds them up
+
+AT_EVERY_POINT = 480
+AT_RANDOM = 400
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("pad", [0, LARGE])
 @pytest.mark.parametrize("workers", [1, 4])
 def test_killed_at_every_point(trials: Trials, pad: int, workers: int) -> None:
-    """And then at every point of the life after that one, sparsely."""
+    """And in the recovery from that, and then at every point of the life after that one, sparsely."""
     every = places(trials.unbroken(pad=pad)[2])
     for number, place in enumerate(every):
         trial = trials.new(pad=pad, workers=workers)
-        trial.go(crash=place)
-        for again in every[number % 11 :: 11][:4]:
+        killed = trial.go(crash=place).get("killed")
+        assert killed or workers > 1, place  # beside others, things are written together more often
+        for again in (("before-claim:1", "after-claim:1")[number % 2], *every[number % 11 :: 11][:4]):
             trial.go(crash=again)
         trials.check(trial, pad=pad)
+    points = {point for point in crash_points.POINTS if pad or "snapshot" not in point}
+    assert set(trials.killed_at) == points
+    assert trials.killed_at.total() >= AT_EVERY_POINT
 
 
 @pytest.mark.slow
@@ -124,10 +131,8 @@ def test_killed_at_every_point(trials: Trials, pad: int, workers: int) -> None:
 @pytest.mark.parametrize("workers", [1, 4])
 def test_killed_at_random_instants_again_and_again(trials: Trials, durability: str, workers: int) -> None:
     rng = Random(workers)
-    deaths = 0
-    while deaths < 400:
+    while trials.killed_at.total() < AT_RANDOM:
         trial = trials.new(workers=workers, durability=durability)
         for _ in range(rng.randrange(1, 12)):
             trial.go(after=rng.expovariate(1 / 0.015))
-        deaths += trial.deaths
         trials.check(trial)

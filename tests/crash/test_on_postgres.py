@@ -54,6 +54,9 @@ def test_killed_at_random_instants(trials: Trials, server: PostgresServer) -> No
     trials.check(trial)
 
 
+AT_POINTS = 60
+
+
 @pytest.mark.slow
 def test_killed_at_every_third_point(trials: Trials, server: PostgresServer) -> None:
     from tests.crash.test_kills import places
@@ -63,6 +66,7 @@ def test_killed_at_every_third_point(trials: Trials, server: PostgresServer) -> 
         trial.go(crash=place)
         trial.go(crash="after-append:3")
         trials.check(trial)
+    assert trials.killed_at.total() >= AT_POINTS
 
 
 @pytest.mark.parametrize("mode", ["fast", "immediate"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-import time
 from contextlib import closing
 
 import pytest
@@ -71,12 +70,11 @@ def test_a_stale_commit_is_refused_where_nothing_else_is_in_its_way(
     trials: Trials, nursery: Nursery, place: str
 ) -> None:
     """The successor has done nothing yet but take over: only the fence tells."""
-    lease = {"lease": 0.3}
     trial = trials.new()
-    owner = trial.go(stop=place, options=lease)
+    owner = trial.go(stop=place)
     assert owner["stopped"], owner
-    time.sleep(0.35)
-    assert trial.go(crash="after-claim:1", options=lease)["killed"]
+    lapse(trial.store)
+    assert trial.go(crash="after-claim:1")["killed"]
     before, effects = trial.entries(), trial.lines()
     late = nursery.child(do="continue", pid=owner["pid"])
     assert late["error"] == "RunOwnedError", late

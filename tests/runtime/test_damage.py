@@ -172,7 +172,7 @@ def test_a_step_that_says_something_else_than_its_digest_is_named(file: Path) ->
 
 
 def test_a_snapshot_of_something_else_is_named_by_the_doctor(file: Path) -> None:
-    from clew.runtime.wire import snapshot_entry
+    from clew.runtime.snapshots import snapshot_entry
 
     engine = Engine(GRAPH, store=SQLiteStore(file), target=f"{__name__}:GRAPH")
     entry, _ = snapshot_entry(engine.state("r0", step=1))

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
-from zlib import crc32
 
 import pytest
 
@@ -16,7 +15,7 @@ from clew import Context, Engine, Graph, RetryPolicy, SideEffectPolicy, SQLiteSt
 from clew.errors import EncodeError, RecordCorruptError, RunCancelledError
 from clew.runtime.recorder import RecordedCall
 from clew.stores import Entry
-from clew.stores.sqlite_file import SIGN
+from clew.stores.sql_rows import checksum
 from tests.runtime.killed import as_if_killed
 
 TWICE = RetryPolicy(max_attempts=2, base_delay=1e-9)
@@ -356,7 +355,7 @@ def damage(file: Path, change: Callable[[bytes], bytes]) -> None:
             changed = change(body)
             db.execute(
                 "UPDATE log SET body = ?, crc = ? WHERE kind = 'call'",
-                (changed, crc32(changed, crc32(digest)) - SIGN),
+                (changed, checksum(changed, digest)),
             )
 
 

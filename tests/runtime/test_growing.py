@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import gc
+import json
 import operator
+import os
+import subprocess
 import sys
 import time
 from itertools import pairwise
@@ -12,7 +14,8 @@ from typing import Annotated, Any, TypedDict
 
 import pytest
 
-from clew import END, Context, Engine, Graph, SQLiteStore, append, ifelse, node
+from clew import END, Command, Context, Engine, Graph, SQLiteStore, append, ifelse, node
+from clew.engine.view import View
 from clew.state import reducers
 from clew.stores import MemoryStore, Store
 
@@ -155,43 +158,89 @@ def test_who_holds_it_is_counted() -> None:
     assert not reducers.may_grow(append, values, "tuple", [1])
 
 
-@pytest.mark.slow
-def test_a_hundred_thousand_messages_cost_the_same_each(tmp_path: Path) -> None:
-    times: list[float] = []
+class Appending(TypedDict):
+    messages: Annotated[list[Any], append]
 
-    @node(output="messages")
-    def say(messages: list[Any]) -> str:
-        if len(messages) % 10_000 == 0:
-            times.append(time.perf_counter())
-        return f"message {len(messages)}"
 
-    @ifelse(when_true="say", when_false=END)
-    def more(messages: list[Any], most: int) -> bool:
-        return len(messages) < most
+class Adding(TypedDict):
+    messages: Annotated[list[Any], operator.add]
 
-    engine = Engine(
-        Graph([say, more], state=Talk),
-        store=SQLiteStore(tmp_path / "runs.db", synchronous="off"),
-        max_steps=10**6,
+
+@pytest.mark.parametrize("state", [Appending, Adding])
+def test_a_node_that_chooses_itself_again_does_not_copy_it_either(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, state: type
+) -> None:
+    """Nothing but this node runs, so nothing takes the place of what the step before it left behind."""
+
+    @node(writes=["messages"], goto=["say", END])
+    def say(messages: list[Any]) -> Command:
+        number = len(messages)
+        update = {"messages": number if state is Appending else [number]}
+        return Command(update=update, goto="say" if number < 999 else END)
+
+    copies = []
+    plain = View._reduce
+    monkeypatch.setattr(View, "_reduce", lambda *args: (copies.append(args[2]), plain(*args))[1])
+    for store in stores(tmp_path):
+        copies.clear()
+        result = Engine(Graph([say], state=state), store=store).run({"messages": []})
+        assert result["messages"] == list(range(1_000))
+        assert len(copies) <= 2
+        store.close()
+
+
+# -- a million messages --------------------------------------------------------------------------------------------
+
+
+def appended(count: int, folder: Path) -> dict[str, Any]:
+    """What ``tests/runtime/million.py`` says about that many messages."""
+    program = Path(__file__).with_name("million.py")
+    done = subprocess.run(
+        [sys.executable, program, str(count), folder / "runs.db"],
+        check=True,
+        capture_output=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
     )
-    before = sys.getallocatedblocks()
-    engine.run({"most": 100_001}, run_id="r")
-    gc.collect()
-    held = sys.getallocatedblocks() - before
-    laps = [after - before for before, after in pairwise(times)]
-    assert min(laps[-3:]) < 3 * min(laps[:3]), laps
-    assert held < 110_000, held  # the messages themselves, and little more
-    began = time.perf_counter()
-    assert len(engine.state("r").values["messages"]) == 100_001
-    assert time.perf_counter() - began < sum(laps)
-    engine.close()
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def per_step(one: dict[str, Any], other: dict[str, Any], what: str) -> float:
+    return float((other[what] - one[what]) / (other["messages"] - one["messages"]))
+
+
+@pytest.mark.parametrize("count", [10_000, pytest.param(1_000_000, marks=pytest.mark.slow)])
+def test_messages_one_by_one_cost_the_same_each(tmp_path: Path, count: int) -> None:
+    found = appended(count, tmp_path)
+    laps, state = found["laps"], found["state"]
+    assert [lap["messages"] for lap in laps] == [count // 10 * n for n in range(11)]
+    # What is written: one entry a step, and in the last tenth as many bytes as in the second, but for longer numbers.
+    assert {per_step(one, other, "entries") for one, other in pairwise(laps)} == {1.0}
+    assert per_step(laps[9], laps[10], "bytes") <= per_step(laps[1], laps[2], "bytes") + 8
+    # Processor time, where no snapshot was made: what a step takes does not depend on how many there were.
+    quiet = [(one, other) for one, other in pairwise(laps[1:]) if one["snapshots"] == other["snapshots"]]
+    if count > 100_000:
+        times = [per_step(one, other, "seconds") for one, other in quiet]
+        assert times[-1] <= 1.6 * min(times[:3]), times
+    # Memory: the messages themselves and little more; at its peak, in a snapshot, the state a second time.
+    growth = laps[10]["memory"] - laps[1]["memory"]
+    assert growth <= 1.3 * state + 8e6
+    assert found["peak"] <= laps[1]["memory"] + 2.2 * state + 24e6
+    # Loading: a snapshot and the steps after it, not all of them, in less memory than the state takes twice more.
+    loading = found["loading"]
+    assert (loading["messages"], loading["first"], int(loading["last"])) == (count, "0000000", count - 1)
+    assert loading["rows"] == count - (found["snapshots"][-1]["step"] if found["snapshots"] else 0)
+    assert found["snapshots"]
+    assert loading["peak"] <= laps[1]["memory"] + 3.2 * state + 24e6
+    # The snapshots together weigh a fraction of the steps.
+    assert sum(snapshot["bytes"] for snapshot in found["snapshots"]) < 0.15 * laps[10]["bytes"]
 
 
 # -- loading is bounded --------------------------------------------------------------------------------------------
 
 
 def read_to_load(engine: Engine, run_id: str, step: int | None = None) -> int:
-    """Bytes of steps and large contents that are read to load a state."""
+    """Bytes of entries and large contents that are read to load a state."""
     store = engine.store
     found: list[int] = []
 
@@ -201,8 +250,18 @@ def read_to_load(engine: Engine, run_id: str, step: int | None = None) -> int:
 
         def entries(self, *args: Any, **more: Any) -> Any:
             entries = store.entries(*args, **more)
-            found.append(sum(len(e.body) for e in entries if e.kind == "step"))
+            found.append(sum(len(e.body) for e in entries))
             return entries
+
+        def within(self, *args: Any, **more: Any) -> Any:
+            entries = store.within(*args, **more)
+            found.append(sum(len(e.body) for e in entries))
+            return entries
+
+        def last(self, *args: Any) -> Any:
+            entry = store.last(*args)
+            found.append(len(entry.body) if entry is not None else 0)
+            return entry
 
         def blob(self, digest: str) -> bytes:
             content = store.blob(digest)

@@ -157,14 +157,18 @@ class Lockstep(RuleBasedStateMachine):
         self.now += seconds
 
     @rule(
-        run_id=_ids, back=_fences, status=st.sampled_from(["failed", "completed"]), error=st.none() | _bodies
+        run_id=_ids,
+        back=_fences,
+        status=st.sampled_from(["failed", "completed"]),
+        error=st.none() | _bodies,
+        release=st.booleans(),
     )
-    def update(self, run_id: str, back: int, status: str, error: bytes | None) -> None:
-        self.same(
-            lambda store, i: store.update(
-                run_id, status=status, updated=self.now, error=error, fence=self.fence(run_id, back, i)
-            )
-        )
+    def update(self, run_id: str, back: int, status: str, error: bytes | None, release: bool) -> None:
+        def act(store: Store, i: int) -> None:
+            fence = self.fence(run_id, back, i)
+            store.update(run_id, status=status, updated=self.now, error=error, fence=fence, release=release)
+
+        self.same(act)
 
     @rule(run_id=st.sampled_from(["a", "b", "b", "ü🧵", "ü🧵"]))
     def delete(self, run_id: str) -> None:
@@ -190,6 +194,8 @@ class Lockstep(RuleBasedStateMachine):
     def read(self, run_id: str, after: int, kind: str, path: str, n: int) -> None:
         self.same(lambda store, _: store.entries(run_id, after=after))
         self.same(lambda store, _: store.find(run_id, kind, path))
+        self.same(lambda store, _: store.within(run_id, ("step", kind), [(path, f"{path}q")], after=after))
+        self.same(lambda store, _: store.within(run_id, (kind,), upto=n))
         self.same(lambda store, _: store.last(run_id, kind, path, n))
 
     @invariant()

@@ -115,6 +115,36 @@ class TestOpening:
         assert list(new.entries("r")) == [step(1)]
         new.close()
 
+    def test_a_schema_of_before_there_were_checksums_is_read(
+        self, server: PostgresServer, schema: str, admin: psycopg.Connection[tuple[object, ...]]
+    ) -> None:
+        admin.execute(f"CREATE SCHEMA {schema}; SET search_path TO {schema}")  # type: ignore[arg-type]
+        admin.execute(postgres_schema.MIGRATIONS[0])  # type: ignore[arg-type]
+        admin.execute("CREATE TABLE version (version integer NOT NULL); INSERT INTO version VALUES (1)")
+        admin.execute(
+            "INSERT INTO runs (key, run_id, status, created, updated, graph, seed, structure, target) "
+            "VALUES ('old', 'old', 'completed', 1.0, 2.0, 'g', '7', 's', '')"
+        )
+        admin.execute("INSERT INTO origins VALUES (1, 'start', '{}')")
+        old = Entry("call", "a#0", 0, b"{}", b"digest")
+        admin.execute("INSERT INTO steps VALUES (1, 1, %s, %s)", (step(1).body, step(1).digest))
+        admin.execute(
+            "INSERT INTO log (run, n, kind, key, body, digest) VALUES (1, 0, 'call', 'a#0', %s, %s)",
+            (old.body, old.digest),
+        )
+        store = PostgresStore(server.dsn, schema=schema)
+        row = store.row("old")
+        assert (row.seed, row.start, row.damage, row.census) == (7, b"start", "", None)
+        assert list(store.entries("old")) == [old, step(1)]
+        assert list(store.check()) == []
+        fence = store.claim("old", "me", lease=30.0, now=0.0)
+        store.append("old", [step(2)], fence)
+        assert admin.execute("SELECT n, crc IS NULL FROM steps ORDER BY n").fetchall() == [
+            (1, True),
+            (2, False),
+        ]
+        store.close()
+
     def test_threads_open_a_new_schema_at_once(self, server: PostgresServer, schema: str) -> None:
         stores, start = list[PostgresStore](), threading.Barrier(4)
 
@@ -376,3 +406,58 @@ def test_the_key_of_a_long_text_is_its_own() -> None:
     keys = [key_of(long) for long in longs]
     assert len(set(keys)) == len(longs)
     assert all(1000 < len(key.encode()) < 1100 for key in keys)
+
+
+DAMAGE = {
+    "a step": ("steps", "body", "n = 2", "run 'hurt': step 2 is damaged: its checksum does not fit"),
+    "a step's digest": ("steps", "digest", "n = 2", "run 'hurt': step 2 is damaged"),
+    "another entry": ("log", "body", "n = 1", "run 'hurt': call a#0 1 is damaged: its checksum does not fit"),
+    "another entry's digest": ("log", "digest", "n = 1", "run 'hurt': call a#0 1 is damaged"),
+}
+
+
+@pytest.mark.parametrize("what", DAMAGE)
+def test_a_flipped_bit_in_an_entry_is_found_and_named(
+    store: PostgresStore, schema: str, admin: psycopg.Connection[tuple[object, ...]], what: str
+) -> None:
+    table, column, which, told = DAMAGE[what]
+    for run_id in ("sound", "hurt"):
+        fence = _owned(store, run_id)
+        for n in range(1, 4):
+            store.append(run_id, [step(n, b"a body")], fence)  # each by itself, and the calls together
+        store.append(run_id, [Entry("call", "a#0", n, b"a call", b"digest") for n in range(3)], fence)
+    before = list(store.entries("sound"))
+    done = admin.execute(
+        f"UPDATE {schema}.{table} SET {column} = set_bit({column}, 9, 1 - get_bit({column}, 9)) "  # type: ignore[arg-type]
+        f"WHERE run = 2 AND {which}"
+    )
+    assert done.rowcount == 1
+    with pytest.raises(StoreCorruptError, match=told):
+        store.entries("hurt")
+    assert list(store.entries("sound")) == before
+    assert [line for line in store.check() if told in line]
+    assert not [line for line in store.check() if "hurt" not in line]
+
+
+ROWS = {
+    "its start": "UPDATE {}.origins SET start = set_byte(start, 0, 1) WHERE run = 2",
+    "a digest of its code": "UPDATE {}.origins SET codes = replace(codes, 'x', 'y') WHERE run = 2",
+    "its seed": "UPDATE {}.runs SET seed = '8' WHERE id = 2",
+    "its parent": "UPDATE {}.runs SET parent = 'sound' WHERE id = 2",
+    "no start": "DELETE FROM {}.origins WHERE run = 2",
+    "its census": "UPDATE {}.runs SET census = '{{' WHERE id = 2",
+}
+
+
+@pytest.mark.parametrize("what", ROWS)
+def test_a_damaged_row_is_named_and_the_others_are_listed(
+    store: PostgresStore, schema: str, admin: psycopg.Connection[tuple[object, ...]], what: str
+) -> None:
+    for run_id in ("sound", "hurt"):
+        store.create(RunRow(run_id, "graph", b"start", 7, codes={"node": "x"}))
+    assert admin.execute(ROWS[what].format(schema)).rowcount == 1  # type: ignore[arg-type]
+    rows = store.rows()
+    assert [row.run_id for row in rows] == ["sound", "hurt"]
+    assert (rows[0].damage, store.row("sound").seed) == ("", 7)
+    with pytest.raises(StoreCorruptError, match="run 'hurt': what is known about it is damaged"):
+        store.row("hurt")

@@ -123,6 +123,38 @@ class TestOpening:
         assert [row.run_id for row in store.rows()] == ["old", "new"]
         store.close()
 
+    def test_large_contents_of_an_older_format_stay_with_their_runs(self, path: Path) -> None:
+        contents = {sha256(content).hexdigest(): content for content in (b"shared", b"one's own")}
+        shared, own = contents
+        with closing(sqlite3.connect(path)) as db:
+            for script in sqlite_file.MIGRATIONS[:2]:
+                db.executescript(script)
+            db.execute(f"PRAGMA application_id = {sqlite_file.APPLICATION_ID}")
+            db.execute("PRAGMA user_version = 2")
+            for run_id in ("one", "two"):
+                db.execute(
+                    "INSERT INTO runs (run_id, status, created, updated, graph, seed, structure, target) "
+                    "VALUES (?, 'completed', 1.0, 2.0, 'g', '7', 's', '')",
+                    (run_id,),
+                )
+            db.execute("INSERT INTO origins (run, start, codes) VALUES (1, x'00', '{}'), (2, x'00', '{}')")
+            db.executemany("INSERT INTO blobs VALUES (?, ?)", list(contents.items()))
+            db.executemany("INSERT INTO uses VALUES (?, ?)", [(1, shared), (1, own), (2, shared)])
+            db.execute("INSERT INTO steps VALUES (?, x'7b7d', x'00', ?)", ((1 << 32) + 1, -(1 << 31)))
+            db.commit()
+        store = SQLiteStore(path)
+        assert {digest: store.blob(digest) for digest in contents} == contents
+        assert store.row("one").census is None
+        with pytest.raises(StoreCorruptError, match="run 'one': step 1 is damaged"):
+            store.entries("one")  # the checksum is none
+        store.delete("one")
+        assert store.blob(shared) == b"shared"
+        with pytest.raises(StoreCorruptError):
+            store.blob(own)
+        store.delete("two")
+        assert store._db.execute("SELECT count(*) FROM blobs").fetchone() == (0,)
+        store.close()
+
     def test_a_migration_that_fails_changes_nothing(
         self, path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

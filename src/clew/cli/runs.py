@@ -9,8 +9,8 @@ import typer
 from clew.cli.place import JsonOption, StoreOption, store_at
 from clew.cli.speech import Failed, local_time, say_json, say_table
 from clew.errors import StoreCorruptError
-from clew.runtime.archive import LAST
 from clew.runtime.documents import error_json, time_json
+from clew.runtime.retrieval import LAST
 from clew.runtime.rows import STATUSES, opened_row
 from clew.stores import RunRow, Store
 

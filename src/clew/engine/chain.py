@@ -64,7 +64,7 @@ def _plain(choice: Choice) -> Any:
     return [choice.target, dict(choice.payload)] if isinstance(choice, Send) else choice
 
 
-def _executions(program: Program, view: View, step: Step, on_conflict: str) -> Iterator[NodeExecution]:
+def executions_of(program: Program, view: View, step: Step, on_conflict: str) -> Iterator[NodeExecution]:
     """Apply a step to a view; the executions that it adds: the last item of a batch stands for its node."""
     last: dict[str, Outcome] = {}
     written: dict[str, set[str]] = {}
@@ -176,7 +176,7 @@ class Chain:
         found = dict(self.start.node_history)
         view = self._view()
         for done in self.steps[: step - self.first]:
-            for execution in _executions(self.program, view, done, self._on_conflict):
+            for execution in executions_of(self.program, view, done, self._on_conflict):
                 found[execution.node_name] = execution
         return found
 
@@ -194,7 +194,7 @@ class Chain:
         """Every execution of the chain, in order."""
         view = self._view()
         for done in self.steps:
-            yield from _executions(self.program, view, done, self._on_conflict)
+            yield from executions_of(self.program, view, done, self._on_conflict)
 
     def _apply(self, view: View, step: Step) -> None:
         try:

@@ -111,6 +111,7 @@ def steps(machine: Machine, epoch: float) -> Steps:
                 Single(number + 1, name, visits[node], update, decision, epoch + began, ended - began)
             )
             view.install(node, fresh, decision)
+            fresh = _NOTHING  # who still holds a list keeps it from growing in place
             controls = ()
         for reader, bits in controls:
             wakes[reader] |= bits

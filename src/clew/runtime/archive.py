@@ -1,36 +1,35 @@
-"""The archive: runs of one graph in a store, written and read as a whole.
+"""The archive: runs of one graph in a store, as engines see them.
 
-It knows how a run begins on disk (its row, and the state that it starts from) and how it is read again: from the last
-snapshot before the step that is asked for, with the digests of all steps after it checked. A fork keeps no copy of its
-parent: it says which run and step it goes on from, and what was changed; of a long line of forks every sixteenth has a
-snapshot of its first state, so that loading one does not take all of them.
+It knows how a run begins on disk (its row, and the state that it starts from), who writes on, and when it is let go of;
+how it is read again is in ``clew.runtime.retrieval``. Of a long line of forks every sixteenth has a snapshot of its
+first state, so that loading one does not take all of them.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import count
 from typing import Any
 
-from clew.engine.chain import Chain
 from clew.engine.programs import program_of
-from clew.errors import CheckpointError, DecodeError, StoreCorruptError
+from clew.errors import StoreCorruptError
 from clew.graph import Graph
 from clew.runtime.codes import Codes, kept_codes
 from clew.runtime.crash_points import reach
 from clew.runtime.doubts import Intent
 from clew.runtime.ledger import FIRST_SNAPSHOT, OUTWEIGH, Durability, Ledger
-from clew.runtime.log import RunLog, read_log
+from clew.runtime.log import RunLog
 from clew.runtime.recorder import Recall, RecordedCall
+from clew.runtime.retrieval import LAST, Retrieval
 from clew.runtime.rows import opened_row, sealed_error
-from clew.runtime.starts import first_state, fork_of, is_fork, kept_start
-from clew.runtime.wire import Reader, Writer, snapshot_bytes, snapshot_entry
+from clew.runtime.snapshots import Blobs, snapshot_entry
+from clew.runtime.starts import is_fork, kept_start
+from clew.runtime.wire import Reader, Writer
 from clew.state import GraphState
 from clew.stores import Entry, RunRow, Store
 from clew.stores.memory import NOWHERE
 
-LAST = 1 << 62
 _DEEP = 16  # forks of forks, of which the last one gets a snapshot of its own
 
 
@@ -41,6 +40,7 @@ class Archive:
         self._graph = graph
         self._store = store
         self._on_conflict = on_conflict
+        self._retrieval = Retrieval(graph, store, on_conflict)
         self._codes = Codes(graph, on_conflict)
         self._keeps = store is not NOWHERE
 
@@ -86,7 +86,9 @@ class Archive:
         fence = self._store.create(row, blobs, owner=owner, lease=lease, now=now)
         reach("after-create")
         if parent is not None and self._is_deep(row):
-            self._store.append(run_id, [snapshot_entry(start)[0]], fence)
+            pieces: Blobs = {}
+            entry, _ = snapshot_entry(start, pieces)
+            self._store.append(run_id, [entry], fence, blobs=pieces)
         return fence
 
     def _is_deep(self, row: RunRow) -> bool:
@@ -175,23 +177,29 @@ class Archive:
 
     def row(self, run_id: str) -> RunRow:
         """What is known about a run, its error as an exception. StoreCorruptError if that is damaged."""
-        row = self._opened(self._store.row(run_id))
-        if row.damage:
-            raise StoreCorruptError(row.damage)
-        return row
+        return self._retrieval.row(run_id)
+
+    def log(self, run_id: str, *, upto: int | None = None, whole: bool = False) -> RunLog:
+        """A run's log: what it takes to go on from its last state, or from S(upto); with `whole`, all of it."""
+        return self._retrieval.log(run_id, upto=upto, whole=whole)
+
+    def state(self, run_id: str, step: int | None = None) -> GraphState:
+        """S(step), the last one by default; read from the snapshot before it."""
+        return self._retrieval.state(run_id, step)
+
+    def accepted(self, run_id: str) -> RunRow:
+        """What is known about a run, with the graph that it goes on with."""
+        return self._retrieval.accepted(self.row(run_id))
 
     def rows(self, status: str | None = None) -> list[RunRow]:
         """All runs. The error of one of which the row is damaged is the StoreCorruptError that says so."""
-        rows = [self._opened(row) for row in self._store.rows(status)]
+        rows = self._store.rows(status)
+        if self._store.encodes:
+            rows = [opened_row(row) for row in rows]
         for row in rows:
             if row.damage:
                 row.error = StoreCorruptError(row.damage)
         return rows
-
-    def _opened(self, row: RunRow) -> RunRow:
-        if not self._store.encodes:
-            return row
-        return opened_row(row)
 
     def recall(self, run_id: str, *, intents: bool) -> Recall:
         """Looks up the recorded calls of one item, and the intents to call."""
@@ -207,136 +215,18 @@ class Archive:
                 known.setdefault(entry.path, []).append(entry)
         return lambda path: known.get(path, ())
 
-    def state(self, run_id: str, step: int | None = None) -> GraphState:
-        """S(step), the last one by default; read from the snapshot before it."""
-        log = self.log(run_id, upto=step)
-        chain = log.chain(program_of(self._graph, log.start.position.given))
-        return chain.state(chain.last if step is None else step)
-
-    def log(self, run_id: str, *, upto: int | None = None, whole: bool = False) -> RunLog:
-        """A run's log: from the last snapshot up to `upto`, or from its beginning if `whole`."""
-        row = self.row(run_id)
-        if not self._store.encodes:
-            return read_log(row, row.start, self._store.entries(run_id), self._on_conflict)
-        base = None if whole else self._snapshot(run_id, LAST if upto is None else upto)
-        start, weight = (self.start(row), 0) if base is None else base
-        after = 0 if base is None else start.step
-        return self._read(row, start, after, weight, upto=None if whole else upto, whole=whole)
-
-    def _read(
-        self,
-        row: RunRow,
-        start: GraphState,
-        after: int,
-        weight: int = 0,
-        *,
-        upto: int | None = None,
-        whole: bool = False,
-        sizes: list[int] | None = None,
-    ) -> RunLog:
-        """The log of a run from a state on, checked; `sizes` gets what each step weighs."""
-        reader = Reader(row.run_id, self._store.blob, row.created)
-        skip = () if whole else ("call", "intent")
-        entries = self._store.entries(row.run_id, after=after, upto=upto, skip=skip)
-        records, since = [], 0
-        for entry in entries:
-            if entry.kind == "snapshot":
-                continue
-            before = reader.fetched
-            records.append(reader.record(entry))
-            if entry.kind == "step" and not entry.path:
-                size = len(entry.body) + reader.fetched - before
-                since += size
-                if sizes is not None:
-                    sizes.append(size)
-        log = read_log(row, start, records, self._on_conflict)
-        log.weight, log.since = weight, since
-        self._verify(log, {(e.path, e.n): e.digest for e in entries if e.kind == "step"})
-        return log
-
-    def snapshots(self, run_id: str) -> Iterator[Entry]:
+    def snapshots(self, run_id: str) -> Iterator[tuple[Entry, Blobs]]:
         """The snapshots that a run lacks after its last one: those that would have been made on the way."""
-        row = self.row(run_id)
-        state, weight = self._snapshot(run_id, LAST) or (self.start(row), 0)
-        sizes: list[int] = []
-        log = self._read(row, state, state.step if weight else 0, weight, sizes=sizes)
-        program, first, since = program_of(self._graph, state.position.given), 0, 0
-        for place, size in enumerate(sizes, start=1):
+        reading, since = self._retrieval, 0
+        row = reading.row(run_id)
+        state, weight = reading.snapshot(run_id, LAST) or (reading.start(row), 0)
+        for advance, size in reading.walk(row, state):
             since += size
             if since > max(FIRST_SNAPSHOT, OUTWEIGH * weight):
-                steps = log.steps[first:place]
-                chain = Chain(program, state, steps, seed=row.seed, on_conflict=log.on_conflict)
-                state, first, since = chain.state(chain.last), place, 0
-                entry, weight = snapshot_entry(state)
-                yield entry
-
-    def start(self, row: RunRow) -> GraphState:
-        """The state that a run began with. Forks are followed back to the first state that is there as a whole, and
-        made again from there on; in a loop, as there may be thousands."""
-        forks: list[tuple[RunRow, int, dict[str, Any]]] = []  # each with the step and the values of its fork
-        while True:
-            run_id = row.run_id
-            upto = forks[-1][1] if forks else row.parent_step
-            base = self._snapshot(run_id, upto) if is_fork(row.start) or forks else None
-            if base is not None and (forks or base[0].step == row.parent_step):
-                state, after = base[0], base[0].step
-                break
-            if not is_fork(row.start):
-                state, after = self._restored(run_id, 0, row.start), 0
-                break
-            try:
-                parent, step, values = fork_of(row.start, self._store.blob)
-            except (DecodeError, StoreCorruptError, LookupError, TypeError, AttributeError) as error:
-                raise StoreCorruptError(f"run {run_id!r}: what it began with is damaged ({error})") from error
-            forks.append((row, step, values))
-            row = self.row(parent)
-        while forks:
-            child, step, values = forks.pop()
-            log = self._read(row, state, after, upto=step)
-            chain = log.chain(program_of(self._graph, log.start.position.given))
-            state = chain.state(log.step_of(chain, step))
-            state = state.set_multiple(values) if values else state
-            row, after = child, 0
-        return state
-
-    def _snapshot(self, run_id: str, upto: int | None) -> tuple[GraphState, int] | None:
-        """The last snapshot up to a step, and its weight."""
-        found = None if upto is None else self._store.last(run_id, "snapshot", "", upto)
-        return None if found is None else self._unpacked(run_id, found)
-
-    def _unpacked(self, run_id: str, snapshot: Entry) -> tuple[GraphState, int]:
-        """The state in a snapshot, and its weight."""
-        try:
-            data = snapshot_bytes(snapshot)
-        except DecodeError as error:
-            raise StoreCorruptError(
-                f"run {run_id!r}: the state at step {snapshot.n} is damaged ({error})"
-            ) from error
-        return self._restored(run_id, snapshot.n, data), len(data)
-
-    def _restored(self, run_id: str, step: int, data: bytes) -> GraphState:
-        try:
-            return first_state(data, self._store.blob)
-        except (CheckpointError, DecodeError, StoreCorruptError, TypeError, ValueError) as error:
-            if "register" in str(error):
-                raise
-            raise StoreCorruptError(
-                f"run {run_id!r}: the state at step {step} is damaged ({error})"
-            ) from error
-
-    def _verify(self, log: RunLog, stored: Mapping[tuple[str, int], bytes]) -> None:
-        chain = log.chain(program_of(self._graph, log.start.position.given))
-        for place, step in enumerate(log.steps, start=chain.first + 1):
-            if step.number != place:
-                raise StoreCorruptError(
-                    f"run {log.row.run_id!r}: step {place} is missing; other runs can be read, and this one up to step "
-                    f"{place - 1}"
-                )
-            if chain.digest(step.number) != stored["", step.number].hex():
-                raise StoreCorruptError(
-                    f"run {log.row.run_id!r}: step {step.number} is damaged: its digest does not fit its content; "
-                    f"other runs can be read, and this one up to step {step.number - 1}"
-                )
+                blobs: Blobs = {}
+                entry, weight = snapshot_entry(advance.state(), blobs)
+                yield entry, blobs
+                since = 0
 
 
 _process: tuple[int, str] = (0, "")

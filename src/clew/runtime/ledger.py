@@ -25,7 +25,8 @@ from clew.errors import EncodeError
 from clew.runtime.crash_points import reach
 from clew.runtime.follower import Follower, Work, joined
 from clew.runtime.recorder import RecordedCall
-from clew.runtime.wire import Writer, snapshot_entry, with_epoch
+from clew.runtime.snapshots import Blobs, snapshot_entry
+from clew.runtime.wire import Writer, with_epoch
 from clew.state import GraphState
 from clew.stores import Entry, Statement, Store
 
@@ -54,7 +55,7 @@ class Ledger:
         durability: Durability = "sync",
         writer: Writer | None = None,
         snapshot: Callable[[], GraphState] | None = None,
-        snapshots: Callable[[], Iterable[Entry]] | None = None,
+        snapshots: Callable[[], Iterable[tuple[Entry, Blobs]]] | None = None,
         weight: int = 0,
         since: int = 0,
         journaled: dict[tuple[str, tuple[int, ...]], list[int]] | None = None,
@@ -237,16 +238,17 @@ class Ledger:
         if late and (self._failure is None or isinstance(self._failure, EncodeError)):
             self._append(joined(late))
             if self._is_due() and self._snapshots is not None:
-                for entry in self._snapshots():
-                    self._append(([entry], (), {}, ()))
+                for entry, blobs in self._snapshots():
+                    self._append(([entry], (), blobs, ()))
         self._raise()
 
     def _write_snapshot(self) -> None:
         if self._snapshot is None or self._durability == "exit":
             return
         self.barrier()
-        entry, self._weight = snapshot_entry(self._snapshot())
+        blobs: Blobs = {}
+        entry, self._weight = snapshot_entry(self._snapshot(), blobs)
         self._since = 0
         reach("before-snapshot")
-        self._carry(([entry], (), {}, ()))
+        self._carry(([entry], (), blobs, ()))
         reach("after-snapshot")

@@ -66,13 +66,16 @@ class Opener:
 
     def state(self, run_id: str, step: int | str | None = None) -> GraphState:
         """The latest state of a run, or S(step); `step` may be a label."""
-        log, number = self._log_at(run_id, step)
-        return log.chain(self.program(log.start)).state(number)
+        if isinstance(step, str) or not self.store.encodes:
+            log, number = self._log_at(run_id, step)
+            return log.chain(self.program(log.start)).state(number)
+        _check_step(step)
+        warn_of_reducers(self.archive.accepted(run_id), self.graph)
+        return self.archive.state(run_id, step)
 
     def _log_at(self, run_id: str, step: int | str | None) -> tuple[RunLog, int]:
         """A run's log up to a step, and the number of that step; it may be a label."""
-        if not (step is None or type(step) in (int, str)):
-            raise InputError(f"a step is a whole number or a label, not {step!r}")
+        _check_step(step)
         log = self.log(run_id, upto=step if isinstance(step, int) else None)
         if isinstance(step, str):
             step = log.label(step)
@@ -371,6 +374,11 @@ def _new_id(run_id: str | None) -> str:
     if not run_id or type(run_id) is not str:
         raise InputError(f"run_id is a string that is not empty, not {run_id!r}")
     return run_id
+
+
+def _check_step(step: Any) -> None:
+    if not (step is None or type(step) in (int, str)):
+        raise InputError(f"a step is a whole number or a label, not {step!r}")
 
 
 def _check_mapping(values: Any) -> None:

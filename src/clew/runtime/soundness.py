@@ -5,19 +5,19 @@ No graph is needed for that, but for a fork, whose first state only its graph ca
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
-from clew.engine.chain import step_digest
 from clew.engine.programs import program_of
-from clew.engine.records import Step
 from clew.errors import RecordCorruptError, StoreCorruptError
 from clew.graph import Graph
-from clew.runtime.archive import Archive
-from clew.runtime.log import RunLog, read_log, start_state
+from clew.runtime.log import RunLog, read_log
+from clew.runtime.losses import damaged_steps, lost_entries
+from clew.runtime.retrieval import Retrieval
 from clew.runtime.rows import opened_row
+from clew.runtime.snapshots import snapshot_state
 from clew.runtime.starts import first_state, is_fork
 from clew.runtime.upcoming import upcoming
-from clew.runtime.wire import Reader, snapshot_bytes, with_epoch
+from clew.runtime.wire import Reader
 from clew.state import GraphState
 from clew.stores import Entry, RunRow, Store
 
@@ -26,25 +26,6 @@ def read_entries(row: RunRow, start: GraphState, entries: Iterable[Entry], reade
     """The log that entries make, each checked by itself; only its own steps are checked together yet."""
     records = [reader.record(entry) for entry in entries if entry.kind != "snapshot"]
     return read_log(row, start, records, "error")
-
-
-def damaged_steps(log: RunLog, entries: Iterable[Entry]) -> Iterator[str]:
-    """A sentence for each chain of a log whose digests do not fit its content."""
-    stored = {(entry.path, entry.n): bytes(entry.digest).hex() for entry in entries if entry.kind == "step"}
-    chains: list[tuple[str, str, Sequence[Step]]] = [("", log.start.digest, log.steps)]
-    for prefix, (start, steps) in log.strands.items():
-        chains.append((prefix, start_state(start, log.row.seed).digest, steps))
-    run = log.row.run_id
-    for prefix, digest, chain in chains:
-        where = f" of {prefix}" if prefix else ""
-        for place, step in enumerate(chain, start=log.start.step + 1 if not prefix else 1):
-            if step.number != place:
-                yield f"run {run!r}: step {place}{where} is missing"
-                break
-            digest = step_digest(digest, step)
-            if stored.get((with_epoch(prefix, step.epoch), step.number)) != digest:
-                yield f"run {run!r}: step {step.number}{where} is damaged: its digest does not fit its content"
-                break
 
 
 def complaints(store: Store, row: RunRow, graph: Graph | None) -> Iterator[str]:
@@ -69,15 +50,17 @@ def _complaints(store: Store, row: RunRow, graph: Graph | None) -> Iterator[str]
         return
     entries = store.entries(row.run_id, after=start.step)
     log = read_entries(row, start, entries, Reader(row.run_id, store.blob, row.created))
-    wrong = list(damaged_steps(log, entries))
+    wrong = [*damaged_steps(log, entries), *lost_entries(row, entries)]
     yield from wrong
     for snapshot in store.find(row.run_id, "snapshot", ""):
-        digest = GraphState.from_checkpoint(snapshot_bytes(snapshot)).digest
+        digest = snapshot_state(snapshot, store.blob)[0].digest
         if digest != bytes(snapshot.digest).hex():
             yield f"run {row.run_id!r}: the snapshot at step {snapshot.n} is not of that step"
-    if graph is not None and not wrong and _is_cut_off(log, graph):
-        number = start.step + len(log.steps) + 1
-        yield f"run {row.run_id!r}: step {number} is missing: the run has ended, and is not at its end"
+    last = start.step + len(log.steps)
+    beyond = [entry.n for entry in entries if entry.kind == "snapshot" and entry.n > last]
+    if not wrong and (beyond or (graph is not None and _is_cut_off(log, graph))):
+        why = "there is a snapshot of a later one" if beyond else "the run has ended, and is not at its end"
+        yield f"run {row.run_id!r}: step {last + 1} is missing: {why}"
 
 
 def _is_cut_off(log: RunLog, graph: Graph) -> bool:
@@ -96,5 +79,5 @@ def needs_graph(store: Store, row: RunRow) -> bool:
 
 def _start(store: Store, row: RunRow, graph: Graph | None) -> GraphState | None:
     if needs_graph(store, row):
-        return None if graph is None else Archive(graph, store, "error").start(row)
+        return None if graph is None else Retrieval(graph, store, "error").start(row)
     return first_state(row.start, store.blob)

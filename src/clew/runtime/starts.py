@@ -32,7 +32,7 @@ def kept_start(start: GraphState, parent: str | None, step: int | None) -> tuple
     _, apart = parted(start.values, blobs)
     if not apart:
         return data, blobs
-    light = _with(start, dict.fromkeys(apart))
+    light = with_contents(start, dict.fromkeys(apart))
     return encode([apart, light.to_checkpoint()], at="start", ordered=True), blobs
 
 
@@ -55,10 +55,10 @@ def first_state(data: bytes, blob: Callable[[str], bytes]) -> GraphState:
         return GraphState.from_checkpoint(data)
     apart, light = decode(data)
     large = {name: decode(blob(digest)) for name, digest in apart.items()}
-    return _with(GraphState.from_checkpoint(light), large)
+    return with_contents(GraphState.from_checkpoint(light), large)
 
 
-def _with(state: GraphState, values: Mapping[str, Any]) -> GraphState:
+def with_contents(state: GraphState, values: Mapping[str, Any]) -> GraphState:
     """The same state with these contents, which no version counts."""
     return GraphState.assemble(
         values={**state.values, **values},

@@ -26,8 +26,9 @@ from clew.runtime.documents import FORMAT, Json, checkpoint_json, error_json, re
 from clew.runtime.failures import error_of
 from clew.runtime.ledger import Ledger
 from clew.runtime.log import RunLog
+from clew.runtime.losses import damaged_steps
 from clew.runtime.rows import sealed_error
-from clew.runtime.soundness import damaged_steps, read_entries
+from clew.runtime.soundness import read_entries
 from clew.runtime.starts import kept_start
 from clew.runtime.wire import Reader, Writer
 from clew.state import GraphState
@@ -280,11 +281,10 @@ def _keep(
     fence = archive.claim(run_id, fresh_owner(), 30.0, now)
     try:
         store.append(run_id, kept, fence, blobs=blobs)
-        for snapshot in archive.snapshots(run_id) if store.encodes else ():
-            store.append(run_id, [snapshot], fence)
+        for snapshot, pieces in archive.snapshots(run_id) if store.encodes else ():
+            store.append(run_id, [snapshot], fence, blobs=pieces)
         plain = sealed_error(error) if error and store.encodes else error
-        store.update(run_id, status=status, updated=row.updated, error=plain, fence=fence)
-        archive.release(run_id, fence)
+        store.update(run_id, status=status, updated=row.updated, error=plain, fence=fence, release=True)
     except BaseException:
         archive.release(run_id, fence)
         store.delete(run_id)

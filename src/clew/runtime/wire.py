@@ -14,13 +14,14 @@ answer      the item            its number     what it was answered
 label       the label           0              a step
 resume      ""                  counts         a run that had failed is gone on with
 accepted    ""                  counts         what is kept of the graph that it goes on with: structure and codes
-snapshot    ""                  a step         the whole state, as a checkpoint, compressed
+snapshot    ""                  a step         the whole state: ``clew.runtime.snapshots``
 ==========  ==================  =============  ==============================================================
 
 Bodies are JSON in the order in which values came, so that code which goes on with them sees what it would have seen. A
-value of more than 64 KiB is kept apart, once, by its digest. An outcome is its node, its visit, its update, and when it
-began and how long it took, in microseconds since the run was created; what is out of the ordinary follows by name:
-``i`` its index in a batch, ``d`` what it decided, ``a`` its attempt, ``c`` that it was not executed, ``e`` its error.
+value of more than 64 KiB is kept apart, once, by its digest. A step is its only outcome, or a list of several. An
+outcome is its node, its visit, its update, and when it began and how long it took, in microseconds since the run was
+created; what is out of the ordinary follows: the one node that it chose, or by name ``i`` its index in a batch, ``d``
+what it decided, ``a`` its attempt, ``c`` that it was not executed, ``e`` its error.
 """
 
 from __future__ import annotations
@@ -29,8 +30,6 @@ from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from itertools import islice
 from typing import Any
-from zlib import compress, decompress
-from zlib import error as ZlibError
 
 import msgspec
 
@@ -42,7 +41,7 @@ from clew.runtime.doubts import Intent
 from clew.runtime.failures import error_of, plain_error
 from clew.runtime.log import Accepted, Answered, Labelled, Resumed, start_state
 from clew.runtime.recorder import RecordedCall
-from clew.state import GraphState, decode, encode, encode_both
+from clew.state import decode, encode, encode_both
 from clew.stores import Entry
 
 LARGE = 64 * 1024
@@ -116,7 +115,7 @@ class Writer:
             body.append(self._outcome(outcome, ordered))
         digest = self._digests[step.prefix] = digest_after(self._digests[step.prefix], parts)
         path = with_epoch(step.prefix, step.epoch) if step.epoch else step.prefix
-        return Entry("step", path, step.number, _json(body), digest)
+        return Entry("step", path, step.number, _json(body[0] if len(body) == 1 else body), digest)
 
     def _single(self, step: Single) -> Entry:
         """A step of one plain item: what `_step` would write, in one go."""
@@ -127,7 +126,7 @@ class Writer:
         part = outcome_bytes(f"{name}#{visit}", canonical, None, False)
         digest = self._digests[""] = digest_after(self._digests[""], (part,))
         started, duration = round((step.started - self._epoch) * 1e6), round(step.duration * 1e6)
-        body = _json([[name, visit, msgspec.Raw(ordered), started, duration]])
+        body = _json([name, visit, msgspec.Raw(ordered), started, duration])
         return Entry("step", "", step.number, body, digest)
 
     def _outcome(self, outcome: Outcome, update: bytes) -> list[Any]:
@@ -141,7 +140,9 @@ class Writer:
         ]
         rest = _rest(outcome)
         if rest:
-            plain.append(rest)
+            chosen = outcome.decision or ()
+            is_plain = len(rest) == 1 == len(chosen) and isinstance(chosen[0], str)
+            plain.append(chosen[0] if is_plain else rest)
         return plain
 
     def _apart(self, update: Mapping[str, Any]) -> bytes:
@@ -185,7 +186,7 @@ def parted(values: Mapping[str, Any], blobs: dict[str, bytes]) -> tuple[dict[str
     small: dict[str, Any] = {}
     apart: dict[str, str] = {}
     for name, value in values.items():
-        if _may_be_large(value):
+        if may_be_large(value):
             content = encode(value, at=name, ordered=True)
             if len(content) > LARGE:
                 digest = apart[name] = sha256(content).hexdigest()
@@ -193,20 +194,6 @@ def parted(values: Mapping[str, Any], blobs: dict[str, bytes]) -> tuple[dict[str
                 continue
         small[name] = value
     return small, apart
-
-
-def snapshot_entry(state: GraphState) -> tuple[Entry, int]:
-    """A snapshot, and how much it would weigh uncompressed: what reading it costs."""
-    body = state.to_checkpoint()
-    return Entry("snapshot", "", state.step, compress(body, 1), bytes.fromhex(state.digest)), len(body)
-
-
-def snapshot_bytes(entry: Entry) -> bytes:
-    """The checkpoint in a snapshot."""
-    try:
-        return decompress(entry.body)
-    except ZlibError as error:
-        raise DecodeError(f"it is not compressed as it should be: {error}") from error
 
 
 def _named(record: Any, error: EncodeError) -> EncodeError:
@@ -242,14 +229,12 @@ def _without_epoch(path: str) -> tuple[str, tuple[int, ...]]:
     return bare, tuple(int(attempt) for attempt in epoch.split(".")) if at else ()
 
 
-def _may_be_large(value: Any) -> bool:
+def may_be_large(value: Any) -> bool:
     """Whether it is worth encoding a value by itself to see how large it is."""
     if isinstance(value, (str, bytes, bytearray)):
         return len(value) > LARGE // 4
     if isinstance(value, (list, tuple, dict, set, frozenset)):
-        return len(value) > 64 or any(
-            map(_may_be_large, value.values() if isinstance(value, dict) else value)
-        )
+        return len(value) > 64 or any(map(may_be_large, value.values() if isinstance(value, dict) else value))
     return not isinstance(value, (int, float, bool, type(None)))
 
 
@@ -315,11 +300,15 @@ class Reader:
         prefix, epoch = _without_epoch(entry.path)
         if prefix and not epoch:
             epoch = (0,) * prefix.count("/")
+        if body and isinstance(body[0], str):
+            body = [body]
         return Step(prefix, entry.n, tuple(self._outcome(plain) for plain in body), epoch)
 
     def _outcome(self, plain: Sequence[Any]) -> Outcome:
         node, visit, update, started, duration, *more = plain
         rest: Mapping[str, Any] = more[0] if more else {}
+        if isinstance(rest, str):
+            rest = {"d": [rest]}
         return Outcome(
             node=node,
             visit=visit,

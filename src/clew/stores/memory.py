@@ -7,7 +7,7 @@ order and handed out as it is.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from threading import Lock
 from typing import Any
 
@@ -44,6 +44,16 @@ class _Run(msgspec.Struct):
     fence: int = 0
     owner: str = ""
     until: float = 0.0
+
+
+def _census(named: Iterable[tuple[str, str, int]]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for kind, path, n in named:
+        if kind == "step" and not path:
+            counts[""] = max(n, counts.get("", n))
+        else:
+            counts[kind] = counts.get(kind, 0) + 1
+    return counts
 
 
 class MemoryStore:
@@ -130,8 +140,10 @@ class MemoryStore:
             run = self._owned(run_id, fence)
             row = run.row
             row.status, row.updated, row.error = status, updated, error
+            row.census = None
             if release:
                 run.owner, run.until = "", 0.0
+                row.census = _census(run.named)
 
     def delete(self, run_id: str) -> None:
         """Forget a run; forks of it must be gone first."""
@@ -246,6 +258,24 @@ class MemoryStore:
                     )
                 ]
             return found
+
+    def within(
+        self,
+        run_id: str,
+        kinds: Collection[str],
+        paths: Sequence[tuple[str, str]] | None = None,
+        *,
+        after: int = 0,
+        upto: int | None = None,
+    ) -> Sequence[Any]:
+        """A part of a run's log: some kinds, and of these the paths in some ranges."""
+        return [
+            entry
+            for entry in self.entries(run_id, after=after, upto=upto)
+            if type(entry) is Entry
+            and entry.kind in kinds
+            and (paths is None or any(first <= entry.path < beyond for first, beyond in paths))
+        ]
 
     def find(self, run_id: str, kind: str, path: str) -> Sequence[Any]:
         """The entries of one kind and path, by n."""

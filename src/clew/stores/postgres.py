@@ -15,8 +15,6 @@ from hashlib import sha256
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from clew.errors import (
     CommitConflictError,
     RunExistsError,
@@ -28,40 +26,33 @@ from clew.errors import (
 from clew.stores.postgres_link import LIVES, BrokenRule, Link, execute, rehearsed
 from clew.stores.postgres_schema import key_of
 from clew.stores.protocol import Entry, Owner, RunRow, Statement
-from clew.stores.refusals import (
-    conflict,
-    damaged_row,
-    exists,
-    has_fork,
-    lost_content,
-    owned,
-    taken_over,
-    unknown,
-)
+from clew.stores.refusals import conflict, exists, has_fork, lost_content, owned, taken_over, unknown
+from clew.stores.sql_rows import COLUMNS, ROW, checked, checksum, complaints, read_row, row_values
 
 if TYPE_CHECKING:
     from clew.stores.postgres_link import Cursor
 
 _MINE = "FROM runs WHERE id = %s::bigint AND fence = %s::bigint AND key = %s::text FOR NO KEY UPDATE"
 _ADD_STEP = f"""
-    INSERT INTO steps (run, n, body, digest) SELECT id, %s::bigint, %s::bytea, %s::bytea {_MINE}
+    INSERT INTO steps (run, n, body, digest, crc)
+    SELECT id, %s::bigint, %s::bytea, %s::bytea, %s::integer {_MINE}
 """
 _ADD_ENTRY = f"""
-    INSERT INTO log (run, kind, key, path, n, body, digest)
-    SELECT id, %s::text, %s::text, %s::text, %s::bigint, %s::bytea, %s::bytea {_MINE}
+    INSERT INTO log (run, kind, key, path, n, body, digest, crc)
+    SELECT id, %s::text, %s::text, %s::text, %s::bigint, %s::bytea, %s::bytea, %s::integer {_MINE}
 """
 # A name that is taken: nothing with the same digest; with another one NOT NULL stops the whole statement.
 _ADD_ALL = """
     WITH mine AS MATERIALIZED (
         SELECT id FROM runs WHERE key = %s AND fence = %s FOR NO KEY UPDATE
     ), stepped AS (
-        INSERT INTO steps (run, n, body, digest)
-        SELECT id, given.* FROM mine, unnest(%s::bigint[], %s::bytea[], %s::bytea[]) AS given
+        INSERT INTO steps (run, n, body, digest, crc)
+        SELECT id, given.* FROM mine, unnest(%s::bigint[], %s::bytea[], %s::bytea[], %s::integer[]) AS given
         ON CONFLICT (run, n) DO UPDATE SET body = NULL WHERE steps.digest <> excluded.digest
     ), added AS (
-        INSERT INTO log (run, kind, key, path, n, body, digest)
-        SELECT id, given.* FROM mine,
-            unnest(%s::text[], %s::text[], %s::text[], %s::bigint[], %s::bytea[], %s::bytea[]) AS given
+        INSERT INTO log (run, kind, key, path, n, body, digest, crc)
+        SELECT id, given.* FROM mine, unnest(
+            %s::text[], %s::text[], %s::text[], %s::bigint[], %s::bytea[], %s::bytea[], %s::integer[]) AS given
         ON CONFLICT (run, kind, key, n) DO UPDATE SET body = NULL WHERE log.digest <> excluded.digest
     ), unstepped AS (
         DELETE FROM steps USING mine WHERE steps.run = mine.id AND steps.n = ANY(%s::bigint[])
@@ -75,13 +66,12 @@ _ADD_ALL = """
     )
     SELECT id FROM mine
 """
-_CREATE = """
+_CREATE = f"""
     WITH made AS (
-        INSERT INTO runs (
-            key, run_id, status, created, updated, graph, seed, parent, parent_step, structure, target, error)
+        INSERT INTO runs (key, {COLUMNS})
         VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT (key) DO NOTHING RETURNING id
     ), began AS (
-        INSERT INTO origins SELECT id, %s::bytea, %s FROM made
+        INSERT INTO origins SELECT id, %s::bytea, %s, %s::bigint FROM made
     ), kept AS (
         INSERT INTO blobs SELECT blob.* FROM made, unnest(%s::text[], %s::bytea[]) AS blob ON CONFLICT DO NOTHING
     ), used AS (
@@ -101,14 +91,20 @@ _CLAIM = f"""
 """
 _OWNER = f"SELECT owner, CASE server WHEN {_SERVER} THEN slot ELSE 0 END, until FROM runs WHERE key = %s"
 _RUN = "WHERE run = (SELECT id FROM runs WHERE key = %s)"
-_STEPS = f"SELECT 'step', '', n, body, digest FROM steps {_RUN}"
-_OTHERS = f"SELECT kind, coalesce(path, key), n, body, digest FROM log {_RUN}"
-_ROW = """
-    SELECT run_id, graph, start, seed, status, created, updated, parent, parent_step, error, structure, codes, target,
-        origins.run
-    FROM runs LEFT JOIN origins ON origins.run = runs.id
-"""
+_STEPS = f"SELECT 'step', '', n, body, digest, crc FROM steps {_RUN}"
+_OTHERS = f"SELECT kind, coalesce(path, key), n, body, digest, crc FROM log {_RUN}"
+_SPANS = "unnest(%s::text[], %s::text[], %s::text[], %s::text[]) AS span (low, high, first, beyond)"
+_IN_SPAN = (  # by the index, and then exactly: of a long path the index has the beginning only
+    "log.key >= low AND log.key <= high AND coalesce(path, log.key) >= first AND coalesce(path, log.key) < beyond"
+)
+_CENSUS = """(
+    SELECT json_object_agg(kind, number)::text FROM (
+        SELECT kind, count(*) FROM log WHERE run = runs.id GROUP BY kind
+        UNION ALL SELECT '', max(n) FROM steps WHERE run = runs.id HAVING max(n) IS NOT NULL
+    ) AS counted (kind, number)
+)"""
 _RELEASED = "owner = '', slot = 0, until = 0.0"
+_SURE = 200  # characters that a key has in common with its path, however long that is
 _by_name = attrgetter("kind", "path", "n")
 
 
@@ -139,12 +135,8 @@ class PostgresStore:
         now: float = 0.0,
     ) -> int:
         """Keep a new run, and then claim it for an `owner`. RunExistsError if its id is taken."""
-        codes = msgspec.json.encode(row.codes).decode()
-        values = (
-            *(key_of(row.run_id), row.run_id, row.status, row.created, row.updated, row.graph, str(row.seed)),
-            *(row.parent, row.parent_step, row.structure, row.target, row.error, row.start, codes),
-            *(list(blobs), list(blobs.values()), list(blobs)),
-        )
+        first, origin = row_values(row)
+        values = (key_of(row.run_id), *first, *origin, list(blobs), list(blobs.values()), list(blobs))
 
         def work(cursor: Cursor, again: bool) -> bool:
             if cursor.execute(_CREATE, values).fetchone():
@@ -166,20 +158,21 @@ class PostgresStore:
         return found
 
     def _row(self, cursor: Cursor, run_id: str) -> RunRow | None:
-        found = cursor.execute(f"{_ROW} WHERE key = %s", (key_of(run_id),)).fetchone()
-        return None if found is None else _row(found)
+        found = cursor.execute(f"{ROW} WHERE key = %s", (key_of(run_id),)).fetchone()
+        return None if found is None else read_row(found)
 
     def rows(self, status: str | None = None) -> list[RunRow]:
         """All runs, or those of one status, in the order in which they were created."""
         where, values = ("", ()) if status is None else ("WHERE status = %s", (status,))
-        statement = f"{_ROW} {where} ORDER BY runs.id"
-        return [_row(found) for found in self._link.fetch("the list of runs", statement, values)]
+        statement = f"{ROW} {where} ORDER BY runs.id"
+        return [read_row(found) for found in self._link.fetch("the list of runs", statement, values)]
 
     def update(
         self, run_id: str, *, status: str, updated: float, error: Any, fence: int, release: bool = False
     ) -> None:
         """Change what is known about a run."""
-        what = "status = %s, updated = %s, error = %s" + (f", {_RELEASED}" if release else "")
+        then = f"{_RELEASED}, census = coalesce({_CENSUS}, '{{}}')" if release else "census = NULL"
+        what = f"status = %s, updated = %s, error = %s, {then}"
         self._change(run_id, fence, what, status, updated, error)
 
     def delete(self, run_id: str) -> None:
@@ -280,10 +273,10 @@ class PostgresStore:
             mine = (fence >> 32, fence, key_of(run_id))
             try:
                 if _is_own_step(entry.kind, entry.path):
-                    values: tuple[Any, ...] = (entry.n, entry.body, entry.digest, *mine)
+                    values: tuple[Any, ...] = (*_content(entry), *mine)
                     done = self._link.change(f"run {run_id!r}", _ADD_STEP, values)
                 else:
-                    values = (*_named(entry), entry.n, entry.body, entry.digest, *mine)
+                    values = (*_named(entry), *_content(entry), *mine)
                     done = self._link.change(f"run {run_id!r}", _ADD_ENTRY, values)
                 if done:
                     return
@@ -311,14 +304,9 @@ class PostgresStore:
             raise CommitConflictError(conflict(run_id, twice))
         values = (
             *(key_of(run_id), fence),
-            *_columns(((e.n, e.body, e.digest) for e in kept.values() if _is_own_step(e.kind, e.path)), 3),
+            *_columns((_content(e) for e in kept.values() if _is_own_step(e.kind, e.path)), 4),
             *_columns(
-                (
-                    (*_named(e), e.n, e.body, e.digest)
-                    for e in kept.values()
-                    if not _is_own_step(e.kind, e.path)
-                ),
-                6,
+                ((*_named(e), *_content(e)) for e in kept.values() if not _is_own_step(e.kind, e.path)), 7
             ),
             [n for kind, path, n in gone if _is_own_step(kind, path)],
             *_columns(((kind, key_of(path), n) for kind, path, n in gone), 3),
@@ -383,6 +371,28 @@ class PostgresStore:
         key, last = key_of(run_id), (1 << 63) - 1 if upto is None else upto
         return self._read(run_id, statement, (key, after, last, "step" in skip, key, list(skip)))
 
+    def within(
+        self,
+        run_id: str,
+        kinds: Collection[str],
+        paths: Sequence[tuple[str, str]] | None = None,
+        *,
+        after: int = 0,
+        upto: int | None = None,
+    ) -> Sequence[Entry]:
+        """A part of a run's log: some kinds, and of these the paths in some ranges; each is looked up in the index."""
+        key, last = key_of(run_id), (1 << 63) - 1 if upto is None else upto
+        has_own = "step" in kinds and (paths is None or any(not first and beyond for first, beyond in paths))
+        statement, values = _OTHERS, list[Any]([key])
+        if paths is not None:
+            statement = _OTHERS.replace(_RUN, f", {_SPANS} {_RUN} AND {_IN_SPAN}")
+            values[:0] = _columns((_bounds(*span) for span in paths), 4)
+        return self._read(
+            run_id,
+            f"{_STEPS} AND n > %s AND n <= %s AND %s UNION ALL {statement} AND kind = ANY(%s::text[])",
+            (key, after, last, has_own, *values, list(kinds)),
+        )
+
     def find(self, run_id: str, kind: str, path: str) -> Sequence[Entry]:
         """The entries of one kind and path, by n."""
         if _is_own_step(kind, path):
@@ -407,7 +417,7 @@ class PostgresStore:
         )
         if not found:
             self.row(run_id)
-        return sorted((Entry(*values) for values in found), key=_by_name)
+        return sorted(checked(run_id, found), key=_by_name)
 
     def blob(self, digest: str) -> bytes:
         """A large content, checked."""
@@ -421,19 +431,13 @@ class PostgresStore:
     # -- the server --------------------------------------------------------------------------------------
 
     def check(self) -> Iterator[str]:
-        """Look at everything: the server finds damaged pages when it reads them."""
+        """Look at everything: the server finds damaged pages when it reads them, and checksums the rest."""
         names: list[tuple[Callable[[str], object], str]] = [(self.entries, row.run_id) for row in self.rows()]
         names += [
             (self.blob, digest)
             for (digest,) in self._link.fetch("the contents", "SELECT DISTINCT digest FROM uses")
         ]
-        for look, name in names:
-            try:
-                look(name)
-            except UnknownRunError:  # deleted meanwhile
-                pass
-            except StoreCorruptError as error:
-                yield str(error)
+        yield from complaints(names)
 
     def close(self) -> None:
         """Close the connection, and let go of what this store owned."""
@@ -444,18 +448,6 @@ class PostgresStore:
             self.close()
 
 
-def _row(found: Sequence[Any]) -> RunRow:
-    *values, origin = found
-    wrong = "" if origin is not None else "what it began with is missing"
-    try:
-        values[3], values[11] = int(values[3]), msgspec.json.decode(values[11] or "{}", type=dict[str, str])
-    except (ValueError, msgspec.DecodeError) as error:
-        values[3], values[11], wrong = 0, {}, wrong or str(error)
-    row = RunRow(*values)
-    row.damage = damaged_row(row.run_id, wrong) if wrong else ""
-    return row
-
-
 def _is_own_step(kind: str, path: str) -> bool:
     return kind == "step" and not path
 
@@ -464,6 +456,15 @@ def _named(entry: Entry) -> tuple[str, str, str | None]:
     """Kind, key, and the path if it is not its own key."""
     key = key_of(entry.path)
     return entry.kind, key, None if key is entry.path else entry.path
+
+
+def _content(entry: Entry) -> tuple[int, bytes, bytes, int]:
+    return entry.n, entry.body, entry.digest, checksum(entry.body, entry.digest)
+
+
+def _bounds(first: str, beyond: str) -> tuple[str, str, str, str]:
+    """Between which keys the paths of a range lie, and the range."""
+    return first[:_SURE], beyond if len(beyond) <= _SURE else beyond[:_SURE] + chr(0x10FFFF), first, beyond
 
 
 def _columns(rows: Iterable[Sequence[Any]], width: int) -> list[list[Any]]:

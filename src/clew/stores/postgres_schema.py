@@ -44,6 +44,12 @@ MIGRATIONS: tuple[str, ...] = (
     CREATE TABLE uses (run bigint NOT NULL, digest text COLLATE "C" NOT NULL, PRIMARY KEY (run, digest));
     CREATE INDEX uses_by_digest ON uses (digest);
     """,
+    """
+    ALTER TABLE runs ADD COLUMN census text;
+    ALTER TABLE origins ADD COLUMN crc bigint;
+    ALTER TABLE steps ADD COLUMN crc integer;
+    ALTER TABLE log ADD COLUMN crc integer;
+    """,
 )
 """One script for each version of the schema; it is brought up to date when it is opened."""
 

@@ -12,6 +12,7 @@ A store does not know what entries mean. It upholds these rules, and `clew.store
 - A run is claimed from a living owner only when the lease has run out; from a dead one at once, where the store can
   tell. An owner is a name: it may claim again what it owns. Releasing keeps the fence good until the next claim.
 - Large contents are kept once, by their digest (hex SHA-256), for as long as a run that brought them is there.
+- An update that releases a run keeps a census of its log in its row; another update takes it away.
 - Nothing is dropped unless asked for. A run that has a fork cannot be deleted before that one (StoreError).
 - An id that is not there is an `UnknownRunError`, but to `release`, which people call to clean up.
 - What is handed out does not change later. All methods may be called from several threads at once.
@@ -71,6 +72,9 @@ class RunRow(msgspec.Struct):
     damage: str = (
         ""  # what is wrong with this row, as far as the store can tell; such a row is listed, not read
     )
+    # What the log had when the run was last let go of by an update, None while it is under way: the number of entries
+    # of each kind, but of the run's own steps (kind "step", path ""), under "", the n of the last one.
+    census: Mapping[str, int] | None = None
 
 
 class Owner(msgspec.Struct, frozen=True):
@@ -106,7 +110,7 @@ class Store(Protocol):
     def update(
         self, run_id: str, *, status: str, updated: float, error: Any, fence: int, release: bool = ...
     ) -> None:
-        """Change what is known about a run, and with `release` stop being its owner."""
+        """Change what is known about a run, and with `release` stop being its owner and take a census of its log."""
 
     def claim(self, run_id: str, owner: str, *, lease: float, now: float) -> int:
         """Become the owner of a run; the fence to show from now on. RunOwnedError if a living owner has it."""
@@ -143,6 +147,19 @@ class Store(Protocol):
     ) -> Sequence[Any]:
         """A run's log by kind, path and n, without the kinds in `skip`; of its own steps (kind "step", path "") those
         after `after` only, and not those after `upto`."""
+
+    def within(
+        self,
+        run_id: str,
+        kinds: Collection[str],
+        paths: Sequence[tuple[str, str]] | None = ...,
+        *,
+        after: int = ...,
+        upto: int | None = ...,
+    ) -> Sequence[Any]:
+        """A part of a run's log by kind, path and n: the entries of some kinds, with `paths` those only whose path is
+        in one of these ranges, each from its first text up to, and without, its second. They do not overlap. Of the
+        run's own steps those after `after` only, and not those after `upto`. No other entry is read for it."""
 
     def find(self, run_id: str, kind: str, path: str) -> Sequence[Any]:
         """The entries of one kind and path, by n."""

@@ -47,6 +47,11 @@ def has_fork(run_id: str, fork: str) -> str:
     return f"run {run_id!r} has a fork, {fork!r}, that builds on it; delete that first"
 
 
+def damaged_entry(run_id: str, kind: str, path: str, n: int) -> str:
+    """What StoreCorruptError says about an entry that is not what was written."""
+    return f"run {run_id!r}: {place(kind, path, n)} is damaged: its checksum does not fit; other runs can be read"
+
+
 def damaged_row(run_id: str, what: str) -> str:
     """What StoreCorruptError says about a run of which the row is not what was written."""
     return f"run {run_id!r}: what is known about it is damaged: {what}; other runs can be read"

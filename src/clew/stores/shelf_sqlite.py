@@ -17,11 +17,11 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from zlib import crc32
 
 from clew.errors import StoreConflictError, StoreCorruptError, StoreError, StoreVersionError
 from clew.stores.shelf import FORMAT, Change, behind, check_key, conflict, damaged, in_pages, newer
-from clew.stores.sqlite_file import SIGN, explained, open_file
+from clew.stores.sql_rows import checksum
+from clew.stores.sqlite_file import explained, open_file
 
 _TABLES = (
     "CREATE TABLE IF NOT EXISTS shelves (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, format INTEGER NOT NULL, "
@@ -246,4 +246,4 @@ class SQLiteShelf:
 
 
 def _crc(key: str, value: bytes) -> int:
-    return crc32(value, crc32(key.encode())) - SIGN
+    return checksum(value, key.encode())

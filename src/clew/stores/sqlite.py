@@ -7,7 +7,7 @@ Owners hold a lock on one byte of a file beside the database for as long as they
 once, also after ``kill -9``. Where locks are not to be had, the lease decides alone. A fence is the run's number in the
 file (never used twice) and a count of its claims, so a step's insert needs no other key than the fence.
 
-Every entry carries a checksum of its own: damage is found when it is read, and named by run and entry.
+Damage is found when something is read, and named by run and entry.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal, cast
 from weakref import WeakSet
-from zlib import crc32
 
 from clew.errors import (
     CommitConflictError,
@@ -35,13 +34,20 @@ from clew.errors import (
 from clew.stores.liveness import Lifeline, fresh_owner, is_alive
 from clew.stores.protocol import Entry, Owner, RunRow, Statement
 from clew.stores.refusals import conflict, exists, has_fork, lost_content, owned, taken_over, unknown
-from clew.stores.sqlite_file import SIGN, Inherited, checked, execute, explained, insert, open_file, rehearse
-from clew.stores.sqlite_rows import ROW, add_row, read_row
+from clew.stores.sql_rows import (
+    COLUMNS,
+    ROW,
+    checked,
+    checksum,
+    complaints,
+    read_row,
+    row_values,
+)
+from clew.stores.sqlite_file import Inherited, execute, explained, insert, open_file, rehearse
+from clew.stores.sqlite_log import MOST, SPAN, census, is_own_step, named, newest, others, own_steps, within
 
 __all__ = ["SQLiteStore", "fresh_owner"]
 
-_MOST = (1 << 63) - 1
-_SPAN = 1 << 32  # a step's key is its run's number times this, plus its n
 
 _ADD_STEP = (
     "INSERT INTO steps (id, body, digest, crc) SELECT ?, ?, ?, ? FROM runs "
@@ -59,6 +65,7 @@ _PUT_ENTRIES = (
     7,
     f"ON CONFLICT (run, kind, path, n) {_UNLESS_SAME}",
 )
+_ADD_ROW = f"INSERT INTO runs ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _RELEASED = "owner = '', slot = 0, until = 0.0"
 _by_name = attrgetter("kind", "path", "n")
 
@@ -130,10 +137,13 @@ class SQLiteStore:
     ) -> int:
         """Keep a new run, and claim it for an `owner`. RunExistsError if its id is taken."""
         with self._writing(f"run {row.run_id!r}") as db:
+            values, origin = row_values(row)
             try:
-                number = add_row(db, row)
+                number = db.execute(_ADD_ROW, values).lastrowid
             except sqlite3.IntegrityError:
                 raise RunExistsError(exists(row.run_id)) from None
+            assert number is not None
+            db.execute("INSERT INTO origins VALUES (?, ?, ?, ?)", (number, *origin))
             self._put_blobs(db, number, blobs)
             return self._take(db, number, 0, owner, now + lease) if owner else 0
 
@@ -158,8 +168,14 @@ class SQLiteStore:
         self, run_id: str, *, status: str, updated: float, error: Any, fence: int, release: bool = False
     ) -> None:
         """Change what is known about a run."""
-        what = "status = ?, updated = ?, error = ?" + (f", {_RELEASED}" if release else "")
-        self._change(run_id, fence, what, status, updated, error)
+        values = ("status = ?, updated = ?, error = ?, census = ?", status, updated, error)
+        if not release:
+            self._change(run_id, fence, *values, None)
+            return
+        with self._writing(f"run {run_id!r}") as db:
+            number = self._owned(db, run_id, fence)
+            what = f"{values[0]}, {_RELEASED}"
+            db.execute(f"UPDATE runs SET {what} WHERE id = ?", (*values[1:], census(db, number), number))
 
     def delete(self, run_id: str) -> None:
         """Forget a run; forks of it must be gone first."""
@@ -170,13 +186,14 @@ class SQLiteStore:
             ).fetchone()
             if fork is not None:
                 raise StoreError(has_fork(run_id, fork[0]))
-            base = number * _SPAN
-            db.execute("DELETE FROM steps WHERE id >= ? AND id < ?", (base, base + _SPAN))
+            base = number * SPAN
+            db.execute("DELETE FROM steps WHERE id >= ? AND id < ?", (base, base + SPAN))
             db.execute("DELETE FROM log WHERE run = ?", (number,))
-            brought = db.execute("SELECT digest FROM uses WHERE run = ?", (number,)).fetchall()
-            db.execute("DELETE FROM uses WHERE run = ?", (number,))
+            brought = db.execute("SELECT digest FROM blobs WHERE run = ? AND run > 0", (number,)).fetchall()
+            db.execute("DELETE FROM blobs WHERE run = ? AND run > 0", (number,))
             db.executemany(
-                "DELETE FROM blobs WHERE digest = ?1 AND NOT EXISTS (SELECT 1 FROM uses WHERE digest = ?1)",
+                "DELETE FROM blobs WHERE digest = ?1 AND run = 0 "
+                "AND NOT EXISTS (SELECT 1 FROM blobs WHERE digest = ?1 AND run > 0)",
                 brought,
             )
             db.execute("DELETE FROM origins WHERE run = ?", (number,))
@@ -199,7 +216,7 @@ class SQLiteStore:
         """Write down an owner."""
         if self._lifeline is None:
             self._lifeline = Lifeline(self.path)
-        fence = (fence or number * _SPAN) + 1
+        fence = (fence or number * SPAN) + 1
         db.execute(
             "UPDATE runs SET fence = ?, owner = ?, slot = ?, until = ? WHERE id = ?",
             (fence, owner, self._lifeline.slot, until, number),
@@ -247,12 +264,12 @@ class SQLiteStore:
         if len(entries) == 1 and fence and not drop and not blobs and not statements:
             entry: Entry = entries[0]
             kind, path, n, body, digest = entry.kind, entry.path, entry.n, entry.body, entry.digest
-            crc = crc32(body, crc32(digest)) - SIGN
+            crc = checksum(body, digest)
             number = fence >> 32
             try:
                 with self._lock:
-                    if kind == "step" and not path and 0 <= n < _SPAN:
-                        key = number * _SPAN + n
+                    if kind == "step" and not path and 0 <= n < SPAN:
+                        key = number * SPAN + n
                         done = self._db.execute(_ADD_STEP, (key, body, digest, crc, number, fence, run_id))
                     else:
                         done = self._db.execute(
@@ -281,10 +298,10 @@ class SQLiteStore:
             kept = [entry for entry in entries if entry.name not in gone]
             if statements and not (kept and self._has(number, kept[0])):
                 execute(db, statements, run_id)
-            steps = [entry for entry in kept if _is_own_step(entry)]
-            others = [entry for entry in kept if not _is_own_step(entry)] if len(steps) < len(kept) else ()
+            steps = [entry for entry in kept if is_own_step(entry)]
+            others = [entry for entry in kept if not is_own_step(entry)] if len(steps) < len(kept) else ()
             try:
-                insert(db, *_PUT_STEPS, [(number * _SPAN + e.n, e.body, e.digest, _crc(e)) for e in steps])
+                insert(db, *_PUT_STEPS, [(number * SPAN + e.n, e.body, e.digest, _crc(e)) for e in steps])
                 insert(db, *_PUT_ENTRIES, [(number, *e.name, e.body, e.digest, _crc(e)) for e in others])
             except sqlite3.IntegrityError as error:
                 raise CommitConflictError(conflict(run_id, self._differing(number, kept))) from error
@@ -293,12 +310,12 @@ class SQLiteStore:
                     "DELETE FROM log WHERE run = ? AND kind = ? AND path = ? AND n = ?",
                     (number, kind, path, n),
                 )
-                if kind == "step" and not path and 0 <= n < _SPAN:
-                    db.execute("DELETE FROM steps WHERE id = ?", (number * _SPAN + n,))
+                if kind == "step" and not path and 0 <= n < SPAN:
+                    db.execute("DELETE FROM steps WHERE id = ?", (number * SPAN + n,))
             self._put_blobs(db, number, blobs)
 
     def _has(self, number: int, entry: Entry) -> bool:
-        known = self._newest(number, entry.kind, entry.path, entry.n)
+        known = newest(self._db, number, entry.kind, entry.path, entry.n)
         return known is not None and bool(known[0] == entry.n)
 
     def rehearse(self, statements: Sequence[Statement]) -> None:
@@ -310,7 +327,7 @@ class SQLiteStore:
         """The first entry whose name is taken by another digest, in the store or before it in the append."""
         digests: dict[tuple[str, str, int], bytes] = {}
         for entry in entries:
-            known = self._newest(number, entry.kind, entry.path, entry.n)
+            known = newest(self._db, number, entry.kind, entry.path, entry.n)
             if known is not None and known[0] == entry.n:
                 digests.setdefault(entry.name, known[2])
             if digests.setdefault(entry.name, entry.digest) != entry.digest:
@@ -321,66 +338,46 @@ class SQLiteStore:
         self, run_id: str, *, after: int = 0, upto: int | None = None, skip: Collection[str] = ()
     ) -> Sequence[Entry]:
         """A run's log by kind, path and n; of its own steps those after `after` and up to `upto` only."""
-        if "step" in skip:
-            after = _SPAN
-        last = _MOST if upto is None else upto
-        without = f"AND kind NOT IN ({', '.join('?' * len(skip))})" if skip else ""
+        last = MOST if upto is None else upto
         with self._reading(f"run {run_id!r}") as db:
             number = self._number(db, run_id)
-            base = number * _SPAN
-            steps = db.execute(
-                "SELECT 'step', '', id - ?1, body, digest, crc FROM steps WHERE id > ?2 AND id <= ?1 + ?3 ORDER BY id",
-                (base, base + min(max(after, -1), _SPAN), max(min(last, _SPAN - 1), -1)),
-            ).fetchall()
-            others = db.execute(
-                "SELECT kind, path, n, body, digest, crc FROM log WHERE run = ? "
-                f"AND NOT (kind = 'step' AND path = '' AND (n <= ? OR n > ?)) {without} ORDER BY kind, path, n",
-                (number, after, last, *skip),
-            ).fetchall()
-        if not others:
+            steps = [] if "step" in skip else own_steps(db, number, after, last)
+            rest = others(db, number, after, last, skip)
+        if not rest:
             return checked(run_id, steps)
-        return sorted(checked(run_id, others + steps), key=_by_name)  # two sorted runs: a merge
+        return sorted(checked(run_id, rest + steps), key=_by_name)  # two sorted runs: a merge
+
+    def within(
+        self,
+        run_id: str,
+        kinds: Collection[str],
+        paths: Sequence[tuple[str, str]] | None = None,
+        *,
+        after: int = 0,
+        upto: int | None = None,
+    ) -> Sequence[Entry]:
+        """A part of a run's log: some kinds, and of these the paths in some ranges."""
+        last = MOST if upto is None else upto
+        with self._reading(f"run {run_id!r}") as db:
+            found = within(db, self._number(db, run_id), kinds, paths, after, last)
+        return sorted(checked(run_id, found), key=_by_name)
 
     def find(self, run_id: str, kind: str, path: str) -> Sequence[Entry]:
         """The entries of one kind and path, by n."""
         with self._reading(f"run {run_id!r}") as db:
-            number = self._number(db, run_id)
-            found = db.execute(
-                "SELECT kind, path, n, body, digest, crc FROM log WHERE run = ? AND kind = ? AND path = ? ORDER BY n",
-                (number, kind, path),
-            ).fetchall()
-            if kind == "step" and not path:
-                base = number * _SPAN
-                found += db.execute(
-                    "SELECT 'step', '', id - ?1, body, digest, crc FROM steps WHERE id >= ?1 AND id < ?2 ORDER BY id",
-                    (base, base + _SPAN),
-                ).fetchall()
+            found = named(db, self._number(db, run_id), kind, path)
         return sorted(checked(run_id, found), key=_by_name)
 
     def last(self, run_id: str, kind: str, path: str, n: int) -> Entry | None:
         """The entry of one kind and path with the largest n up to `n`, or None."""
         with self._reading(f"run {run_id!r}") as db:
-            found = self._newest(self._number(db, run_id), kind, path, n)
+            found = newest(db, self._number(db, run_id), kind, path, n)
         return None if found is None else checked(run_id, [(kind, path, *found)])[0]
-
-    def _newest(self, number: int, kind: str, path: str, n: int) -> tuple[int, bytes, bytes, int] | None:
-        found = self._db.execute(
-            "SELECT n, body, digest, crc FROM log WHERE run = ? AND kind = ? AND path = ? AND n <= ? "
-            "ORDER BY n DESC LIMIT 1",
-            (number, kind, path, n),
-        ).fetchall()
-        if kind == "step" and not path and n >= 0:
-            base = number * _SPAN
-            found += self._db.execute(
-                "SELECT id - ?1, body, digest, crc FROM steps WHERE id >= ?1 AND id <= ?2 ORDER BY id DESC LIMIT 1",
-                (base, base + min(n, _SPAN - 1)),
-            ).fetchall()
-        return max(found, default=None)
 
     def blob(self, digest: str) -> bytes:
         """A large content, checked."""
         with self._reading(f"the content {digest[:12]}…") as db:
-            found = db.execute("SELECT body FROM blobs WHERE digest = ?", (digest,)).fetchone()
+            found = db.execute("SELECT body FROM blobs WHERE digest = ? AND run = 0", (digest,)).fetchone()
         if found is None or sha256(found[0]).hexdigest() != digest:
             raise StoreCorruptError(lost_content(digest, str(self.path), is_there=found is not None))
         return bytes(found[0])
@@ -397,17 +394,13 @@ class SQLiteStore:
                 names += [
                     (self.entries, run_id) for (run_id,) in db.execute("SELECT run_id FROM runs ORDER BY id")
                 ]
-                names += [(self.blob, digest) for (digest,) in db.execute("SELECT DISTINCT digest FROM uses")]
+                names += [
+                    (self.blob, digest) for (digest,) in db.execute("SELECT DISTINCT digest FROM blobs")
+                ]
         except sqlite3.Error as error:
             lines = [str(error)]
         yield from (f"{self.path}: {line}" for line in lines)
-        for look, name in names:
-            try:
-                look(name)
-            except UnknownRunError:  # deleted meanwhile
-                pass
-            except StoreCorruptError as error:
-                yield str(error)
+        yield from complaints(names)
 
     def close(self) -> None:
         """Close the file, and let go of what this store owned."""
@@ -435,10 +428,8 @@ class SQLiteStore:
 
     def _put_blobs(self, db: sqlite3.Connection, number: int, blobs: Mapping[str, bytes]) -> None:
         if blobs:
-            db.executemany("INSERT INTO blobs VALUES (?, ?) ON CONFLICT DO NOTHING", list(blobs.items()))
-            db.executemany(
-                "INSERT INTO uses VALUES (?, ?) ON CONFLICT DO NOTHING", [(number, d) for d in blobs]
-            )
+            rows = [row for d, body in blobs.items() for row in ((d, 0, body), (d, number, None))]
+            db.executemany("INSERT INTO blobs VALUES (?, ?, ?) ON CONFLICT DO NOTHING", rows)
 
     @contextmanager
     def _transaction(self, what: str, begin: str) -> Iterator[sqlite3.Connection]:
@@ -467,9 +458,5 @@ class SQLiteStore:
             raise explained(error, what, self.path) from error
 
 
-def _is_own_step(entry: Entry) -> bool:
-    return entry.kind == "step" and not entry.path and 0 <= entry.n < _SPAN
-
-
 def _crc(entry: Entry) -> int:
-    return crc32(entry.body, crc32(entry.digest)) - SIGN
+    return checksum(entry.body, entry.digest)

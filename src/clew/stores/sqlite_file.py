@@ -3,6 +3,8 @@
 A run's own steps, most of what is ever written, lie in a table whose key is one integer (the run's number, then the
 step's), so a step costs one insert at the end of one tree, and neither run nor path is repeated in it. All other
 entries lie in `log`. What a run began with is apart from its row, which is rewritten when an owner renews its lease.
+A large content lies in `blobs` under the run 0, and once more, without its body, under each run that brought it: each
+table and each index takes a page, which a small file should not have to pay for.
 
 A file of another program, or of a newer version of this library, is refused before anything is changed in it.
 """
@@ -12,16 +14,14 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
-from zlib import crc32
 
 from clew.errors import StoreCorruptError, StoreError, StoreUnavailableError, StoreVersionError
-from clew.stores.protocol import Entry, Statement
-from clew.stores.refusals import place, refused
+from clew.stores.protocol import Statement
+from clew.stores.refusals import refused
 
-SIGN = 1 << 31  # checksums are kept signed: four bytes instead of six
 APPLICATION_ID = 0x436C6577  # "Clew"
 
 MIGRATIONS: tuple[str, ...] = (
@@ -48,6 +48,18 @@ MIGRATIONS: tuple[str, ...] = (
     """,
     """
     ALTER TABLE origins ADD COLUMN crc INTEGER;
+    """,
+    """
+    ALTER TABLE runs ADD COLUMN census TEXT;
+    ALTER TABLE blobs RENAME TO blobs_before;
+    CREATE TABLE blobs (
+        digest TEXT NOT NULL, run INTEGER NOT NULL, body BLOB, PRIMARY KEY (digest, run)
+    ) WITHOUT ROWID;
+    INSERT INTO blobs SELECT digest, 0, body FROM blobs_before;
+    INSERT INTO blobs SELECT digest, run, NULL FROM uses;
+    DROP TABLE blobs_before;
+    DROP TABLE uses;
+    CREATE INDEX blobs_by_run ON blobs (run) WHERE run > 0;
     """,
 )
 """One script for each version of the format; a file is brought up to date when it is opened."""
@@ -226,15 +238,3 @@ def explained(error: Exception, what: str, path: Path) -> StoreError:
     if "closed" in str(error):
         return StoreError(f"{what}: the store {path} is closed")
     return StoreError(f"{what}: {path} cannot keep this ({error})")
-
-
-def checked(run_id: str, found: Iterable[Sequence[Any]]) -> list[Entry]:
-    """Entries whose checksums fit; damage is named."""
-    entries = []
-    for kind, path, n, body, digest, crc in found:
-        if crc32(body, crc32(digest)) - SIGN != crc:
-            raise StoreCorruptError(
-                f"run {run_id!r}: {place(kind, path, n)} is damaged: its checksum does not fit; other runs can be read"
-            )
-        entries.append(Entry(kind, path, n, body, digest))
-    return entries

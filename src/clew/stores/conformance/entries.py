@@ -306,3 +306,29 @@ def a_run_that_cannot_be_created_brings_nothing(place: Place) -> None:
         store.create(RunRow("r"), {digest: b"content"})
     with refuses(StoreCorruptError):
         store.blob(digest)
+
+
+@check
+def a_part_of_a_log_is_read_by_kinds_and_paths(place: Place) -> None:
+    store, fence = place.owned()
+    paths = ["a#1", "a#1/b#0", "a#1[2]", "a#10", "a#2", LONG, f"{LONG}2"]
+    entries = [an_entry(0, kind=kind, path=path) for kind in ("start", "other") for path in paths]
+    entries += [an_entry(n) for n in range(1, 6)]
+    store.append("r", entries, fence)
+
+    def read(kinds: tuple[str, ...], *spans: tuple[str, str], **more: Any) -> list[tuple[str, str, int]]:
+        return names(store.within("r", kinds, spans or None, **more))
+
+    starts = sorted(("start", path, 0) for path in paths)
+    steps = [("step", "", n) for n in range(1, 6)]
+    expect(read(("start",)), starts, "all of a kind")
+    expect(read(("start", "step")), starts + steps, "all of two kinds")
+    expect(read(("start", "step"), ("", "\x01"), after=2, upto=4), steps[2:4], "steps without a path")
+    found = read(("start", "step"), ("a#1", "a#10"), ("a#1:", "a#1\x7f"))
+    expect(found, [("start", path, 0) for path in ("a#1", "a#1/b#0", "a#1[2]")], "what is within two ranges")
+    expect(read(("start",), (LONG, f"{LONG}2")), [("start", LONG, 0)], "a range of long paths")
+    expect(read(("start",), (f"{LONG}2", f"{LONG}3")), [("start", f"{LONG}2", 0)], "another one")
+    expect(read(("start",), ("x", "x")), [], "an empty range")
+    expect(read((), ("a", "b")), [], "no kinds")
+    with refuses(UnknownRunError):
+        store.within("nobody", ("start",), [("a", "b")])

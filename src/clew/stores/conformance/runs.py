@@ -56,6 +56,26 @@ def rows_are_listed_in_the_order_of_creation(place: Place) -> None:
 
 
 @check
+def a_run_that_is_let_go_of_has_a_census(place: Place) -> None:
+    store, fence = place.owned()
+    entries = [an_entry(n) for n in (1, 2, 3)] + [an_entry(n, kind="call", path="a#0") for n in (0, 1)]
+    store.append("r", [*entries, an_entry(1, path="a#0/")], fence)
+    expect(store.row("r").census, None, "the census of a run that is under way")
+
+    def update(**more: Any) -> None:
+        store.update("r", status="failed", updated=1.0, error=None, fence=fence, **more)
+
+    update(release=True)
+    expect(store.row("r").census, {"": 3, "call": 2, "step": 1}, "the census")
+    expect(store.rows()[0].census, {"": 3, "call": 2, "step": 1}, "the census in the list")
+    update()
+    expect(store.row("r").census, None, "the census of a run that is gone on with")
+    store.append("r", [], fence, drop=[entry.name for entry in [*entries, an_entry(1, path="a#0/")]])
+    update(release=True)
+    expect(store.row("r").census, {}, "the census of an empty log")
+
+
+@check
 def an_update_changes_what_it_says(place: Place) -> None:
     store, fence = place.owned()
     before = store.row("r")
