@@ -428,3 +428,16 @@ def test_a_function_that_fails_later_ends_it_with_what_was_found() -> None:
     assert caught.value.result is not None
     assert len(caught.value.result.states) == 3
     assert box.value == 0
+
+
+def test_a_world_that_cannot_be_taken_back_at_the_end_is_not_called_explored() -> None:
+    class Sticky(Box):
+        def rollback(self, token: int) -> None:
+            raise OSError("sticks")
+
+    box = Sticky(0)
+    up = Action("up", lambda world: setattr(box, "value", 1), precondition=lambda world: box.value == 0)
+    with pytest.raises(ExplorationAborted, match="sticks") as caught:
+        Agent(World(systems={"box": box}), [up]).explore()
+    assert caught.value.result is not None
+    assert len(caught.value.result.states) == 2

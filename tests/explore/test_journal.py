@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from clew.errors import JournalMismatchError, StoreConflictError, StoreCorruptError
-from clew.explore import BFS, DFS, Action, Agent, World
+from clew.explore import BFS, DFS, Action, Agent, Invariant, World
 from clew.stores import MemoryStore
 from clew.stores.shelf import open_shelf
 from tests.explore import journaled
@@ -176,3 +176,28 @@ def test_one_seed_gives_one_trace_under_any_hash_seed(strategy: str) -> None:
     one, other = (process("none", strategy, PYTHONHASHSEED=seed) for seed in ("1", "4242"))
     assert one.returncode == other.returncode == 0, one.stderr + other.stderr
     assert one.stdout == other.stdout
+
+
+def test_what_was_wrong_at_the_start_is_remembered_and_not_judged_again(tmp_path: Path) -> None:
+    def explore(max_steps: int | None) -> tuple[Any, list[int]]:
+        world, box, actions = counter(3)
+        judged: list[int] = []
+
+        def holds(world: World) -> bool:
+            judged.append(box.value)
+            return box.value > 0
+
+        agent = Agent(
+            world, actions, [Invariant("above", holds)], store=tmp_path / "e.db", max_steps=max_steps
+        )
+        return agent.explore(), judged
+
+    first, judged = explore(1)
+    assert [(each.actions, each.count) for each in first.violations] == [((), 1)]
+    second, judged_again = explore(None)
+    assert [(each.actions, each.count) for each in second.violations] == [((), 1 + 4)]
+    assert judged[:2] == [0, 1]
+    assert judged_again[0] == 0  # after a reset, which the first process had not tried
+    assert (
+        len(judged_again) == len(second.transitions) - 1 + 2
+    )  # each of the rest once, and once for each replay

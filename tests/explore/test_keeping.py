@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from clew.errors import ExplorationWarning
 from clew.explore import BFS, DFS, Action, Agent, Invariant, World
+from clew.explore.keeping import Keeper
 from tests.explore.models import Box, records
 from tests.explore.test_agent import STRATEGIES, each_strategy, edges
 
@@ -121,3 +123,57 @@ def test_contexts_are_rolled_back_from_disk() -> None:
     assert edges(Agent(world, actions, memory=2_000).explore()) == edges(unlimited)
     assert isinstance(world, World)
     assert world.context.to_dict() == {"log": []}
+
+
+def keeper(box: Box, memory: int, *, oldest_first: bool = True, states: int = 10) -> Keeper:
+    """The checkpoints of some states, each of a thousand bytes and a little."""
+    world = World(systems={"box": box})
+    made = Keeper(world, memory, oldest_first)
+    for number in range(states):
+        box.value = number
+        made.hold(number, f"state {number}", b"%32d" % number)
+    return made
+
+
+@pytest.mark.parametrize("oldest_first, stay", [(True, [0, 1, 2]), (False, [0, 8, 9])])
+def test_those_go_first_that_are_needed_last(oldest_first: bool, stay: list[int]) -> None:
+    """Breadth first, the oldest come next; depth first, the newest do. There is room for five, so three are left."""
+    made = keeper(Sized(), 5_500, oldest_first=oldest_first)
+    made.make_room([], current=9 if not oldest_first else 0)
+    assert [number for number in range(10) if made.has(number)] == stay
+    assert made.used <= 5_500 * 3 / 4  # a little more is freed than needed, so that not every step has to
+
+
+def test_what_is_given_up_no_longer_counts() -> None:
+    made = keeper(Sized(), 100_000)
+    before = made.used
+    made.give_up(4)
+    made.give_up(4)
+    assert made.used == before * 9 // 10
+    made.release_all()
+    assert not any(made.has(number) for number in range(10))
+
+
+def test_states_where_nothing_is_left_to_try_are_given_up_first() -> None:
+    made = keeper(Sized(), 9_000)
+    for number in (0, 5, 6):
+        made.exhausted(number)
+    made.make_room([], current=9)
+    assert [number for number in range(10) if not made.has(number)] == [5, 6]
+
+
+def test_a_checkpoint_that_failed_once_is_not_tried_again() -> None:
+    class Full(Sized):
+        tries = 0
+
+        def checkpoint(self, name: str) -> int:
+            if self.value == {"r0": 1}:
+                self.tries += 1
+                raise OSError("disk full")
+            return super().checkpoint(name)
+
+    box = Full()
+    with pytest.warns(ExplorationWarning, match="disk full.*reached by replay") as told:
+        result = Agent(*records(values=3, box=box)).explore()
+    assert len(result.states) == 64
+    assert (box.tries, len(told)) == (1, 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import islice, pairwise
+from random import Random
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clew.explore import BFS, DFS, Action, Agent, CoverageGuided, RandomWalk, Weighted
+from clew.explore.strategies import _Lottery
 from tests.explore.models import records
 from tests.explore.test_agent import STRATEGIES, edges
 
@@ -153,3 +155,38 @@ def test_a_strategy_of_ones_own_needs_no_base_class() -> None:
     result = Agent(world, known, strategy=LastAction()).explore()
     assert edges(result) == edges(Agent(world, known).explore())
     assert result.strategy == "LastAction"
+
+
+def test_a_walk_draws_its_actions_by_lot() -> None:
+    firsts = Counter()
+    for seed in range(60):
+        frontier = RandomWalk(seed).start(actions(1, 1, 1))
+        frontier.add(0, (0, 1, 2))
+        order = [action for _, action in frontier.pairs()]
+        assert sorted(order) == [0, 1, 2]
+        firsts[order[0]] += 1
+    assert min(firsts[action] for action in range(3)) > 8
+
+
+def test_weights_draw_the_state_by_lot_too() -> None:
+    firsts = Counter()
+    for seed in range(60):
+        frontier = Weighted(seed).start(actions(1))
+        for node in range(3):
+            frontier.add(node, (0,))
+        order = [node for node, _ in frontier.pairs()]
+        assert sorted(order) == [0, 1, 2]
+        firsts[order[0]] += 1
+    assert min(firsts[node] for node in range(3)) > 8
+
+
+def test_sums_of_weights_that_are_a_little_off_draw_no_action_that_is_not_open() -> None:
+    """0.1 + 0.1 + 0.1 is more than 0.2 + 0.1, so the highest draw falls behind the last action."""
+
+    class Highest(Random):
+        def random(self) -> float:
+            return 1 - 2**-53
+
+    lottery = _Lottery(Highest(), actions(0.1, 0.1, 0.1))
+    lottery.add(0, (0, 1, 2))
+    assert [action for _, action in lottery.pairs()] == [2, 1, 0]

@@ -290,3 +290,18 @@ def test_what_an_explorer_cannot_print_is_a_violation_all_the_same() -> None:
         "act": "Speechless",
         "told": "the check gave a Speechless, not True",
     }
+
+
+def test_a_path_that_goes_another_way_when_it_is_confirmed_is_not_confirmed() -> None:
+    """The last look before it is reported shows the violation after fewer steps than the one before."""
+    world, box, actions = counter(4)
+    asked = []
+
+    def holds(world: World) -> bool:
+        asked.append(box.value)
+        # 5 states are explored (10 looks); from then on the path of 4 is rehearsed, and then once more
+        return box.value < (4 if len(asked) <= 16 else 3)
+
+    (violation,) = Agent(world, actions, [Invariant("low", holds)]).explore().violations
+    assert len(violation.path) == 4
+    assert not violation.confirmed

@@ -86,7 +86,8 @@ class Search:
         self._alike: dict[
             tuple[int, ...], tuple[int, ...]
         ] = {}  # one tuple for all states that offer the same
-        self.known: dict[int, int] = {}  # pair of state and action: the state that it leads to, or RAISED
+        # pair of state and action: the state that it leads to, or RAISED. Where nodes are states, each pair comes once
+        self.known: dict[int, int] = {}
         self.left: list[int] = []  # of each state: how many of its actions were not tried yet
         # nodes
         self.node_state: list[int] = []
@@ -102,22 +103,24 @@ class Search:
     def run(self) -> None:
         """Explore until nothing is left, or a limit is reached."""
         self._begin()
-        known, node_state = self.known, self.node_state
+        known, node_state, several = self.known, self.node_state, self.rules.matter
         limit = self.max_steps
         wait = self.tick(self)
         for node, action in self.frontier.pairs():
-            state = node_state[node]
-            target = known.get(state << PAIR | action)
+            state = node_state[node] if several else node
+            target = known.get(state << PAIR | action) if several else None
             if target is None:
                 if (limit is not None and self.steps >= limit) or (self.fail_fast and len(self.findings)):
                     self.truncated = True
                     break
                 target = self._try(node, state, action)
+                if several:
+                    known[state << PAIR | action] = target
                 wait -= 1
                 if wait <= 0:
                     wait = self.tick(self)
             self.open -= 1
-            if target >= 0 and self.rules.matter:
+            if several and target >= 0:
                 self._arrive(target, node, action)
         self.tick(self)
 
@@ -184,7 +187,6 @@ class Search:
             raise ExplorationAborted(f"the world cannot be observed {when}: {told(error)}") from error
 
     def _connect(self, state: int, action: int, target: int) -> None:
-        self.known[state << PAIR | action] = target
         self.graph.transitions.append(
             Transition(self.ids[state], self.actions[action].name, self.ids[target], self.steps)
         )
@@ -201,7 +203,6 @@ class Search:
     def _action_raised(self, error: Exception, state: int, action: int) -> int:
         doing = self.actions[action]
         self.raised[action] += 1
-        self.known[state << PAIR | action] = RAISED
         if self.limited:
             self._make_room(state)
         kind = Kind("action", doing.name, type(error).__name__)
@@ -220,7 +221,6 @@ class Search:
             self._note(trouble, state, action)
         if outcome.target is None:
             self.raised[action] += 1
-            self.known[state << PAIR | action] = RAISED
             if self.limited:
                 self._make_room(state)
             return RAISED

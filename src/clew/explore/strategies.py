@@ -14,6 +14,7 @@ Own strategies are objects with `start(actions)`, which returns an object with `
 from __future__ import annotations
 
 import heapq
+from array import array
 from collections import deque
 from collections.abc import Iterator, Sequence
 from random import Random
@@ -214,7 +215,7 @@ class _Lottery:
     def __init__(self, random: Random, actions: Sequence[Action]) -> None:
         self._random = random
         self._actions = actions
-        self._waiting: list[list[int]] = []
+        self._waiting: list[array[int]] = []  # arrays: a number in them lies where it is, and nowhere else
         self._size = 1
         self._tree = [0.0, 0.0]  # each entry is the sum of the two below it; leaves are actions
 
@@ -227,7 +228,7 @@ class _Lottery:
             self._waiting[action].append(node)
 
     def _grow(self, count: int) -> None:
-        self._waiting += [[] for _ in range(len(self._waiting), count)]
+        self._waiting += [array("q") for _ in range(len(self._waiting), count)]
         if count > self._size:
             leaves = self._tree[self._size :]
             self._size = 1 << (count - 1).bit_length()
@@ -258,8 +259,8 @@ class _Lottery:
             action = self._drawn()
             waiting = self._waiting[action]
             chosen = int(draw() * len(waiting))
-            waiting[chosen], waiting[-1] = waiting[-1], waiting[chosen]
-            node = waiting.pop()
+            node, waiting[chosen] = waiting[chosen], waiting[-1]
+            waiting.pop()
             if not waiting:
                 self._set(action, 0.0)
             yield node, action
