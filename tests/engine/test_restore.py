@@ -256,3 +256,16 @@ def test_what_was_written_by_hand_and_seen_since_wakes_nobody() -> None:
     missed = state.record_execution("reads", {"a": 0}, 1, 0.0, output_versions={"b": 1}).set("b", 1)
     assert Graph([reads]).run(missed)["b"] == 5
     assert calls == [5]
+
+
+@pytest.mark.parametrize("decision, ran", [(END, []), (("END", "b"), ["b"]), ("a", ["a"]), ((), [])])
+def test_a_decision_recorded_by_hand_selects_what_the_gate_would(decision: Any, ran: list[str]) -> None:
+    calls: list[str] = []
+
+    def target(name: str) -> Any:
+        return node(name=name, output=name)(lambda x: calls.append(name))
+
+    gate = route(name="gate", targets=["a", "b", END], multi=True)(lambda x: ())
+    state = GraphState({"x": 1}).record_execution("gate", {"x": 0}, 0, 0.0)
+    Graph([gate, target("a"), target("b")]).run(state.record_gate_decision("gate", decision))
+    assert calls == ran

@@ -107,7 +107,8 @@ def store_of(store: Any) -> Store:
         return open_store(store)
     if not hasattr(store, "encodes"):
         raise DefinitionError(f"store is a store, a file or postgresql://..., not {store!r}")
-    return store  # type: ignore[no-any-return]
+    found: Store = store
+    return found
 
 
 def _is_positive(value: Any) -> bool:
