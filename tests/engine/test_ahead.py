@@ -476,3 +476,39 @@ def test_a_branch_may_be_twenty_steps_ahead_of_the_others() -> None:
     while run.running:
         run.complete(rng.choice(run.running))
     assert run.finish().status == "completed"
+
+
+def test_a_late_writer_of_an_earlier_step_does_not_hide_what_a_later_one_wrote() -> None:
+    """`a` of step 3 finishes after `b` of step 5; both write `v`, and `reader` of step 6 is started ahead."""
+
+    @node(output="n")
+    def tick(n: int = 0) -> int:
+        return n + 1
+
+    @route(targets=["tick", END])
+    def again(n: int) -> str:
+        return "tick" if n < 2 else END
+
+    @route(targets=["a", "b"], eager=True)
+    def pick(n: int) -> str:
+        return "a" if n < 2 else "b"
+
+    def write(name: str) -> Node:
+        return node(name=name, output="v", eager=True)(lambda x: name)
+
+    reader = node(name="reader", output="seen")(lambda v: v)
+    slow = node(name="slow", output="s")(lambda x: x)
+    beyond = node(name="beyond", output="w", after=["b"])(
+        lambda x: x
+    )  # so that step 6 is planned before `a` is done
+    graph = Graph([tick, again, pick, write("a"), write("b"), reader, slow, beyond])
+    run = Stepper(graph, {"x": 1})
+    for path in ("tick#0", "again#0", "pick#0", "tick#1", "again#1", "pick#1", "b#0"):
+        run.complete(path)
+    assert run.running == ["slow#0", "a#0", "beyond#0"]
+    run.complete("a#0")
+    assert run.running == ["slow#0", "beyond#0", "reader#0"]
+    run.complete("beyond#0")
+    run.complete("reader#0")
+    run.complete("slow#0")
+    assert (run.finish()["seen"], graph.run({"x": 1}, max_concurrent_nodes=1)["seen"]) == ("b", "b")

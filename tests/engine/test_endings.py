@@ -428,3 +428,22 @@ def test_a_question_of_what_was_let_fall_is_not_asked() -> None:
     run.complete("first#0")
     result = run.finish()
     assert (result.status, result.questions, str(result.error)) == ("failed", (), "7 + 7 is too much")
+
+
+def test_a_later_failure_does_not_let_more_start_than_an_earlier_one_did() -> None:
+    nodes = [
+        failing("bad"),
+        counted([], "quick", "v_quick", "x"),
+        counted([], "below", "v_below", "v_quick"),
+        counted([], "slow", "v_slow", "x"),
+        counted([], "after", "v_after", "v_slow"),
+    ]
+    run = Stepper(Graph(nodes), {"x": 1})
+    run.complete("quick#0")
+    assert run.running == ["bad#0", "slow#0", "below#0"]
+    run.complete("bad#0")  # in step 1: nothing of step 2 is started any more
+    run.fail("below#0", ValueError("of step 2"))
+    run.complete("slow#0")
+    assert run.running == []
+    result = run.finish()
+    assert (str(result.error), result.provisional) == ("bad", {"v_quick": "quick", "v_slow": "slow"})

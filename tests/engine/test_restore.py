@@ -239,3 +239,33 @@ def test_a_restored_state_keeps_the_seed_of_its_run() -> None:
     first = case.engine().run(case.given, run_id=RUN)
     again = replace(case).engine().run(through_bytes(first.state), run_id="other")
     assert again.state.seed == first.state.seed == 0
+
+
+def test_what_was_written_by_hand_and_seen_since_wakes_nobody() -> None:
+    calls: list[int] = []
+
+    @node(output="b")
+    def reads(a: int) -> int:
+        calls.append(a)
+        return a
+
+    state = GraphState({"a": 1}).set("a", 5)
+    seen = state.record_execution("reads", {"a": 1}, 1, 0.0, output_versions={"b": 1}).set("b", 5)
+    assert Graph([reads]).run(seen)["b"] == 5
+    assert calls == []
+    missed = state.record_execution("reads", {"a": 0}, 1, 0.0, output_versions={"b": 1}).set("b", 1)
+    assert Graph([reads]).run(missed)["b"] == 5
+    assert calls == [5]
+
+
+@pytest.mark.parametrize("decision, ran", [(END, []), (("END", "b"), ["b"]), ("a", ["a"]), ((), [])])
+def test_a_decision_recorded_by_hand_selects_what_the_gate_would(decision: Any, ran: list[str]) -> None:
+    calls: list[str] = []
+
+    def target(name: str) -> Any:
+        return node(name=name, output=name)(lambda x: calls.append(name))
+
+    gate = route(name="gate", targets=["a", "b", END], multi=True)(lambda x: ())
+    state = GraphState({"x": 1}).record_execution("gate", {"x": 0}, 0, 0.0)
+    Graph([gate, target("a"), target("b")]).run(state.record_gate_decision("gate", decision))
+    assert calls == ran

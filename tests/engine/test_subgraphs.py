@@ -9,6 +9,7 @@ from typing import Annotated, Any, TypedDict
 import pytest
 
 from clew import Context, Engine, Graph, GraphState, NodePolicy, RetryPolicy, Send, interrupt, node, route
+from clew.engine.records import Journaled
 from clew.errors import EncodeError, GraphError, InputError, NodeTimeoutError, OutputError
 from clew.graph import Node
 from clew.testing import Stepper, VirtualClock
@@ -646,3 +647,25 @@ def test_a_state_inside_is_a_state_like_any_other() -> None:
     middle = GraphState.from_checkpoint(checkpoints[1].state.to_checkpoint())
     done = Engine(INSIDE).run(middle)
     assert done.state.digest == checkpoints[2].digest
+
+
+def test_what_still_runs_of_an_attempt_that_is_over_says_nothing_any_more() -> None:
+    """`below` was started ahead, in step 2 inside, when `bad` of step 1 failed and the subgraph was tried again."""
+    nodes = [
+        node(name="bad", output="x")(lambda n: n),
+        node(name="quick", output="y")(lambda n: n),
+        node(name="below", output="z")(lambda y: y),
+    ]
+    retry = RetryPolicy(max_attempts=2, base_delay=1.0)
+    engine = Engine(Graph([Graph(nodes, name="sub").as_node(retry=retry)]), clock=VirtualClock())
+    run = Stepper(engine, {"n": 1}, run_id=RUN)
+    run.complete("sub#0/quick#0")
+    item = run._running["sub#0/below#0"]
+    run.fail("sub#0/bad#0", OSError("down"))
+    said = len(engine.store.entries(RUN))
+    run.complete("sub#0/below#0")  # which only lets the time of the retry come
+    journaled = [e.path for e in engine.store.entries(RUN)[said:] if isinstance(e, Journaled)]
+    assert (item.batch.level.is_void, journaled) == (True, [])
+    for path in ("sub#0/bad#0", "sub#0/quick#0", "sub#0/below#0"):
+        run.complete(path)
+    assert run.finish()["z"] == 1

@@ -6,10 +6,11 @@ import dataclasses
 import operator
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Annotated, Any
+from typing import Annotated, Any, TypedDict
 
 import pytest
 
+from clew import append
 from clew.errors import GraphError, GraphWarning
 from clew.graph import END, Command, Graph, Node, Send, ifelse, interrupt, node, route
 
@@ -422,3 +423,19 @@ class TestTypes:
             state=State,
             strict_types=True,
         )
+
+
+def test_strict_types_leave_what_is_reduced_to_its_reducer() -> None:
+    class Reduced(TypedDict, total=False):
+        x: int
+        log: Annotated[list[str], append]
+        y: int
+
+    def add(x: int) -> str:
+        return "one"
+
+    def make(x: int) -> int:
+        return x
+
+    nodes = [node(add, output="log"), node(make, output="y")]
+    assert Graph(nodes, state=Reduced, strict_types=True).run(x=1)["log"] == ["one"]

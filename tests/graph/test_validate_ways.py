@@ -78,3 +78,27 @@ def test_an_annotation_of_object_may_mean_sends() -> None:
         return [Send("x", {"i": n})]
 
     assert Graph([fan, x], state=State).run(n=3)["o"] == 3
+
+
+def test_where_too_many_ways_lead_to_a_node_nothing_is_concluded() -> None:
+    """Sixty-five gates, each of which may choose `x` or `y`: that they never do both is not found out."""
+    gates = [route(name=f"g{i}", targets=["x", "y"])(lambda i: "x") for i in range(65)]
+    with pytest.raises(GraphError, match="nothing says which comes last"):
+        Graph([*gates, x, y])
+
+
+def test_where_a_way_is_too_long_nothing_is_concluded() -> None:
+    """The diamond of gates above, with a chain of nodes between the two: a choice too far back is forgotten."""
+
+    def diamond(length: int) -> Graph:
+        a = route(name="a", targets=["c0", "x"])(lambda i: "c0" if i else "x")
+        chain = [
+            node(name=f"c{n}", output=f"c{n}", after=[f"c{n - 1}"] if n else [])(lambda i: i)
+            for n in range(length)
+        ]
+        b = route(name="b", targets=["x", "y"], after=[f"c{length - 1}"])(lambda i: "x" if i > 1 else "y")
+        return Graph([a, *chain, b, x, y])
+
+    assert [diamond(5).run(i=i)["o"] for i in (0, 1, 2)] == [0, -1, 2]
+    with pytest.raises(GraphError, match="nothing says which comes last"):
+        diamond(70)

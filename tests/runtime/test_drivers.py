@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from clew import Context, Graph, Send, node, route
+from clew import Context, Engine, Graph, RetryPolicy, Send, node, route
 from clew.runtime.crossing import import_path
 from clew.runtime.threads import Threads
 from clew.testing import VirtualClock
@@ -436,3 +436,28 @@ def test_a_future_that_was_cancelled_is_not_run() -> None:
     threads.submit(int).result()
     assert ran == []
     threads.shutdown()
+
+
+def test_a_node_does_not_run_inline_while_a_retry_is_due() -> None:
+    """Inline it would keep the retry waiting: here for ever, since it waits for the second attempt."""
+    again = threading.Event()
+
+    @node(output="x", retry=RetryPolicy(max_attempts=2, base_delay=0.01))
+    def fails_once(a: int, ctx: Context) -> int:
+        if ctx.attempt == 0:
+            raise OSError("down")
+        again.set()
+        return a
+
+    @node(output="y")
+    def beside(a: int) -> int:
+        while engine.scheduler("r").metrics.total_retries == 0:
+            time.sleep(0)
+        return a
+
+    @node(output="z")
+    def alone(y: int) -> bool:
+        return again.wait(20)
+
+    engine = Engine(Graph([fails_once, beside, alone]))
+    assert engine.run({"a": 1}, run_id="r")["z"] is True

@@ -277,3 +277,40 @@ def test_in_async_mode_all_is_written_before_a_node_with_effects_is_called(tmp_p
     store.append = slowly  # type: ignore[method-assign]
     Engine(Graph([before, act]), store=store, durability="async").run({"a": 1}, run_id="r")
     assert found == [1]
+
+
+def test_a_follower_that_is_too_far_behind_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("clew.runtime.follower.LAG", 3)
+    entered, go, done = threading.Event(), threading.Event(), threading.Event()
+    made: list[int] = []
+
+    def append(work: Work) -> None:
+        entered.set()
+        assert go.wait(30)
+        made.extend(entry.n for entry in work[0])
+
+    def put_all() -> None:
+        for number in range(6):
+            follower.put(([Entry("step", "", number, b"")], (), {}, ()))
+        done.set()
+
+    follower = Follower(append)
+    thread = threading.Thread(target=put_all)
+    thread.start()
+    assert entered.wait(30)
+    assert not done.wait(0.2), "it went on although nothing was appended"
+    assert follower._behind == 4
+    go.set()
+    assert done.wait(30)
+    thread.join()
+    follower.close()
+    assert made == list(range(6))
+
+
+@pytest.mark.parametrize("durability", ["sync", "async", "exit"])
+def test_a_ledger_that_has_failed_says_so_to_all_who_come(durability: str) -> None:
+    kept = ledger(Pile(), durability)
+    kept._failure = StoreError("the disk is full")
+    for use in (lambda: kept.write([step(1)]), kept.barrier, kept.close):
+        with pytest.raises(StoreError, match="the disk is full"):
+            use()

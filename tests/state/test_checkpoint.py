@@ -404,3 +404,12 @@ class TestClasses:
         monkeypatch.delitem(registry._by_class, Doc)
         with pytest.raises(CheckpointError, match=r"'checkpoint-doc' is not registered.*clew\.register_type"):
             GraphState.from_checkpoint(data)
+
+
+@pytest.mark.parametrize("more", [b"\x00", b".", b"cos\nsystem\n.", plain({"values": []})])
+def test_nothing_may_follow_the_end_of_the_payload(more: bytes) -> None:
+    """Under a header that fits: the pickle ends before the payload does."""
+    payload = full_state().to_checkpoint()[HEADER.size :]
+    assert GraphState.from_checkpoint(sealed(payload)) == full_state()
+    with pytest.raises(CheckpointError, match="not written by clew: bytes follow its end"):
+        GraphState.from_checkpoint(sealed(payload + more))

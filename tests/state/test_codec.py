@@ -9,7 +9,7 @@ from collections import OrderedDict
 from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
 from decimal import Decimal
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import ClassVar
+from typing import Any, ClassVar
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
@@ -17,8 +17,8 @@ import msgspec
 import pytest
 
 from clew.errors import DecodeError, EncodeError
-from clew.state.codec import decode, digest, encode, from_tree, to_tree
-from clew.state.writers import MAX_DEPTH
+from clew.state.codec import decode, digest, encode, encode_both, from_tree, to_tree
+from clew.state.writers import MAX_DEPTH, TOO_DEEP
 
 PARIS = ZoneInfo("Europe/Paris")
 CET = timezone(timedelta(hours=1), "CET")
@@ -425,3 +425,9 @@ class TestDamage:
         assert decode(encode('{"$tuple":[]}')) == '{"$tuple":[]}'
         assert decode(encode(["$tuple", "$"])) == ["$tuple", "$"]
         assert decode(b'{"$path":"a\\"$b"}') == Path('a"$b')
+
+
+def test_both_encodings_at_once_tell_when_there_is_no_room_left() -> None:
+    nested: dict[str, Any] = {"a": [{"b": {}}], "c": 1}
+    errors = _at_every_depth(lambda: encode_both(nested, at="here"))
+    assert {(type(error), str(error)) for error in errors} == {(EncodeError, f"here: {TOO_DEEP}")}

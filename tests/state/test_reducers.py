@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import sys
 from dataclasses import FrozenInstanceError
 from functools import reduce
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clew.state import reducers
 from clew.state.reducers import Overwrite, append, fold, merge
 
 
@@ -103,3 +105,12 @@ def test_many_updates_of_one_step_are_copied_once() -> None:
 
     assert len(fold(append, Counted(range(10)), list(range(1000)))) == 1010
     assert Counted.iterated == 1
+
+
+def test_nothing_grows_in_place_where_counts_of_references_cannot_be_relied_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sys, "_is_gil_enabled", lambda: False, raising=False)
+    assert reducers._alone() == -1
+    monkeypatch.setattr(sys, "_is_gil_enabled", lambda: True, raising=False)
+    assert reducers._alone() > 0

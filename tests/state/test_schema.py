@@ -638,3 +638,21 @@ def test_an_empty_schema_declares_nothing() -> None:
     assert isinstance(schema, Schema)
     with pytest.raises(UnknownValueError, match="it declares nothing"):
         schema.check_name("a", "input")
+
+
+class Unequal:
+    """Compares with nothing, like an array of numbers."""
+
+    def __eq__(self, other: object) -> bool:
+        raise ValueError("ambiguous")
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def test_a_value_that_cannot_be_compared_with_its_default_counts_as_given():
+    @dataclasses.dataclass
+    class State:
+        a: Any = dataclasses.field(default_factory=Unequal)
+        b: int = 1
+
+    assert list(read_schema(State).given(State())) == ["a"]

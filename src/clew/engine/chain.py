@@ -197,11 +197,8 @@ class Chain:
             yield from executions_of(self.program, view, done, self._on_conflict)
 
     def _apply(self, view: View, step: Step) -> None:
-        try:
-            view.apply(step.outcomes, on_conflict=self._on_conflict)
-        except KeyError:
-            _known(self.program, step)
-            raise
+        _known(self.program, step)
+        view.apply(step.outcomes, on_conflict=self._on_conflict)
 
     def _view(self) -> View:
         return View.restore(self.program, self.start)

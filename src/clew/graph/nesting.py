@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from types import GenericAlias
 from typing import TYPE_CHECKING, Any
 
 from clew.errors import GraphError, InputError
@@ -147,7 +148,7 @@ def _param(subgraph: Subgraph, value: str) -> Param:
     graph = subgraph.graph
     annotation = _annotation(graph, value)
     if value in subgraph.mapped:
-        return Param(value, value, "value", keyword_only=True, annotation=list[annotation])  # type: ignore[valid-type]
+        return Param(value, value, "value", keyword_only=True, annotation=GenericAlias(list, (annotation,)))
     needed = subgraph.enter is not None or value in graph.required_inputs
     default = MISSING if needed else ABSENT
     return Param(value, value, "value", keyword_only=True, default=default, annotation=annotation)

@@ -103,7 +103,7 @@ class _Slot:
 
     def __init__(self, work: SimpleQueue[tuple[_Call, bytes] | None], context: BaseContext) -> None:
         self._work = work
-        self._context = context
+        self._context: Any = context  # a BaseContext, whose type lacks Process
         self._lock = Lock()
         self._current: _Call | None = None
         self._process: BaseProcess | None = None
@@ -145,8 +145,9 @@ class _Slot:
         if self._process is not None and self._pipe is not None and self._process.is_alive():
             return self._pipe
         self._end()
+        pipe: Connection
         pipe, theirs = self._context.Pipe()
-        process = self._context.Process(target=_work, args=(theirs,), daemon=True)  # type: ignore[attr-defined]
+        process = self._context.Process(target=_work, args=(theirs,), daemon=True)
         process.start()
         theirs.close()
         self._process, self._pipe, self._is_over = process, pipe, False

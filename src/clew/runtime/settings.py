@@ -102,7 +102,8 @@ def listeners_of(listeners: Any) -> tuple[Listener, ...]:
 def store_of(store: Any) -> Store:
     """A store: itself, or the one at an address."""
     if hasattr(store, "encodes"):
-        return store  # type: ignore[no-any-return]
+        found: Store = store
+        return found
     if isinstance(store, (str, PathLike)):
         from clew.runtime.targets import open_store
 
