@@ -143,8 +143,8 @@ def _live(task: dict[str, Any], writing: int) -> None:
     os._exit(0)
 
 
-def _stopper(name: str, count: str) -> Callable[[str], None]:
-    """Stops the process at a point, as SIGSTOP from outside would."""
+def _stopper(name: str, count: str, away: float) -> Callable[[str], None]:
+    """Stops the process at a point, as SIGSTOP from outside would; when it goes on, it is `away` seconds later."""
     left = int(count)
 
     def on_reach(reached: str) -> None:
@@ -152,6 +152,8 @@ def _stopper(name: str, count: str) -> Callable[[str], None]:
         left -= reached == name
         if not left and reached == name:
             os.kill(os.getpid(), signal.SIGSTOP)
+            now = time.monotonic
+            time.monotonic = lambda: now() + away
 
     return on_reach
 
@@ -164,7 +166,7 @@ def _work(task: dict[str, Any]) -> dict[str, Any]:
     elif task.get("watch"):
         crash_points.watch(points.append)
     elif task.get("stop"):
-        crash_points.watch(_stopper(*task["stop"].split(":")))
+        crash_points.watch(_stopper(*task["stop"].split(":"), task.get("away", 0.0)))
     store = opened(task["store"], task.get("synchronous", "normal"))
     engine = Engine(
         program.GRAPHS[task.get("graph", "killed")],

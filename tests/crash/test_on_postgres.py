@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import threading
-import time
 from pathlib import Path
 from random import Random
 from secrets import token_hex
 
+import psycopg
 import pytest
 
 from clew import Engine, PostgresStore
@@ -72,17 +72,31 @@ def test_killed_at_every_third_point(trials: Trials, server: PostgresServer) -> 
 @pytest.mark.parametrize("mode", ["fast", "immediate"])
 @pytest.mark.parametrize("place", ["before-append", "after-append", "before-call"])
 def test_the_server_is_restarted_under_a_running_engine(
-    server: PostgresServer, trials: Trials, tmp_path: Path, mode: str, place: str
+    server: PostgresServer,
+    trials: Trials,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    mode: str,
+    place: str,
 ) -> None:
     expected, effects, _ = trials.unbroken()
     program.set_world(str(tmp_path / "effects"))
     store = PostgresStore(server.dsn, schema=f"crash_{token_hex(6)}")
     engine = Engine(program.GRAPH, store=store, seed=7, max_concurrent_nodes=1)
     restarts: list[threading.Thread] = []
-    left = 7
+    left, refused, connect = 7, threading.Event(), store._link._connect
+
+    def reconnect() -> None:
+        try:
+            connect()
+        except psycopg.OperationalError:
+            refused.set()
+            raise
+
+    monkeypatch.setattr(store._link, "_connect", reconnect)
 
     def start_later() -> None:
-        time.sleep(0.2)
+        assert refused.wait(60)  # the engine has met a server that is not there
         server.start()
 
     def on_reach(reached: str) -> None:

@@ -71,7 +71,7 @@ def test_a_stale_commit_is_refused_where_nothing_else_is_in_its_way(
 ) -> None:
     """The successor has done nothing yet but take over: only the fence tells."""
     trial = trials.new()
-    owner = trial.go(stop=place)
+    owner = trial.go(stop=place, away=3600.0)
     assert owner["stopped"], owner
     lapse(trial.store)
     assert trial.go(crash="after-claim:1")["killed"]

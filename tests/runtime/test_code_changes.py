@@ -10,7 +10,8 @@ from typing import Annotated, Any, TypedDict
 import pytest
 
 from clew import Engine, Graph, MemoryStore, Send, SQLiteStore, node, route
-from clew.errors import ConflictError, GraphChangedError, GraphWarning
+from clew.errors import ConflictError, GraphChangedError, GraphWarning, ReplayError
+from clew.runtime.codes import structure_changes
 
 
 @pytest.fixture
@@ -81,12 +82,17 @@ def test_a_node_that_is_gone_is_named(store: SQLiteStore) -> None:
 def test_other_inputs_are_named(store: SQLiteStore) -> None:
     failed(store)
     told = refusal(store, FIRST, made("second", "a", "c", "a"))
-    assert "('second' has other inputs, outputs, targets or another graph inside)" in told
+    assert (
+        "('second' has other inputs, outputs, targets or another graph inside (now: takes a, writes c; it was: takes "
+        "b, writes c))"
+    ) in told
 
 
 def test_other_edges_are_named(store: SQLiteStore) -> None:
     failed(store)
-    assert "(the declared edges are another)" in refusal(store, FIRST, WORKS, edges=[("first", "second")])
+    assert "(the declared edges are another (now: first to second; it was: none))" in refusal(
+        store, FIRST, WORKS, edges=[("first", "second")]
+    )
 
 
 class Plain(TypedDict, total=False):
@@ -103,7 +109,44 @@ class Summed(TypedDict, total=False):
 
 def test_another_schema_is_named(store: SQLiteStore) -> None:
     failed(store, FIRST, FAILS, state=Plain)
-    assert "(the state schema is another)" in refusal(store, FIRST, WORKS, state=Summed)
+    assert (
+        "(the state schema is another (now: a: int, b: int, c: float by add; it was: a: int, b: int, c: float))"
+    ) in refusal(store, FIRST, WORKS, state=Summed)
+
+
+def test_all_that_is_another_is_told_at_once(store: SQLiteStore) -> None:
+    failed(store)
+    told = refusal(store, FIRST, made("second", "a", "c", "a"), made("third", "c", "d", "c"))
+    assert told.startswith("run 'r' was made with another graph ('third' is new; 'second' has other inputs")
+
+
+def test_nodes_inside_a_subgraph_are_named_by_their_way(store: SQLiteStore) -> None:
+    failed(store, Graph([FIRST, FAILS], name="inner").as_node())
+    more = Graph([FIRST, WORKS, made("third", "c", "d", "c")], name="inner").as_node()
+    told = refusal(store, more)
+    assert "('inner/third' is new; 'inner' has other inputs, outputs, targets or another graph inside" in told
+
+
+def test_a_run_of_before_parts_were_told_in_words_is_compared_by_digests(store: SQLiteStore) -> None:
+    failed(store)
+    codes = dict(store.row("r").codes)
+    short = {name: code.partition(" ")[0] for name, code in codes.items()}
+    assert short != codes
+    row = store.row("r")
+    row.codes = short
+    assert structure_changes(row, Graph([FIRST, FAILS])) == []
+    (told,) = structure_changes(row, Graph([FIRST, made("second", "a", "c", "a")]))
+    assert told == "'second' has other inputs, outputs, targets or another graph inside"
+
+
+def test_a_replay_that_differs_says_that_the_graph_is_another(store: SQLiteStore) -> None:
+    Engine(Graph([FIRST, WORKS]), store=store).run({"a": 1}, run_id="r")
+    report = Engine(Graph([FIRST, made("second", "a", "c", "a")]), store=store).replay("r", strict=False)
+    assert "'second' has other inputs" in report.graph
+    assert str(report).splitlines()[1].startswith("it was recorded with another graph ('second' has other")
+    with pytest.raises(ReplayError, match=r"does not replay: it was recorded with another graph \('second'"):
+        report.check()
+    assert Engine(Graph([FIRST, WORKS]), store=store).replay("r").graph == ""
 
 
 def test_a_refused_run_is_free_for_others(store: SQLiteStore) -> None:

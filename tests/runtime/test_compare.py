@@ -160,3 +160,60 @@ def test_changes_are_data(engine: Engine) -> None:
     assert json.dumps([[c.name, c.old, c.new] for c in engine.diff("x", "y").values]) == (
         '[["a", 1, 2], ["b", 2, 4]]'
     )
+
+
+# -- subgraphs -----------------------------------------------------------------------------------------------------
+
+
+@node(output="p")
+def halve(n: int) -> int:
+    return n // 2
+
+
+@node(output="q")
+def is_odd(n: int) -> bool:
+    return n % 2 == 1
+
+
+@node(output="m")
+def both(p: int, q: bool) -> int:
+    return p * 0
+
+
+NESTED = Graph(
+    [Graph([Graph([halve, is_odd, both], name="inner").as_node(outputs=["m"])], name="outer").as_node()]
+)
+
+
+def test_what_happens_inside_a_subgraph_is_compared(tmp_path: Path) -> None:
+    """Also where it makes no difference outside."""
+    for store in (MemoryStore(), SQLiteStore(tmp_path / "nested.db")):
+        engine = Engine(NESTED, store=store)
+        engine.run({"n": 4}, run_id="x")
+        engine.run({"n": 5}, run_id="y")
+        engine.run({"n": 4}, run_id="z")
+        found = engine.diff("x", "y")
+        assert [step.step for step in found.steps] == [0, 1]
+        (item,) = found.steps[1].items
+        assert item.path == "outer#0/inner#0/is_odd#0"
+        assert item.changes == (Change("q", False, True),)
+        assert "  outer#0/inner#0/is_odd#0 did something else\n    q: false -> true" in str(found)
+        assert not engine.diff("x", "z")
+
+
+def test_what_happens_inside_each_element_is_compared() -> None:
+    each = Graph([halve, is_odd], name="each").map_over("n").as_node(outputs=["p"])
+    engine = Engine(Graph([each]))
+    engine.run({"n": [2, 4]}, run_id="x")
+    engine.run({"n": [2, 5]}, run_id="y")
+    paths = [item.path for step in engine.diff("x", "y").steps for item in step.items]
+    assert paths == ["each#0/each#0", "each#0/each#0[1]/is_odd#0"]
+
+
+def test_items_inside_that_only_one_run_has_are_named() -> None:
+    inner = Graph([double, is_large, large], name="inner").as_node(outputs=["b"])
+    engine = Engine(Graph([inner]))
+    engine.run({"a": 1}, run_id="x")
+    engine.run({"a": 8}, run_id="y")
+    items = [item for step in engine.diff("x", "y").steps for item in step.items]
+    assert ("inner#0/large#0", "y") in [(item.path, item.only_in) for item in items]

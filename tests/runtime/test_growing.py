@@ -7,7 +7,7 @@ import operator
 import os
 import subprocess
 import sys
-import time
+import threading
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
@@ -116,16 +116,23 @@ def test_an_update_that_became_the_value_stays_as_it_is() -> None:
 
 def test_a_branch_that_was_planned_ahead_never_sees_it_change() -> None:
     """Beside a slow node the talk goes ahead, step after step; what is held of the list is each step's own."""
-    kept: list[Any] = []
+    ahead = threading.Event()
 
     @node(output="a")
     def slow(most: int) -> int:
-        time.sleep(0.2)
+        assert ahead.wait(60)
         return len(kept)
 
+    class Kept(list[Any]):
+        def append(self, value: Any) -> None:
+            super().append(value)
+            if len(self) == 5:
+                ahead.set()
+
+    kept = Kept()
     talk = talking(kept, hold=True)
     result = Engine(Graph([slow, *talk.nodes.values()], state=Talk)).run({"most": 30})
-    assert result["a"] > 1  # it did go ahead
+    assert result["a"] >= 5  # it did go ahead
     assert result["messages"] == list(range(30))
     assert kept == [list(range(n)) for n in range(30)]
 

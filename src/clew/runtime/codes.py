@@ -4,8 +4,8 @@ Beside the structure's hash a run keeps one digest for each part of its graph, b
 
 =============  ==============================================================
 ``ask``        the code of a node; of one inside a subgraph ``sub/ask``
-``ask:``       how a node fits into the graph: kind, parameters, outputs, targets
-``:edges``     a part of the structure that belongs to no node
+``ask:``       how a node fits into the graph: kind, parameters, outputs, targets; then, after a space, in words
+``:edges``     a part of the structure that belongs to no node; likewise
 ``~messages``  the code of a reducer; of one inside a subgraph ``sub/~messages``
 ``=client``    a bound value: by its encoding or, where it has none, by its class
 ``:python``    not a digest: the version of Python, to which the digests of code belong
@@ -72,8 +72,8 @@ def codes_of(graph: Graph) -> dict[str, str]:
     if found is None:
         found = _known[graph] = dict(_code(graph, ""))
         parts = structure(graph)
-        found.update((f"{node['name']}:", _short(node)) for node in parts.pop("nodes"))
-        found.update((f":{part}", _short(value)) for part, value in parts.items())
+        found.update((f"{node['name']}:", f"{_short(node)} {_told(node)}") for node in parts.pop("nodes"))
+        found.update((f":{part}", f"{_short(value)} {_listed(value)}") for part, value in parts.items())
         found.update((f"={name}", _short(value)) for name, value in graph.bound.items())
         found[_PYTHON] = platform.python_version()
     return found
@@ -110,7 +110,7 @@ class Changes(msgspec.Struct, frozen=True):
 def changed_parts(row: RunRow, graph: Graph) -> Changes:
     """What has changed in a graph since a run was made with it."""
     then, now = row.codes, codes_of(graph)
-    changed = {name for name in {*then, *now} if then.get(name) != now.get(name)} if then else set()
+    changed = {name for name in {*then, *now} if _differ(then.get(name), now.get(name))} if then else set()
     return Changes(
         code=frozenset(name for name in changed if _is_node(name)),
         wiring=frozenset(name[:-1] for name in changed if name.endswith(":")),
@@ -150,23 +150,81 @@ def changed_code(row: RunRow, graph: Graph) -> list[str]:
     return sorted(name for name in changed if not any(other.startswith(f"{name}/") for other in changed))
 
 
+def _differ(then: str | None, now: str | None) -> bool:
+    """Whether a part is another one: what stands after its digest is for people only, and older runs lack it."""
+    if then is None or now is None:
+        return then is not now
+    return then.partition(" ")[0] != now.partition(" ")[0]
+
+
+def _told(node: Mapping[str, Any]) -> str:
+    """How a node fits into its graph, in words."""
+    takes = [
+        source if name == source else f"{source} as {name}"
+        for name, source, kind, *_ in node["params"]
+        if kind == "value"
+    ]
+    told = [f"takes {', '.join(takes) or 'nothing'}"]
+    writes = [value for _, value in node["writes"]]
+    told += [f"writes {', '.join(writes)}"] if writes else []
+    told += [f"goes to {' or '.join(node['targets'])}"] if node["targets"] else []
+    told += [f"comes after {', '.join(node['after'])}"] if node["after"] else []
+    return _cut(", ".join(told))
+
+
+def _listed(part: Any) -> str:
+    """A part of a structure that belongs to no node, in words."""
+    if isinstance(part, Mapping):
+        fields = (
+            f"{name}: {kind}" + (f" by {reducer.rpartition(':')[2]}" if reducer else "")
+            for name, (kind, reducer) in part.items()
+        )
+        return _cut(", ".join(fields))
+    pairs = (" to ".join(each) if isinstance(each, list) else str(each) for each in part or ())
+    return _cut(", ".join(pairs) or "none")
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _WIDE else f"{text[: _WIDE - 1]}…"
+
+
+_WIDE = 160
+
+
+def structure_changes(row: RunRow, graph: Graph) -> list[str]:
+    """A phrase for each thing in which the structure of a graph is not that of the graph that a run was made with."""
+    then, now = row.codes, codes_of(graph)
+    if not then:
+        return []
+    told = [
+        f"{name!r} is new" for name in now if _is_node(name) and name not in then and _has_outer(name, then)
+    ]
+    told += [
+        f"{name!r} is gone" for name in then if _is_node(name) and name not in now and _has_outer(name, now)
+    ]
+    for name, code in now.items():
+        if not (name.endswith(":") or name in _PARTS) or not _differ(then.get(name, code), code):
+            continue
+        was, is_now = then[name].partition(" ")[2], code.partition(" ")[2]
+        if name in _PARTS:
+            verb = "are" if name == ":edges" else "is"
+            what = f"the {_PARTS[name]} {verb} another"
+        else:
+            what = f"{name[:-1]!r} has other inputs, outputs, targets or another graph inside"
+        told.append(f"{what} (now: {is_now}; it was: {was})" if was and was != is_now else what)
+    return told
+
+
+def _has_outer(name: str, codes: Mapping[str, str]) -> bool:
+    """Whether the subgraph that a node is in is there, so that only this node of it is new or gone."""
+    return "/" not in name or name.rpartition("/")[0] in codes
+
+
 def changed_structure(row: RunRow, graph: Graph) -> str:
     """What GraphChangedError says: what is another, and the ways on."""
-    then, now = row.codes, codes_of(graph)
-    told = [f"{name!r} is new" for name in now if _is_top(name) and name not in then]
-    told += [f"{name!r} is gone" for name in then if _is_top(name) and name not in now]
-    told += [
-        f"{name[:-1]!r} has other inputs, outputs, targets or another graph inside"
-        for name, code in now.items()
-        if name.endswith(":") and then.get(name, code) != code
-    ]
-    told += [
-        f"the {_PARTS[name]} {'are' if name == ':edges' else 'is'} another"
-        for name, code in now.items()
-        if name in _PARTS and then.get(name, code) != code
-    ]
-    how = "; ".join(told) or "its links, schema or signatures differ"
-    gone = ", ".join(repr(name) for name in then if _is_top(name) and name not in now)
+    how = "; ".join(structure_changes(row, graph)) or "its links, schema or signatures differ"
+    now = codes_of(graph)
+    gone = ", ".join(repr(name) for name in row.codes if _is_top(name) and name not in now)
     if gone:  # what it did cannot be read without it
         return (
             f"run {row.run_id!r} was made with another graph ({how}); give {gone} back, its code may be another, or "

@@ -2,7 +2,8 @@
 
 Two runs are compared from where they have to be the same: the step at which one was forked from the other, or both from
 a third; else from their starts. What is compared is what happened: the items of each step, by path, with the updates as
-they were given and the decisions. Times, attempts and recordings are no differences.
+they were given and the decisions. Times, attempts and recordings are no differences. What happened inside a subgraph is
+compared likewise, and told under the step of the item that it is inside, by the whole path.
 """
 
 from __future__ import annotations
@@ -153,8 +154,10 @@ def compare(
         changes = _changes(old, new)
         if changes:
             found.append(StepDiff(step, values=changes))
+    inside = [_strands(log, log_of) for log in logs]
+    strands = _by_item(inside)
     for number, (one, other) in enumerate(zip_longest(*after), start=since + 1):
-        items = tuple(_items(a, b, one, other))
+        items = tuple(_items((a, b), (one, other), inside, strands))
         if items:
             found.append(StepDiff(number, items))
     ends = [state_of(run, None) for run in (a, b)]
@@ -207,18 +210,50 @@ def _names(sets: Sequence[Mapping[int, Mapping[str, Any]]], step: int) -> list[s
     return sorted({name for each in sets for name in each.get(step, {})})
 
 
-def _items(a: str, b: str, one: Step | None, other: Step | None) -> Iterator[ItemDiff]:
-    old = {outcome.path: outcome for outcome in one.outcomes} if one is not None else {}
-    new = {outcome.path: outcome for outcome in other.outcomes} if other is not None else {}
-    for path in [*old, *(path for path in new if path not in old)]:
-        if path not in new or path not in old:
-            yield ItemDiff(path, a if path in old else b)
+Strands = Mapping[str, Sequence[Step]]
+"""The steps inside subgraphs, by prefix."""
+
+
+def _strands(log: RunLog, log_of: Callable[[str], RunLog]) -> Strands:
+    """What happened inside the subgraphs of a run, and of those that it came from."""
+    found: dict[str, Sequence[Step]] = {}
+    for each, _ in reversed(list(_lineage(log, log_of))):
+        found.update((prefix, steps) for prefix, (_, steps) in each.strands.items())
+    return found
+
+
+def _items(
+    runs: tuple[str, str],
+    pair: tuple[Step | None, Step | None],
+    inside: Sequence[Strands],
+    strands: Mapping[str, Sequence[str]],
+    prefix: str = "",
+) -> Iterator[ItemDiff]:
+    """What differs between two steps: items, and what happened inside those that both have."""
+    old, new = ({o.path: o for o in step.outcomes} if step is not None else {} for step in pair)
+    for name in [*old, *(name for name in new if name not in old)]:
+        path = prefix + name
+        if name not in new or name not in old:
+            yield ItemDiff(path, runs[0] if name in old else runs[1])
             continue
-        changes = _changes(old[path].update, new[path].update)
-        was, now = _told(old[path]), _told(new[path])
-        changes += _changes(was, now)
+        changes = _changes(old[name].update, new[name].update)
+        changes += _changes(_told(old[name]), _told(new[name]))
         if changes:
             yield ItemDiff(path, None, changes)
+        for within in strands.get(path, ()):
+            for then, now in zip_longest(*(steps.get(within, ()) for steps in inside)):
+                yield from _items(runs, (then, now), inside, strands, within)
+
+
+def _by_item(inside: Sequence[Strands]) -> dict[str, list[str]]:
+    """The strands right inside each item: one, or one for each element that it is mapped over."""
+    found: dict[str, list[str]] = {}
+    for prefix in dict.fromkeys(prefix for strands in inside for prefix in strands):
+        path = prefix[:-1]
+        found.setdefault(path, []).append(prefix)
+        if path.endswith("]"):
+            found.setdefault(path[: path.rindex("[")], []).append(prefix)
+    return found
 
 
 def _told(outcome: Outcome) -> dict[str, Any]:

@@ -29,7 +29,7 @@ from clew.engine.strand import Item
 from clew.engine.terms import Memory, Options
 from clew.errors import ClewError, ReplayError, ReplayMismatchError, ReplayMissingError
 from clew.graph import Send
-from clew.runtime.codes import changed_reducers
+from clew.runtime.codes import changed_reducers, structure_changes
 from clew.runtime.context import Asking
 from clew.runtime.difference import difference
 from clew.runtime.host import Host
@@ -75,6 +75,8 @@ class ReplayReport(msgspec.Struct, frozen=True):
     items: int
     calls: int
     divergences: tuple[Divergence, ...]
+    graph: str = ""
+    """In what the graph is another than when the run was recorded, if something differs and that may be why."""
 
     def __bool__(self) -> bool:
         return not self.divergences
@@ -87,7 +89,10 @@ class ReplayReport(msgspec.Struct, frozen=True):
     def check(self) -> None:
         """Raise ReplayError with the first difference, if there is one."""
         if self.divergences:
-            raise ReplayError(f"run {self.run_id!r} does not replay: {self.divergences[0]}")
+            raise ReplayError(f"run {self.run_id!r} does not replay: {self._why()}{self.divergences[0]}")
+
+    def _why(self) -> str:
+        return f"it was recorded with another graph ({self.graph}); " if self.graph else ""
 
     def __str__(self) -> str:
         seen = ", ".join(
@@ -97,7 +102,8 @@ class ReplayReport(msgspec.Struct, frozen=True):
         if self.ok:
             return f"run {self.run_id!r} replays: {seen}"
         told = "\n".join(str(each) for each in self.divergences)
-        return f"run {self.run_id!r} does not replay ({seen}):\n{told}"
+        why = f"\nit was recorded with another graph ({self.graph})" if self.graph else ""
+        return f"run {self.run_id!r} does not replay ({seen}):{why}\n{told}"
 
 
 class Recordings:
@@ -172,6 +178,7 @@ class Replayer:
 
     def __init__(self, log: RunLog, program: Program, settings: Settings, *, strict: bool) -> None:
         self._log = log
+        self._graph = program.graph
         self._strict = strict
         self._items = 0
         self._settled: set[str] = set()  # items that have an outcome in this replay
@@ -200,6 +207,7 @@ class Replayer:
             items=self._items,
             calls=self._recordings.answered,
             divergences=found,
+            graph="; ".join(structure_changes(self._log.row, self._graph)) if found else "",
         )
 
     def _differences(self) -> Iterator[Divergence]:

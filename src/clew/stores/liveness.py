@@ -36,18 +36,18 @@ def _file_of(store: Path) -> str:
 
 
 def _descriptor(file: str) -> int:
+    if fcntl is None:  # pragma: no cover - a platform without POSIX locks
+        raise OSError(errno.ENOLCK, "no locks on this platform")
     key = (os.getpid(), file)
     if key not in _descriptors:
         _descriptors[key] = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     return _descriptors[key]
 
 
-def _lock(file: str, byte: int) -> bool:
+def _lock(descriptor: int, byte: int, how: int) -> bool:
     """Take a byte; False if another process has it. OSError if there are no locks here."""
-    if fcntl is None:  # pragma: no cover - a platform without POSIX locks
-        raise OSError(errno.ENOLCK, "no locks on this platform")
     try:
-        fcntl.lockf(_descriptor(file), fcntl.LOCK_EX | fcntl.LOCK_NB, 1, byte)
+        fcntl.lockf(descriptor, how | fcntl.LOCK_NB, 1, byte)
     except OSError as error:
         if error.errno in (errno.EACCES, errno.EAGAIN):
             return False
@@ -55,8 +55,30 @@ def _lock(file: str, byte: int) -> bool:
     return True
 
 
-def _unlock(file: str, byte: int) -> None:
-    fcntl.lockf(_descriptor(file), fcntl.LOCK_UN, 1, byte)
+def _unlock(descriptor: int, byte: int) -> None:
+    fcntl.lockf(descriptor, fcntl.LOCK_UN, 1, byte)
+
+
+def _is_free(file: str, byte: int) -> bool:
+    """Whether nobody holds a byte. OSError if there are no locks here.
+
+    Where the file may only be read, a shared lock tells, which the others' locks keep out too. There this process holds
+    nothing in it, so that descriptor is closed again.
+    """
+    try:
+        descriptor, how, is_shared = _descriptor(file), fcntl.LOCK_EX, False
+    except OSError as error:
+        if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
+            raise
+        descriptor, how, is_shared = os.open(file, os.O_RDONLY | os.O_CLOEXEC), fcntl.LOCK_SH, True
+    try:
+        if not _lock(descriptor, byte, how):
+            return False
+        _unlock(descriptor, byte)
+        return True
+    finally:
+        if is_shared:
+            os.close(descriptor)
 
 
 class Lifeline:
@@ -72,7 +94,7 @@ class Lifeline:
             while True:
                 slot = secrets.randbelow(1 << 30) + 1
                 key = (os.getpid(), self._file, slot)
-                if key not in _held and _lock(self._file, slot):
+                if key not in _held and _lock(_descriptor(self._file), slot, fcntl.LOCK_EX):
                     _held.add(key)
                     return slot
         except OSError:
@@ -84,7 +106,7 @@ class Lifeline:
         with _guard:
             if key in _held:  # not in a forked child: the lock is its parent's
                 _held.discard(key)
-                _unlock(self._file, self.slot)
+                _unlock(_descriptor(self._file), self.slot)
 
 
 def is_alive(store: Path, slot: int) -> bool:
@@ -94,9 +116,6 @@ def is_alive(store: Path, slot: int) -> bool:
         if slot == 0 or (os.getpid(), file, slot) in _held:
             return True
         try:
-            if not _lock(file, slot):
-                return True
-            _unlock(file, slot)
+            return not _is_free(file, slot)
         except OSError:
             return True
-        return False
