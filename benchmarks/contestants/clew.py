@@ -15,6 +15,7 @@ from typing import Annotated, Any, TypedDict
 from benchmarks.functions import ASYNC, chain_functions
 from benchmarks.places import Place, message
 from clew import END, Command, DependencyGraph, Engine, Graph, Send, append, node, route, schema
+from clew import explore as explorer
 from clew.explore import Action, Agent, Invariant, RandomWalk, World
 from clew.explore.systems import MemoryStorage
 from clew.stores import SQLiteStore, Store
@@ -74,7 +75,11 @@ def _explorer(values: int, **options: Any) -> Agent:
 
 
 def explore(values: int) -> Callable[[], int]:
-    agent = _explorer(values)
+    return explore_by(values, "BFS")
+
+
+def explore_by(values: int, strategy: str) -> Callable[[], int]:
+    agent = _explorer(values, strategy=getattr(explorer, strategy))
 
     def run() -> int:
         result = agent.explore()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -80,3 +82,38 @@ def test_a_report_that_cannot_be_written_is_refused_before_anything_is_done(shop
     done = shop.clew("explore", "shop:buggy", "--report", "nowhere/report.html", code=2)
     assert "error: there is no folder 'nowhere' for the report 'nowhere/report.html'" in done.stderr
     assert done.stdout == ""
+
+
+STUCK = """
+import signal
+from clew.explore import Action, Agent, World
+from clew.explore.systems import MemoryStorage
+
+storage = MemoryStorage({"n": 0})
+
+def wait(world):
+    storage.put("n", 1)
+    with open("begun", "w"):
+        pass
+    signal.pause()
+
+agent = Agent(World(systems={"s": storage}), [Action("wait", wait)])
+"""
+
+
+@pytest.mark.parametrize(
+    "words, hint",
+    [((), "with --store FILE the next one goes on"), (("--store", "e.db"), "the same command goes on")],
+)
+def test_an_interrupt_says_what_is_left_and_how_to_go_on(
+    folder: Folder, words: tuple[str, ...], hint: str
+) -> None:
+    (folder.path / "stuck.py").write_text(STUCK)
+    os.mkfifo(folder.path / "begun")
+    process = folder.start("explore", "stuck:agent", *words)
+    (folder.path / "begun").read_text()  # until the action is at work
+    process.send_signal(signal.SIGINT)
+    _, told = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "error: interrupted; the world was taken back to where it began" in told
+    assert f"hint: {hint}" in told

@@ -17,6 +17,7 @@ from clew.explore import (
     ExplorationResult,
     Invariant,
     RandomWalk,
+    StateGraph,
     Weighted,
     World,
 )
@@ -441,3 +442,19 @@ def test_a_world_that_cannot_be_taken_back_at_the_end_is_not_called_explored() -
         Agent(World(systems={"box": box}), [up]).explore()
     assert caught.value.result is not None
     assert len(caught.value.result.states) == 2
+
+
+def test_a_path_is_looked_for_again_when_the_graph_grows(whole: ExplorationResult) -> None:
+    graph = StateGraph(whole.graph.actions.values())
+    for state in whole.states:
+        graph.add_state(state)
+    direct, *_ = [each for each in whole.transitions if each.from_state_id == graph.initial_id]
+    graph.add_transition(direct)
+    assert direct.to_state_id is not None
+    assert graph.get_path_to(direct.to_state_id) == [direct]
+    far = next(each for each in whole.transitions if each.from_state_id == direct.to_state_id)
+    assert far.to_state_id is not None
+    with pytest.raises(KeyError, match="no path"):
+        graph.get_path_to(far.to_state_id)
+    graph.add_transition(far)
+    assert graph.get_path_to(far.to_state_id) == [direct, far]

@@ -362,3 +362,13 @@ def test_an_aborted_exploration_is_an_error_for_continuous_integration(tmp_path:
     assert "aborted" in (error.get("message") or "")
     (skipped,) = suite.iter("skipped")
     assert skipped.get("message") == "it was not tried before the exploration ended"
+
+
+def test_values_of_different_types_are_a_change() -> None:
+    """1 and True are equal to Python, and two states."""
+    box = Box({"paid": 1})
+    act = Action("act", lambda world: setattr(box, "value", {"paid": True}))
+    found = Agent(
+        World(systems={"box": box}), [act], [Invariant("paid", lambda world: type(box.value["paid"]) is int)]
+    )
+    assert "box.paid: 1 → true" in str(found.explore())

@@ -72,6 +72,9 @@ def explore(
         aborted, result = error, error.result
         if result is None:
             raise
+    except KeyboardInterrupt:
+        complain(*_interrupted(agent))
+        raise
     for report in reports or ():
         result.save(report)
     if as_json:
@@ -83,3 +86,11 @@ def explore(
     if aborted is not None:
         complain(str(aborted), "what was found so far is above")
     return 1 if result.violations or aborted is not None else 0
+
+
+def _interrupted(agent: Any) -> tuple[str, str]:
+    """What Ctrl-C left, and how to go on."""
+    left = "could not be taken back" if agent.world.poisoned else "was taken back to where it began"
+    if agent.store is None:
+        return f"interrupted; the world {left}", "with --store FILE the next one goes on where this one was"
+    return f"interrupted; the world {left}", "the same command goes on where this one was"

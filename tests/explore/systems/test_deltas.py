@@ -90,3 +90,21 @@ def test_tokens_that_are_not_there() -> None:
         assert token not in tree
         with pytest.raises(UnknownCheckpointError, match="Checkpoint not found"):
             tree[token]  # type: ignore[index]
+
+
+def test_what_several_states_share_is_held_once() -> None:
+    """A state that nobody can go back to stays while it is what two others differ from."""
+    tree: DeltaTree[int, None] = DeltaTree(None)
+    tree.step(dict.fromkeys(range(1_000), 1), None)
+    shared = tree.mark()
+    between = tree.here
+    tokens = []
+    for number in (-1, -2):
+        tree.move(between)
+        tree.step({number: 1}, None)
+        tokens.append(tree.mark())
+    tree.release(shared)
+    assert [tree[token].delta for token in tokens] == [{-1: 1}, {-2: 1}]
+    assert tree.between(tree[tokens[0]], tree[tokens[1]]) == {-1: -1, -2: 1}
+    tree.release(tokens[0])  # now it is between its parent and one state only
+    assert len(tree[tokens[1]].delta) == 1_001

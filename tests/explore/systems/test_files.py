@@ -253,3 +253,13 @@ def test_a_content_that_was_read_before_the_checkpoint_is_kept_by_it(
 def test_a_directory_is_a_path(tmp_path: Path) -> None:
     with pytest.raises(SystemSetupError, match="FileSystem: a path is needed, not None"):
         FileSystem(None)  # type: ignore[arg-type]
+
+
+def test_two_writes_within_one_tick_of_the_clock_are_two_states(root: Path, system: FileSystem) -> None:
+    """They have one size and one time; nothing but the content tells them apart."""
+    file = root / "file"
+    for _ in range(50):
+        file.write_text("one")
+        one = system.observe()
+        file.write_text("two")
+        assert system.observe() != one

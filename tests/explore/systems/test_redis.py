@@ -395,3 +395,16 @@ def test_what_released_checkpoints_held_is_freed(app: Any, system: RedisSystem) 
 def test_what_is_no_address_is_refused() -> None:
     with pytest.raises(SystemSetupError, match=r"'http://x' is no address of a server.*give redis://host"):
         RedisSystem("http://x")
+
+
+def test_keys_that_vanished_while_nobody_was_told_are_missed(app: Any, system: RedisSystem) -> None:
+    """Notifications were off for a moment and are on again; the number of keys does not fit."""
+    app.mset({"a": "1", "b": "2"})
+    token, start = system.checkpoint("start"), system.observe()
+    flags = app.config_get("notify-keyspace-events")["notify-keyspace-events"]
+    app.config_set("notify-keyspace-events", "")
+    app.delete("a")
+    app.config_set("notify-keyspace-events", flags)
+    assert system.observe() != start
+    system.rollback(token)
+    assert app.get("a") == b"1"
