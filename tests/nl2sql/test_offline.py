@@ -53,7 +53,7 @@ QUESTIONS = {
         "What are the names of the 3 products with the highest price?",
         "SELECT name FROM products ORDER BY price DESC LIMIT 3",
     ),
-    "a join over two foreign keys": (
+    "a join": (
         "sales",
         "What are the names and prices of products with an item of quantity 9?",
         "SELECT p.name, p.price FROM products p JOIN order_items i ON i.product_id = p.id WHERE i.quantity = 9",

@@ -71,7 +71,11 @@ class LinkingDecomposer:
             if intent != text:
                 intent = phrasing.by_name(intent, catalogs[source], entity)
             intent = phrasing.dated(intent, catalogs[source], self._today())
-            return DecomposerResponse(sub_queries=(_sub_query(1, source, intent, text),), unmapped=unmapped)
+            return DecomposerResponse(
+                sub_queries=(_sub_query(1, source, intent, text),),
+                unmapped=unmapped,
+                notes=_as_well(source, [worth[found.index(piece)] for piece in pieces]),
+            )
         return _several(question, parts, unmapped, catalogs, self._today())
 
 
@@ -147,6 +151,15 @@ def _parts(found: Sequence[Clause], chosen: Sequence[str | None]) -> list[tuple[
             parts.append((source, [*waiting, clause]))
             waiting = []
     return parts
+
+
+def _as_well(source: str, worth: Sequence[Mapping[str, float]]) -> tuple[str, ...]:
+    """Other sources that know all this just as well: somebody may have meant one of them."""
+    total = {name: sum(at[name] for at in worth) for name in (worth[0] if worth else ())}
+    others = [name for name, sum_ in total.items() if name != source and sum_ > 0 and sum_ >= total[source]]
+    if not others:
+        return ()
+    return (f"{source} was asked, and {', '.join(others)} might answer this as well; name the one you mean",)
 
 
 def _several(
