@@ -14,11 +14,13 @@ import pytest
 from clew import Engine, MemoryStore
 from clew_nl2sql import ErrorCode, Pipeline, PipelineError, PlanModel, UserContext
 from clew_nl2sql.errors import ErrorSeverity, NeedsSourcesError, UsageError
+from clew_nl2sql.pipeline import run_with_graph
 from clew_nl2sql.planner.catalog import Catalog
 from clew_nl2sql.samples import CUSTOMERS, _invoices, _orders, _tickets, make_samples
 from clew_nl2sql.schemas import CandidateModel, DecomposerResponse, SubQuery
 from clew_nl2sql.sources import Result, Source, open_source
 from clew_nl2sql.sql.guard import CheckedQuery
+from clew_nl2sql.state import GraphState
 from tests.nl2sql.scripted import (
     EVERYBODY,
     FOR_EACH,
@@ -126,6 +128,19 @@ def test_the_same_question_in_another_pipeline_has_the_same_hashes(
     assert one.run_id != other.run_id
     assert (one.plan_hash, one.sql, one.content_hash) == (other.plan_hash, other.sql, other.content_hash)
     assert [s.content_hash for s in one.scans] == [s.content_hash for s in other.scans]
+
+
+def test_the_entrance_owns_four_values_and_the_run_is_called_by_its_trace(
+    samples: dict[str, str], new_pipeline: New
+) -> None:
+    pipeline = new_pipeline(samples, planner=Scripted(PLANS))
+    initial = GraphState(user_query=TOP_FIVE, user_context=EVERYBODY)
+    result = run_with_graph(pipeline.engine, initial)
+    assert (result.run_id, result.status) == (initial.trace_id, "completed")
+    assert pipeline.answer(initial.trace_id).status == "answered"
+    first = pipeline.engine.history(initial.trace_id)[0].values
+    given = {name for name, value in first.items() if value not in (None, [], {})}
+    assert given == {"trace_id", "user_query", "user_context"}  # and a source, if one was named
 
 
 def test_scans_enter_the_subgraph_one_by_one_and_side_by_side(

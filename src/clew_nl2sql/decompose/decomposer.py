@@ -218,11 +218,17 @@ def _everywhere(question: str, vocabularies: Mapping[str, Vocabulary]) -> Decomp
         return None
     queries = tuple(_sub_query(number, name, asked, asked) for number, name in enumerate(knowing, 1))
     post: tuple[PostOp, ...] = ()
+    notes: tuple[str, ...] = ()
     if english.ADDED_UP.search(question) and re.search(
         r"\bhow many\b|\bnumber of\b", question, re.IGNORECASE
     ):
         post = (PostOp(kind="aggregate", measures=(("sum", "count"),)),)
-    return DecomposerResponse(sub_queries=queries, combine=CombineGroup(operation="union"), post_ops=post)
+        notes = (
+            "the counts of the sources are added up: what several of them have is counted several times",
+        )
+    return DecomposerResponse(
+        sub_queries=queries, combine=CombineGroup(operation="union"), post_ops=post, notes=notes
+    )
 
 
 def _without_source(text: str, source: str) -> str:
