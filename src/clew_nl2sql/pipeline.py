@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from clew import Engine, Event, MemoryStore, ReplayReport, SQLiteStore
+from clew import Engine, Event, MemoryStore, ReplayReport, RunResult, SQLiteStore
 from clew_nl2sql.access import UserContext, check_grant
 from clew_nl2sql.answer import Answer, answer_of
 from clew_nl2sql.artifacts import ArtifactStore
@@ -29,8 +29,10 @@ from clew_nl2sql.planner.catalog import Catalog
 from clew_nl2sql.planner.plan import Plan
 from clew_nl2sql.roles import Decomposer, Planner, Synthesizer
 from clew_nl2sql.sources import Source, open_source
+from clew_nl2sql.state import GraphState
 from clew_nl2sql.synthesize import TemplateSynthesizer
 
+ENTRANCE = ("trace_id", "user_query", "user_context", "datasource_id")
 _NAME = re.compile(r"^[A-Za-z_]\w*$")
 
 
@@ -101,8 +103,7 @@ class Pipeline:
         run_id: str | None = None,
     ) -> Answer:
         """Answer a question; `source` asks one source only."""
-        values, name = self._values(question, user, source, run_id)
-        return answer_of(self.engine.run(values, run_id=name))
+        return answer_of(run_with_graph(self.engine, self._initial(question, user, source, run_id)))
 
     async def aask(
         self,
@@ -113,8 +114,8 @@ class Pipeline:
         run_id: str | None = None,
     ) -> Answer:
         """The same for asyncio."""
-        values, name = self._values(question, user, source, run_id)
-        return answer_of(await self.engine.arun(values, run_id=name))
+        initial = self._initial(question, user, source, run_id)
+        return answer_of(await self.engine.arun(entrance(initial), run_id=initial.trace_id))
 
     def resume(self, run_id: str) -> Answer:
         """Go on with a question whose run was killed or failed; scans that had finished are not run again."""
@@ -145,9 +146,9 @@ class Pipeline:
 
     # -- what a run is given -----------------------------------------------------------------------------------
 
-    def _values(
+    def _initial(
         self, question: str, user: UserContext | None, source: str | None, run_id: str | None
-    ) -> tuple[dict[str, Any], str]:
+    ) -> GraphState:
         if not question.strip():
             raise UsageError("there is no question; give some words")
         if source is not None and source not in self.equipment.sources:
@@ -161,8 +162,12 @@ class Pipeline:
             user = UserContext.operator()
         for grant in user.policies:
             check_grant(grant)
-        name = run_id or f"ask-{secrets.token_hex(4)}"
-        return first_values(question.strip(), user, source, name), name
+        return GraphState(
+            trace_id=run_id or f"ask-{secrets.token_hex(4)}",
+            user_query=question.strip(),
+            user_context=user,
+            datasource_id=source,
+        )
 
     def _artifacts(self, given: str | Path | ArtifactStore | None, store: Any) -> ArtifactStore:
         if isinstance(given, ArtifactStore):
@@ -181,9 +186,14 @@ def _nothing() -> None:
     """What there is to remove if the artifacts are to stay."""
 
 
-def first_values(question: str, user: UserContext, source: str | None, trace_id: str) -> dict[str, Any]:
-    """The values that the pipeline's entrance owns; all others are their nodes'."""
-    return {"trace_id": trace_id, "user_query": question, "user_context": user, "datasource_id": source}
+def run_with_graph(engine: Engine, initial: GraphState) -> RunResult:
+    """The entrance of the pipeline: run a question to its end. The run is called by its trace."""
+    return engine.run(entrance(initial), run_id=initial.trace_id)
+
+
+def entrance(initial: GraphState) -> dict[str, Any]:
+    """The values that the entrance owns; all others are their nodes'."""
+    return {name: getattr(initial, name) for name in ENTRANCE}
 
 
 class OfflinePlanner:

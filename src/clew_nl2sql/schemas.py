@@ -107,6 +107,7 @@ class DecomposerResponse(msgspec.Struct, frozen=True, kw_only=True):
     combine: CombineGroup = CombineGroup()
     post_ops: tuple[PostOp, ...] = ()
     unmapped: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # what people should know of how it was done
 
 
 class LogicalNode(msgspec.Struct, frozen=True, kw_only=True):

@@ -88,6 +88,46 @@ class Folder:
         os.close(terminal)
         return os.waitstatus_to_exitcode(status), got.decode(errors="replace")
 
+    def talk(self, *words: str) -> Talk:
+        """Give a command on a pseudo-terminal, to talk with."""
+        pid, terminal = pty.fork()
+        if pid == 0:
+            os.chdir(self.path)
+            environment = self.environment(TERM="dumb", COLUMNS="100")
+            os.execve(sys.executable, [*COMMAND, *words], environment)
+        return Talk(pid, terminal)
+
+
+class Talk:
+    """A command at a terminal: what it said so far, and what it is told."""
+
+    def __init__(self, pid: int, terminal: int) -> None:
+        self._pid, self._terminal = pid, terminal
+        self._said = ""
+
+    def send(self, text: str) -> None:
+        os.write(self._terminal, text.encode())
+
+    def expect(self, text: str, seconds: float = 60.0) -> None:
+        """Wait for words; what came before them is done with."""
+        deadline = time.monotonic() + seconds
+        while text not in self._said:
+            assert time.monotonic() < deadline, f"{text!r} was not said, but: {self._said}"
+            if select.select([self._terminal], [], [], 0.2)[0]:
+                self._said += os.read(self._terminal, 65536).decode(errors="replace")
+        self._said = self._said.partition(text)[2]
+
+    def ended(self) -> int:
+        """The exit code, once it is over."""
+        try:
+            while os.read(self._terminal, 65536):
+                pass
+        except OSError:  # it is closed
+            pass
+        _, status = os.waitpid(self._pid, 0)
+        os.close(self._terminal)
+        return os.waitstatus_to_exitcode(status)
+
 
 def until(condition: Callable[[], bool], seconds: float = 30.0) -> None:
     """Wait for other processes."""

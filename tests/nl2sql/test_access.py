@@ -35,6 +35,11 @@ def test_a_grant_covers(grant: str, seen: set[str]) -> None:
     assert {name for name in every if access(grant).table(*name.split("."))} == seen
 
 
+def test_a_database_may_spell_its_names_in_any_case() -> None:
+    assert access("sales.orders").table("Sales", "Orders")
+    assert access("SALES.*").source("sales")
+
+
 def test_grants_of_roles_and_of_the_user_add_up() -> None:
     user = UserContext(roles=("clerk", "unknown"), policies=("sales.orders",))
     both = Access(user, {"clerk": ["hr.*"], "boss": ["*"]})

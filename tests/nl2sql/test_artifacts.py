@@ -68,6 +68,17 @@ def test_rows_without_an_order_are_a_set_and_rows_with_one_are_not(tmp_path: Pat
     assert write(store, there).content_hash != write(store, back).content_hash
 
 
+def test_rows_without_an_order_are_a_set_whatever_their_numbers() -> None:
+    nan = float("nan")
+    rows = [(nan, 1), (2.0, 2), (nan, 0), (1.0, 4), (None, 5), (3.0, 6), (float("inf"), 7)]
+    orders = [rows, rows[::-1], rows[3:] + rows[:3], sorted(rows, key=lambda row: row[1])]
+    found = {
+        content_hash(to_table(Result(columns=("a", "b"), rows=tuple(order)), ordered=False))
+        for order in orders
+    }
+    assert len(found) == 1
+
+
 def test_a_changed_file_is_refused(tmp_path: Path) -> None:
     store = ArtifactStore(tmp_path)
     ref = write(store)

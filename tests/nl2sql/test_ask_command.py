@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from pathlib import Path
 
 import pytest
 
 from clew_nl2sql.samples import make_samples
-from tests.cli.command import Folder
+from tests.cli.command import Folder, until
 from tests.nl2sql.models.endpoint import Endpoint, says, serving
 
 HOW_MANY = "How many orders are there?"
@@ -148,3 +149,54 @@ def test_with_a_language_model(folder: Folder) -> None:
     assert (found["text"], found["status"]) == ("A lot.", "answered")
     assert endpoint.headers[0]["Authorization"] == "Bearer k"
     assert json.dumps(endpoint.requests).count('"model": "m"') == 3
+
+
+def test_an_error_that_repeats_is_told_once(folder: Folder) -> None:
+    with sqlite3.connect(folder.path / "v.db") as db:
+        db.executescript("CREATE TABLE t (a); CREATE VIEW broken AS SELECT * FROM t; DROP TABLE t")
+    db.close()
+    done = folder.clew("ask", "Show all broken", "--source", "v=v.db", code=1)
+    assert done.stderr.count("PHYSICAL_VALIDATION_FAILED") == 1
+    assert "(4 times)" in done.stderr
+
+
+def test_at_a_terminal_an_interrupt_ends_the_line_and_not_the_conversation(folder: Folder) -> None:
+    talk = folder.talk("ask", *SALES)
+    talk.expect("ask> ")
+    talk.send("How many ord\x03")
+    talk.expect("ask> ")
+    talk.send(".nonsense\n")
+    talk.expect("there is no command '.nonsense'")
+    talk.expect("ask> ")
+    talk.send("Will it rain?\n")
+    talk.expect("could not be answered")
+    talk.expect("ask> ")
+    talk.send("How many orders are there?\n")
+    talk.expect("180.")
+    talk.expect("ask> ")
+    talk.send("\x04")
+    assert talk.ended() == 0
+
+
+def has_a_run(store: Path) -> bool:
+    db = sqlite3.connect(store)
+    try:
+        return bool(db.execute("SELECT count(*) FROM runs").fetchone()[0])
+    finally:
+        db.close()
+
+
+def test_at_a_terminal_a_question_is_interrupted_and_the_next_one_answered(folder: Folder) -> None:
+    with sqlite3.connect(folder.path / "slow.db") as db:
+        endless = "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r) SELECT sum(n) AS x FROM r"
+        db.executescript(f"CREATE VIEW endless AS {endless}; CREATE TABLE t (a); INSERT INTO t VALUES (1)")
+    db.close()
+    talk = folder.talk("ask", "--source", "slow=slow.db")
+    talk.expect("ask> ")
+    talk.send("How many t are there?\n")
+    until(lambda: has_a_run(folder.path / "clew.db"))  # the catalog is read, which takes a while
+    talk.send("\x03")
+    talk.expect("was interrupted")
+    talk.expect("ask> ")
+    talk.send(".quit\n")
+    assert talk.ended() == 0

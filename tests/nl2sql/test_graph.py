@@ -14,6 +14,7 @@ from clew_nl2sql.graph import build_graph, build_sql_agent_graph
 from clew_nl2sql.nodes.global_planner import execution_dag
 from clew_nl2sql.routes import pending_scans
 from clew_nl2sql.schemas import (
+    ArtifactRef,
     DecomposerResponse,
     GlobalPlannerResponse,
     SubgraphOutput,
@@ -93,6 +94,16 @@ def test_the_router_sends_what_is_pending() -> None:
 def test_a_scan_that_failed_for_good_counts_as_done() -> None:
     state = with_scans("a", "b")
     state.subgraph_outputs = {"a": SubgraphOutput(subgraph_id="a", status="error")}
+    assert pending_scans(state) == ["b"]
+
+
+def test_a_scan_with_a_result_is_not_sent_again() -> None:
+    state = with_scans("a", "b")
+    ref = ArtifactRef(
+        uri="u", backend="local", format="parquet", content_hash="h", tenant_id="t", trace_id="t", node_id="a",
+        row_count=0, columns=(),
+    )  # fmt: skip
+    state.artifact_refs = {"a": ref}
     assert pending_scans(state) == ["b"]
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from clew_nl2sql import Pipeline
 from clew_nl2sql.decompose import LinkingDecomposer
+from clew_nl2sql.samples import CUSTOMERS, SUPPLIERS
 from tests.nl2sql.scripted import EVERYBODY
 
 New = Callable[..., Pipeline]
@@ -53,7 +54,7 @@ QUESTIONS = {
         "What are the names of the 3 products with the highest price?",
         "SELECT name FROM products ORDER BY price DESC LIMIT 3",
     ),
-    "a join over two foreign keys": (
+    "a join": (
         "sales",
         "What are the names and prices of products with an item of quantity 9?",
         "SELECT p.name, p.price FROM products p JOIN order_items i ON i.product_id = p.id WHERE i.quantity = 9",
@@ -140,6 +141,13 @@ def test_a_question_that_maps_only_in_part_says_which_part(pipeline: Pipeline) -
     answer = pipeline.ask("How many customers are there, and what is the weather in Paris?")
     assert (answer.status, answer.rows) == ("partial", ((12,),))
     assert answer.unmapped == ("what is the weather in Paris",)
+
+
+def test_counts_of_all_sources_are_added_up_and_it_is_said(pipeline: Pipeline) -> None:
+    answer = pipeline.ask("How many countries are there in all sources combined?")
+    customers, suppliers = ({row[1] for row in rows} for rows in (CUSTOMERS, SUPPLIERS))
+    assert (answer.status, answer.rows) == ("answered", ((len(customers) + len(suppliers),),))
+    assert any("counted several times" in warning for warning in answer.warnings)
 
 
 def test_a_run_replays_with_the_planner_and_without_the_databases(tmp_path: Path, new_pipeline: New) -> None:

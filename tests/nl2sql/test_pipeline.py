@@ -14,11 +14,13 @@ import pytest
 from clew import Engine, MemoryStore
 from clew_nl2sql import ErrorCode, Pipeline, PipelineError, PlanModel, UserContext
 from clew_nl2sql.errors import ErrorSeverity, NeedsSourcesError, UsageError
+from clew_nl2sql.pipeline import run_with_graph
 from clew_nl2sql.planner.catalog import Catalog
 from clew_nl2sql.samples import CUSTOMERS, _invoices, _orders, _tickets, make_samples
-from clew_nl2sql.schemas import CandidateModel
+from clew_nl2sql.schemas import CandidateModel, DecomposerResponse, SubQuery
 from clew_nl2sql.sources import Result, Source, open_source
 from clew_nl2sql.sql.guard import CheckedQuery
+from clew_nl2sql.state import GraphState
 from tests.nl2sql.scripted import (
     EVERYBODY,
     FOR_EACH,
@@ -128,6 +130,19 @@ def test_the_same_question_in_another_pipeline_has_the_same_hashes(
     assert [s.content_hash for s in one.scans] == [s.content_hash for s in other.scans]
 
 
+def test_the_entrance_owns_four_values_and_the_run_is_called_by_its_trace(
+    samples: dict[str, str], new_pipeline: New
+) -> None:
+    pipeline = new_pipeline(samples, planner=Scripted(PLANS))
+    initial = GraphState(user_query=TOP_FIVE, user_context=EVERYBODY)
+    result = run_with_graph(pipeline.engine, initial)
+    assert (result.run_id, result.status) == (initial.trace_id, "completed")
+    assert pipeline.answer(initial.trace_id).status == "answered"
+    first = pipeline.engine.history(initial.trace_id)[0].values
+    given = {name for name, value in first.items() if value not in (None, [], {})}
+    assert given == {"trace_id", "user_query", "user_context"}  # and a source, if one was named
+
+
 def test_scans_enter_the_subgraph_one_by_one_and_side_by_side(
     samples: dict[str, str], new_pipeline: New
 ) -> None:
@@ -215,6 +230,10 @@ BAD_PLANS = {
     "a column that is not there": ("SELECT nope FROM orders", ErrorCode.COLUMN_NOT_FOUND),
     "no SQL": ("SELECT FROM FROM", ErrorCode.INVALID_PLAN_STRUCTURE),
     "what EXPLAIN refuses": ("SELECT id FROM orders, customers", ErrorCode.PHYSICAL_VALIDATION_FAILED),
+    "what fails only when it runs": (
+        "SELECT sum(9223372036854775807 - id + id) FROM orders",
+        ErrorCode.EXECUTION_ERROR,
+    ),
 }
 
 
@@ -243,7 +262,8 @@ def test_always_bad_is_exactly_three_retries_and_a_typed_error(
     (scan,) = answer.scans
     assert (scan.status, scan.retries, codes(scan.errors)) == ("error", 3, [code] * 4)
     assert len(planner.asked) == 4
-    assert all(sent.startswith("EXPLAIN") for sent in watched["sales"].sent)
+    if code is not ErrorCode.EXECUTION_ERROR:
+        assert all(sent.startswith("EXPLAIN") for sent in watched["sales"].sent)
 
 
 def test_of_a_plan_that_failed_the_next_candidate_is_taken(
@@ -275,6 +295,22 @@ def test_a_planner_that_wants_to_know_is_told_what_was_wrong(
     assert told[0].rejected == ("SELECT nope FROM orders",)
 
 
+def test_a_planner_is_told_of_every_plan_that_failed_before(
+    samples: dict[str, str], new_pipeline: New
+) -> None:
+    told: list[Any] = []
+
+    class Stubborn(Scripted):
+        def refine(self, question: str, catalog: Catalog, feedback: Any) -> PlanModel:
+            told.append(feedback)
+            return PlanModel(sql=f"SELECT nope_{len(told)} FROM orders")
+
+    planner = Stubborn({"sales": "SELECT nope FROM orders"})
+    new_pipeline(samples, planner=planner).ask("How many orders are there?")
+    assert [len(feedback.feedback) for feedback in told] == [1, 2, 3]
+    assert told[-1].rejected == tuple(f"SELECT {name} FROM orders" for name in ("nope", "nope_1", "nope_2"))
+
+
 def test_an_abstention_is_final_and_shows_what_was_considered(
     samples: dict[str, str], new_pipeline: New
 ) -> None:
@@ -291,6 +327,18 @@ def test_an_abstention_is_final_and_shows_what_was_considered(
     assert codes(answer.errors) == [ErrorCode.PLAN_ABSTAINED]
     assert answer.scans[0].candidates == (GOOD,)
     assert GOOD in answer.text
+
+
+def test_a_query_that_its_own_planner_does_not_trust_is_not_sent(
+    watched: dict[str, Watched], new_pipeline: New
+) -> None:
+    class Doubtful:
+        def plan(self, question: str, catalog: Catalog) -> PlanModel:
+            return PlanModel(sql=GOOD, abstained=True, certainty=0.2)
+
+    answer = new_pipeline(watched, planner=Doubtful()).ask("How many orders are there?")
+    assert (answer.status, codes(answer.errors)) == ("unanswered", [ErrorCode.PLAN_ABSTAINED])
+    assert watched["sales"].sent == []
 
 
 # -- who may see what ------------------------------------------------------------------------------------------
@@ -369,6 +417,53 @@ def test_a_source_that_is_asked_for_by_name_and_denied_is_a_violation(
     user = UserContext(policies=("support.*",))
     answer = new_pipeline(samples, planner=Scripted({})).ask("How many orders?", user=user, source="sales")
     assert codes(answer.errors) == [ErrorCode.SECURITY_VIOLATION]
+
+
+def test_a_grant_for_a_table_that_is_not_there_grants_nothing(
+    samples: dict[str, str], new_pipeline: New
+) -> None:
+    user = UserContext(policies=("sales.nothing",))
+    answer = new_pipeline(samples, planner=Scripted({})).ask("How many orders are there?", user=user)
+    assert codes(answer.errors) == [ErrorCode.SECURITY_VIOLATION]
+    assert "may not see any source" in answer.text
+
+
+def test_a_database_without_tables_is_said_to_have_none(tmp_path: Path, new_pipeline: New) -> None:
+    (tmp_path / "empty.db").touch()
+    sources = {"new": f"sqlite:///{tmp_path / 'empty.db'}"}
+    answer = new_pipeline(sources, planner=Scripted({})).ask("How many orders are there?")
+    assert (answer.status, codes(answer.errors)) == ("unanswered", [ErrorCode.QUESTION_UNMAPPED])
+    assert "There are no tables in new" in answer.text
+
+
+def test_a_database_without_tables_costs_the_others_nothing(
+    samples: dict[str, str], tmp_path: Path, new_pipeline: New
+) -> None:
+    (tmp_path / "empty.db").touch()
+    sources = {**samples, "new": f"sqlite:///{tmp_path / 'empty.db'}"}
+    answer = new_pipeline(sources, planner=Scripted({"sales": GOOD})).ask("How many orders are there?")
+    assert (answer.status, answer.rows) == ("answered", ((180,),))
+    assert answer.warnings == ("new has no tables",)
+
+
+def test_two_sources_that_know_the_same_are_told_of(samples: dict[str, str], new_pipeline: New) -> None:
+    sources = {"sales": samples["sales"], "archive": samples["sales"]}
+    answer = new_pipeline(sources, planner=Scripted({"sales": GOOD})).ask("How many orders are there?")
+    assert answer.status == "answered"
+    assert answer.warnings == (
+        "sales was asked, and archive might answer this as well; name the one you mean",
+    )
+
+
+def test_parts_of_one_name_are_refused(samples: dict[str, str], new_pipeline: New) -> None:
+    class Confused:
+        def decompose(self, question: str, catalogs: Any) -> DecomposerResponse:
+            part = SubQuery(id="same", datasource_id="sales", intent="?")
+            return DecomposerResponse(sub_queries=(part, part))
+
+    answer = new_pipeline(samples, planner=Scripted({}), decomposer=Confused()).ask("How many?")
+    assert codes(answer.errors) == [ErrorCode.INVALID_PLAN_STRUCTURE]
+    assert "'same'" in answer.text
 
 
 def test_roles_have_their_grants_from_the_pipeline(samples: dict[str, str], new_pipeline: New) -> None:

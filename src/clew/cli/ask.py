@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,7 +18,7 @@ from clew.cli.progress import progress
 from clew.cli.speech import Failed, count, note, say_json, say_table
 
 if TYPE_CHECKING:
-    from clew_nl2sql import Answer, Pipeline, UserContext
+    from clew_nl2sql import Answer, Pipeline, PipelineError, UserContext
 
 SHOWN = 50  # rows of an answer; --json has all of them
 REPL = """A line is a question. Also: .sources  .explain (on or off)  .help  .quit"""
@@ -200,9 +201,13 @@ def say_answer(answer: Answer, explain: bool) -> None:
     print(f"run {answer.run_id}")
     for warning in answer.warnings:
         note(warning)
-    for error in answer.errors:
-        where = f" ({error.source})" if error.source else ""
-        note(f"{error.code.value} in {error.node}{where}: {error.message}")
+    for told, times in Counter(map(_error_line, answer.errors)).items():
+        note(told if times == 1 else f"{told} ({times} times)")
+
+
+def _error_line(error: PipelineError) -> str:
+    where = f" ({error.source})" if error.source else ""
+    return f"{error.code.value} in {error.node}{where}: {error.message}"
 
 
 def plan_lines(answer: Answer) -> Iterator[str]:
@@ -234,7 +239,8 @@ def _cell(value: Any) -> str:
 def _converse(
     pipeline: Pipeline, user: UserContext | None, only: str | None, explain: bool, as_json: bool
 ) -> int:
-    """Questions from standard input; the exit code is that of the worst."""
+    """Questions from standard input. Read from a file, the exit code is that of the worst; at a terminal somebody has
+    seen how each went, and an interrupt ends the line or the question, not the conversation."""
     asks = sys.stdin.isatty()
     if asks:
         with suppress(ImportError):
@@ -245,23 +251,52 @@ def _converse(
         try:
             line = input("ask> " if asks else "").strip()
         except EOFError:
-            return worst
+            if asks:
+                print()
+            break
+        except KeyboardInterrupt:
+            if not asks:
+                raise
+            print()
+            continue
         if line in (".quit", ".exit", "exit", "quit"):
-            return worst
-        if line == ".help":
-            print(REPL)
-        elif line == ".sources":
-            for name, source in pipeline.equipment.sources.items():
-                print(f"{name}: {source!r}")
-        elif line == ".explain":
+            break
+        if line == ".explain":
             explain = not explain
             print(f"explain is {'on' if explain else 'off'}")
+        elif line.startswith("."):
+            _command(line, pipeline)
         elif line:
-            name = id_of(None, "ask")
-            code = _answered(
-                lambda text=line, name=name: pipeline.ask(text, user=user, source=only, run_id=name),  # type: ignore[misc]
-                name,
-                explain,
-                as_json,
-            )
-            worst = max(worst, code)
+            worst = max(worst, _asked(pipeline, line, user, only, explain, as_json, asks))
+    return 0 if asks else worst
+
+
+def _command(line: str, pipeline: Pipeline) -> None:
+    if line == ".sources":
+        for name, source in pipeline.equipment.sources.items():
+            print(f"{name}: {source!r}")
+        return
+    if line != ".help":
+        note(f"there is no command {line!r}")
+    print(REPL)
+
+
+def _asked(
+    pipeline: Pipeline,
+    line: str,
+    user: UserContext | None,
+    only: str | None,
+    explain: bool,
+    as_json: bool,
+    at_terminal: bool,
+) -> int:
+    name = id_of(None, "ask")
+    try:
+        return _answered(
+            lambda: pipeline.ask(line, user=user, source=only, run_id=name), name, explain, as_json
+        )
+    except Failed as failed:
+        if not at_terminal:
+            raise
+        note(f"{failed.what}; {failed.hint}")
+        return failed.code

@@ -29,15 +29,18 @@ FUNCTIONS: dict[str, type[exp.AggFunc]] = {
 
 
 def operation(post: PostOp, step: str, columns: Sequence[str]) -> exp.Select:
-    """The query of one operation; AggregationError if it names a column that the step before does not have."""
+    """The query of one operation; AggregationError if it names a column that the step before does not have. A count
+    may be called by what was counted: `count` is `count_country`, if no other column is a count."""
     known = {name.lower(): name for name in columns}
 
     def column(name: str) -> exp.Column:
-        if name.lower() not in known:
+        begins = [own for own in columns if own.lower().startswith(f"{name.lower()}_")]
+        found = known.get(name.lower()) or (begins[0] if name == "count" and len(begins) == 1 else None)
+        if found is None:
             raise AggregationError(
                 f"{post.kind}: there is no column {name!r}; there are: {', '.join(columns)}"
             )
-        return exp.column(known[name.lower()], quoted=True)
+        return exp.column(found, quoted=True)
 
     everything = exp.select("*").from_(step)
     if post.kind == "filter":

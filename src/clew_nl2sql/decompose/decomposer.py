@@ -71,7 +71,11 @@ class LinkingDecomposer:
             if intent != text:
                 intent = phrasing.by_name(intent, catalogs[source], entity)
             intent = phrasing.dated(intent, catalogs[source], self._today())
-            return DecomposerResponse(sub_queries=(_sub_query(1, source, intent, text),), unmapped=unmapped)
+            return DecomposerResponse(
+                sub_queries=(_sub_query(1, source, intent, text),),
+                unmapped=unmapped,
+                notes=_as_well(source, [worth[found.index(piece)] for piece in pieces]),
+            )
         return _several(question, parts, unmapped, catalogs, self._today())
 
 
@@ -149,6 +153,15 @@ def _parts(found: Sequence[Clause], chosen: Sequence[str | None]) -> list[tuple[
     return parts
 
 
+def _as_well(source: str, worth: Sequence[Mapping[str, float]]) -> tuple[str, ...]:
+    """Other sources that know all this just as well: somebody may have meant one of them."""
+    total = {name: sum(at[name] for at in worth) for name in (worth[0] if worth else ())}
+    others = [name for name, sum_ in total.items() if name != source and sum_ > 0 and sum_ >= total[source]]
+    if not others:
+        return ()
+    return (f"{source} was asked, and {', '.join(others)} might answer this as well; name the one you mean",)
+
+
 def _several(
     question: str,
     parts: Sequence[tuple[str, list[Clause]]],
@@ -205,11 +218,17 @@ def _everywhere(question: str, vocabularies: Mapping[str, Vocabulary]) -> Decomp
         return None
     queries = tuple(_sub_query(number, name, asked, asked) for number, name in enumerate(knowing, 1))
     post: tuple[PostOp, ...] = ()
+    notes: tuple[str, ...] = ()
     if english.ADDED_UP.search(question) and re.search(
         r"\bhow many\b|\bnumber of\b", question, re.IGNORECASE
     ):
         post = (PostOp(kind="aggregate", measures=(("sum", "count"),)),)
-    return DecomposerResponse(sub_queries=queries, combine=CombineGroup(operation="union"), post_ops=post)
+        notes = (
+            "the counts of the sources are added up: what several of them have is counted several times",
+        )
+    return DecomposerResponse(
+        sub_queries=queries, combine=CombineGroup(operation="union"), post_ops=post, notes=notes
+    )
 
 
 def _without_source(text: str, source: str) -> str:

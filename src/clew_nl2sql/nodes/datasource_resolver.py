@@ -1,7 +1,8 @@
 """DatasourceResolverNode: which sources this question may go to.
 
 Owns `datasource_resolver_response`. A source that the user may not see is left out, and named only if the question
-was addressed to it. A source that cannot be reached costs its part of the answer, not the answer.
+was addressed to it. A source that cannot be reached costs its part of the answer, not the answer; one without tables
+costs nothing, and is told of.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Any
 from clew import Context, node
 from clew_nl2sql.equipment import Equipment, fingerprint
 from clew_nl2sql.errors import ErrorCode, ErrorSeverity, Nl2sqlError, PipelineError
+from clew_nl2sql.planner.catalog import Catalog
 from clew_nl2sql.schemas import DatasourceResolverResponse, ResolvedDatasource
 from clew_nl2sql.state import GraphState
 
@@ -33,13 +35,19 @@ def DatasourceResolverNode(
     denied = [name for name in wanted if name not in allowed]
     resolved: list[ResolvedDatasource] = []
     errors: list[PipelineError] = []
+    empty: list[str] = []
     for name in allowed:
         try:
-            catalog = access.visible(name, ctx.record(f"catalog:{name}", equipment.outline, name))
+            whole: Catalog = ctx.record(f"catalog:{name}", equipment.outline, name)
         except Nl2sqlError as error:
             errors.append(PipelineError.of(error, NAME, source=name))
             continue
-        if catalog.tables:
+        catalog = access.visible(name, whole)
+        if not whole.tables:
+            empty.append(name)
+        elif not catalog.tables:
+            denied.append(name)
+        else:
             resolved.append(
                 ResolvedDatasource(
                     datasource_id=name,
@@ -48,16 +56,8 @@ def DatasourceResolverNode(
                     schema_version=fingerprint(catalog),
                 )
             )
-    if not allowed:
-        told = f"the source {state.datasource_id}" if state.datasource_id else "any source"
-        errors.append(
-            PipelineError(
-                node=NAME,
-                message=f"user {state.user_context.user_id} may not see {told}",
-                code=ErrorCode.SECURITY_VIOLATION,
-                severity=ErrorSeverity.CRITICAL,
-            )
-        )
+    if not resolved and not errors:
+        errors.append(_nobody(state, empty))
     down = tuple(error.source for error in errors if error.source)
     return {
         "datasource_resolver_response": DatasourceResolverResponse(
@@ -67,5 +67,17 @@ def DatasourceResolverNode(
         ),
         "reasoning": [{"node": NAME, "resolved": [source.datasource_id for source in resolved]}],
         "errors": errors,
-        "warnings": [{"node": NAME, "source": name, "message": f"{name} cannot be reached"} for name in down],
+        "warnings": [
+            *({"node": NAME, "source": name, "message": f"{name} cannot be reached"} for name in down),
+            *({"node": NAME, "source": name, "message": f"{name} has no tables"} for name in empty),
+        ],
     }
+
+
+def _nobody(state: GraphState, empty: list[str]) -> PipelineError:
+    """Why there is no source to ask: there is nothing in them, or nothing that this user may see."""
+    told = f"the source {state.datasource_id}" if state.datasource_id else "any source"
+    code, message = ErrorCode.SECURITY_VIOLATION, f"user {state.user_context.user_id} may not see {told}"
+    if empty:
+        code, message = ErrorCode.QUESTION_UNMAPPED, f"there are no tables in {', '.join(empty)}"
+    return PipelineError(node=NAME, message=message, code=code, severity=ErrorSeverity.CRITICAL)

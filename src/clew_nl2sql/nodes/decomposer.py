@@ -65,6 +65,10 @@ def DecomposerNode(state: GraphState, equipment: Equipment, ctx: Context) -> dic
             ErrorCode.SECURITY_VIOLATION,
             f"the question was sent to {', '.join(unknown)}, which may not be seen",
         )
+    names = [query.id for query in response.sub_queries]
+    if twice := {name for name in names if names.count(name) > 1}:
+        told = ", ".join(map(repr, sorted(twice)))
+        return _failed(ErrorCode.INVALID_PLAN_STRUCTURE, f"several parts of the question are called {told}")
     parts = [{"source": q.datasource_id, "intent": q.intent} for q in response.sub_queries]
     unmapped = [f"nothing in the sources matches {part!r}" for part in response.unmapped]
     errors = []
@@ -80,7 +84,7 @@ def DecomposerNode(state: GraphState, equipment: Equipment, ctx: Context) -> dic
     return {
         "decomposer_response": response,
         "reasoning": [{"node": NAME, "parts": parts, "operation": response.combine.operation}],
-        "warnings": [{"node": NAME, "message": told} for told in unmapped],
+        "warnings": [{"node": NAME, "message": told} for told in (*unmapped, *response.notes)],
         "errors": errors,
     }
 

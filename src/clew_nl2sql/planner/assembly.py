@@ -393,7 +393,7 @@ def _ordered(reading: Reading, parts: _Parts, query: Query) -> list[Variant]:
 def _asks_order(reading: Reading) -> bool:
     """Whether some order is asked for; an order that customers place is none."""
     for at, word in enumerate(reading.low):
-        if word in _ORDERED:
+        if word in _ORDERED and at not in reading.verbs:
             return True
         if word == "order" and (reading.word(at + 1) in ("by", "them", "the", "these", "of") or at == 0):
             return not any(m.start <= at < m.end for m in reading.mentions)

@@ -82,7 +82,8 @@ def _linked_tables(reading: Reading, table: int) -> list[int]:
     return [b if a == table else a for a, b in pairs if table in (a, b)]
 
 
-TABLE_ROLES = ("ent", "dsp", "grpt", "neg")
+AFFIRMATIVE = ("ent", "dsp", "grpt")
+TABLE_ROLES = (*AFFIRMATIVE, "neg")
 COLUMN_ROLES = ("sel", "grp", "ord")
 
 
@@ -94,7 +95,7 @@ def mention_decision(reading: Reading, number: int) -> Decision:
     for rank, target in enumerate(mention.targets):
         shape = target_features(reading, number, mention, target)
         if target.column is None:
-            for role in TABLE_ROLES:
+            for role in TABLE_ROLES if reading.negates else AFFIRMATIVE:
                 features = (
                     [f"{role}|{c}" for c in context]
                     + [f"tab|{s}" for s in shape]

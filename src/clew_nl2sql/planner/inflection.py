@@ -39,6 +39,8 @@ IRREGULAR = {
 }  # fmt: skip
 
 _CAMEL = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_ANY_SCRIPT = re.compile(r"[^\W\d_]+|\d+")
+_HUMP = re.compile(r"(?<=[^\W\d_A-Z])(?=[A-Z])")
 _VOWEL = re.compile(r"[aeiouy]")
 
 
@@ -86,6 +88,8 @@ def stem(word: str) -> str:
 @lru_cache(maxsize=50_000)
 def parts(identifier: str) -> tuple[str, ...]:
     """The words of an identifier: snake case, camel case and digits are boundaries."""
+    if not identifier.isascii():
+        return tuple(found.lower() for found in _ANY_SCRIPT.findall(_HUMP.sub("_", identifier)))
     return tuple(found.lower() for found in _CAMEL.findall(identifier))
 
 

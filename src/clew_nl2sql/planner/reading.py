@@ -17,6 +17,7 @@ from clew_nl2sql.planner.tokens import Token, tokenize
 from clew_nl2sql.planner.values import ValueIndex, ValueMention, link_values
 
 NEGATIONS = word_set("not no never without except excluding neither nor none cannot besides outside")
+_LACKING = word_set("lack lacks lacking other others")
 _ASK = word_set("what show list give return find tell report display select please compute calculate state")
 _ZONES = {
     **dict.fromkeys(("who", "that", "which", "whose", "where", "whom", "when"), "rel"),
@@ -55,6 +56,7 @@ class Reading:
         self.tokens: list[Token] = tokenize(question)
         self.low = [t.low for t in self.tokens]
         self.values: list[ValueMention] = link_values(self.tokens, index)
+        self.verbs = self._verbs()
         self.mentions: list[Mention] = link_schema(self.tokens, schema, self._blocked())
         self.values = [v for v in self.values if not self._better_as_schema(v)]
         spans = [(m.start, m.end) for m in self.mentions] + [(v.start, v.end) for v in self.values]
@@ -79,6 +81,31 @@ class Reading:
             if t.column is not None and schema.columns[t.column].is_ref and t.quality >= 0.5
         )
 
+    @property
+    def negates(self) -> bool:
+        """Whether any word could take something away."""
+        free_of = any(self.word(at) == "free" and self.word(at + 1) == "of" for at in range(len(self.low)))
+        return free_of or any(word in NEGATIONS or word in _LACKING for word in self.low)
+
+    def _verbs(self) -> frozenset[int]:
+        """Where "ordered" is what people do with goods, and not how rows are sorted: where there are orders, and
+        nothing follows that rows could be sorted by."""
+        tables = [table.words for table in self.schema.tables]
+        if not any("order" in words for words in tables):
+            return frozenset()
+        found = set()
+        for at, word in enumerate(self.low):
+            after = self.word(at + 1)
+            if word != "ordered" or after in ("in", "from", "as") or after in _ORDER_BEFORE:
+                continue
+            by = at + 2 + (self.word(at + 2) in ("the", "a", "an", "each", "every"))
+            somebody = by < len(self.tokens) and (
+                (self.tokens[by].lemma,) in tables or any(v.start == by for v in self.values)
+            )
+            if after not in ("by", "alphabetically", "lexicographically") or (after == "by" and somebody):
+                found.add(at)
+        return frozenset(found)
+
     def _blocked(self) -> frozenset[int]:
         """Words that do something else here: the order of "in ascending order", the verb that opens the question."""
         blocked = {at for v in self.values if v.quoted for at in range(v.start, v.end)}
@@ -87,12 +114,8 @@ class Reading:
             after = self.low[at + 1] if at + 1 < len(self.low) else ""
             if word in ("order", "orders") and (before in _ORDER_BEFORE or after == "by"):
                 blocked.add(at)
-            if word in ("sorted", "ordered", "listed", "ranked", "named", "called", "grouped") and after in (
-                "by",
-                "in",
-                "as",
-                "from",
-            ):
+            does = word in ("sorted", "ordered", "listed", "ranked", "named", "called", "grouped")
+            if does and after in ("by", "in", "as", "from") and at not in self.verbs:
                 blocked.add(at)
             if word in _IMPERATIVES and (at == 0 or before in (".", "please", "?")):
                 blocked.add(at)
@@ -169,7 +192,8 @@ class Reading:
             mark, end = marks.get(at, (self.tokens[at].lemma, at + 1))
             if at not in marks:
                 word = self.tokens[at].low
-                zone = _ZONES.get(word, _ZONES.get(mark, zone))
+                if at not in self.verbs:
+                    zone = _ZONES.get(word, _ZONES.get(mark, zone))
                 if at == 0 and zone == "rel":
                     zone = "ask"
             units.append(Unit(mark, at, end, zone))

@@ -139,3 +139,49 @@ def test_other_dialects_compare_years_and_patterns_their_own_way() -> None:
     assert any("sold_date > '2020-12-31'" in candidate.sql for candidate in later.candidates)
     part = planner.plan('What are the titles of paintings whose title contains "tide"?', catalog)
     assert any("ILIKE '%tide%'" in candidate.sql for candidate in part.candidates)
+
+
+# -- words that mean two things --------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def shop(samples: dict[str, str]) -> Catalog:
+    from clew_nl2sql.sources import open_source
+
+    return open_source(samples["sales"]).catalog()
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "How many customers from Norway have orders with the product 'Kite line'?",
+        "What are the names of customers who have ordered the product named 'Hemp rope'?",
+    ],
+)
+def test_nothing_is_taken_away_that_nobody_denied(shop: Catalog, question: str) -> None:
+    for candidate in RulePlanner().plan(question, shop).candidates:
+        assert "EXCEPT" not in candidate.sql
+        assert "NOT" not in candidate.sql
+
+
+@pytest.mark.parametrize(
+    "question, sorted_rows",
+    [
+        ("What are the names of the customers and the names of the products that they ordered?", False),
+        ("What is the total quantity of rope ordered by customers from France?", False),
+        ("What are the names of products ordered by Ariadne Yarns?", False),
+        ("List the names of customers ordered by country", True),
+        ("List the names of products ordered alphabetically", True),
+        ("List the names of products, ordered by price", True),
+    ],
+)
+def test_to_order_is_to_sort_or_to_buy(shop: Catalog, question: str, sorted_rows: bool) -> None:
+    plan = RulePlanner().plan(question, shop)
+    assert ("ORDER BY" in plan.candidates[0].sql) == sorted_rows
+
+
+def test_names_in_other_languages_are_whole() -> None:
+    size = Column(name="größe", type="REAL", kind="number", values=(1.5, 2.5))
+    table = Table(name="bestellung", columns=(Column(name="id", kind="number", primary_key=True), size))
+    plan = RulePlanner().plan("What is the average größe of bestellung?", Catalog(tables=(table,)))
+    assert plan.candidates[0].sql == 'SELECT AVG("größe") FROM bestellung'

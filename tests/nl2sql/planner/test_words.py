@@ -26,7 +26,14 @@ def test_related_words_share_a_stem() -> None:
 
 @pytest.mark.parametrize(
     "name, words",
-    [("order_items", ("order", "items")), ("petType", ("pet", "type")), ("HTTPCode2", ("http", "code", "2"))],
+    [
+        ("order_items", ("order", "items")),
+        ("petType", ("pet", "type")),
+        ("HTTPCode2", ("http", "code", "2")),
+        ("größe", ("größe",)),
+        ("StraßenName_2", ("straßen", "name", "2")),
+        ("été", ("été",)),
+    ],
 )
 def test_parts_of_identifiers(name: str, words: tuple[str, ...]) -> None:
     assert parts(name) == words
