@@ -489,3 +489,32 @@ def test_what_runs_again_after_a_refused_update_sees_that_it_was_refused(broken_
         0,
         {"second"},
     )
+
+
+@pytest.mark.parametrize("late", [True, False])
+def test_two_steps_with_refused_updates_leave_what_is_beside_them_alone(late: bool) -> None:
+    calls: list[str] = []
+    graph = Graph(
+        [
+            counted(calls, "first", "total", "x", value=6),
+            counted(calls, "second", "total", "x", value=7),
+            counted(calls, "quick", "v_quick", "x"),
+            counted(calls, "third", "total", "v_quick", value=5),
+            counted(calls, "below", "v_below", "v_quick"),
+            counted(calls, "after", "v_after", "v_below"),
+        ],
+        state=Limited,
+    )
+    run = Stepper(graph, {"x": 1}, on_error="continue")
+    for path in ("quick#0", "below#0", "second#0", "third#0"):
+        run.complete(path)
+    if not late:
+        run.complete("after#0")
+    run.complete("first#0")  # now the second is refused in step 1, and the third in step 2
+    if late:
+        assert run.running == ["after#0"]
+        run.complete("after#0")
+    result = run.finish()
+    assert (result["total"], result["v_after"], result.steps) == (6, "after", 3)
+    assert result.state.position.failed == {"second", "third"}
+    assert sorted(calls) == ["after", "below", "first", "quick", "second", "third"]
