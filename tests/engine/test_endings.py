@@ -447,3 +447,74 @@ def test_a_later_failure_does_not_let_more_start_than_an_earlier_one_did() -> No
     assert run.running == []
     result = run.finish()
     assert (str(result.error), result.provisional) == ("bad", {"v_quick": "quick", "v_slow": "slow"})
+
+
+@pytest.mark.parametrize("broken_off", [False, True])
+def test_what_runs_again_after_a_refused_update_sees_that_it_was_refused(broken_off: bool) -> None:
+    """`head` of step 3 was done on what `second` wrote; without that it runs all the same, and sees something else."""
+
+    class State(TypedDict, total=False):
+        x: int
+        v: int
+        h: list[int]
+        total: Annotated[int, refusing]
+
+    seen: list[int] = []
+
+    @node(output="h")
+    def head(x: int, v: int = 0) -> list[int]:
+        seen.append(v)
+        return [len(seen), v]
+
+    first = node(name="first", output="total", eager=True)(lambda h: 6 if h[0] == 1 else 0)
+    second = node(name="second", writes=("total", "v"))(lambda h: {"total": 7, "v": 5})
+    again = route(name="again", targets=["head", END])(lambda h: "head" if h[0] == 1 else END)
+    graph = Graph([first, second, again, head], state=State, entry="head")
+    engine = Engine(graph, on_error="continue", clock=VirtualClock())
+    run = Stepper(engine, {"x": 1}, run_id=RUN)
+    for path in ("head#0", "second#0", "again#0", "head#1"):
+        run.complete(path)
+    assert seen == [0, 5]
+    if broken_off:
+        run.finish()
+        result = engine.resume(RUN)
+    else:
+        run.complete("first#0")
+        while run.running:
+            run.complete(run.running[0])
+        result = run.finish()
+    assert seen == [0, 5, 0]
+    assert (str(result.error), result["h"][1], result.state.position.failed) == (
+        "6 + 7 is too much",
+        0,
+        {"second"},
+    )
+
+
+@pytest.mark.parametrize("late", [True, False])
+def test_two_steps_with_refused_updates_leave_what_is_beside_them_alone(late: bool) -> None:
+    calls: list[str] = []
+    graph = Graph(
+        [
+            counted(calls, "first", "total", "x", value=6),
+            counted(calls, "second", "total", "x", value=7),
+            counted(calls, "quick", "v_quick", "x"),
+            counted(calls, "third", "total", "v_quick", value=5),
+            counted(calls, "below", "v_below", "v_quick"),
+            counted(calls, "after", "v_after", "v_below"),
+        ],
+        state=Limited,
+    )
+    run = Stepper(graph, {"x": 1}, on_error="continue")
+    for path in ("quick#0", "below#0", "second#0", "third#0"):
+        run.complete(path)
+    if not late:
+        run.complete("after#0")
+    run.complete("first#0")  # now the second is refused in step 1, and the third in step 2
+    if late:
+        assert run.running == ["after#0"]
+        run.complete("after#0")
+    result = run.finish()
+    assert (result["total"], result["v_after"], result.steps) == (6, "after", 3)
+    assert result.state.position.failed == {"second", "third"}
+    assert sorted(calls) == ["after", "below", "first", "quick", "second", "third"]

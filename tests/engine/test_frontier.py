@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import operator
 from typing import Annotated, Any, TypedDict
 
@@ -53,8 +54,17 @@ def items_at_once(machine: Machine) -> list[Item]:
     return items
 
 
-def test_a_fan_out_of_ten_thousand_through_a_queue_of_one() -> None:
-    result = Engine(FAN_OUT, queue_depth=1, max_concurrent_nodes=1).run({"count": 10_000})
+@node(output="found", name="scan")
+async def scan_later(place: int) -> list[int]:
+    await asyncio.sleep(0)
+    return [place]
+
+
+@pytest.mark.parametrize("workers", [1, 2, 64])
+@pytest.mark.parametrize("asynchronously", [False, True])
+def test_a_fan_out_of_ten_thousand_through_a_queue_of_one(workers: int, asynchronously: bool) -> None:
+    graph = Graph([fan, scan_later if asynchronously else scan, add], state=State)
+    result = Engine(graph, queue_depth=1, max_concurrent_nodes=workers).run({"count": 10_000})
     assert result["total"] == sum(range(10_000))
     assert result.metrics.max_queue_depth == 1
     assert result.metrics.total_backpressure_blocks > 0

@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from clew.testing import run_in_order, shuffled
-from tests.engine.graphs import RUN, Skipped, play
+from tests.engine.graphs import RUN, Skipped, cases, play, quietly
 from tests.engine.nested import nested_cases
 from tests.engine.rich import GIVEN, digests_of, rich_engine
-from tests.reference.generate import Knobs
+from tests.reference.generate import Knobs, to_clew
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -72,6 +72,38 @@ def test_another_process_with_another_hash_seed_gives_the_same_digests(hash_seed
         check=True,
     )
     assert done.stdout.split() == ["completed", *expected()]
+
+
+def refusing(current: list[int], update: list[int]) -> list[int]:
+    """A reducer that takes some updates, and not others; which, depends on what came before."""
+    if (sum(current) + sum(update)) % 3 == 0:
+        raise ValueError(f"{update} after {current}")
+    return current + update
+
+
+REFUSED = Knobs(least=3, most=10, gates=0.25, backwards=0.2, reduced=1.0, sends=0.3, failures=0.05, eager=0.2)
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_a_reducer_that_refuses_does_not_make_the_order_show(part: int) -> None:
+    counts: Counter[str] = Counter()
+    for case in cases(range(part * 60, part * 60 + 60), REFUSED):
+        graph = quietly(lambda case=case: to_clew(case.model, refusing))
+        try:
+            one = play(case.engine(graph, max_concurrent_nodes=1), case.given)
+            for seed in range(3):
+                other = play(case.engine(graph), case.given, shuffled(seed), (None, 2, 3)[seed])
+                assert digests_of(other.engine, RUN) == digests_of(one.engine, RUN), case.seed
+                assert (other.result.status, other.result.values) == (one.result.status, one.result.values)
+                assert repr(other.result.error) == repr(one.result.error), case.seed
+                assert other.state.position.failed == one.state.position.failed, case.seed
+            counts["refused"] += any(
+                "the reducer of 'log' refused" in note for note in getattr(one.result.error, "__notes__", ())
+            )
+            counts[case.on_error] += 1
+        except Skipped:
+            counts["skipped"] += 1
+    assert counts["refused"] > 5, counts
 
 
 EVENTFUL = Knobs(gates=0.3, failures=0.12, interrupts=0.08, asks=0.06, sends=0.5, reduced=0.5)

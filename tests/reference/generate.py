@@ -256,7 +256,7 @@ def _choice(rng: Random, knobs: Knobs, node: MNode, nodes: list[MNode], reducers
 # ---- the real graph
 
 
-def to_clew(graph: MGraph) -> Any:
+def to_clew(graph: MGraph, reducer: Callable[[Any, Any], Any] = operator.add) -> Any:
     """The graph built with clew's public names. Raises ``clew.graph.GraphError`` where clew refuses it."""
     from clew.graph import END as CLEW_END
     from clew.graph import Graph, RetryPolicy, interrupt, node, route
@@ -286,17 +286,19 @@ def to_clew(graph: MGraph) -> Any:
             else:
                 options["output"] = part.outputs[0] if len(part.outputs) == 1 else part.outputs
             built.append(node(**options)(function))
-    made = Graph(built, state=schema_of(graph), edges=list(graph.edges), entry=list(graph.entry) or None)
+    made = Graph(
+        built, state=schema_of(graph, reducer), edges=list(graph.edges), entry=list(graph.entry) or None
+    )
     return made.bind(**dict(graph.bound)) if graph.bound else made
 
 
-def schema_of(graph: MGraph) -> type | None:
+def schema_of(graph: MGraph, reducer: Callable[[Any, Any], Any] = operator.add) -> type | None:
     """A TypedDict, or a dataclass where the schema has defaults; None where the graph needs no schema."""
     if not graph.seeds:
         return None
     sent = [value for part in graph.nodes for send in sends_of(part) for value in send.names]
     names = dict.fromkeys([*graph.value_names, *sorted(graph.reducers), *sent])
-    types: dict[str, Any] = {v: Annotated[list, operator.add] if v in graph.reducers else int for v in names}
+    types: dict[str, Any] = {v: Annotated[list, reducer] if v in graph.reducers else int for v in names}
     defaults = dict(graph.schema_defaults)
     if not defaults:
         return TypedDict("State", types)  # type: ignore[operator, no-any-return]

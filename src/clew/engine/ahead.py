@@ -72,6 +72,11 @@ def without(machine: Machine, strand: Strand, failed: Batch) -> None:
             later.remove(number)
     while not levels[-1].batches:
         levels.pop()
+    names, far = strand.program.names, failed.level.number + len(strand.program.names)
+    machine.forget(
+        strand.prefix,
+        {name for n, name in enumerate(names) if _has_say(machine, strand, failed, n, far)},
+    )
     strand.open_ahead = {later.number: later for later in levels[1:] if later.open_mask}
     levels[-1].ahead = None
     try:

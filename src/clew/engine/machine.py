@@ -18,7 +18,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -255,10 +255,13 @@ class Machine:
         """A person answered what the item asks: an interrupt has its value, any other node starts over."""
         asked = item.strand.questions.pop(item.order)
         item.batch.stuck -= 1
-        memory = self._memory = self._memory or Memory()
-        answers = {**memory.answers, asked.path: (*memory.answers.get(asked.path, ()), answer)}
-        self._memory = msgspec.structs.replace(memory, answers=answers)
+        self._memory = (self._memory or Memory()).with_answer(asked.path, answer)
         self.frontier.push(item)
+
+    def forget(self, prefix: str, nodes: Collection[str]) -> None:
+        """What earlier work left behind of these nodes, in the strand at `prefix`, does not hold."""
+        if self._memory is not None:
+            self._memory = self._memory.without(prefix, nodes)
 
     def open(self, strand: Strand) -> None:
         """Plan the first step of a strand."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -46,6 +46,17 @@ class Memory(msgspec.Struct, frozen=True):
     strands: Mapping[str, tuple[Start, Sequence[Step]]] = {}
     errors: Sequence[tuple[Order, BaseException]] = ()  # confined failures in the chain
     held: set[str] = set()  # subgraph items between two attempts: handed to the driver, who knows the time
+
+    def with_answer(self, path: str, answer: Any) -> Memory:
+        """The memory with one more answer to the item at `path`."""
+        answers = {**self.answers, path: (*self.answers.get(path, ()), answer)}
+        return msgspec.structs.replace(self, answers=answers)
+
+    def without(self, prefix: str, nodes: Collection[str]) -> Memory:
+        """The memory without the outcomes of these nodes in the strand at `prefix`."""
+        gone = {prefix + outcome.path for outcome in self.journal.values() if outcome.node in nodes}
+        journal = {path: outcome for path, outcome in self.journal.items() if path not in gone}
+        return msgspec.structs.replace(self, journal=journal)
 
 
 class Counters:
