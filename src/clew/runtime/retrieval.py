@@ -83,9 +83,26 @@ class Retrieval:
             records += map(reader.record, more)
         log = read_log(row, start, records, self._on_conflict)
         log.weight, log.since = weight, since
+        log.errors = self._failures(run_id, start, reader)
         for wrong in (*damaged_steps(log, entries, upto=upto), *lost_entries(row, entries, counted)):
             raise StoreCorruptError(wrong)
         return log
+
+    def _failures(
+        self, run_id: str, start: GraphState, reader: Reader
+    ) -> list[tuple[tuple[int, ...], BaseException]]:
+        """The confined failures before a state, each with its place: the steps in which these nodes ran last."""
+        index = program_of(self._graph, start.position.given).index
+        found: list[tuple[tuple[int, ...], BaseException]] = []
+        for name in sorted(start.position.failed):
+            last = start.node_history[name].step if name in start.node_history else 0
+            for entry in self._store.within(run_id, ("step",), OWN, after=last - 1, upto=last):
+                found += [
+                    ((entry.n, index.get(name, -1), max(outcome.index, 0)), outcome.error)
+                    for outcome in reader.record(entry).outcomes
+                    if outcome.node == name and outcome.error is not None
+                ]
+        return found
 
     def _open(self, run_id: str, visits: dict[str, int]) -> list[Entry]:
         """What is known of items, and the strands inside those that are not in a step yet, given each node's visits."""
