@@ -14,6 +14,7 @@ from clew import Engine, PostgresStore
 from clew.testing import crash_points
 from tests.crash import program
 from tests.crash.conftest import Trials
+from tests.crash.nursery import Nursery
 from tests.crash.supervisor import Trial
 from tests.stores.servers import PostgresServer
 
@@ -51,6 +52,35 @@ def test_killed_at_random_instants(trials: Trials, server: PostgresServer) -> No
     for _ in range(6):
         trial.go(after=rng.uniform(0.02, 0.1))
     assert trial.deaths
+    trials.check(trial)
+
+
+def test_two_processes_resume_one_run(trials: Trials, nursery: Nursery, server: PostgresServer) -> None:
+    trial = new(trials, server)
+    assert trial.go(crash="after-journal:4")["killed"]
+    first = trial.go(stop="after-claim:1")
+    assert first["stopped"]
+    assert trial.go()["error"] == "RunOwnedError"
+    assert nursery.child(do="continue", pid=first["pid"])["status"] == "completed"
+    trials.check(trial)
+
+
+@pytest.mark.parametrize("place", ["before-append:8", "after-call:3", "before-update:1"])
+def test_an_owner_that_was_stopped_for_longer_than_its_lease(
+    trials: Trials, nursery: Nursery, server: PostgresServer, place: str
+) -> None:
+    trial = new(trials, server)
+    owner = trial.go(stop=place, away=3600.0)
+    assert owner["stopped"], owner
+    assert trial.go()["error"] == "RunOwnedError"  # it lives, and its lease too
+    with psycopg.connect(server.dsn, autocommit=True) as db:
+        schema = trial.store.partition("|")[2]
+        db.execute(f"UPDATE {schema}.runs SET until = 0")  # type: ignore[arg-type]
+    assert trial.go(crash="after-claim:1")["killed"]  # only the fence tells
+    before, effects = trial.entries(), trial.lines()
+    late = nursery.child(do="continue", pid=owner["pid"])
+    assert late["error"] == "RunOwnedError", late
+    assert (trial.entries(), trial.lines()) == (before, effects)
     trials.check(trial)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from clew import Context, Engine, Graph, RetryPolicy, SQLiteStore, interrupt, node
+from clew import END, Context, Engine, Graph, RetryPolicy, SQLiteStore, ifelse, interrupt, node
 from clew.errors import RunStateError
 from clew.testing import VirtualClock, crash_points
 from tests.runtime.killed import as_if_killed
@@ -271,3 +271,35 @@ def test_killed_right_after_it_was_answered_it_goes_on_without_another_answer(tm
     with Engine(graph, store=SQLiteStore(file)) as engine:
         assert engine.store.row("r").status == "waiting"
         assert engine.resume("r")["y"] == "went with True"
+
+
+def test_a_confined_failure_keeps_its_error_whatever_snapshots_there_are(tmp_path: Path) -> None:
+    left: list[SQLiteStore] = []
+
+    @node(output="bad")
+    def fails(x: int) -> int:
+        raise ValueError("no luck")
+
+    @node(output="text")
+    def write(n: int) -> str:
+        return f"{n}" + "x" * 100_000
+
+    @node(output="n")
+    def count(text: str, n: int) -> int:
+        if n == 8:
+            left.append(as_if_killed(tmp_path / "runs.db"))
+        return n + 1
+
+    @ifelse(when_true="write", when_false=END)
+    def more(n: int) -> bool:
+        return n < 10
+
+    graph = Graph([fails, write, count, more])
+    engine = Engine(graph, store=SQLiteStore(tmp_path / "runs.db"), on_error="continue")
+    unbroken = engine.run({"x": 1, "n": 0}, run_id="r")
+    assert left[0].find("r", "snapshot", "")
+    resumed = Engine(graph, store=left[0], on_error="continue").resume("r")
+    for result in (unbroken, resumed):
+        assert (result.status, repr(result.error), result["n"]) == ("failed", "ValueError('no luck')", 10)
+    (row,) = Engine(graph, store=left[0]).runs()
+    assert repr(row.error) == "ValueError('no luck')"

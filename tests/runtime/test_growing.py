@@ -243,6 +243,33 @@ def test_messages_one_by_one_cost_the_same_each(tmp_path: Path, count: int) -> N
     assert sum(snapshot["bytes"] for snapshot in found["snapshots"]) < 0.15 * laps[10]["bytes"]
 
 
+# -- bytes on the disk ---------------------------------------------------------------------------------------------
+
+
+def size_after(steps: int, folder: Path) -> int:
+    """Bytes of a file after a run of so many steps, each of which appends a message of 133 bytes."""
+
+    @node(writes=["messages"], goto=["say", END])
+    def say(messages: list[Any]) -> Command:
+        number = len(messages)
+        message = {"role": "assistant", "content": f"{number:06} " + "x" * 93}
+        assert len(json.dumps(message, separators=(",", ":"))) <= 133
+        return Command(update={"messages": [message]}, goto="say" if number + 1 < steps else END)
+
+    store = SQLiteStore(folder / f"{steps}.db", synchronous="off")
+    Engine(Graph([say], state=Adding), store=store).run({"messages": []})
+    store.close()
+    return (folder / f"{steps}.db").stat().st_size
+
+
+def test_a_step_takes_its_payload_and_little_more_and_the_same_at_any_length(tmp_path: Path) -> None:
+    sizes = {steps: size_after(steps, tmp_path) for steps in (100, 1_000, 4_000)}
+    assert sizes[1_000] / 1_000 <= 133 + 150 - 20
+    each = [(sizes[1_000] - sizes[100]) / 900, (sizes[4_000] - sizes[1_000]) / 3_000]
+    assert max(each) <= 133 + 130, each
+    assert max(each) / min(each) < 1.15, each
+
+
 # -- loading is bounded --------------------------------------------------------------------------------------------
 
 

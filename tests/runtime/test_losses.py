@@ -218,6 +218,42 @@ def test_a_run_that_is_gone_on_with_has_a_new_census(place: Place) -> None:
     assert place.complaints() == []
 
 
+def test_what_there_was_before_a_run_was_gone_on_with_is_missed_whatever_became_of_that(
+    tmp_path: Path,
+) -> None:
+    """It fails, is resumed, and its process dies: the first stretch is still known."""
+    left: list[SQLiteStore] = []
+    file = tmp_path / "runs.db"
+
+    @node(output="y")
+    def one(x: int) -> int:
+        return x
+
+    @node(output="w")
+    def beside_two(y: int) -> int:
+        return y
+
+    @node(output="z")
+    def two(y: int) -> int:
+        left.append(as_if_killed(file))
+        raise ValueError("no luck")
+
+    @node(output="end")
+    def three(z: int, w: int) -> int:
+        return z
+
+    engine = Engine(Graph([one, beside_two, two, three]), store=SQLiteStore(file))
+    engine.run({"x": 1}, run_id="r")
+    engine.resume("r")
+    dead = left[1]
+    assert (dead.row("r").status, dead.row("r").census) == ("running", {"": 1, "journal": 1})
+    assert examine(dead, None)["damage"] == []
+    with closing(sqlite3.connect(dead.path)) as db, db:
+        assert db.execute("DELETE FROM steps").rowcount == 1
+    with pytest.raises(StoreCorruptError, match=r"^run 'r': step 1 is missing"):
+        Engine(engine.graph, store=dead).resume("r")
+
+
 def test_a_run_whose_process_died_may_have_ended_anywhere(tmp_path: Path) -> None:
     """Its last step cannot be missed: it may never have been written."""
     left: list[SQLiteStore] = []

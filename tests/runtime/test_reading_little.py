@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from clew import END, Engine, Graph, SQLiteStore, ifelse, interrupt, node
+from clew import END, Command, Engine, Graph, SQLiteStore, ifelse, interrupt, node
 from clew.stores import Store
 from tests.stores.conftest import open_postgres, server
 
@@ -176,3 +176,28 @@ def test_only_the_last_snapshot_is_read(open_store: Callable[[], Store]) -> None
     assert again.resume("r").status == "completed"
     assert store.read["snapshot"] <= 2  # one for each of those who look
     again.close()
+
+
+def test_a_long_run_is_gone_on_with_from_near_its_end(tmp_path: Path) -> None:
+    """However many steps there are after the last snapshot, few of them are held at once."""
+    store = SQLiteStore(tmp_path / "runs.db", synchronous="off")
+    is_broken = [True]
+
+    @node(writes=["n"], goto=["count", END])
+    def count(n: int) -> Command:
+        if n == 5_500 and is_broken[0]:
+            raise ValueError("not yet")
+        return Command(update={"n": n + 1}, goto="count" if n < 5_999 else END)
+
+    graph = Graph([count])
+    engine = Engine(graph, store=store)
+    assert engine.run({"n": 0}, run_id="r").status == "failed"
+    assert not store.find("r", "snapshot", "")
+    log = engine._opener.log("r")
+    assert (log.start.step, log.start.values["n"], len(log.steps)) == (3_500, 3_500, 2_000)
+    assert log.since == sum(len(entry.body) for entry in store.find("r", "step", ""))
+    is_broken[0] = False
+    assert engine.resume("r")["n"] == 6_000
+    unbroken = Engine(graph, store=store, seed=store.row("r").seed).run({"n": 0}, run_id="unbroken")
+    assert engine.state("r").digest == unbroken.state.digest
+    assert engine.fork("r", step=5_990)["n"] == 6_000

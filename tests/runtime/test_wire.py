@@ -40,6 +40,11 @@ def there_and_back(record: Any, prefix: str = "") -> Any:
         Step("sub#0/", 3, (OUTCOME,), (2,)),
         Step("", 1, (Outcome("gate", 0, -1, {}, ("a", "END", Send("b", {"n": 1}))),)),
         Step("", 1, (Outcome("gate", 0, -1, {}, ()),)),
+        Step("", 1, (Outcome("gate", 0, -1, {}, ("a",)),)),
+        Step("", 1, (Outcome("gate", 0, -1, {}, (Send("b", {}),)),)),
+        Step("", 1, (Outcome("gate", 0, -1, {}, ("a",), 1),)),
+        Step("", 1, (Outcome("gate", 0, -1, {}, ("a",)), Outcome("gate", 1, -1, {}, ("END",)))),
+        Journaled("", Outcome("gate", 0, -1, {}, ("a",)), (), 0),
         Step("", 1, (Outcome("n", 0, -1, {"log": Overwrite([1])}),)),
         Step("", 1, (Outcome("n", 0, -1, {"z": 1, "a": 2}),)),
         Journaled("sub#0[1]/", OUTCOME, (3,), 4),
@@ -55,6 +60,15 @@ def there_and_back(record: Any, prefix: str = "") -> Any:
 )
 def test_a_record_comes_back_as_it_was(record: Any) -> None:
     assert there_and_back(record, getattr(record, "prefix", "")) == record
+
+
+def test_a_step_of_one_item_is_written_without_frills_and_read_with_them_too() -> None:
+    writer = Writer({"": "00" * 32}, seed=1, epoch=0.0)
+    entry = writer.entry(Single(1, "act", 2, {"x": 1}, ("a",), 12.5, 0.25))
+    assert entry.body == b'["act",2,{"x":1},12500000,250000,"a"]'
+    before = Entry("step", "", 1, b'[["act",2,{"x":1},12500000,250000,{"d":["a"]}]]', entry.digest)
+    reader = Reader("r", writer.blobs.__getitem__)
+    assert reader.record(before) == reader.record(entry)
 
 
 def test_a_step_in_short_comes_back_at_length() -> None:

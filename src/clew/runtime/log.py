@@ -75,6 +75,9 @@ class RunLog(msgspec.Struct):
     weight: int = 0  # bytes of the snapshot that it was read from
     since: int = 0  # bytes of the steps after it, with what they keep apart
     accepted: int = 0  # how often changes were accepted
+    errors: list[
+        tuple[tuple[int, ...], BaseException]
+    ] = []  # confined failures before `start`, with their places
 
     @property
     def questions(self) -> list[Question]:

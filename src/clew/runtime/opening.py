@@ -303,7 +303,7 @@ class Opener:
             answers=log.answers,
             attempts=log.attempts,
             strands=log.strands,
-            errors=chain.errors(),
+            errors=[*log.errors, *chain.errors()],
             held=set(log.due),
         )
         options = options or self._options(log.row.seed, None, log.on_conflict)[0]

@@ -65,12 +65,14 @@ class Retrieval:
             return read_log(row, row.start, self._store.entries(run_id), self._on_conflict)
         base = None if whole else self.snapshot(run_id, LAST if upto is None else upto)
         start, weight = base or (self.start(row), 0)
+        since = 0
         if whole:
             upto, counted, entries = None, None, self._store.entries(run_id)
         else:
+            start, since = self._near_the_end(row, start, upto)
             counted, kinds = _COUNTED, ("step", "resume", "accepted")
             entries = self._store.within(run_id, kinds, OWN, after=start.step, upto=upto)
-        reader, records, since = Reader(run_id, self._store.blob, row.created), list[Any](), 0
+        reader, records = Reader(run_id, self._store.blob, row.created), list[Any]()
         for entry in entries:
             before = reader.fetched
             if entry.kind != "snapshot":
@@ -83,9 +85,38 @@ class Retrieval:
             records += map(reader.record, more)
         log = read_log(row, start, records, self._on_conflict)
         log.weight, log.since = weight, since
+        log.errors = self._failures(run_id, start, reader)
         for wrong in (*damaged_steps(log, entries, upto=upto), *lost_entries(row, entries, counted)):
             raise StoreCorruptError(wrong)
         return log
+
+    def _near_the_end(self, row: RunRow, start: GraphState, upto: int | None) -> tuple[GraphState, int]:
+        """A state that not too many steps come after, and the bytes that led to it: itself, or one further on."""
+        newest = self._store.last(row.run_id, "step", "", LAST if upto is None else upto)
+        if newest is None or newest.n - start.step <= 2 * _SOME:
+            return start, 0
+        walk, since = self.walk(row, start, upto=newest.n - _SOME), 0
+        del start
+        advance, _ = next(walk)
+        for _, size in walk:
+            since += size
+        return advance.state(), since
+
+    def _failures(
+        self, run_id: str, start: GraphState, reader: Reader
+    ) -> list[tuple[tuple[int, ...], BaseException]]:
+        """The confined failures before a state, each with its place: the steps in which these nodes ran last."""
+        index = program_of(self._graph, start.position.given).index
+        found: list[tuple[tuple[int, ...], BaseException]] = []
+        for name in sorted(start.position.failed):
+            last = start.node_history[name].step if name in start.node_history else 0
+            for entry in self._store.within(run_id, ("step",), OWN, after=last - 1, upto=last):
+                found += [
+                    ((entry.n, index.get(name, -1), max(outcome.index, 0)), outcome.error)
+                    for outcome in reader.record(entry).outcomes
+                    if outcome.node == name and outcome.error is not None
+                ]
+        return found
 
     def _open(self, run_id: str, visits: dict[str, int]) -> list[Entry]:
         """What is known of items, and the strands inside those that are not in a step yet, given each node's visits."""

@@ -140,7 +140,6 @@ class MemoryStore:
             run = self._owned(run_id, fence)
             row = run.row
             row.status, row.updated, row.error = status, updated, error
-            row.census = None
             if release:
                 run.owner, run.until = "", 0.0
                 row.census = _census(run.named)

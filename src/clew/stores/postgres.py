@@ -171,8 +171,8 @@ class PostgresStore:
         self, run_id: str, *, status: str, updated: float, error: Any, fence: int, release: bool = False
     ) -> None:
         """Change what is known about a run."""
-        then = f"{_RELEASED}, census = coalesce({_CENSUS}, '{{}}')" if release else "census = NULL"
-        what = f"status = %s, updated = %s, error = %s, {then}"
+        then = f", {_RELEASED}, census = coalesce({_CENSUS}, '{{}}')" if release else ""
+        what = f"status = %s, updated = %s, error = %s{then}"
         self._change(run_id, fence, what, status, updated, error)
 
     def delete(self, run_id: str) -> None:

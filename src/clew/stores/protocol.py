@@ -12,7 +12,7 @@ A store does not know what entries mean. It upholds these rules, and `clew.store
 - A run is claimed from a living owner only when the lease has run out; from a dead one at once, where the store can
   tell. An owner is a name: it may claim again what it owns. Releasing keeps the fence good until the next claim.
 - Large contents are kept once, by their digest (hex SHA-256), for as long as a run that brought them is there.
-- An update that releases a run keeps a census of its log in its row; another update takes it away.
+- An update that releases a run keeps a census of its log in its row, until the next one that does.
 - Nothing is dropped unless asked for. A run that has a fork cannot be deleted before that one (StoreError).
 - An id that is not there is an `UnknownRunError`, but to `release`, which people call to clean up.
 - What is handed out does not change later. All methods may be called from several threads at once.
@@ -72,8 +72,8 @@ class RunRow(msgspec.Struct):
     damage: str = (
         ""  # what is wrong with this row, as far as the store can tell; such a row is listed, not read
     )
-    # What the log had when the run was last let go of by an update, None while it is under way: the number of entries
-    # of each kind, but of the run's own steps (kind "step", path ""), under "", the n of the last one.
+    # What the log had when the run was last let go of by an update, None if it never was: the number of entries of
+    # each kind, but of the run's own steps (kind "step", path ""), under "", the n of the last one.
     census: Mapping[str, int] | None = None
 
 

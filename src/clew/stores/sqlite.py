@@ -168,14 +168,14 @@ class SQLiteStore:
         self, run_id: str, *, status: str, updated: float, error: Any, fence: int, release: bool = False
     ) -> None:
         """Change what is known about a run."""
-        values = ("status = ?, updated = ?, error = ?, census = ?", status, updated, error)
+        what = "status = ?, updated = ?, error = ?"
         if not release:
-            self._change(run_id, fence, *values, None)
+            self._change(run_id, fence, what, status, updated, error)
             return
         with self._writing(f"run {run_id!r}") as db:
             number = self._owned(db, run_id, fence)
-            what = f"{values[0]}, {_RELEASED}"
-            db.execute(f"UPDATE runs SET {what} WHERE id = ?", (*values[1:], census(db, number), number))
+            values = (status, updated, error, census(db, number), number)
+            db.execute(f"UPDATE runs SET {what}, census = ?, {_RELEASED} WHERE id = ?", values)
 
     def delete(self, run_id: str) -> None:
         """Forget a run; forks of it must be gone first."""

@@ -60,7 +60,7 @@ def a_run_that_is_let_go_of_has_a_census(place: Place) -> None:
     store, fence = place.owned()
     entries = [an_entry(n) for n in (1, 2, 3)] + [an_entry(n, kind="call", path="a#0") for n in (0, 1)]
     store.append("r", [*entries, an_entry(1, path="a#0/")], fence)
-    expect(store.row("r").census, None, "the census of a run that is under way")
+    expect(store.row("r").census, None, "the census of a run that was never let go of")
 
     def update(**more: Any) -> None:
         store.update("r", status="failed", updated=1.0, error=None, fence=fence, **more)
@@ -69,8 +69,11 @@ def a_run_that_is_let_go_of_has_a_census(place: Place) -> None:
     expect(store.row("r").census, {"": 3, "call": 2, "step": 1}, "the census")
     expect(store.rows()[0].census, {"": 3, "call": 2, "step": 1}, "the census in the list")
     update()
-    expect(store.row("r").census, None, "the census of a run that is gone on with")
-    store.append("r", [], fence, drop=[entry.name for entry in [*entries, an_entry(1, path="a#0/")]])
+    store.append("r", [an_entry(4)], fence)
+    expect(store.row("r").census, {"": 3, "call": 2, "step": 1}, "the census of a run that is gone on with")
+    store.append(
+        "r", [], fence, drop=[entry.name for entry in [*entries, an_entry(4), an_entry(1, path="a#0/")]]
+    )
     update(release=True)
     expect(store.row("r").census, {}, "the census of an empty log")
 

@@ -1,0 +1,114 @@
+"""Snapshots: large values apart, lists in pieces that later snapshots share, and older ones still read."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Annotated, Any, TypedDict
+from zlib import compress
+
+import pytest
+
+from clew import END, Command, Engine, Graph, GraphState, SQLiteStore, append, node
+from clew.errors import StoreCorruptError
+from clew.runtime.snapshots import PIECE, snapshot_entry, snapshot_state
+from clew.stores import Entry
+
+
+def there_and_back(state: GraphState) -> tuple[GraphState, dict[str, bytes]]:
+    blobs: dict[str, bytes] = {}
+    entry, weight = snapshot_entry(state, blobs)
+    again, read = snapshot_state(entry, blobs.__getitem__)
+    assert read == weight
+    return again, blobs
+
+
+VALUES: dict[str, Any] = {
+    "a long list": [{"role": "user", "content": f"message {n} " + "x" * 80} for n in range(3 * PIECE + 7)],
+    "a list of one piece exactly": ["y" * 100] * PIECE,
+    "a long text": "z" * 100_000,
+    "a dict": {f"key {n}": "value" * 10 for n in range(5_000)},
+    "a tuple": tuple(range(20_000)),
+    "a long list of little": list(range(2 * PIECE)),
+    "bytes": bytes(range(256)) * 400,
+    "none": None,
+    "an empty list": [],
+}
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_values_come_back_as_they_were(name: str) -> None:
+    state = GraphState({"small": 1, "it": VALUES[name], "last": "z"})
+    again, _ = there_and_back(state)
+    assert again == state
+    assert type(again.get("it")) is type(VALUES[name])
+    assert list(again.values) == list(state.values)
+    assert again.digest == state.digest
+
+
+def test_what_is_small_is_not_kept_apart() -> None:
+    for name in ("a long list of little", "none", "an empty list"):
+        assert there_and_back(GraphState({"it": VALUES[name]}))[1] == {}
+
+
+def test_a_list_that_has_grown_shares_its_pieces() -> None:
+    messages = [f"{n} " + os.urandom(40).hex() for n in range(3 * PIECE)]
+    _, before = there_and_back(GraphState({"messages": messages}))
+    _, after = there_and_back(GraphState({"messages": [*messages, "one more"]}))
+    assert len(before) == 3
+    assert before.keys() < after.keys()
+    assert len(after) == 4
+    (new,) = after.keys() - before.keys()
+    assert len(after[new]) < 100
+
+
+def test_a_snapshot_of_before_there_were_pieces_is_read() -> None:
+    state = GraphState({"messages": VALUES["a long list"]})
+    body = compress(state.to_checkpoint(), 1)
+    again, weight = snapshot_state(Entry("snapshot", "", 0, body, b""), {}.__getitem__)
+    assert again == state
+    assert weight == len(state.to_checkpoint())
+
+
+class Talk(TypedDict, total=False):
+    messages: Annotated[list[str], append]
+
+
+@node(writes=["messages"], goto=["say", END])
+def say(messages: list[str]) -> Command:
+    number = len(messages)
+    return Command(update={"messages": f"{number} " + "x" * 300}, goto="say" if number < 2_499 else END)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    file = tmp_path / "runs.db"
+    engine = Engine(Graph([say], state=Talk), store=SQLiteStore(file, synchronous="off"))
+    for run_id in ("r0", "r1"):
+        engine.run({"messages": []}, run_id=run_id)
+    engine.close()
+    return file
+
+
+def test_a_lost_or_damaged_piece_is_named_with_run_and_step(file: Path) -> None:
+    engine = Engine(Graph([say], state=Talk), store=SQLiteStore(file))
+    (step,) = (entry.n for entry in engine.store.find("r1", "snapshot", ""))
+    with closing(sqlite3.connect(file)) as db, db:
+        assert db.execute("UPDATE blobs SET body = x'00' WHERE run = 0").rowcount
+    told = rf"^run 'r1': the state at step {step} is damaged \(the content [0-9a-f]{{12}}… is damaged"
+    with pytest.raises(StoreCorruptError, match=told):
+        engine.state("r1")
+    assert engine.state("r1", step - 1).step == step - 1  # which does not need it
+
+
+def test_pieces_go_with_the_last_run_that_has_them(file: Path) -> None:
+    store = SQLiteStore(file)
+    pieces = store._db.execute("SELECT count(*) FROM blobs WHERE run = 0").fetchone()[0]
+    assert pieces
+    store.delete("r0")
+    assert store._db.execute("SELECT count(*) FROM blobs WHERE run = 0").fetchone() == (pieces,)
+    assert len(Engine(Graph([say], state=Talk), store=store).state("r1").values["messages"]) == 2_500
+    store.delete("r1")
+    assert store._db.execute("SELECT count(*) FROM blobs").fetchone() == (0,)
