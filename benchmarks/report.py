@@ -82,15 +82,17 @@ def _word(verdict: Verdict | None, which: str) -> str:
 
 def growth(results: list[Result]) -> str:
     """What a part costs at a workload's largest size, as a multiple of its cost at the smallest from 100."""
-    lines = []
+    lines: list[tuple[str, str]] = []
     for family in dict.fromkeys(result.row.family for result in results):
         sizes = [result for result in results if result.row.family == family and result.row.size >= 100]
         for name, *_ in ENTRANTS:
             measured = [(each.row.size, value) for each in sizes if (value := each.median(name)) is not None]
             if len(measured) > 1:
                 (low, first), (high, last) = measured[0], measured[-1]
-                lines.append(f"  {family:<20}{name:<16}{low:>6,} → {high:<7,}{ratio(last, first):>8}")
-    return "\n".join(["growth of the cost of a part with size", *lines]) if lines else ""
+                lines.append((family, f"{name:<16}{low:>6,} → {high:<7,}{ratio(last, first):>8}"))
+    widest = max((len(family) for family, _ in lines), default=0)
+    told = [f"  {family:<{widest}}  {line}" for family, line in lines]
+    return "\n".join(["growth of the cost of a part with size", *told]) if told else ""
 
 
 def markdown(results: list[Result], contestants: tuple[Contestant, ...], taken: str) -> str:

@@ -37,7 +37,7 @@ def restore_redis(contestants: tuple[Contestant, ...], settings: Settings) -> It
         try:
             from tests.explore.systems.servers import RedisServer
 
-            server = RedisServer()
+            server = RedisServer("redis")  # whose wheel comes with the peers
             try:
                 server.start()
                 yield from _rows(server.url, size, settings.rounds)

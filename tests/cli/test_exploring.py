@@ -117,3 +117,22 @@ def test_an_interrupt_says_what_is_left_and_how_to_go_on(
     assert process.returncode == 130
     assert "error: interrupted; the world was taken back to where it began" in told
     assert f"hint: {hint}" in told
+
+
+TORN = """
+import os
+from clew.explore import Action, Agent, World
+
+def fails(world):
+    raise OSError(os.fsdecode(b"torn \\xff \\x1b[31m"))
+
+agent = Agent(World(), [Action("open", fails)])
+"""
+
+
+def test_a_message_that_is_no_text_is_told_all_the_same(folder: Folder) -> None:
+    (folder.path / "torn.py").write_text(TORN)
+    told = folder.clew("explore", "torn:agent", code=1).stdout
+    assert r"open raised OSError: torn \udcff \x1b[31m" in told
+    (violation,) = folder.json("explore", "torn:agent", code=1)["violations"]
+    assert os.fsencode(violation["message"]) == b"torn \xff \x1b[31m"

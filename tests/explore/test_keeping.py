@@ -177,3 +177,17 @@ def test_a_checkpoint_that_failed_once_is_not_tried_again() -> None:
         result = Agent(*records(values=3, box=box)).explore()
     assert len(result.states) == 64
     assert (box.tries, len(told)) == (1, 1)
+
+
+def test_what_checkpoints_share_is_not_written_to_disk_for_each_of_them() -> None:
+    """A large thing that all states have in common: in memory it is there once."""
+
+    class Sharing(Writable):
+        def dump(self, token: int) -> bytes:
+            return super().dump(token) + bytes(1_000_000)
+
+    box = Sharing()
+    made = keeper(box, 5_500)
+    made.make_room([], current=0)
+    assert box.written == 1  # it is tried once, and then states are reached by replay
+    assert [number for number in range(10) if made.has(number)] == [0, 1, 2]

@@ -181,12 +181,12 @@ def test_weights_draw_the_state_by_lot_too() -> None:
 
 
 def test_sums_of_weights_that_are_a_little_off_draw_no_action_that_is_not_open() -> None:
-    """0.1 + 0.1 + 0.1 is more than 0.2 + 0.1, so the highest draw falls behind the last action."""
+    """0.1 + 0.5 + 1.1, less 0.1 + 0.5, is more than 1.1: the highest draw falls behind the last action."""
 
     class Highest(Random):
         def random(self) -> float:
             return 1 - 2**-53
 
-    lottery = _Lottery(Highest(), actions(0.1, 0.1, 0.1))
+    lottery = _Lottery(Highest(), actions(0.1, 0.5, 1.1))
     lottery.add(0, (0, 1, 2))
     assert [action for _, action in lottery.pairs()] == [2, 1, 0]

@@ -87,8 +87,9 @@ def show_warnings() -> None:
 
 
 def say_json(data: Any) -> None:
-    """Data as JSON on standard output."""
-    print(json.dumps(data, indent=2, ensure_ascii=False))
+    """Data as JSON on standard output. What is no text (names of files may be such) is written as an escape."""
+    written = json.dumps(data, indent=2, ensure_ascii=False)
+    print(written.encode("utf-8", "backslashreplace").decode())
 
 
 def plain(value: Any) -> Any:

@@ -9,7 +9,8 @@ There is one checkpoint for each state. What they hold in memory is counted; ove
 The initial checkpoint always stays.
 
 A system can say how much memory a token holds, with `size(token) -> int`; one that does not is counted with a
-kilobyte. It can write tokens down with `dump(token) -> bytes` and `load(data) -> token`.
+kilobyte. It can write tokens down with `dump(token) -> bytes` and `load(data) -> token`. In memory tokens share what
+they have in common, on disk they do not: where one takes far more there than here, none are written down.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from clew.explore.states import State
 from clew.explore.world import Kept, World
 
 UNKNOWN_SIZE = 1024
+MOST_WRITTEN = 64  # times the size in memory
 
 
 class _Dumped(msgspec.Struct):
@@ -172,6 +174,10 @@ class Keeper:
         try:
             pieces = [system.dump(token) for system, token in zip(self._systems, kept.tokens)]
         except Exception:  # it cannot after all
+            self.give_up(number)
+            return
+        if sum(map(len, pieces)) > MOST_WRITTEN * self._sizes[number]:
+            self._writable = False
             self.give_up(number)
             return
         places = tuple(self._attic.put(piece) for piece in pieces)

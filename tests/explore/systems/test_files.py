@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import stat
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 from clew.errors import RollbackError, SystemSetupError, UnknownCheckpointError
 from clew.explore.system import System
 from clew.explore.systems import FileSystem
+from clew.explore.systems.file_scan import Scan
 
 Step = Callable[[Path], object]
 
@@ -263,3 +265,20 @@ def test_two_writes_within_one_tick_of_the_clock_are_two_states(root: Path, syst
         one = system.observe()
         file.write_text("two")
         assert system.observe() != one
+
+
+@pytest.mark.parametrize("age, is_trusted", [(10, True), (0, False)])
+def test_a_status_is_trusted_once_it_is_older_than_a_tick_of_the_clock(
+    root: Path, age: int, is_trusted: bool
+) -> None:
+    """A second write within the tick leaves the status as it is; only a status from before it tells of a change."""
+    file = root / "file"
+    file.write_text("one")
+    now = time.time_ns() - age * 10**9 + 10**9 * (age == 0) + 1  # of a fresh one: still to come
+    times = {"st_atime_ns": now, "st_mtime_ns": now, "st_ctime_ns": now}
+    status = os.stat_result((0o100644, 1, 1, 1, 0, 0, 3, 0, 0, 0), times)
+    scan = Scan(os.fsencode(root))
+    scan._last[b"file"] = scan._entry(b"file", os.fsencode(file), status)
+    file.write_text("two")
+    again = scan._entry(b"file", os.fsencode(file), status)
+    assert (again == scan._last[b"file"]) is is_trusted

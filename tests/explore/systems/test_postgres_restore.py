@@ -7,7 +7,7 @@ import random
 import psycopg
 import pytest
 
-from clew.errors import UnknownCheckpointError
+from clew.errors import RollbackError, UnknownCheckpointError
 from clew.explore.system import System
 from tests.explore.systems.postgres_databases import Database, check_round_trips
 
@@ -408,3 +408,25 @@ def test_many_rows_at_once(database: Database) -> None:
         "INSERT INTO bag SELECT i % 7 FROM generate_series(1, 8000) i",
     ]
     check_round_trips(database, setup, steps)
+
+
+@pytest.mark.parametrize(
+    "key, told",
+    [("PRIMARY KEY", "already exists"), ("", r'"t" holds other rows.*\(1 of 2 were found\)')],
+)
+def test_rows_that_changed_unseen_are_noticed_and_nothing_is_restored_over_them(
+    database: Database, key: str, told: str
+) -> None:
+    """Somebody switched the journal's triggers off for himself, as only the system's own session may."""
+    database.run(f"CREATE TABLE t (id int {key}, v text)", "INSERT INTO t VALUES (1, 'a'), (2, 'a')")
+    system = database.system()
+    first = system.checkpoint("first")
+    database.run("UPDATE t SET v = 'b'")
+    system.checkpoint("second")
+    database.run("SET clew.restoring = 'on'", "UPDATE t SET v = 'unseen' WHERE id = 1")
+    before = database.truth()
+    with pytest.raises(RollbackError, match=told) as caught:
+        system.rollback(first)
+    assert "holds other rows than the journal says" in str(caught.value)
+    assert "something changed it unseen" in str(caught.value)
+    assert database.truth() == before

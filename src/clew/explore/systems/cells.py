@@ -127,9 +127,9 @@ class Row(msgspec.Struct, frozen=True, eq=False):
 EMPTY_ROW = Row(Map(), 0, 0, 1)
 
 
-def row_of(written: list[bytes], start: int = 0) -> Row:
+def row_of(written: list[bytes]) -> Row:
     """The row whose values were written down."""
-    row = Row(Map(), start, 0, 1)
+    row = EMPTY_ROW
     for encoded in written:
         row = row.append(read_back(encoded))
     return row

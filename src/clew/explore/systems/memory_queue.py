@@ -1,7 +1,10 @@
 """`MemoryQueue`: a queue of messages held in memory, for wiring into the application in place of the real one.
 
-What it holds is immutable, and shared between checkpoints; see `memory`. Messages in flight are part of the state, in
-the order in which they were received: a consumer knows them by the numbers of their deliveries.
+What it holds is immutable, and shared between checkpoints; see `memory`.
+
+A consumer knows a message in flight by the number of its delivery, so the numbers are part of the state. A delivery
+gets the lowest number that is free: whatever way led to a state, the next one has the same number there, and numbers
+do not make states without end.
 """
 
 from __future__ import annotations
@@ -32,22 +35,31 @@ class _Queued(msgspec.Struct, frozen=True, gc=False):
     ready: Row
     flying: Map[int, Cell]
 
-    def in_flight(self) -> list[Cell]:
-        """What was received and not acknowledged, in that order."""
-        return [self.flying[number] for number in sorted(self.flying)]
+    @property
+    def free(self) -> int:
+        """The lowest number that no delivery has."""
+        number = 0
+        while number in self.flying:
+            number += 1
+        return number
 
     @property
     def digest(self) -> bytes:
-        flying = blake2b(
-            b"".join(each.number.to_bytes(32, "big") for each in self.in_flight()), digest_size=32
-        )
+        flying = blake2b(digest_size=32)
+        for number in sorted(self.flying):
+            flying.update(b"%d:%b" % (number, self.flying[number].number.to_bytes(32, "big")))
         return b"%b%d:%b" % (self.ready.digest, len(self.flying), flying.digest())
+
+    @property
+    def shown(self) -> dict[str, Any]:
+        numbers = sorted(self.flying)
+        data = {"ready": self.ready.shown, "in_flight": [self.flying[number].value for number in numbers]}
+        return data if numbers == [*range(len(numbers))] else {**data, "deliveries": numbers}
 
 
 class _Written(msgspec.Struct, array_like=True):
     """A version as it is written down."""
 
-    start: int
     ready: list[bytes]
     flying: dict[int, bytes]
 
@@ -101,8 +113,7 @@ class MemoryQueue:
             if not len(now.ready):
                 return None
             first, rest = now.ready.take_first()
-            # The place in the queue is the delivery's number: the same on every branch that leads here.
-            number = now.ready.start
+            number = now.free
             self._now = _Queued(rest, now.flying.set(number, first))
         return Delivery(number, first.read())
 
@@ -148,8 +159,7 @@ class MemoryQueue:
     def observe(self) -> Observation:
         now = self._now
         if self._seen is None or self._seen[0] is not now:
-            data = {"ready": now.ready.shown, "in_flight": [each.value for each in now.in_flight()]}
-            self._seen = (now, Observation("queue", data, {}, now.digest))
+            self._seen = (now, Observation("queue", now.shown, {}, now.digest))
         return self._seen[1]
 
     def checkpoint(self, name: str) -> int:
@@ -175,10 +185,10 @@ class MemoryQueue:
         """A checkpoint as bytes, for the disk."""
         version = self._versions[token]
         flying = {number: each.encoded for number, each in version.flying.items()}
-        return msgspec.msgpack.encode(_Written(version.ready.start, version.ready.written, flying))
+        return msgspec.msgpack.encode(_Written(version.ready.written, flying))
 
     def load(self, data: bytes) -> int:
         """A token for a checkpoint that was written down."""
         written = msgspec.msgpack.decode(data, type=_Written)
         flying = Map({number: read_back(encoded) for number, encoded in written.flying.items()})
-        return self._versions.keep(_Queued(row_of(written.ready, written.start), flying), _OWN + len(data))
+        return self._versions.keep(_Queued(row_of(written.ready), flying), _OWN + len(data))

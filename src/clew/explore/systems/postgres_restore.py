@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from clew.explore.systems.postgres_catalog import Table, Watched, quoted
 from clew.explore.systems.postgres_journal import image_sql, image_type
-from clew.explore.systems.postgres_link import run_all
+from clew.explore.systems.postgres_link import psycopg, run_all, said
 
 if TYPE_CHECKING:
     from clew.explore.systems.postgres_link import Connection
@@ -70,7 +70,12 @@ def apply(link: Connection, schema: str, watched: Watched, change: Delta) -> Non
         link.execute(sql.encode(), prepare=False)
     statements = [*_all_deletes(schema, touched, rows)]
     statements += [each for table in touched for each in _inserts(schema, table, rows[table.oid])]
-    cursors = run_all(link, [(sql, values) for sql, values, _, _ in statements]) if statements else []
+    try:
+        cursors = run_all(link, [(sql, values) for sql, values, _, _ in statements]) if statements else []
+    except psycopg.errors.UniqueViolation as error:  # a row is in the way that should be gone, or never came
+        raise WrongRowsError(
+            f"a table holds other rows than the journal says ({said(error)}); something changed it unseen"
+        ) from error
     for cursor, (_, _, owner, wanted) in zip(cursors, statements):
         if owner is not None and cursor.rowcount != wanted:
             raise WrongRowsError(

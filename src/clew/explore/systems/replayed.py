@@ -21,8 +21,8 @@ class Replayed:
 
     Args:
         observe: Returns what identifies the present state: anything that can be encoded, or an `Observation`.
-            reset: Brings the system to its initial state. It is called before the first checkpoint too, unless
-            `is_fresh`. is_fresh: The system is in its initial state already.
+        reset: Brings the system to its initial state. It is called before the first checkpoint too, unless `is_fresh`.
+        is_fresh: The system is in its initial state already.
     """
 
     ordering: Literal["lifo"] = "lifo"
