@@ -88,7 +88,7 @@ def test_a_trial_leaves_nothing_behind() -> None:
     before = world.observe()
     trial = _trial(world, "complete pay#0")
     assert {"before-call", "after-call", "before-append", "after-append"} <= set(trial.points)
-    assert "append" in trial.writes
+    assert "append" in trial.operations
     assert not trial.fails
     assert world.observe() == before
     assert (bank.list(), run.effects, len(run._versions._kept)) == ([], (), 0)

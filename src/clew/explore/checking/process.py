@@ -28,6 +28,7 @@ from clew.engine.copying import copy_of
 from clew.engine.machine import Machine
 from clew.engine.strand import Item
 from clew.errors import EncodeError, InjectedFaultError, MutationError, NodeTimeoutError
+from clew.explore.checking.effects import Effect
 from clew.graph import Graph
 from clew.runtime.context import Asking
 from clew.runtime.opening import NO_ANSWER, Opener
@@ -38,16 +39,6 @@ from clew.state import encode
 from clew.stores import Store
 
 RUN = "checked"
-
-
-class Effect(msgspec.Struct, frozen=True):
-    """Something that happened outside: a recorded call was made, or a node recorded as a whole was executed."""
-
-    path: str
-    number: int  # of the call; -1 for a whole node
-    name: str
-    request: bytes  # what was asked, and with which idempotency key
-    again: bool = False  # although what came of it the last time was kept
 
 
 class StillClock:
