@@ -115,6 +115,19 @@ class Process:
         return sorted({timer.item.path for _, _, timer in self.session.timers if timer.item is not None})
 
     @property
+    def bounded(self) -> dict[str, Item]:
+        """Subgraph items that have a timeout of their own and something under way inside, by path."""
+        found: dict[str, Item] = {}
+        waiting = [timer.item for _, _, timer in self.session.timers if timer.item is not None]
+        for item in [*self.running.values(), *waiting]:
+            around = item.strand.owner
+            while around is not None:
+                if around.is_inside and around.node.policy.timeout is not None:
+                    found[around.path] = around
+                around = around.strand.owner
+        return found
+
+    @property
     def has_ended(self) -> bool:
         """Whether nothing can go on by itself."""
         return not self.running and not self.session.timers
@@ -160,7 +173,15 @@ class Process:
         self._fill()
 
     def time_out(self, path: str) -> None:
-        """Execute an item, and have it take too long: what it did is done, and nobody hears of it."""
+        """Execute an item, and have it take too long: what it did is done, and nobody hears of it.
+
+        A subgraph takes too long as a whole: whatever is under way inside it was not executed, and is let fall.
+        """
+        if path in self.bounded:
+            error = NodeTimeoutError(f"{path} was told to take too long")
+            self.session.machine.expire(self.bounded[path], error, self._settings.clock.time(), 0.0)
+            self._fill()
+            return
         item = self.running.pop(path)
         attempt = item.attempt
         try:

@@ -12,7 +12,8 @@ choice                                what happens
 ``answer PATH: VALUE``                a person answers, and the run is resumed
 ``resume``                            another process goes on with the run
 ``fail PATH``                         the item fails, and was not executed (a fault)
-``time out PATH``                     the item was executed, and takes too long (a fault)
+``time out PATH``                     the item was executed, and takes too long (a fault); or a subgraph with a
+                                      timeout of its own takes too long as a whole
 ``time out PATH in call N``           its Nth call was made, and the answer never came (a fault)
 ``crash``                             the process dies while nothing is executed (a fault)
 ``crash in CHOICE at POINT N``        it dies in the middle of a choice, at a point of the code (a fault)
@@ -292,6 +293,8 @@ class RunSystem:
             if verb == "complete":
                 found += [f"fail {path}"] if "fail" in self.faults else []
                 found += [f"time out {path}"] if "timeout" in self.faults else []
+        if "timeout" in self.faults and self._process is not None:
+            found += [f"time out {path}" for path in sorted(self._process.bounded)]
         if "crash" in self.faults and self.status == "running":
             found.append("crash")
         if self.faults & {"crash", "timeout", "store"}:

@@ -60,6 +60,7 @@ class Case(msgspec.Struct, kw_only=True):
     splits: bool = False  # that a body is run and that its driver hears of it are two events
     together: bool = False  # a driver may hear of several at once
     looks: bool = False  # when the run has completed, it is looked at in every way
+    streams: bool = False  # the run is started as a stream of events
     merges: bool = True  # else a state is its whole path
     answers: Mapping[str, Any] = {}
     is_right: Callable[[Path, GraphState], bool] | None = (

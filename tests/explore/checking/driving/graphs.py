@@ -123,6 +123,17 @@ def nested(body: Bodies) -> Graph:
     )
 
 
+def bounded(body: Bodies) -> Graph:
+    """A subgraph that takes too long as a whole, and begins anew beside what is left of it."""
+    inner = Graph([body("first", "x", "i", "CALL"), body("second", "i", "a", "CALL")])
+    return Graph(
+        [
+            inner.as_node("inside", inputs=("x",), outputs=("a",), timeout=5.0, retry=AGAIN),
+            body("join", "a", "c", "[a]"),
+        ]
+    )
+
+
 def large(body: Bodies) -> Graph:
     """Values that are kept apart, and steps that are worth a snapshot."""
     return Graph(
@@ -163,6 +174,7 @@ GRAPHS: dict[str, tuple[Callable[[Bodies], Graph], dict[str, Any]]] = {
     "retried": (retried, {"x": 1}),
     "late": (late, {"x": 1}),
     "nested": (nested, {"x": 1}),
+    "bounded": (bounded, {"x": 1}),
     "large": (large, {"x": 1}),
     "guarded": (guarded, {"x": 1}),
 }

@@ -55,10 +55,23 @@ class Process:
 
     def __call__(self, verb: str, *args: Any, **kwargs: Any) -> Any:
         """Run or resume, with the driver of the case."""
-        path = self.path
+        path, engine = self.path, self.engine
+        is_stream = path.case.streams and verb == "run"
         if path.case.driver == "blocking":
-            return getattr(self.engine, verb)(*args, **kwargs)
-        return Loop(path, self.hands, path.clock).finish(getattr(self.engine, f"a{verb}")(*args, **kwargs))
+            if not is_stream:
+                return getattr(engine, verb)(*args, **kwargs)
+            for _ in engine.stream(*args, **kwargs):
+                pass
+            return engine.result(RUN)
+        driven = (
+            self._streamed(*args, **kwargs) if is_stream else getattr(engine, f"a{verb}")(*args, **kwargs)
+        )
+        return Loop(path, self.hands, path.clock).finish(driven)
+
+    async def _streamed(self, *args: Any, **kwargs: Any) -> Any:
+        async for _ in self.engine.astream(*args, **kwargs):
+            pass
+        return self.engine.result(RUN)
 
 
 class Path:
@@ -382,25 +395,19 @@ class Path:
         return [f"{'deliver' if job.is_run else start} {job.name}" for job in hands.jobs]
 
     def _is_deadline(self, timeout: float) -> bool:
-        """Whether an attempt takes too long if that much time passes."""
-        for job in self.hands.jobs:
-            limit = (
-                self.case.graph.nodes[job.node].policy.timeout if job.node in self.case.graph.nodes else None
-            )
-            if limit is not None and self.clock.now < job.began + limit <= self.clock.now + timeout + 1e-9:
+        """Whether an attempt takes too long if that much time passes: of a job, or of a subgraph that it is in."""
+        nodes, now = self.case.graph.nodes, self.clock.now
+        session = self.process.engine._live.get(RUN)
+        if session is not None:
+            due = [when for when, _, timer in session._own_deadlines if timer.item and timer.item.is_inside]
+            if any(now < when <= now + timeout + 1e-9 for when in due):
                 return True
-        return False
+        limits = [(job.began, nodes[job.node].policy.timeout) for job in self.hands.jobs if job.node in nodes]
+        return any(limit and now < began + limit <= now + timeout + 1e-9 for began, limit in limits)
 
     def _take_over(self) -> None:
         """This process is away for longer than its lease: another one completes the run meanwhile."""
         here, witness, self.is_quiet = self.process, self.witness, True
-        known = witness.is_broken, witness.answered
-        witness.was_taken_over, witness.is_broken, witness.answered, witness.is_new = (
-            True,
-            False,
-            set(),
-            False,
-        )
         self.clock.advance(self.clock.now + LEASE + 1.0)
         self.process = Process(self)
         failed: list[BaseException] = []
@@ -411,12 +418,12 @@ class Path:
             except BaseException as error:
                 failed.append(error)
 
-        thread = threading.Thread(target=go_on)  # an event loop may be running in this one
-        thread.start()
-        thread.join()
+        with witness.looking_away():
+            thread = threading.Thread(target=go_on)  # an event loop may be running in this one
+            thread.start()
+            thread.join()
         self.process.engine.close()
-        self.process, self.is_quiet, (witness.is_broken, witness.answered) = here, False, known
-        witness.is_new = self._made == len(self._choices)
+        self.process, self.is_quiet = here, False
         if failed:
             self.fail(f"the run cannot be taken over: {failed[0]!r}")
         if self.choose("it hears of it", "it does not know") == "it hears of it":

@@ -12,7 +12,8 @@ for them only the first two rules hold.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import NoReturn
 
 from clew.explore.checking.disk import Disk
@@ -46,6 +47,15 @@ class Witness:
         self._ended: set[str] = set()  # items whose bodies it has run to their ends
         if self._disk.has(self._run_id) and self._disk.row(self._run_id).status == "failed":
             self.attempts = {}
+
+    @contextmanager
+    def looking_away(self) -> Iterator[None]:
+        """Another process takes the run over and goes on with it: what this one knows is not what that one knows."""
+        known = self.is_new, self.is_broken, self.is_cancelled, self.answered, self._ended
+        self.was_taken_over, self.is_new = True, False
+        self.is_broken, self.is_cancelled, self.answered, self._ended = False, False, set(), set()
+        yield
+        self.is_new, self.is_broken, self.is_cancelled, self.answered, self._ended = known
 
     def fail(self, why: str) -> NoReturn:
         """Something happened that never may."""
