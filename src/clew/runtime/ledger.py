@@ -220,6 +220,11 @@ class Ledger:
         if self._failure is not None:
             raise self._failure
 
+    def fail(self, error: BaseException) -> None:
+        """Write nothing any more: the run cannot go on here."""
+        if self._failure is None:
+            self._failure = error
+
     def barrier(self) -> None:
         """Return when all that was written is durable. Not for ``exit``, which promises nothing before the end."""
         self._raise()

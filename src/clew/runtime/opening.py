@@ -261,9 +261,8 @@ class Opener:
             owner = fresh_owner()
         try:
             fence = self.archive.claim(run_id, owner, self.settings.lease, self.settings.clock.time())
-        except StoreError:
-            if process == os.getpid():
-                self.left(run_id, owner)
+        except StoreError:  # it may be this process's all the same
+            self.left(run_id, owner)
             raise
         return fence, owner
 
@@ -339,18 +338,22 @@ class Opener:
         settings = self.settings
         created = settings.clock.time()
         owner = fresh_owner() if self.store.encodes else ""
-        fence = self.archive.create(
-            run_id,
-            start,
-            seed,
-            created,
-            parent=parent,
-            parent_step=None if parent is None else start.step,
-            target=settings.target,
-            owner=owner,
-            lease=settings.lease,
-            on_conflict=machine.options.on_conflict,
-        )
+        try:
+            fence = self.archive.create(
+                run_id,
+                start,
+                seed,
+                created,
+                parent=parent,
+                parent_step=None if parent is None else start.step,
+                target=settings.target,
+                owner=owner,
+                lease=settings.lease,
+                on_conflict=machine.options.on_conflict,
+            )
+        except StoreError:  # the run may be there all the same, and this process's
+            self.left(run_id, owner)
+            raise
         ledger = self.archive.fresh_ledger(run_id, start, seed, created, fence, settings.durability)
         recall = self.archive.recall(run_id, intents=True) if self.store.encodes else None
         session = Session(

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from clew.engine.strand import Item
-from clew.errors import EncodeError
+from clew.errors import EncodeError, StoreError
 from clew.runtime.crash_points import reach
 from clew.runtime.doubts import WHOLE, Intent, Place, check
 from clew.state import encode
@@ -199,7 +199,11 @@ class Recorder:
             entries: Iterable[RecordedCall | Intent] = ()
             if self._recall is not None and (not self._is_fresh or any(item.strand.epoch)):
                 self._session.brace()  # so that what this session recorded is found
-                entries = self._recall(path)
+                try:
+                    entries = self._recall(path)
+                except StoreError as error:  # no failure of the node: it must not go on as if it had been one
+                    self._session.ledger.fail(error)
+                    raise
             with self._lock:
                 history = self._histories.setdefault(path, History(entries))
         return history

@@ -22,7 +22,7 @@ from clew.engine.machine import Machine
 from clew.engine.records import Deadline, Journaled, Retry, Single, Step
 from clew.engine.strand import Item
 from clew.engine.terms import Notice, Status
-from clew.errors import NodeTimeoutError, OutputError
+from clew.errors import ClewError, NodeTimeoutError, OutputError
 from clew.runtime.cache import NO_RESULT, Cache, key_of
 from clew.runtime.calls import calls_of
 from clew.runtime.context import Asking
@@ -345,7 +345,11 @@ class Session(Host):
         if self.lost is not None:
             raise self.lost
         if self.renew is not None and time.monotonic() - self.renewed > self.settings.lease:
-            self.renew()
+            try:
+                self.renew()
+            except ClewError as error:
+                self.ledger.fail(error)  # a node that catches it must not go on either
+                raise
         if self._kept:
             with self._lock:
                 kept, self._kept[:] = list(self._kept), ()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from clew import Context, Graph, RetryPolicy, node
-from clew.explore import World
+from clew.explore import Check, Invariant, World
 from clew.explore.checking.checks import _trial
 from clew.explore.checking.choices import Watching
 from clew.explore.systems import MemoryStorage, RunSystem
@@ -76,6 +76,54 @@ def test_a_failed_attempt_is_tried_again_and_the_last_one_fails_the_run() -> Non
     assert (run.status, run.choices()) == ("failed", ["resume"])
 
 
+def bounded(timeout: float | None) -> Graph:
+    inner = Graph([made("first", "x", "i"), made("second", "i", "y")])
+    again = RetryPolicy(max_attempts=2, base_delay=1.0)
+    return Graph([inner.as_node("inside", inputs=("x",), outputs=("y",), timeout=timeout, retry=again)])
+
+
+def test_a_subgraph_takes_too_long_as_a_whole_and_begins_anew() -> None:
+    run = RunSystem(bounded(5.0), {"x": 1})
+    world = World(systems={"run": run})
+    run.choose("complete inside#0/first#0")
+    offered = run.fault_choices(run.choices(), lambda choice: _trial(world, choice))
+    assert "time out inside#0" in offered
+    run.choose("time out inside#0")
+    assert (run.choices(), run.running) == (["retry inside#0"], [])
+    for choice in ("retry inside#0", "complete inside#0/first#0", "complete inside#0/second#0"):
+        run.choose(choice)
+    assert (run.status, run.state.values["y"]) == ("completed", [[1]])
+
+
+def test_a_subgraph_without_a_timeout_does_not_take_too_long() -> None:
+    run = RunSystem(bounded(None), {"x": 1})
+    world = World(systems={"run": run})
+    assert "time out inside#0" not in run.fault_choices(run.choices(), lambda choice: _trial(world, choice))
+
+
+def test_what_a_subgraph_did_before_it_took_too_long_is_done() -> None:
+    """A mistake that people make: the retry of the whole repeats what its first half did."""
+    bank = MemoryStorage()
+
+    @node(output="paid")
+    def pay(x: int) -> int:
+        bank.put(f"charge {len(bank.list()) + 1}", x)
+        return x
+
+    @node(output="y")
+    def thank(paid: int) -> int:
+        return paid
+
+    inner = Graph([pay, thank])
+    again = RetryPolicy(max_attempts=2, base_delay=1.0)
+    graph = Graph([inner.as_node("inside", inputs=("x",), outputs=("y",), timeout=5.0, retry=again)])
+    once = Invariant("charged once", lambda world: len(world.systems["bank"].list()) <= 1)
+    check = Check(graph, {"x": 1}, [once], faults={"timeout"}, systems={"bank": bank})
+    first = "complete inside#0/pay#0"
+    tale = check.replay([first, "time out inside#0", "retry inside#0", first])
+    assert [name for name, _ in tale.wrong] == ["charged once"]
+
+
 def test_a_trial_leaves_nothing_behind() -> None:
     bank = MemoryStorage()
 
@@ -88,7 +136,7 @@ def test_a_trial_leaves_nothing_behind() -> None:
     before = world.observe()
     trial = _trial(world, "complete pay#0")
     assert {"before-call", "after-call", "before-append", "after-append"} <= set(trial.points)
-    assert "append" in trial.writes
+    assert "append" in trial.operations
     assert not trial.fails
     assert world.observe() == before
     assert (bank.list(), run.effects, len(run._versions._kept)) == ([], (), 0)

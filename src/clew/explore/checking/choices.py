@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from clew.errors import DefinitionError
+from clew.explore.checking.line import WRITES
 from clew.graph import Graph
 from clew.graph.names import nearest
 from clew.runtime import crash_points
@@ -30,10 +31,10 @@ class CallTimedOut(TimeoutError):
 
 
 class Trial(msgspec.Struct, frozen=True):
-    """What a choice comes by: points at which the process may die, and writes that may fail."""
+    """What a choice comes by: points at which the process may die, and operations of the store that may fail."""
 
     points: tuple[str, ...] = ()
-    writes: tuple[str, ...] = ()
+    operations: tuple[str, ...] = ()
     fails: bool = False  # something fails by itself, without a fault
 
 
@@ -82,13 +83,22 @@ def inner_faults(faults: Iterable[str], choice: str, trial: Trial) -> list[str]:
         calls = trial.points.count("after-call")
         found += [f"time out {path} in call {number}" for number in range(1, calls + 1)]
     if "crash" in faults:
-        seen: Counter[str] = Counter()
-        for point in trial.points:
-            seen[point] += 1
-            found.append(f"crash in {choice} at {point} {seen[point]}")
+        found += [f"crash in {choice} at {point}" for point in _numbered(trial.points)]
     if "store" in faults:
-        for number in range(1, len(trial.writes) + 1):
-            found += [f"store {how} in {choice} at {number}" for how in ("refused", "unconfirmed")]
+        for operation in _numbered(trial.operations):
+            found.append(f"store refused in {choice} at {operation}")
+            if operation.partition(" ")[0] in WRITES:
+                found.append(f"store unconfirmed in {choice} at {operation}")
+    return found
+
+
+def _numbered(names: Iterable[str]) -> list[str]:
+    """Each name with how often it has come so far."""
+    seen: Counter[str] = Counter()
+    found = []
+    for name in names:
+        seen[name] += 1
+        found.append(f"{name} {seen[name]}")
     return found
 
 

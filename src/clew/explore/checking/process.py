@@ -28,6 +28,7 @@ from clew.engine.copying import copy_of
 from clew.engine.machine import Machine
 from clew.engine.strand import Item
 from clew.errors import EncodeError, InjectedFaultError, MutationError, NodeTimeoutError
+from clew.explore.checking.effects import Effect
 from clew.graph import Graph
 from clew.runtime.context import Asking
 from clew.runtime.opening import NO_ANSWER, Opener
@@ -38,16 +39,6 @@ from clew.state import encode
 from clew.stores import Store
 
 RUN = "checked"
-
-
-class Effect(msgspec.Struct, frozen=True):
-    """Something that happened outside: a recorded call was made, or a node recorded as a whole was executed."""
-
-    path: str
-    number: int  # of the call; -1 for a whole node
-    name: str
-    request: bytes  # what was asked, and with which idempotency key
-    again: bool = False  # although what came of it the last time was kept
 
 
 class StillClock:
@@ -124,6 +115,19 @@ class Process:
         return sorted({timer.item.path for _, _, timer in self.session.timers if timer.item is not None})
 
     @property
+    def bounded(self) -> dict[str, Item]:
+        """Subgraph items that have a timeout of their own and something under way inside, by path."""
+        found: dict[str, Item] = {}
+        waiting = [timer.item for _, _, timer in self.session.timers if timer.item is not None]
+        for item in [*self.running.values(), *waiting]:
+            around = item.strand.owner
+            while around is not None:
+                if around.is_inside and around.node.policy.timeout is not None:
+                    found[around.path] = around
+                around = around.strand.owner
+        return found
+
+    @property
     def has_ended(self) -> bool:
         """Whether nothing can go on by itself."""
         return not self.running and not self.session.timers
@@ -169,7 +173,15 @@ class Process:
         self._fill()
 
     def time_out(self, path: str) -> None:
-        """Execute an item, and have it take too long: what it did is done, and nobody hears of it."""
+        """Execute an item, and have it take too long: what it did is done, and nobody hears of it.
+
+        A subgraph takes too long as a whole: whatever is under way inside it was not executed, and is let fall.
+        """
+        if path in self.bounded:
+            error = NodeTimeoutError(f"{path} was told to take too long")
+            self.session.machine.expire(self.bounded[path], error, self._settings.clock.time(), 0.0)
+            self._fill()
+            return
         item = self.running.pop(path)
         attempt = item.attempt
         try:

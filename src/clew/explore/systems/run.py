@@ -6,16 +6,19 @@ what a person answers; where the process dies, and that another one goes on with
 ====================================  =====================================================================
 choice                                what happens
 ====================================  =====================================================================
+``begin``                             a process begins the run; a choice only where the store may fail at it
 ``complete PATH``                     the item is executed and completes
 ``retry PATH``                        its wait between two attempts is over
 ``answer PATH: VALUE``                a person answers, and the run is resumed
 ``resume``                            another process goes on with the run
 ``fail PATH``                         the item fails, and was not executed (a fault)
-``time out PATH``                     the item was executed, and takes too long (a fault)
+``time out PATH``                     the item was executed, and takes too long (a fault); or a subgraph with a
+                                      timeout of its own takes too long as a whole
 ``time out PATH in call N``           its Nth call was made, and the answer never came (a fault)
 ``crash``                             the process dies while nothing is executed (a fault)
 ``crash in CHOICE at POINT N``        it dies in the middle of a choice, at a point of the code (a fault)
-``store REFUSED in CHOICE at N``      the Nth write of a choice is refused, or not confirmed (a fault)
+``store HOW in CHOICE at OP N``       an operation of the store in the middle of a choice fails (a fault): it is
+                                      "refused", or it is carried out and "unconfirmed"
 ====================================  =====================================================================
 
 At most `max_faults` faults happen on a path. Where a run has failed because of one, `resume` is offered.
@@ -30,7 +33,6 @@ Rules:
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from hashlib import sha256
 from typing import Any, Literal
@@ -51,14 +53,16 @@ from clew.explore.checking.choices import (
 )
 from clew.explore.checking.commuting import Commuting
 from clew.explore.checking.disk import Disk, Image
-from clew.explore.checking.process import RUN, Effect, Life, Process
+from clew.explore.checking.effects import Effect, counted, is_kept, told
+from clew.explore.checking.line import Line
+from clew.explore.checking.process import RUN, Life, Process
 from clew.explore.observation import Observation
 from clew.explore.systems.versions import Versions
 from clew.graph import Graph
 from clew.runtime.archive import Archive
 from clew.state import GraphState, encode
 
-Status = Literal["running", "dead", "completed", "failed", "waiting"]
+Status = Literal["new", "running", "dead", "completed", "failed", "waiting"]
 
 
 class Moment(msgspec.Struct, frozen=True):
@@ -117,53 +121,35 @@ class RunSystem:
         self._versions: Versions[Moment] = Versions()
         self._now: Moment | None = None  # until something happens, the moment that the world is at
         self.disk = Disk()
-        self.status: Status = "running"
+        self._line = Line(self.disk)  # of the process, to the disk
+        self.status: Status = "new"
         self._effects: list[Effect] = []  # in the order in which they happened
         self.depth = 0  # choices so far
         self.had: list[str] = []  # the faults so far, by name: which came first is not told
         self._process: Process | None = None
         self._death: Death | None = None  # while a process is about to die
         self.story: list[str] = []  # what the last choice did
-        self._begin()
+        if "store" not in self.faults:  # else that is a choice: it may fail
+            self._begin()
 
     def _begin(self) -> None:
         process = self._new_process()
         process.begin(self.values)
+        self.status = "running"
         self._settle()
 
     def _new_process(self) -> Process:
-        self._process = Process(self.graph, self.disk, self._options, self._effect)
+        self._process = Process(self.graph, self._line, self._options, self._effect)
         return self._process
 
     def _effect(self, effect: Effect, occurrence: int) -> None:
         if self._death is not None:
             self._death.check()
         earlier = [e for e in self._effects if (e.path, e.number) == (effect.path, effect.number)]
-        if self._is_kept(effect, occurrence):
+        if is_kept(effect, occurrence, self._archive().log(RUN, whole=True)):
             effect = msgspec.structs.replace(effect, again=True)
         self._effects.append(effect)
-        what = f"call {effect.number} ({effect.name!r}) is made" if effect.number >= 0 else "it is executed"
-        times = f", for the {_nth(len(earlier) + 1)} time" if earlier else ""
-        self.story.append(f"{effect.path}: {what}{times}")
-
-    def _is_kept(self, effect: Effect, occurrence: int) -> bool:
-        """Whether what came of an effect is on the disk, so that there is no reason for another one.
-
-        A body may ask for the same twice. So the Nth such call of an attempt is held against the Nth one that any
-        attempt has kept, whatever number it had there.
-        """
-        log = self._archive().log(RUN, whole=True)
-        if effect.number < 0:
-            known = log.outcomes().get(effect.path)
-            return known is not None and known.error is None
-        kept = Counter(
-            (call.epoch, call.attempt)
-            for call in log.calls
-            if (call.path, call.name) == (effect.path, effect.name)
-            and call.error is None
-            and encode([list(call.request[0]), call.request[1]]) == effect.request
-        )
-        return occurrence < max(kept.values(), default=0)
+        self.story.append(told(effect, len(earlier)))
 
     # -- what the explorer asks --------------------------------------------------------------------------------
 
@@ -175,16 +161,13 @@ class RunSystem:
     def sight(self) -> dict[str, Any]:
         """What tells this moment from others."""
         process = self._process
-        made = Counter(
-            (e.path, e.number, e.name, sha256(e.request).hexdigest()[:16], e.again) for e in self._effects
-        )
         return {
             "status": self.status,
             "disk": [name[:3] if name[0] == "retry" else name for name in self.disk.names(RUN)],
             "running": [] if process is None else sorted([p, i.attempt] for p, i in process.running.items()),
             "waiting": [] if process is None else process.waiting,
             "failing": _errors(process),
-            "effects": sorted([*effect, times] for effect, times in made.items()),
+            "effects": counted(self._effects),
             "faults": self.had,
         }
 
@@ -236,14 +219,13 @@ class RunSystem:
 
     @property
     def state(self) -> GraphState:
-        """The last committed state."""
-        return self._archive().state(RUN)
+        """The last committed state; an empty one before there is any."""
+        return self._archive().state(RUN) if self.disk.has(RUN) else GraphState()
 
     @property
     def error(self) -> BaseException | None:
         """Why the run has failed, as it is on the disk."""
-        error: BaseException | None = self._archive().row(RUN).error
-        return error
+        return self._archive().row(RUN).error if self.disk.has(RUN) else None
 
     def _archive(self) -> Archive:
         return Archive(self.graph, self.disk, str(self._options.get("on_conflict", "error")))
@@ -256,6 +238,8 @@ class RunSystem:
     @property
     def answered(self) -> dict[str, str]:
         """What people have answered, and is kept: by the path of the question, as text."""
+        if not self.disk.has(RUN):
+            return {}
         answers = self._archive().log(RUN, whole=True).answers
         return {path: text_of(given) for path, given in answers.items()}
 
@@ -268,6 +252,8 @@ class RunSystem:
 
     def choices(self) -> list[str]:
         """What may happen next without a fault, in a fixed order."""
+        if not self.disk.has(RUN):
+            return ["begin"]
         if self.status == "failed":
             return ["resume"] if self.had and not self._is_hopeless() else []
         asked = self._open_questions() if "waiting" in (self.status, self.disk.row(RUN).status) else []
@@ -307,6 +293,8 @@ class RunSystem:
             if verb == "complete":
                 found += [f"fail {path}"] if "fail" in self.faults else []
                 found += [f"time out {path}"] if "timeout" in self.faults else []
+        if "timeout" in self.faults and self._process is not None:
+            found += [f"time out {path}" for path in sorted(self._process.bounded)]
         if "crash" in self.faults and self.status == "running":
             found.append("crash")
         if self.faults & {"crash", "timeout", "store"}:
@@ -340,15 +328,18 @@ class RunSystem:
             self._crash_in(inner, point, int(number))
         elif choice.startswith("store "):
             how, _, rest = choice.removeprefix("store ").partition(" in ")
-            inner, _, number = rest.rpartition(" at ")
-            self._store_in(inner, how, int(number))
+            inner, _, at = rest.rpartition(" at ")
+            operation, _, number = at.rpartition(" ")
+            self._store_in(inner, how, operation, int(number))
         else:
             self._make(choice)
 
     def _make(self, choice: str) -> None:
         process = self._process
         verb, _, rest = choice.partition(" ")
-        if verb == "resume":
+        if verb == "begin":
+            self._begin()
+        elif verb == "resume":
             self._resume({})
         elif verb == "answer":
             path, _, text = rest.partition(": ")
@@ -413,7 +404,7 @@ class RunSystem:
 
     def _crash_in(self, choice: str, at: str, number: int) -> None:
         self._death = death = Death(at, number)
-        self.disk.on_change = death.check
+        self._line.on_operation = death.check
         try:
             with Watching(death.reached):
                 self._make(choice)
@@ -423,47 +414,43 @@ class RunSystem:
             if not death.has_come:
                 raise
         finally:
-            self._death = self.disk.on_change = None
+            self._death = self._line.on_operation = None
         if death.has_come:
             self._die(f"the process dies in the middle of it, {at.replace('-', ' ')} {number}")
 
-    def _store_in(self, choice: str, how: str, number: int) -> None:
+    def _store_in(self, choice: str, how: str, at: str, number: int) -> None:
         left = number
 
-        def changing(operation: str) -> str | None:
+        def reached(operation: str) -> str | None:
             nonlocal left
-            left -= 1
-            return how if not left else None
+            left -= operation == at
+            return how if operation == at and not left else None
 
-        self.disk.on_change = changing
+        self._line.on_operation = reached
         try:
             self._make(choice)
         except StoreError as error:
             self._die(f"the store fails, and the process gives up: {error}")
         finally:
-            self.disk.on_change = None
+            self._line.on_operation = None
 
     def try_out(self, choice: str) -> Trial:
         """Make a choice and say what it came by; whoever asks takes the world back afterwards."""
         points: list[str] = []
-        writes: list[str] = []
+        operations: list[str] = []
         self._now = None
         self.story = []
-
-        def changing(operation: str) -> None:
-            writes.append(operation)
-
         had = len(_errors(self._process))
-        self.disk.on_change = changing
+        self._line.on_operation = operations.append  # which says None: none of them fails
         try:
             with Watching(points.append):
                 self._make(choice)
         except Exception:  # it is told where the choice is made
-            return Trial(tuple(points), tuple(writes), fails=True)
+            return Trial(tuple(points), tuple(operations), fails=True)
         finally:
-            self.disk.on_change = None
+            self._line.on_operation = None
         fails = self.status == "failed" or len(_errors(self._process)) > had
-        return Trial(tuple(points), tuple(writes), fails)
+        return Trial(tuple(points), tuple(operations), fails)
 
 
 def _errors(process: Process | None) -> list[list[Any]]:
@@ -476,7 +463,3 @@ def _errors(process: Process | None) -> list[list[Any]]:
         for strand in machine._strands(machine.root)
         for order, error in sorted(strand.errors, key=lambda pair: pair[0])
     ]
-
-
-def _nth(times: int) -> str:
-    return {2: "second", 3: "third"}.get(times, f"{times}th")

@@ -1,0 +1,229 @@
+"""Mistakes that an engine could have: the exploration of the drivers finds each of them.
+
+Each is made in one line of Clew's own code, where it is replaced while the test runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from clew.engine.records import Journaled, Retry
+from clew.errors import ClewError
+from clew.runtime.archive import Archive
+from clew.runtime.blocking import Blocking
+from clew.runtime.engine import Engine
+from clew.runtime.heartbeat import Heartbeat
+from clew.runtime.ledger import Ledger
+from clew.runtime.loop import Looping
+from clew.runtime.opening import Opener
+from clew.runtime.session import Session
+from clew.stores.memory import MemoryStore
+from tests.explore.checking.driving.drivers import explore
+from tests.explore.checking.test_drivers import case_of
+
+Change = Callable[[Any], Any]
+TAKEOVER = {"faults": frozenset({"takeover"})}
+CANCEL = {"faults": frozenset({"cancel"})}
+LATE = {"faults": frozenset({"timeout"})}
+
+
+def nothing(right: Any) -> Any:
+    """What should happen does not."""
+    return lambda *args, **kwargs: None
+
+
+def unwritten(kind: type) -> Change:
+    """Records of a kind are let fall."""
+
+    def change(right: Any) -> Any:
+        def write(self: Ledger, records: Any) -> None:
+            kept = [record for record in records if type(record) is not kind]
+            if kept:
+                right(self, kept)
+
+        return write
+
+    return change
+
+
+def forgiving(right: Any) -> Any:
+    """A write that failed is not the last one."""
+
+    def append(self: Ledger, work: Any) -> None:
+        try:
+            right(self, work)
+        except Exception:
+            self._failure = None
+            raise
+
+    return append
+
+
+def swallowed(right: Any) -> Any:
+    """A run that could not be ended in the store is said to have ended."""
+
+    def end(self: Engine, session: Session, began: float, *, broken: BaseException | None = None) -> Any:
+        try:
+            return right(self, session, began, broken=broken)
+        except ClewError:
+            return self.result(session.run_id)
+
+    return end
+
+
+def of_any_attempt(right: Any) -> Any:
+    """What an attempt says that is over counts."""
+    return lambda self, item, attempt, *args: right(self, item, item.attempt, *args)
+
+
+def forgotten(right: Any) -> Any:
+    """Outcomes that were journaled are not used."""
+
+    def machine_at(self: Opener, log: Any, options: Any = None) -> Any:
+        log.journal = {}
+        return right(self, log, options)
+
+    return machine_at
+
+
+MISTAKES: dict[str, tuple[type, str, Change, str, dict[str, Any], str]] = {
+    "a recording is not kept": (
+        Session,
+        "keep",
+        nothing,
+        "chain",
+        {},
+        "send#0 was called, and what came of pay#0 is not kept",
+    ),
+    "a call does not wait for what it builds on": (
+        Session,
+        "brace",
+        nothing,
+        "fan-out",
+        {},
+        "although what it builds on could not be written",
+    ),
+    "writing goes on after a write that failed": (
+        Ledger,
+        "_append",
+        forgiving,
+        "fan-out",
+        {},
+        "although what it builds on could not be written",
+    ),
+    "an outcome is not journaled": (
+        Ledger,
+        "write",
+        unwritten(Journaled),
+        "fan-out",
+        {},
+        "has completed, and what came of it is not kept",
+    ),
+    "a failed attempt is not kept": (
+        Ledger,
+        "write",
+        unwritten(Retry),
+        "retried",
+        {},
+        "flaky#0 is at attempt 0 again",
+    ),
+    "what was journaled is not used": (
+        Opener,
+        "machine_at",
+        forgotten,
+        "fan-out",
+        {},
+        "is executed again, although what came of it is kept",
+    ),
+    "a run is not released": (
+        Archive,
+        "release",
+        nothing,
+        "chain",
+        {},
+        "the engine owns the run without knowing",
+    ),
+    "what could not be released is forgotten": (
+        Opener,
+        "left",
+        nothing,
+        "chain",
+        {},
+        "the engine owns the run without knowing",
+    ),
+    "an error of the store is swallowed at the end": (
+        Engine,
+        "_end",
+        swallowed,
+        "chain",
+        {},
+        "still owned",
+    ),
+    "a run that is gone on with is not under way": (
+        Archive,
+        "begin",
+        nothing,
+        "fan-out",
+        {},
+        "the run is under way, and on the disk it is failed",
+    ),
+    "fences are not looked at": (
+        MemoryStore,
+        "_owned",
+        lambda right: lambda self, run_id, fence: self._find(run_id),
+        "nested",
+        TAKEOVER,
+        "was called again, although what came of it was kept",
+    ),
+    "a lease is not renewed before a call": (
+        Heartbeat,
+        "_renew",
+        nothing,
+        "nested",
+        TAKEOVER,
+        "was called again, although what came of it was kept",
+    ),
+    "the driver does not hear of a cancellation": (
+        Blocking,
+        "_nudge",
+        nothing,
+        "retried",
+        CANCEL,
+        "was cancelled, and its driver waits for something else",
+    ),
+    "the loop does not hear of a cancellation": (
+        Looping,
+        "_nudge",
+        nothing,
+        "retried",
+        CANCEL,
+        "was cancelled, and its driver waits for something else",
+    ),
+    "a late result counts": (
+        Session,
+        "returned",
+        of_any_attempt,
+        "late",
+        LATE,
+        "another chain",
+    ),
+    "a late error counts": (
+        Session,
+        "raised",
+        of_any_attempt,
+        "late",
+        LATE,
+        "another chain",
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_it_is_found(mistake: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    place, name, change, graph, options, message = MISTAKES[mistake]
+    driver = "asyncio" if place is Looping else "blocking"
+    monkeypatch.setattr(place, name, change(getattr(place, name)))
+    assert message in explore(case_of(graph, driver, **options), fail_fast=True).wrong

@@ -1,0 +1,140 @@
+"""Clew's real engine and drivers under its own explorer: every order of events, and any operation of the store fails.
+
+What must hold on each path is in `driving.witness` and `driving.path`: the engine raises errors of Clew's and nothing
+else; a run was not accepted, or can be gone on with; nothing is executed or called again of which it is known what came
+of it; no call is made on the strength of what could not be written; and at the end there is the chain of the unbroken
+run, whichever driver it was.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.explore.checking.driving.case import Case, Driver, Outside
+from tests.explore.checking.driving.drivers import Explored, explore
+from tests.explore.checking.driving.graphs import Mode, graph_of, is_in_time
+from tests.explore.checking.page import rows, told
+
+DRIVERS: dict[str, tuple[Mode, Driver]] = {
+    "blocking": ("sync", "blocking"),
+    "asyncio": ("async", "asyncio"),
+    "asyncio, sync nodes": ("sync", "asyncio"),
+}
+TROUBLE = frozenset({"store", "crash", "call"})
+LESS = frozenset({"store", "crash"})
+
+ONE: dict[
+    str, tuple[str, dict[str, Any]]
+] = {  # as the documentation calls it: the graph, and what may happen
+    "a chain with recorded calls, and looking at it": ("chain", {"looks": True}),
+    "a fan-out": ("fan-out", {}),
+    "a question beside other work": ("question", {}),
+    "a retry beside other work": ("retried", {}),
+    "a subgraph beside other work": ("nested", {}),
+    "large values and snapshots": ("large", {}),
+    "two results at once": ("fan-out", {"together": True, "faults": LESS}),
+    "a fan-out, as a stream": ("fan-out", {"streams": True}),
+    "cancelled": ("retried", {"faults": frozenset({"cancel"})}),
+    "away, and taken over": ("nested", {"faults": frozenset({"takeover"})}),
+    "a timeout, and the attempt goes on": ("late", {"faults": frozenset({"timeout"})}),
+    "a subgraph that takes too long": ("bounded", {"faults": frozenset({"timeout"}), "splits": True}),
+    '`durability="exit"`': ("nested", {"options": {"durability": "exit"}}),
+    '`durability="async"`': ("guarded", {"options": {"durability": "async"}, "faults": LESS}),
+}
+TWO: dict[str, tuple[str, dict[str, Any]]] = {
+    "a chain with recorded calls": ("chain", {}),
+    "a body that catches everything": ("guarded", {"faults": LESS | {"takeover"}}),
+    "a fan-out": ("fan-out", {}),
+    "a question beside other work": ("question", {}),
+    "a subgraph beside other work": ("nested", {}),
+}
+
+
+def case_of(name: str, driver: str, **options: Any) -> Case:
+    mode, kind = DRIVERS[driver]
+    outside = Outside()
+    graph, values = graph_of(name, outside, mode)
+    if name == "question":
+        options = {"answers": {"approve#0": True}, **options}
+    if name == "late":
+        options = {"is_right": is_in_time, "splits": True, **options}
+    options = {"faults": TROUBLE, **options}
+    return Case(graph=graph, values=values, outside=outside, driver=kind, **options)
+
+
+def explored(what: str, driver: str, max_faults: int) -> Explored:
+    name, options = (ONE if max_faults == 1 else TWO)[what]
+    found = explore(case_of(name, driver, max_faults=max_faults, **options))
+    assert not found.wrong, found.wrong
+    return found
+
+
+def documented(what: str, driver: str, max_faults: int) -> str:
+    """What the page says of a case: in its first table with one fault, in the next with two."""
+    found = rows(what)
+    return found[max_faults - 1 if len(found) > 1 else 0][0 if driver == "blocking" else 1]
+
+
+def numbers(found: Explored) -> str:
+    return told(found.states, found.transitions)
+
+
+@pytest.mark.parametrize("driver", ["blocking", "asyncio"])
+@pytest.mark.parametrize("what", ONE)
+def test_one_fault(what: str, driver: str) -> None:
+    assert numbers(explored(what, driver, 1)) == documented(what, driver, 1)
+
+
+def _cases(fast: set[str], table: dict[str, Any]) -> list[Any]:
+    return [name if name in fast else pytest.param(name, marks=pytest.mark.slow) for name in table]
+
+
+@pytest.mark.parametrize("what", _cases({"a fan-out", "a question beside other work", "cancelled"}, ONE))
+def test_sync_nodes_on_an_event_loop_meet_what_they_meet_without_one(what: str) -> None:
+    found = explored(what, "asyncio, sync nodes", 1)
+    if (
+        what != "a timeout, and the attempt goes on"
+    ):  # an alarm of the loop may go off early, which is one event more
+        assert numbers(found) == documented(what, "blocking", 1)
+
+
+@pytest.mark.parametrize("what", _cases({"a body that catches everything"}, TWO))
+def test_two_faults_on_an_event_loop(what: str) -> None:
+    assert numbers(explored(what, "asyncio", 2)) == documented(what, "asyncio", 2)
+
+
+@pytest.mark.parametrize("what", _cases({"a chain with recorded calls"}, TWO))
+def test_two_faults_without_one(what: str) -> None:
+    assert numbers(explored(what, "blocking", 2)) == documented(what, "blocking", 2)
+
+
+def test_every_operation_of_the_store_fails_somewhere() -> None:
+    """All that running, going on, staying the owner and looking ask of a store."""
+    tried = explored("a chain with recorded calls, and looking at it", "blocking", 1).choices
+    tried |= explored("large values and snapshots", "blocking", 1).choices
+    tried |= explored("a body that catches everything", "blocking", 2).choices
+    writes = {"create", "claim", "append", "update", "renew", "release"}
+    reads = {"row", "rows", "entries", "find", "last", "blob"}
+    assert {f"{each} refused" for each in reads | writes} <= tried
+    assert {f"{each} {how}" for each in writes for how in ("unconfirmed", "and die")} <= tried
+    used = {choice.removesuffix(" refused") for choice in tried if choice.endswith(" refused")}
+    assert used == reads | writes
+
+
+@pytest.mark.parametrize("name", ["chain", "fan-out", "question", "retried", "nested", "large"])
+def test_both_drivers_end_with_the_same_chains(name: str) -> None:
+    ends = {explore(case_of(name, driver, max_faults=0)).ends for driver in DRIVERS}
+    assert len(ends) == 1
+    assert len(ends.pop()) == 1
+
+
+@pytest.mark.parametrize("name", ["chain", "fan-out"])
+def test_where_paths_meet_nothing_is_lost(name: str) -> None:
+    """Held against the search in which no two paths are ever one."""
+    merged, whole = (
+        explore(case_of(name, "blocking", merges=merges, faults=LESS)) for merges in (True, False)
+    )
+    assert (merged.ends, merged.wrong) == (whole.ends, whole.wrong)
+    assert merged.states < whole.states
