@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import msgspec
 
@@ -69,8 +70,30 @@ class Access:
         return msgspec.structs.replace(catalog, tables=tables, foreign_keys=keys)
 
 
-def check_grant(grant: str) -> str:
+def check_user(user: Any) -> None:
+    """Refuse what is no user, or has something that is no grant."""
+    if not isinstance(user, UserContext):
+        raise UsageError(f"{user!r} is no user; write UserContext(user_id=..., policies=(...))")
+    _grants(user.policies, f"of user {user.user_id!r}")
+
+
+def check_policies(policies: Any) -> dict[str, tuple[str, ...]] | None:
+    """Grants by role, if that is what they are."""
+    if policies is None:
+        return None
+    if not isinstance(policies, Mapping):
+        raise UsageError("policies are grants by role; write policies={'clerk': ['sales.orders']}")
+    return {role: _grants(grants, f"of role {role!r}") for role, grants in policies.items()}
+
+
+def _grants(grants: Any, whose: str) -> tuple[str, ...]:
+    if isinstance(grants, str) or not isinstance(grants, Iterable):
+        raise UsageError(f"the grants {whose} are a list; write [{grants!r}]")
+    return tuple(map(check_grant, grants))
+
+
+def check_grant(grant: Any) -> str:
     """The grant itself, if it is one."""
-    if not _GRANT.match(grant):
+    if not isinstance(grant, str) or not _GRANT.match(grant):
         raise UsageError(f"{grant!r} is no grant; write '*', 'source.*' or 'source.table'")
     return grant

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from clew import Engine, Event, MemoryStore, ReplayReport, RunResult, SQLiteStore
-from clew_nl2sql.access import UserContext, check_grant
+from clew_nl2sql.access import UserContext, check_policies, check_user
 from clew_nl2sql.answer import Answer, answer_of
 from clew_nl2sql.artifacts import ArtifactStore
 from clew_nl2sql.decompose import LinkingDecomposer
@@ -32,6 +32,7 @@ from clew_nl2sql.sources import Source, open_source
 from clew_nl2sql.state import GraphState
 from clew_nl2sql.synthesize import TemplateSynthesizer
 
+LONGEST_QUESTION = 2_000  # characters; a planner's work grows faster than its question
 ENTRANCE = ("trace_id", "user_query", "user_context", "datasource_id")
 _NAME = re.compile(r"^[A-Za-z_]\w*$")
 
@@ -68,7 +69,10 @@ class Pipeline:
         listeners: Iterable[Callable[[Event], Any]] = (),
         **options: Any,
     ) -> None:
-        self._policies = _checked_policies(policies)
+        for limit, value in (("timeout", timeout), ("max_rows", max_rows), ("max_scan_rows", max_scan_rows)):
+            if value <= 0:
+                raise UsageError(f"{limit} is {value}; it must be more than 0")
+        self._policies = check_policies(policies)
         self._remove: Callable[[], Any] = _nothing
         self.equipment = Equipment(
             sources=_opened(sources, timeout),
@@ -149,8 +153,13 @@ class Pipeline:
     def _initial(
         self, question: str, user: UserContext | None, source: str | None, run_id: str | None
     ) -> GraphState:
-        if not question.strip():
+        given: Any = question
+        if not isinstance(given, str) or not given.strip():
             raise UsageError("there is no question; give some words")
+        if len(question) > LONGEST_QUESTION:
+            raise UsageError(
+                f"the question has {len(question):,} characters, and {LONGEST_QUESTION:,} are the most; ask in parts"
+            )
         if source is not None and source not in self.equipment.sources:
             known = ", ".join(self.equipment.sources)
             raise UsageError(f"there is no source {source!r}; there are: {known}")
@@ -160,8 +169,7 @@ class Pipeline:
                     "this pipeline has policies, so a question needs a user: ask(..., user=UserContext(...))"
                 )
             user = UserContext.operator()
-        for grant in user.policies:
-            check_grant(grant)
+        check_user(user)
         return GraphState(
             trace_id=run_id or f"ask-{secrets.token_hex(4)}",
             user_query=question.strip(),
@@ -227,14 +235,3 @@ def _opened(sources: Mapping[str, str | Path | Source], timeout: float) -> dict[
         if not isinstance(source, Source):
             raise UsageError(f"{name!r} is no source; it needs dialect, catalog, explain and run")
     return opened
-
-
-def _checked_policies(policies: Mapping[str, Iterable[str]] | None) -> dict[str, tuple[str, ...]] | None:
-    if policies is None:
-        return None
-    found = {}
-    for role, grants in policies.items():
-        if isinstance(grants, str):
-            raise UsageError(f"the grants of {role!r} are a list: [{grants!r}]")
-        found[role] = tuple(map(check_grant, grants))
-    return found

@@ -184,6 +184,19 @@ def test_one_source_that_goes_down_costs_its_part_and_the_answer_says_so(
     assert len(answer.columns) == len(whole.columns) - 1
 
 
+def test_a_source_that_is_down_is_remembered_as_it_was(tmp_path: Path, new_pipeline: New) -> None:
+    sources = make_samples(tmp_path / "data")
+    pipeline = new_pipeline(
+        sources, planner=Scripted({**PLANS, "sales": SPENDING}), catalog_seconds=0.0
+    )  # no catalog is kept for longer than a question
+    pipeline.ask(FOR_EACH)
+    Path(sources["erp"].partition(":///")[2]).rename(tmp_path / "away")
+    answer = pipeline.ask(FOR_EACH)
+    assert (answer.status, codes(answer.errors)) == ("partial", [ErrorCode.DATASOURCE_UNAVAILABLE])
+    assert "Missing: " in answer.text
+    assert [scan.source for scan in answer.scans] == ["sales", "support", "erp"]
+
+
 def test_a_source_that_was_never_there_is_told_of(samples: dict[str, str], new_pipeline: New) -> None:
     sources = {**samples, "erp": "postgresql://nobody@127.0.0.1:1/none"}
     answer = new_pipeline(sources, planner=Scripted(PLANS)).ask(
@@ -593,6 +606,12 @@ def test_more_rows_than_wanted_are_cut_and_told_of(samples: dict[str, str], new_
         ({"a": 7}, {}, "it needs dialect, catalog, explain and run"),
         ({"a": "sqlite:///x.db"}, {"policies": {"r": "sales.*"}}, "are a list"),
         ({"a": "sqlite:///x.db"}, {"policies": {"r": ["sales"]}}, "is no grant"),
+        ({"a": "sqlite:///x.db"}, {"policies": {"r": [7]}}, "is no grant"),
+        ({"a": "sqlite:///x.db"}, {"policies": {"r": None}}, "are a list"),
+        ({"a": "sqlite:///x.db"}, {"policies": ["sales.*"]}, "grants by role"),
+        ({"a": "sqlite:///x.db"}, {"max_rows": 0}, "max_rows is 0"),
+        ({"a": "sqlite:///x.db"}, {"max_scan_rows": -1}, "max_scan_rows is -1"),
+        ({"a": "sqlite:///x.db"}, {"timeout": 0}, "timeout is 0"),
     ],
 )
 def test_what_is_set_up_wrongly_is_said_at_once(sources: Any, options: Any, told: str) -> None:
@@ -606,8 +625,31 @@ def test_a_question_to_a_source_that_is_not_there_is_refused(
     pipeline = new_pipeline(samples, planner=Scripted({}))
     with pytest.raises(UsageError, match="there is no source 'hr'; there are: sales, support, erp"):
         pipeline.ask("How many?", source="hr")
-    with pytest.raises(UsageError, match="no question"):
-        pipeline.ask("  ")
+    for nothing in ("  ", None, 7):
+        with pytest.raises(UsageError, match="no question"):
+            pipeline.ask(nothing)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "user, told",
+    [
+        ({"policies": ["*"]}, "is no user"),
+        (UserContext(policies="*"), "are a list"),  # type: ignore[arg-type]
+        (UserContext(policies=None), "are a list"),  # type: ignore[arg-type]
+        (UserContext(policies=("sales",)), "is no grant"),
+    ],
+)
+def test_what_is_no_user_is_refused(samples: dict[str, str], new_pipeline: New, user: Any, told: str) -> None:
+    with pytest.raises(UsageError, match=told):
+        new_pipeline(samples, planner=Scripted({})).ask("How many orders are there?", user=user)
+
+
+def test_a_question_without_end_is_refused_before_anybody_plans_it(
+    samples: dict[str, str], new_pipeline: New
+) -> None:
+    pipeline = new_pipeline(samples, planner=Scripted({}))
+    with pytest.raises(UsageError, match="2,000 are the most"):
+        pipeline.ask("How many orders " * 3_000)
 
 
 def test_a_changed_database_gives_another_hash(tmp_path: Path, new_pipeline: New) -> None:

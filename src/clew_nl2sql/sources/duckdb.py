@@ -1,7 +1,7 @@
 """DuckDB, read-only, with external access off: no file, no network, no extension, and no way to switch that back on.
 
 One thread of DuckDB per query: rows of a query without ORDER BY then come in one order, and several scans run at
-once anyway."""
+once anyway. A query that could call a macro of the database's own is refused: macros come before functions."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from clew_nl2sql.errors import QueryFailedError, QueryTimeoutError, RefusedQuery
 from clew_nl2sql.planner.catalog import Catalog, ForeignKey
 from clew_nl2sql.sources.protocol import Result, distinct_names
 from clew_nl2sql.sources.sampling import SECONDS, Described, sampled_table
+from clew_nl2sql.sql.calls import called_names, refuse_defined
 from clew_nl2sql.sql.guard import CheckedQuery
 
 SETTINGS = {"enable_external_access": "false", "autoload_known_extensions": "false", "threads": "1"}
@@ -33,6 +34,7 @@ _KEYS = """
 SELECT constraint_type, table_name, constraint_column_names, referenced_table, referenced_column_names
 FROM duckdb_constraints() WHERE schema_name = 'main' AND constraint_type IN ('PRIMARY KEY', 'FOREIGN KEY') ORDER BY ALL
 """
+_MACROS = "SELECT function_name FROM duckdb_functions() WHERE NOT internal"  # calls nothing that could be one of them
 
 
 class DuckDBSource:
@@ -65,6 +67,7 @@ class DuckDBSource:
 
         try:
             with self._connection() as connection:
+                _refuse_macros(connection, query.sql)
                 rows = connection.execute(f"EXPLAIN {query.sql}").fetchall()
         except duckdb.Error as error:
             raise RefusedQueryError(f"DuckDB refuses the query: {_first_line(error)}") from error
@@ -76,6 +79,7 @@ class DuckDBSource:
 
         try:
             with self._connection() as connection:
+                _refuse_macros(connection, query.sql)
                 names, rows = _fetched(connection, query.sql, max_rows + 1)
         except duckdb.InterruptException as error:
             raise QueryTimeoutError(
@@ -114,6 +118,11 @@ def _limited(connection: Any, seconds: float) -> Iterator[None]:
         yield
     finally:
         limit.cancel()
+
+
+def _refuse_macros(connection: Any, sql: str) -> None:
+    defined = {name.lower() for (name,) in connection.execute(_MACROS).fetchall()}
+    refuse_defined([name for name in called_names(sql, "duckdb") if name in defined])
 
 
 def _fetched(connection: Any, sql: str, count: int | None = None) -> tuple[list[str], list[tuple[Any, ...]]]:

@@ -14,22 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import pairwise
 from typing import Any
 
-import sqlglot
-
-from clew_nl2sql.errors import (
-    QueryFailedError,
-    QueryTimeoutError,
-    RefusedQueryError,
-    SecurityViolationError,
-    SourceDownError,
-)
+from clew_nl2sql.errors import QueryFailedError, QueryTimeoutError, RefusedQueryError, SourceDownError
 from clew_nl2sql.planner.catalog import Catalog, ForeignKey
 from clew_nl2sql.sources.moments import tell_odd_moments
 from clew_nl2sql.sources.protocol import Result, distinct_names
 from clew_nl2sql.sources.sampling import SECONDS, Described, sampled_table
+from clew_nl2sql.sql.calls import called_names, refuse_defined
 from clew_nl2sql.sql.guard import CheckedQuery
 
 CONNECT_SECONDS = 5
@@ -46,7 +38,6 @@ SELECT DISTINCT p.proname FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronam
 WHERE n.nspname = 'public' AND p.proname = ANY (%s)
   AND NOT EXISTS (
     SELECT 1 FROM pg_depend d WHERE d.objid = p.oid AND d.classid = 'pg_proc'::regclass AND d.deptype = 'e')
-ORDER BY p.proname
 """
 _TABLES = """
 SELECT c.relname, obj_description(c.oid, 'pg_class'), c.reltuples::bigint
@@ -159,16 +150,8 @@ class PostgresSource:
 
 
 def _refuse_own_functions(connection: Any, sql: str) -> None:
-    """Nothing that looks like a call may mean a function that was defined in this database."""
-    tokens = sqlglot.tokenize(sql, dialect="postgres")
-    called = {
-        token.text.lower()
-        for token, after in pairwise(tokens)
-        if after.text == "(" and token.text.isidentifier()
-    }
-    if found := connection.execute(_OWN_FUNCTIONS, (sorted(called),)).fetchall():
-        names = ", ".join(name for (name,) in found)
-        raise SecurityViolationError(f"{names}: this database has a function of its own by that name")
+    asked = connection.execute(_OWN_FUNCTIONS, (called_names(sql, "postgres"),))
+    refuse_defined([name for (name,) in asked.fetchall()])
 
 
 def _catalog(connection: Any) -> Catalog:

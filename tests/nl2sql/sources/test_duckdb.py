@@ -9,7 +9,13 @@ import msgspec
 import pytest
 
 from clew_nl2sql.equipment import outline
-from clew_nl2sql.errors import QueryFailedError, QueryTimeoutError, RefusedQueryError, SourceDownError
+from clew_nl2sql.errors import (
+    QueryFailedError,
+    QueryTimeoutError,
+    RefusedQueryError,
+    SecurityViolationError,
+    SourceDownError,
+)
 from clew_nl2sql.samples import make_support
 from clew_nl2sql.sources.duckdb import DuckDBSource
 from tests.nl2sql.sources.contract import columns, query, unchecked
@@ -132,3 +138,17 @@ def test_a_view_that_takes_too_long_is_there_without_a_sample(
         endless = "SELECT sum(a.range * b.range) AS x FROM range(10000000) AS a, range(10000000) AS b"
         db.execute(f"CREATE VIEW one AS {endless}; CREATE VIEW two AS {endless}; CREATE TABLE t (a INTEGER)")
     assert [t.name for t in DuckDBSource(tmp_path / "v.duckdb").catalog().tables] == ["one", "t", "two"]
+
+
+def test_a_macro_of_the_databases_own_is_not_called_by_a_known_name(tmp_path: Path) -> None:
+    with duckdb.connect(str(tmp_path / "m.duckdb")) as db:
+        db.execute(
+            "CREATE TABLE orders (name VARCHAR); INSERT INTO orders VALUES ('X'); CREATE TABLE salaries (amount INT);"
+            "INSERT INTO salaries VALUES (777);"
+            "CREATE MACRO Lower(x) AS (SELECT max(amount)::VARCHAR FROM salaries)"
+        )
+    source = DuckDBSource(tmp_path / "m.duckdb")
+    for ask in (source.explain, lambda asked: source.run(asked, 1)):
+        with pytest.raises(SecurityViolationError, match="a function of its own"):
+            ask(query(source, "SELECT LOWER(name) FROM orders"))
+    assert source.run(query(source, "SELECT upper(name) FROM orders"), 1).rows == (("X",),)
