@@ -503,6 +503,47 @@ def test_the_time_of_a_node_counts_from_its_start(hold: threading.Event, asynchr
     assert 0.1 <= took < GENEROUS
 
 
+@pytest.mark.parametrize("asynchronously", [False, True])
+def test_what_waits_for_a_worker_that_is_stuck_does_not_wait_for_ever(
+    hold: threading.Event, asynchronously: bool
+) -> None:
+    calls: list[str] = []
+
+    @node(output="x", timeout=0.1)
+    def stuck(a: int) -> None:
+        calls.append("stuck")
+        hold.wait(60)
+
+    @node(output="y", timeout=0.3)
+    def behind(a: int) -> None:
+        calls.append("behind")
+
+    with ThreadPoolExecutor(1) as one:
+        result = drive(Graph([stuck, behind]), asynchronously, executor=one, on_error="continue")
+        hold.set()
+    assert (calls, result.state.position.failed) == (["stuck"], {"stuck", "behind"})
+    assert all(isinstance(error, NodeTimeoutError) for error in (result.error, *result.error.others))
+
+
+def test_what_waits_for_a_worker_that_was_stuck_and_came_back_has_its_time() -> None:
+    late = threading.Event()
+
+    @node(output="x", timeout=0.1)
+    def slow(a: int, ctx: Context) -> None:
+        while not ctx.cancelled:
+            pass
+        late.set()
+
+    @node(output="y", timeout=0.5)
+    def behind(a: int) -> int:
+        assert late.is_set()
+        return a
+
+    with ThreadPoolExecutor(1) as one:
+        result = Graph([slow, behind]).run({"a": 1}, executor=one, on_error="continue")
+    assert (result["y"], result.state.position.failed) == (1, {"slow"})
+
+
 def test_an_executor_that_tells_no_start_is_given_its_time_from_the_beginning() -> None:
     class Silent(Executor):
         def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:

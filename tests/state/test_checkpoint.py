@@ -413,3 +413,12 @@ def test_nothing_may_follow_the_end_of_the_payload(more: bytes) -> None:
     assert GraphState.from_checkpoint(sealed(payload)) == full_state()
     with pytest.raises(CheckpointError, match="not written by clew: bytes follow its end"):
         GraphState.from_checkpoint(sealed(payload + more))
+
+
+def test_a_decision_by_hand_needs_a_decision() -> None:
+    state = GraphState({"a": 1}).record_gate_decision("g", "x")
+    tree = pickle.loads(state.to_checkpoint()[HEADER.size :])
+    assert GraphState.from_checkpoint(sealed(plain(tree))) == state
+    tree["position"]["decided"].append("other")
+    with pytest.raises(CheckpointError, match="'other' has decided nothing"):
+        GraphState.from_checkpoint(sealed(plain(tree)))

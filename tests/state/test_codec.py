@@ -431,3 +431,25 @@ def test_both_encodings_at_once_tell_when_there_is_no_room_left() -> None:
     nested: dict[str, Any] = {"a": [{"b": {}}], "c": 1}
     errors = _at_every_depth(lambda: encode_both(nested, at="here"))
     assert {(type(error), str(error)) for error in errors} == {(EncodeError, f"here: {TOO_DEEP}")}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {},
+        {"a": 1},
+        {"b": 1, "a": 2},
+        {"b": {"d": 1, "c": 2}},
+        {"b": {3, 1, 2}, "a": (1,)},
+        {"b": {2: "x", 1: "y"}},
+        {"b": b"x", "a": {"z": Decimal("1.5"), "y": None}},
+    ],
+    ids=repr,
+)
+def test_both_encodings_at_once_are_those_that_one_gets_one_by_one(value: dict[str, Any]) -> None:
+    assert encode_both(value) == (encode(value, ordered=True), encode(value))
+
+
+def test_both_encodings_at_once_refuse_what_one_would() -> None:
+    with pytest.raises(EncodeError, match=r"here\.a\[1\]: an object cannot be stored"):
+        encode_both({"a": [1, object()]}, at="here")

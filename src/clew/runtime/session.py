@@ -67,7 +67,7 @@ class Session(Host):
     renewed = 0.0  # when, by the time that does not jump
     lost: BaseException | None = None  # somebody else has taken the run over
     reuse: Reuse | None = None
-    handed: dict[tuple[Item, int], Handed] | None = None  # attempts on an executor that has a queue
+    handed: Handed | None = None  # attempts on an executor that has a queue
     naps: Naps | None = None  # sync nodes that sleep by a virtual clock
     _recorder: Recorder | None = None
 
@@ -272,11 +272,10 @@ class Session(Host):
     def _is_early(self, timer: Timer) -> bool:
         """Whether the time of an attempt is not over, because it waited for its executor first; set it anew if so."""
         assert timer.item is not None
-        handed = self.handed.get((timer.item, timer.attempt)) if self.handed else None
-        if handed is None:
+        if self.handed is None:
             return False
         now = self.clock.monotonic()
-        over = (now if handed.began is None else handed.began) + timer.limit
+        over = self.handed.over((timer.item, timer.attempt), timer.limit, now)
         if over > now:
             heapq.heappush(self._own_deadlines, (over, next(self._numbers), timer))
         return over > now
