@@ -160,7 +160,7 @@ MISTAKES: dict[str, tuple[type, str, Change, str, dict[str, Any], str]] = {
         swallowed,
         "chain",
         {},
-        "still owned",
+        "and on the disk it is under way",
     ),
     "a run that is gone on with is not under way": (
         Archive,

@@ -169,8 +169,9 @@ class Path:
         kept = self.disk.row(RUN).status
         if self._result.status != kept:
             self.fail(f"the run is {self._result.status}, and on the disk it is {kept}")
-        if self.disk.owner(RUN) is not None:
-            self.fail(f"the run is {kept}, and still owned")
+        if kept == "running":
+            self.fail("the engine is done with the run, and on the disk it is under way")
+        self._check_owner(kept)
         return kept
 
     def _check_owner(self, after: object) -> None:
