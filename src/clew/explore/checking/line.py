@@ -80,6 +80,10 @@ class Line:
         found: Sequence[Any] = self._pass("entries", *args, **kwargs)
         return found
 
+    def within(self, *args: Any, **kwargs: Any) -> Sequence[Any]:
+        found: Sequence[Any] = self._pass("within", *args, **kwargs)
+        return found
+
     def find(self, *args: Any) -> Sequence[Any]:
         found: Sequence[Any] = self._pass("find", *args)
         return found
