@@ -79,7 +79,7 @@ class Talk(TypedDict, total=False):
 @node(writes=["messages"], goto=["say", END])
 def say(messages: list[str]) -> Command:
     number = len(messages)
-    return Command(update={"messages": f"{number} " + "x" * 300}, goto="say" if number < 2_499 else END)
+    return Command(update={"messages": f"{number} " + "x" * 120}, goto="say" if number < 2_499 else END)
 
 
 @pytest.fixture
