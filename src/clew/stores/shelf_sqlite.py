@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from clew.errors import StoreConflictError, StoreCorruptError, StoreError, StoreVersionError
+from clew.stores.forking import guard
 from clew.stores.shelf import FORMAT, Change, behind, check_key, conflict, damaged, in_pages, newer
 from clew.stores.sql_rows import checksum
 from clew.stores.sqlite_file import explained, open_file
@@ -50,6 +51,7 @@ class SQLiteShelf:
         self._what = f"the shelf {name!r}"
         self._options = (synchronous, timeout)
         self._open()
+        guard(self)
 
     def _open(self) -> None:
         self._lock = threading.RLock()

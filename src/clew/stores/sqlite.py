@@ -31,6 +31,7 @@ from clew.errors import (
     StoreError,
     UnknownRunError,
 )
+from clew.stores.forking import guard
 from clew.stores.liveness import Lifeline, fresh_owner, is_alive
 from clew.stores.protocol import Entry, Owner, RunRow, Statement
 from clew.stores.refusals import conflict, exists, has_fork, lost_content, owned, taken_over, unknown
@@ -110,6 +111,7 @@ class SQLiteStore:
         with self._translated("the file"):
             self._open()
         _stores.add(self)
+        guard(self)
 
     def _open(self) -> sqlite3.Connection:
         self._db = open_file(self.path, *self._options)
