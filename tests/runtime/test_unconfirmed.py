@@ -77,3 +77,13 @@ def test_recordings_that_cannot_be_read_are_no_failure_of_their_node(on_error: s
             engine.resume("one", answer=True)
         assert engine.resume("one").state.values["sent"] == "sent"
     assert calls == ["sent"]
+
+
+def test_a_store_that_stays_away_does_not_make_an_engine_grow() -> None:
+    line = Line(Disk())
+    line.on_operation = lambda name: "refused"
+    with Engine(Graph([double]), store=line) as engine:
+        for _ in range(1_100):
+            with pytest.raises(StoreUnavailableError):
+                engine.run({"x": 2})
+        assert len(engine._opener._left) <= 1_000

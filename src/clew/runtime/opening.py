@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from clew.state.values import Values
 
 NO_ANSWER: Any = object()
+_LEFT = 1_000  # runs that are known to be left, while a store is away
 
 
 class Opener:
@@ -278,6 +279,8 @@ class Opener:
         """A run could not be released: the next claim of this process has the same name, and gets it."""
         if self.store.encodes:
             self._left[run_id] = (os.getpid(), owner)
+            if len(self._left) > _LEFT:  # the lease of the oldest has run out long ago
+                del self._left[next(iter(self._left))]
 
     def _check_structure(self, row: RunRow, accept_changes: bool) -> None:
         """Refuse a changed structure, and warn of changed code."""
