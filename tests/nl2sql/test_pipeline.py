@@ -19,7 +19,7 @@ from clew_nl2sql.planner.catalog import Catalog
 from clew_nl2sql.samples import CUSTOMERS, _invoices, _orders, _tickets, make_samples
 from clew_nl2sql.schemas import CandidateModel, DecomposerResponse, SubQuery
 from clew_nl2sql.sources import Result, Source, open_source
-from clew_nl2sql.sql.guard import CheckedQuery
+from clew_nl2sql.sql.guard import CheckedQuery, check
 from clew_nl2sql.state import GraphState
 from tests.nl2sql.scripted import (
     EVERYBODY,
@@ -398,6 +398,22 @@ def test_a_hostile_plan_is_blocked_and_the_databases_keep_their_bytes(
     assert answer.scans[0].retries == 0
     assert watched["sales"].sent == []
     assert bytes_of(samples) == before
+
+
+@pytest.mark.parametrize("also", [(), ("clew_nl2sql.nodes.validator.checked",)])
+def test_a_query_that_changes_after_it_was_looked_at_is_not_sent(
+    watched: dict[str, Watched], new_pipeline: New, monkeypatch: pytest.MonkeyPatch, also: tuple[str, ...]
+) -> None:
+    """Whoever sends looks for themselves: first EXPLAIN, and the executor even if that looked away."""
+    forbidden = "SELECT count(*) FROM customers"
+    monkeypatch.setattr("clew_nl2sql.nodes.generator.rendered", lambda sql, catalog: forbidden)
+    for name in also:
+        monkeypatch.setattr(name, lambda state, equipment, ctx, sql: check(sql, equipment.catalog("sales")))
+    clerk = UserContext(user_id="clerk", policies=("sales.orders",))
+    pipeline = new_pipeline(watched, planner=Scripted({"sales": GOOD}))
+    answer = pipeline.ask("How many orders are there?", user=clerk)
+    assert codes(answer.errors) == [ErrorCode.SECURITY_VIOLATION]
+    assert all(sent.startswith("EXPLAIN") for sent in watched["sales"].sent)
 
 
 def test_a_planner_is_not_shown_what_its_user_may_not_see(samples: dict[str, str], new_pipeline: New) -> None:

@@ -18,6 +18,7 @@ from clew_nl2sql import (
     Pipeline,
     UserContext,
 )
+from clew_nl2sql.planner.catalog import Catalog
 from tests.nl2sql.models.endpoint import Endpoint, plays, refuses, says, serving
 
 New = Callable[..., Pipeline]
@@ -184,3 +185,10 @@ def test_a_model_cannot_leave_out_what_is_missing(samples: dict[str, str], new_p
         answer = new_pipeline(samples, **roles(endpoint)).ask(QUESTION)
     assert answer.status == "partial"
     assert answer.text.endswith("Not answered: 'the weather', which matches nothing in the sources.")
+
+
+@pytest.mark.parametrize("said, meant", [(7.0, 1.0), (-3.0, 0.0), (0.4, 0.4)])
+def test_a_certainty_is_a_share_whatever_a_model_says(said: float, meant: float) -> None:
+    with serving(Endpoint(says({"sql": "SELECT 1", "certainty": said}))) as endpoint:
+        plan = ModelPlanner(ChatModel(endpoint.url, "m")).plan("?", Catalog(tables=()))
+    assert plan.certainty == meant
