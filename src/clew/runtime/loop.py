@@ -85,6 +85,8 @@ class Looping:
                         await self._run_inline(item)
                     else:
                         self._start(item)
+                elif outbox:
+                    continue  # what was to be entered failed at once: its retry becomes a timer with a flush
                 elif tasks or session.timers:
                     await self._wait()
                 else:
