@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import operator
 from itertools import permutations
 from typing import Annotated, Any, TypedDict
@@ -669,3 +670,13 @@ def test_what_still_runs_of_an_attempt_that_is_over_says_nothing_any_more() -> N
     for path in ("sub#0/bad#0", "sub#0/quick#0", "sub#0/below#0"):
         run.complete(path)
     assert run.finish()["z"] == 1
+
+
+@pytest.mark.parametrize("asynchronously", [False, True])
+def test_a_subgraph_that_fails_as_it_is_entered_is_tried_again_and_then_fails(asynchronously: bool) -> None:
+    deep = Graph([node(name="f", output="x")(lambda n: n)], name="deep")
+    middle = Graph([deep.as_node(inputs=("n",), enter=lambda values: {})], name="sub")
+    retry = RetryPolicy(max_attempts=3, base_delay=1.0)
+    engine = Engine(Graph([middle.as_node(retry=retry)]), clock=VirtualClock())
+    result = asyncio.run(engine.arun({"n": 1})) if asynchronously else engine.run({"n": 1})
+    assert (result.status, type(result.error), result.metrics.total_retries) == ("failed", InputError, 2)

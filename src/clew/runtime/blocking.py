@@ -72,6 +72,8 @@ class Blocking:
                         self._run_inline(item)
                     else:
                         self._submit(item)
+                elif outbox:
+                    continue  # what was to be entered failed at once: its retry becomes a timer with a flush
                 elif in_flight or session.timers:
                     self._wait()
                     yield

@@ -89,6 +89,8 @@ class Looping:
                             if outbox:
                                 session.flush()
                             self._start(item)  # nothing else happens between the items of a fan-out
+                elif outbox:
+                    continue  # what was to be entered failed at once: its retry becomes a timer with a flush
                 elif tasks or session.timers:
                     await self._wait()
                 else:
