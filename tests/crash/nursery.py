@@ -14,6 +14,7 @@ import select
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -151,7 +152,8 @@ def _stopper(name: str, count: str, away: float) -> Callable[[str], None]:
         nonlocal left
         left -= reached == name
         if not left and reached == name:
-            os.kill(os.getpid(), signal.SIGSTOP)
+            # to this thread: sent to the process, another one might take it, and this one go on for a moment
+            signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
             now = time.monotonic
             time.monotonic = lambda: now() + away
 
