@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from functools import cached_property
 from itertools import count
 from typing import Any
 
@@ -40,9 +41,11 @@ class Archive:
         self._graph = graph
         self._store = store
         self._on_conflict = on_conflict
-        self._retrieval = Retrieval(graph, store, on_conflict)
-        self._codes = Codes(graph, on_conflict)
         self._keeps = store is not NOWHERE
+
+    @cached_property
+    def _retrieval(self) -> Retrieval:  # few runs are read again
+        return Retrieval(self._graph, self._store, self._on_conflict)
 
     # -- writing -----------------------------------------------------------------------------------------
 
@@ -73,7 +76,7 @@ class Archive:
             updated=now,
             parent=parent,
             parent_step=parent_step,
-            codes=self._codes if on_conflict == self._on_conflict else Codes(self._graph, on_conflict),
+            codes=Codes(self._graph, on_conflict),
             target=target,
         )
         if not self._store.encodes:

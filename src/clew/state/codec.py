@@ -36,6 +36,7 @@ import msgspec
 
 from clew.errors import DecodeError, EncodeError
 from clew.state.readers import read
+from clew.state.scalars import INT_MAX, INT_MIN
 from clew.state.writers import TOO_DEEP, Refusal, canonical_json, write
 
 _ordered_json = msgspec.json.Encoder().encode
@@ -60,6 +61,9 @@ def encode(value: Any, *, at: str = "value", ordered: bool = False) -> bytes:
 
 def encode_both(value: dict[str, Any], *, at: str = "value") -> tuple[bytes, bytes]:
     """What ``encode`` gives with and without ``ordered=True``, for what is both stored and digested."""
+    if len(value) == 1 and _is_itself(*value, *value.values()):
+        encoded = _ordered_json(value)
+        return encoded, encoded
     try:
         tree = write(value, 0, True)
         ordered = _ordered_json(tree)
@@ -74,6 +78,16 @@ def encode_both(value: dict[str, Any], *, at: str = "value") -> tuple[bytes, byt
         raise EncodeError(refusal.at(at)) from refusal.__cause__
     except RecursionError:
         raise EncodeError(f"{at}: {TOO_DEEP}") from None
+
+
+def _is_itself(key: Any, value: Any) -> bool:
+    """Whether a name and its value are written as they are: most updates are one plain value."""
+    if type(key) is not str or not key.isidentifier() or not key.isascii():
+        return False
+    kind = type(value)
+    if kind is str:
+        return bool(value.isascii())
+    return value is None or kind is bool or (kind is int and INT_MIN <= value <= INT_MAX)
 
 
 def decode(data: bytes) -> Any:
