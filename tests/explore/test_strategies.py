@@ -168,16 +168,17 @@ def test_a_walk_draws_its_actions_by_lot() -> None:
     assert min(firsts[action] for action in range(3)) > 8
 
 
-def test_weights_draw_the_state_by_lot_too() -> None:
+def test_weights_draw_the_action_by_lot_and_take_the_state_that_waits_for_longest() -> None:
     firsts = Counter()
     for seed in range(60):
-        frontier = Weighted(seed).start(actions(1))
+        frontier = Weighted(seed).start(actions(1, 1, 1))
         for node in range(3):
-            frontier.add(node, (0,))
-        order = [node for node, _ in frontier.pairs()]
-        assert sorted(order) == [0, 1, 2]
-        firsts[order[0]] += 1
-    assert min(firsts[node] for node in range(3)) > 8
+            frontier.add(node, (0, 1, 2))
+        pairs = list(frontier.pairs())
+        for action in range(3):
+            assert [node for node, each in pairs if each == action] == [0, 1, 2]
+        firsts[pairs[0][1]] += 1
+    assert min(firsts[action] for action in range(3)) > 8
 
 
 def test_sums_of_weights_that_are_a_little_off_draw_no_action_that_is_not_open() -> None:

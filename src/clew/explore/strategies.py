@@ -14,7 +14,6 @@ Own strategies are objects with `start(actions)`, which returns an object with `
 from __future__ import annotations
 
 import heapq
-from array import array
 from collections import deque
 from collections.abc import Iterator, Sequence
 from random import Random
@@ -87,7 +86,7 @@ class CoverageGuided(msgspec.Struct, frozen=True):
 
 
 class Weighted(msgspec.Struct, frozen=True):
-    """An action drawn by lot, by the actions' weights, in a random state where it is open."""
+    """An action drawn by lot, by the actions' weights, in the state where it has been open for longest."""
 
     seed: int = 0
 
@@ -210,12 +209,14 @@ class _LeastTried:
 
 
 class _Lottery:
-    oldest_first = False
+    oldest_first = True
 
     def __init__(self, random: Random, actions: Sequence[Action]) -> None:
         self._random = random
         self._actions = actions
-        self._waiting: list[array[int]] = []  # arrays: a number in them lies where it is, and nowhere else
+        self._waiting: list[
+            deque[int]
+        ] = []  # by action: a state drawn by lot would be cold, and its path long
         self._size = 1
         self._tree = [0.0, 0.0]  # each entry is the sum of the two below it; leaves are actions
 
@@ -228,7 +229,7 @@ class _Lottery:
             self._waiting[action].append(node)
 
     def _grow(self, count: int) -> None:
-        self._waiting += [array("q") for _ in range(len(self._waiting), count)]
+        self._waiting += [deque() for _ in range(len(self._waiting), count)]
         if count > self._size:
             leaves = self._tree[self._size :]
             self._size = 1 << (count - 1).bit_length()
@@ -254,13 +255,10 @@ class _Lottery:
         return at - self._size
 
     def pairs(self) -> Pairs:
-        draw = self._random.random
         while self._tree[1] > 0:
             action = self._drawn()
             waiting = self._waiting[action]
-            chosen = int(draw() * len(waiting))
-            node, waiting[chosen] = waiting[chosen], waiting[-1]
-            waiting.pop()
+            node = waiting.popleft()
             if not waiting:
                 self._set(action, 0.0)
             yield node, action
