@@ -1,4 +1,4 @@
-"""What holds for all tests: how Hypothesis searches.
+"""What holds for all tests: how Hypothesis searches; and a PostgreSQL server a worker, started when a test asks for it.
 
 In CI a test result must be a function of the commit, so examples are derived from the test itself. At a
 desk the search is random and remembers what it found in ``.hypothesis``. There is no deadline in either:
@@ -8,9 +8,37 @@ workers share cores, so the time of one example says nothing.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
+from secrets import token_hex
 
+import pytest
 from hypothesis import settings
+
+from tests.stores.servers import PostgresServer
 
 settings.register_profile("desk", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True, database=None, print_blob=True)
 settings.load_profile("ci" if os.environ.get("CI") else "desk")
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[PostgresServer]:
+    """A running server; tests that need one are skipped where none can start, but not in CI."""
+    try:
+        server = PostgresServer()
+        server.start()
+    except Exception as error:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(str(error))
+    yield server
+    server.remove()
+
+
+@pytest.fixture
+def open_postgres(server: PostgresServer) -> Callable[[], object]:
+    """Opens stores on one fresh schema."""
+    from clew.stores import PostgresStore
+
+    schema = f"t_{token_hex(6)}"
+    return lambda: PostgresStore(server.dsn, schema=schema)

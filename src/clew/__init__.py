@@ -9,6 +9,7 @@ The layers, lowest first; imports only ever point down::
     incremental 2  the dependency graph: values that are computed when asked for, and again only when they must be
     engine      2  the pure machine: what runs next, merging, planning ahead; no clock, no I/O
     runtime     3  drivers (blocking, asyncio), the Engine; what is durable, recorded, replayed and used again
+    explore     4  every state that a world can reach; checks of workflows; the systems that go back
     cli         5  the command line, one file a verb
     testing        a virtual clock, a driver that completes items in any order, the stores' suite
     demo           what `make demo` shows; pytest_plugin: recorded runs as regression tests

@@ -5,10 +5,7 @@ from __future__ import annotations
 from urllib.parse import quote
 
 from tests.cli.command import Folder, until
-from tests.stores.conftest import server
 from tests.stores.servers import PostgresServer
-
-__all__ = ["server"]  # a fixture
 
 
 def test_a_run_is_killed_resumed_and_checked(folder: Folder, server: PostgresServer) -> None:

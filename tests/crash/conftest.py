@@ -13,9 +13,6 @@ import pytest
 
 from tests.crash.nursery import Nursery
 from tests.crash.supervisor import Trial
-from tests.stores.conftest import server
-
-__all__ = ["server"]
 
 
 @pytest.fixture(scope="session")

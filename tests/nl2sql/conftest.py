@@ -1,8 +1,7 @@
-"""The sample databases, made once a worker; and a PostgreSQL server, started when a test asks for it."""
+"""The sample databases, made once a worker, and databases on its PostgreSQL server."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from secrets import token_hex
@@ -21,33 +20,23 @@ def samples(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return make_samples(tmp_path_factory.mktemp("samples"))
 
 
-@pytest.fixture(scope="session")
-def server() -> Iterator[PostgresServer]:
-    """A running server; tests that need one are skipped where none can start, but not in CI."""
-    try:
-        server = PostgresServer()
-        server.start()
-    except Exception as error:
-        if os.environ.get("CI"):
-            raise
-        pytest.skip(str(error))
-    yield server
-    server.remove()
-
-
 def address(server: PostgresServer, database: str) -> str:
     return f"postgresql://postgres@/{database}?host={server.folder}"
 
 
 @pytest.fixture
-def new_database(server: PostgresServer) -> Callable[[], str]:
-    """Makes empty databases; each is gone with the server."""
+def new_database(server: PostgresServer) -> Callable[..., str]:
+    """Makes databases, and what a script makes in them; each is gone with the server."""
 
-    def make() -> str:
+    def make(script: str = "") -> str:
         name = f"d_{token_hex(6)}"
         with psycopg.connect(server.dsn, autocommit=True) as connection:
             connection.execute(f"CREATE DATABASE {name}")
-        return address(server, name)
+        made = address(server, name)
+        if script:
+            with psycopg.connect(made) as connection:
+                connection.execute(script.replace("THIS_DATABASE", name))
+        return made
 
     return make
 

@@ -14,9 +14,6 @@ from clew import Context, Engine, Graph, PostgresStore, SQLiteStore, interrupt, 
 from clew.cli.doctor import examine
 from clew.errors import StoreCorruptError
 from tests.runtime.killed import as_if_killed
-from tests.stores.conftest import open_postgres, server
-
-__all__ = ["open_postgres", "server"]
 
 
 @node(output="a")

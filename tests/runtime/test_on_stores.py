@@ -12,9 +12,6 @@ import pytest
 from clew import END, Context, Engine, Graph, MemoryStore, SQLiteStore, append, ifelse, interrupt, node
 from clew.errors import RunExistsError, RunStateError, UnknownRunError
 from clew.stores import Store
-from tests.stores.conftest import open_postgres, server
-
-__all__ = ["open_postgres", "server"]
 
 
 @pytest.fixture(params=["memory", "sqlite", "postgres"])

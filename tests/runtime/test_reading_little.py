@@ -11,9 +11,6 @@ import pytest
 
 from clew import END, Command, Engine, Graph, SQLiteStore, ifelse, interrupt, node
 from clew.stores import Store
-from tests.stores.conftest import open_postgres, server
-
-__all__ = ["open_postgres", "server"]
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

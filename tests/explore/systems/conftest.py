@@ -8,10 +8,7 @@ from secrets import token_hex
 import pytest
 
 from tests.explore.systems.postgres_databases import Database
-from tests.stores.conftest import server
 from tests.stores.servers import PostgresServer
-
-__all__ = ["database", "server"]
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from datetime import date
 from decimal import Decimal
 
-import psycopg
 import pytest
 
 from clew_nl2sql.errors import (
@@ -20,18 +19,16 @@ from tests.nl2sql.sources.contract import columns, query, unchecked
 
 
 @pytest.fixture
-def source(new_database: Callable[[], str]) -> PostgresSource:
-    address = new_database()
-    with psycopg.connect(address) as db:
-        db.execute(
-            "CREATE TABLE customers (id INT PRIMARY KEY, name VARCHAR(80));"
-            "CREATE TABLE invoices (id INT PRIMARY KEY, customer_id INT REFERENCES customers, issued DATE,"
-            " amount NUMERIC(10, 2), paid BOOLEAN);"
-            "COMMENT ON TABLE invoices IS 'what is owed'; COMMENT ON COLUMN invoices.issued IS 'day of issue';"
-            "CREATE SCHEMA hidden; CREATE TABLE hidden.keys (k TEXT);"
-            "INSERT INTO customers VALUES (1, 'Ann'), (2, 'Bob');"
-            "INSERT INTO invoices VALUES (1, 1, '2024-05-01', 10.50, true), (2, 2, '2024-06-01', 3, false)"
-        )
+def source(new_database: Callable[..., str]) -> PostgresSource:
+    address = new_database(
+        "CREATE TABLE customers (id INT PRIMARY KEY, name VARCHAR(80));"
+        "CREATE TABLE invoices (id INT PRIMARY KEY, customer_id INT REFERENCES customers, issued DATE,"
+        " amount NUMERIC(10, 2), paid BOOLEAN);"
+        "COMMENT ON TABLE invoices IS 'what is owed'; COMMENT ON COLUMN invoices.issued IS 'day of issue';"
+        "CREATE SCHEMA hidden; CREATE TABLE hidden.keys (k TEXT);"
+        "INSERT INTO customers VALUES (1, 'Ann'), (2, 'Bob');"
+        "INSERT INTO invoices VALUES (1, 1, '2024-05-01', 10.50, true), (2, 2, '2024-06-01', 3, false)"
+    )
     return PostgresSource(address)
 
 
@@ -100,16 +97,14 @@ def test_a_server_that_is_not_there_is_down_and_its_address_is_not_told() -> Non
 
 
 def test_columns_and_tables_that_cannot_be_sampled_do_not_hide_the_others(
-    new_database: Callable[[], str],
+    new_database: Callable[..., str],
 ) -> None:
-    address = new_database()
-    with psycopg.connect(address) as db:
-        db.execute(
-            "CREATE TABLE notes (id INT, body JSON, place POINT, tags TEXT[]);"
-            "CREATE TABLE private (id INT); CREATE VIEW broken AS SELECT 1 / 0 AS x;"
-            "INSERT INTO notes VALUES (1, '{}', '(1,2)', '{a}');"
-            "CREATE ROLE reader LOGIN; GRANT SELECT ON notes, broken TO reader"
-        )
+    address = new_database(
+        "CREATE TABLE notes (id INT, body JSON, place POINT, tags TEXT[]);"
+        "CREATE TABLE private (id INT); CREATE VIEW broken AS SELECT 1 / 0 AS x;"
+        "INSERT INTO notes VALUES (1, '{}', '(1,2)', '{a}');"
+        "CREATE ROLE reader LOGIN; GRANT SELECT ON notes, broken TO reader"
+    )
     catalog = PostgresSource(address.replace("postgres@", "reader@")).catalog()
     assert [table.name for table in catalog.tables] == ["broken", "notes"]
     assert [column.name for column in catalog.tables[1].columns] == ["id", "body", "place", "tags"]
@@ -120,18 +115,16 @@ def test_columns_and_tables_that_cannot_be_sampled_do_not_hide_the_others(
 
 
 @pytest.fixture
-def deceiving(new_database: Callable[[], str]) -> PostgresSource:
+def deceiving(new_database: Callable[..., str]) -> PostgresSource:
     """Where functions are called like PostgreSQL's own, and a backslash hides a quote."""
-    address = new_database()
-    with psycopg.connect(address) as db:
-        db.execute(
-            "CREATE TABLE orders (id INT, name VARCHAR); INSERT INTO orders VALUES (1, 'X');"
-            "CREATE TABLE salaries (amount INT); INSERT INTO salaries VALUES (777);"
-            "CREATE FUNCTION lower(VARCHAR) RETURNS TEXT LANGUAGE sql AS"
-            " 'SELECT max(amount)::text FROM public.salaries';"
-            "CREATE FUNCTION leak(orders) RETURNS INT LANGUAGE sql AS 'SELECT max(amount) FROM public.salaries'"
-        )
-        db.execute(f"ALTER DATABASE {db.info.dbname} SET standard_conforming_strings = off")
+    address = new_database(
+        "CREATE TABLE orders (id INT, name VARCHAR); INSERT INTO orders VALUES (1, 'X');"
+        "CREATE TABLE salaries (amount INT); INSERT INTO salaries VALUES (777);"
+        "CREATE FUNCTION lower(VARCHAR) RETURNS TEXT LANGUAGE sql AS"
+        " 'SELECT max(amount)::text FROM public.salaries';"
+        "CREATE FUNCTION leak(orders) RETURNS INT LANGUAGE sql AS 'SELECT max(amount) FROM public.salaries'"
+        ";ALTER DATABASE THIS_DATABASE SET standard_conforming_strings = off"
+    )
     return PostgresSource(address)
 
 
@@ -154,24 +147,20 @@ def test_a_string_ends_where_the_guard_saw_it_end(deceiving: PostgresSource) -> 
     assert found.rows == (("\\", text),)
 
 
-def test_a_function_that_an_extension_brought_may_be_called(new_database: Callable[[], str]) -> None:
-    address = new_database()
-    with psycopg.connect(address) as db:
-        db.execute(
-            "CREATE FUNCTION upper(INT) RETURNS TEXT LANGUAGE sql AS $$SELECT 'own'$$; CREATE TABLE t (a INT);"
-            "INSERT INTO t VALUES (1); ALTER EXTENSION plpgsql ADD FUNCTION public.upper(INT)"
-        )
+def test_a_function_that_an_extension_brought_may_be_called(new_database: Callable[..., str]) -> None:
+    address = new_database(
+        "CREATE FUNCTION upper(INT) RETURNS TEXT LANGUAGE sql AS $$SELECT 'own'$$; CREATE TABLE t (a INT);"
+        "INSERT INTO t VALUES (1); ALTER EXTENSION plpgsql ADD FUNCTION public.upper(INT)"
+    )
     source = PostgresSource(address)
     assert source.run(query(source, "SELECT upper(a) FROM t"), 5).rows == (("own",),)
 
 
-def test_dates_that_python_has_none_for_are_text(new_database: Callable[[], str]) -> None:
-    address = new_database()
-    with psycopg.connect(address) as db:
-        db.execute(
-            "CREATE TABLE t (id INT, d DATE, ts TIMESTAMP, tz TIMESTAMPTZ);"
-            "INSERT INTO t VALUES (1, '2024-05-01', 'infinity', '-infinity'), (2, '0044-03-15 BC', NULL, NULL)"
-        )
+def test_dates_that_python_has_none_for_are_text(new_database: Callable[..., str]) -> None:
+    address = new_database(
+        "CREATE TABLE t (id INT, d DATE, ts TIMESTAMP, tz TIMESTAMPTZ);"
+        "INSERT INTO t VALUES (1, '2024-05-01', 'infinity', '-infinity'), (2, '0044-03-15 BC', NULL, NULL)"
+    )
     source = PostgresSource(address)
     found = source.run(query(source, "SELECT d, ts, tz FROM t ORDER BY id"), 5)
     assert found.rows == ((date(2024, 5, 1), "infinity", "-infinity"), ("0044-03-15 BC", None, None))
@@ -179,15 +168,13 @@ def test_dates_that_python_has_none_for_are_text(new_database: Callable[[], str]
 
 
 def test_a_view_that_takes_too_long_is_there_without_a_sample(
-    new_database: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+    new_database: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("clew_nl2sql.sources.postgres.SECONDS", 0.1)
-    address = new_database()
-    with psycopg.connect(address) as db:
-        db.execute(
-            "CREATE VIEW slow AS SELECT 1 AS x, pg_sleep(60)::text AS y ORDER BY y;"
-            "CREATE TABLE t (a INT); INSERT INTO t VALUES (1)"
-        )
+    address = new_database(
+        "CREATE VIEW slow AS SELECT 1 AS x, pg_sleep(60)::text AS y ORDER BY y;"
+        "CREATE TABLE t (a INT); INSERT INTO t VALUES (1)"
+    )
     slow, table = PostgresSource(address).catalog().tables
     assert (slow.name, [column.name for column in slow.columns], slow.rows) == ("slow", ["x", "y"], ())
     assert table.rows == ((1,),)
