@@ -121,6 +121,16 @@ class Talk:
                 self._said += os.read(self._terminal, 65536).decode(errors="replace")
         self._said = self._said.partition(text)[2]
 
+    def interrupt(self) -> None:
+        """Press ^C once it waits for a key. Between showing its prompt and waiting, a line editor takes note of a
+        signal and then waits for a key all the same: nobody is that quick at a keyboard, and a test is."""
+        until(lambda: self._state() == "S")
+        self.send("\x03")
+
+    def _state(self) -> str:
+        """R for running, S for asleep: the field behind the name, which is in parentheses."""
+        return Path(f"/proc/{self._pid}/stat").read_text().rpartition(")")[2].split()[0]
+
     def ended(self) -> int:
         """The exit code, once it is over."""
         try:

@@ -163,7 +163,9 @@ def test_an_error_that_repeats_is_told_once(folder: Folder) -> None:
 def test_at_a_terminal_an_interrupt_ends_the_line_and_not_the_conversation(folder: Folder) -> None:
     talk = folder.talk("ask", *SALES)
     talk.expect("ask> ")
-    talk.send("How many ord\x03")
+    talk.send("How many ord")
+    talk.expect("How many ord")  # the editor shows what it has read
+    talk.interrupt()
     talk.expect("ask> ")
     talk.send(".nonsense\n")
     talk.expect("there is no command '.nonsense'")
