@@ -165,7 +165,7 @@ def test_the_second_act_is_the_same_each_time_and_short() -> None:
     shown: list[tuple[Any, ...]] = []
     began = time.monotonic()
     slow = demo_durable.act(1.0, lambda *told: shown.append(told))
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 30
     assert len(shown) == 5
     assert demo_durable.act(0.0, lambda *told: None) == slow
 

@@ -231,7 +231,7 @@ def test_what_a_late_attempt_records_is_let_fall(tmp_path: Path) -> None:
         assert go.wait(30)
         return "late"
 
-    @node(output="b", timeout=0.05, retry=RetryPolicy(max_attempts=2, base_delay=1e-9))
+    @node(output="b", timeout=1.0, retry=RetryPolicy(max_attempts=2, base_delay=1e-9))
     def act(a: int, ctx: Context) -> str:
         if ctx.attempt:
             return "in time"

@@ -124,7 +124,7 @@ def test_a_subgraph_that_starts_again_while_items_of_it_are_queued() -> None:
 
 
 def test_what_a_late_result_wrote_is_not_committed(tmp_path: Path) -> None:
-    file, late = tmp_path / "runs.db", Event()
+    file, late, never = tmp_path / "runs.db", Event(), Event()
     store = SQLiteStore(file)
     with closing(sqlite3.connect(file)) as db:
         db.execute("CREATE TABLE paid (x)")
@@ -133,13 +133,14 @@ def test_what_a_late_result_wrote_is_not_committed(tmp_path: Path) -> None:
     def pay(x: int, ctx: Context) -> int:
         with ctx.transaction() as tx:
             tx.execute("INSERT INTO paid VALUES (1)")
-        late.wait(5)
+        while not ctx.cancelled:  # until it is given up
+            never.wait(0.01)
+        late.set()
         return 5
 
-    @node(output="z", timeout=10)
+    @node(output="z")
     def beside(x: int, ctx: Context) -> int:
-        while not ctx.cancelled and not late.wait(0.2):
-            late.set()  # by now the other one has been given up
+        assert late.wait(60)
         return 1
 
     @node(output="w")

@@ -115,7 +115,7 @@ def test_a_late_first_attempt_does_not_count_as_the_second(asynchronously: bool,
     first_returned = threading.Event()
     second_runs = threading.Event()
 
-    @node(output="x", timeout=0.5, retry=AT_ONCE)
+    @node(output="x", timeout=1.0, retry=AT_ONCE)
     def slow(a: int, ctx: Context) -> str:
         if ctx.attempt == 0:
             assert second_runs.wait(60)
@@ -323,7 +323,7 @@ def test_a_late_first_attempt_of_a_task_does_not_end_the_second() -> None:
     async def main() -> Any:
         second_runs, first_returned = asyncio.Event(), asyncio.Event()
 
-        @node(output="x", timeout=0.1, retry=AT_ONCE)
+        @node(output="x", timeout=0.5, retry=AT_ONCE)
         async def slow(a: int, ctx: Context) -> str:
             if ctx.attempt == 0:
                 try:
@@ -461,24 +461,23 @@ def test_a_node_that_sleeps_exactly_its_timeout_has_timed_out() -> None:
 
 @pytest.mark.parametrize("asynchronously", [False, True])
 def test_waiting_for_an_executor_is_not_time_of_the_node(asynchronously: bool) -> None:
-    """One thread, three nodes of 0.15 s, each of which has 0.4 s: only together they take longer."""
+    """One thread, six nodes of 0.3 s, each of which has 1.5 s: only together they take longer."""
 
     def slow(name: str) -> Any:
-        return node(lambda a: time.sleep(0.15) or a, name=name, output=name, timeout=0.4)
+        return node(lambda a: time.sleep(0.3) or a, name=name, output=name, timeout=1.5)
 
     with ThreadPoolExecutor(1) as one:
-        result = drive(Graph([slow("x"), slow("y"), slow("z")]), asynchronously, executor=one)
-    assert (result.status, result.values) == ("completed", {"a": 1, "x": 1, "y": 1, "z": 1})
+        result = drive(Graph([slow(name) for name in "uvwxyz"]), asynchronously, executor=one)
+    assert (result.status, result.values) == ("completed", dict.fromkeys("auvwxyz", 1))
 
 
 def test_the_default_timeout_does_not_count_waiting_for_an_executor_either() -> None:
     def slow(name: str) -> Any:
-        return node(lambda a: time.sleep(0.15) or a, name=name, output=name)
+        return node(lambda a: time.sleep(0.3) or a, name=name, output=name)
 
     with ThreadPoolExecutor(1) as one:
-        result = Graph([slow("x"), slow("y"), slow("z")]).run(
-            {"a": 1}, executor=one, default_node_timeout=0.4
-        )
+        graph = Graph([slow(name) for name in "uvwxyz"])
+        result = graph.run({"a": 1}, executor=one, default_node_timeout=1.5)
     assert result.status == "completed"
 
 
@@ -534,7 +533,7 @@ def test_what_waits_for_a_worker_that_was_stuck_and_came_back_has_its_time() -> 
             pass
         late.set()
 
-    @node(output="y", timeout=0.5)
+    @node(output="y", timeout=GENEROUS)
     def behind(a: int) -> int:
         assert late.is_set()
         return a
@@ -571,7 +570,7 @@ def test_what_waits_for_an_executor_when_its_subgraph_times_out_is_never_called(
 
     inner = Graph([stuck, queued], name="inner")
     with ThreadPoolExecutor(1) as one:
-        result = Graph([inner.as_node(timeout=0.1)]).run({"a": 1}, executor=one)
+        result = Graph([inner.as_node(timeout=1.0)]).run({"a": 1}, executor=one)
         hold.set()
     assert (type(result.error), calls) == (NodeTimeoutError, ["stuck"])
 

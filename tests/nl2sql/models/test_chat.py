@@ -81,7 +81,7 @@ def test_silence_is_given_up_on() -> None:
     endpoint = Endpoint()
     endpoint.replies = [hangs(endpoint), says({"word": "rope"})]
     with serving(endpoint):
-        assert ask(endpoint, timeout=0.3) == "rope"
+        assert ask(endpoint, timeout=1.0) == "rope"
 
 
 def test_fenced_json_is_read() -> None:
@@ -118,7 +118,7 @@ def test_a_reply_that_comes_byte_by_byte_is_given_up_on() -> None:
     endpoint = Endpoint()
     endpoint.replies = [drips(endpoint), says({"word": "rope"})]
     with serving(endpoint):
-        assert ask(endpoint, timeout=0.5) == "rope"
+        assert ask(endpoint, timeout=1.0) == "rope"
 
 
 def test_a_reply_without_end_is_not_kept() -> None:
