@@ -3,11 +3,15 @@
 In CI a test result must be a function of the commit, so examples are derived from the test itself. At a
 desk the search is random and remembers what it found in ``.hypothesis``. There is no deadline in either:
 workers share cores, so the time of one example says nothing.
+
+A shell that starts a command in the background has it ignore interrupts, and what it starts too; tests that interrupt
+a process of their own need one that does not.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable, Iterator
 from secrets import token_hex
 
@@ -19,6 +23,9 @@ from tests.stores.servers import PostgresServer
 settings.register_profile("desk", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True, database=None, print_blob=True)
 settings.load_profile("ci" if os.environ.get("CI") else "desk")
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,6 @@ import os
 import pty
 import select
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -94,9 +93,6 @@ class Folder:
         pid, terminal = pty.fork()
         if pid == 0:
             os.chdir(self.path)
-            signal.signal(
-                signal.SIGINT, signal.SIG_DFL
-            )  # tests in the background may ignore it, a terminal does not
             environment = self.environment(TERM="dumb", COLUMNS="100")
             os.execve(sys.executable, [*COMMAND, *words], environment)
         return Talk(pid, terminal)
