@@ -153,6 +153,18 @@ def play(
             result = run_in_order(engine, start, choose=choose, workers=workers, run_id=RUN)
     except InputError as error:
         raise Skipped(str(error)) from error
+    return _answered(engine, result)
+
+
+def go_on(engine: Engine) -> Played:
+    """Resume a run that was broken off, to its end."""
+    result = engine.result(RUN)
+    if result.status in ("running", "cancelled"):
+        result = engine.resume(RUN)
+    return _answered(engine, result)
+
+
+def _answered(engine: Engine, result: RunResult) -> Played:
     for _ in range(200):
         if not result.questions:
             break
