@@ -171,9 +171,12 @@ def _answered(engine: Engine, result: RunResult) -> Played:
         result = engine.resume(
             RUN, answers={asked.path: answer(asked.question) for asked in result.questions}
         )
-    if isinstance(result.error, DecisionError) and "nothing can bring that" in str(result.error):
-        raise Skipped(str(result.error))
-    return Played(engine, result)
+    played = Played(engine, result)
+    confined = [outcome.error for step in played.steps for outcome in step.outcomes]
+    for error in (result.error, *confined):
+        if isinstance(error, DecisionError) and "nothing can bring that" in str(error):
+            raise Skipped(str(error))
+    return played
 
 
 def play_shuffled(case: Case) -> Played:

@@ -2,8 +2,8 @@
 
 By then its outcome may be journaled, and items of later steps may have run on the strength of it. They do not hold
 either: they are let fall, with their questions and failures, and what was journaled of them is withdrawn, so that
-nobody who goes on with the run takes it for theirs. What the refused item had no say in stays, finished or not: nothing runs
-twice because of a failure beside it.
+nobody who goes on with the run takes it for theirs. What the refused item had no say in stays, finished or not:
+nothing runs twice because of a failure beside it.
 
 A subgraph that was begun on the strength of it has steps in the log under this attempt of its item; should the item run
 after all, it begins anew, as the next attempt.
