@@ -153,15 +153,30 @@ def play(
             result = run_in_order(engine, start, choose=choose, workers=workers, run_id=RUN)
     except InputError as error:
         raise Skipped(str(error)) from error
+    return _answered(engine, result)
+
+
+def go_on(engine: Engine) -> Played:
+    """Resume a run that was broken off, to its end."""
+    result = engine.result(RUN)
+    if result.status in ("running", "cancelled"):
+        result = engine.resume(RUN)
+    return _answered(engine, result)
+
+
+def _answered(engine: Engine, result: RunResult) -> Played:
     for _ in range(200):
         if not result.questions:
             break
         result = engine.resume(
             RUN, answers={asked.path: answer(asked.question) for asked in result.questions}
         )
-    if isinstance(result.error, DecisionError) and "nothing can bring that" in str(result.error):
-        raise Skipped(str(result.error))
-    return Played(engine, result)
+    played = Played(engine, result)
+    confined = [outcome.error for step in played.steps for outcome in step.outcomes]
+    for error in (result.error, *confined):
+        if isinstance(error, DecisionError) and "nothing can bring that" in str(error):
+            raise Skipped(str(error))
+    return played
 
 
 def play_shuffled(case: Case) -> Played:

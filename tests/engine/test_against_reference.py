@@ -8,19 +8,24 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
+from random import Random
 
 import pytest
 
 from clew.engine.rules import CHOSEN
-from clew.errors import NodeTimeoutError
+from clew.errors import InputError, NodeTimeoutError
 from clew.graph.topology import links
-from clew.testing import shuffled
+from clew.testing import Stepper, shuffled
 from tests.engine.graphs import (
+    RUN,
     Case,
     Played,
     Skipped,
     cases,
     expected_chain,
+    go_on,
     plain_decision,
     play,
     play_shuffled,
@@ -34,6 +39,22 @@ DENSE = Knobs(least=4, most=12, gates=0.25, defaults=0.5, whole_state=0.15, seed
 WIDE = Knobs(least=10, most=24, gates=0.2, backwards=0.15, shared=0.02, failures=0.05)
 RETRIED = Knobs(failures=0.4, retries=0.6, sends=0.4, reduced=0.4, interrupts=0.05, asks=0.05, eager=0.15)
 LATE = Knobs(failures=0.3, retries=0.6, late=0.8, backwards=0.15, sends=0.2, reduced=0.4)
+REFUSED = Knobs(
+    least=8,
+    most=20,
+    gates=0.12,
+    gotos=0.03,
+    backwards=0.1,
+    shared=0.02,
+    failures=0.0,
+    reduced=1.0,
+    refusals=1.0,
+    sends=0.5,
+    eager=0.2,
+    defaults=0.4,
+    control=0.3,
+    whole_state=0.04,
+)
 KINDS = {
     "troubled": TROUBLED,
     "winding": WINDING,
@@ -83,7 +104,8 @@ def check_error(case: Case, played: Played) -> None:
     # with items that are completed by hand nothing times out: what is late says so itself
     assert {"Late": "NodeTimeoutError"}.get(type(error).__name__, type(error).__name__) == kind, case.seed
     if node is not None:
-        assert any(f"raised by node {node!r}" in note for note in error.__notes__), case.seed
+        told = (f"raised by node {node!r}", f"refused what {node}#")
+        assert any(phrase in note for phrase in told for note in error.__notes__), case.seed
 
 
 def ways(case: Case) -> Iterator[Played]:
@@ -153,6 +175,74 @@ def test_campaign(kind: str, part: int) -> None:
     """28,000 graphs, none of which the normal run has seen."""
     seeds = range(1_000_000 + part * 200, 1_000_000 + part * 200 + 200)
     check_counts(seeds, compare(seeds, KINDS.get(kind, Knobs())))
+
+
+# ---- reducers that refuse
+
+
+def refused_in_a_row(case: Case) -> bool:
+    """Whether reducers refused something in two successive steps."""
+    refused = [any(item.error == "Refused" for item in step) for step in case.expected.chain]
+    return any(one and other for one, other in pairwise(refused))
+
+
+def compare_refused(seeds: range) -> Counter[str]:
+    """Graphs whose reducers refuse now and then, completed in several orders: what is planned ahead is often wrong."""
+    counts: Counter[str] = Counter()
+    for case in cases(seeds, REFUSED):
+        case = replace(case, on_error="continue" if case.seed % 4 else "stop")
+        try:
+            for order, workers in enumerate((None, 2, 3, 1)):
+                check(case, play(case.engine(), case.given, shuffled(case.seed * 7 + order), workers))
+        except Skipped:
+            continue
+        counts["refused in a row"] += refused_in_a_row(case)
+        counts["refused"] += any(item.error == "Refused" for step in case.expected.chain for item in step)
+        counts["stopped"] += case.expected.error is not None and case.expected.error[0] == "Refused"
+    return counts
+
+
+@pytest.mark.parametrize("part", range(3))
+def test_what_reducers_refuse_in_step_after_step_is_what_the_rules_refuse(part: int) -> None:
+    counts = compare_refused(range(part * 100, part * 100 + 100))
+    assert counts["refused"] > 30, counts
+    assert counts["refused in a row"] > 2, counts
+    assert counts["stopped"] > 5, counts
+
+
+def compare_broken_off(seeds: range) -> Counter[str]:
+    """The same, each broken off after some items and gone on with: what is in the journal is used, and no more."""
+    counts: Counter[str] = Counter()
+    for case in cases(seeds, REFUSED):
+        case = replace(case, on_error="continue")
+        choose, rng = shuffled(case.seed), Random(case.seed)
+        try:
+            for _ in range(3):
+                run = Stepper(case.engine(), case.given, run_id=RUN)
+                for _ in range(rng.randint(1, 12)):
+                    if run.running:
+                        run.complete(choose(run.running))
+                        counts["completed"] += 1
+                run.finish()
+                check(case, go_on(run.engine))
+        except (InputError, Skipped):
+            continue
+        counts["refused"] += any(item.error == "Refused" for step in case.expected.chain for item in step)
+    return counts
+
+
+@pytest.mark.parametrize("part", range(2))
+def test_what_was_done_on_a_refused_update_is_not_gone_on_with(part: int) -> None:
+    counts = compare_broken_off(range(part * 100, part * 100 + 100))
+    assert counts["refused"] > 30, counts
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(20))
+def test_campaign_of_refusals(part: int) -> None:
+    seeds = range(2_000_000 + part * 300, 2_000_000 + part * 300 + 300)
+    assert compare_refused(seeds)["refused in a row"] > 5
+    assert compare_broken_off(seeds)["refused"] > 100
 
 
 # ---- laws, on the engine alone

@@ -29,6 +29,7 @@ from .model import (
     MGraph,
     MNode,
     MSend,
+    Picky,
     act,
     fails,
     question_of,
@@ -64,6 +65,8 @@ class Knobs:
     retries: float = 0.0
     recovers: float = 0.7
     late: float = 0.0
+    refusals: float = 0.0
+    only_log: float = 0.7
 
 
 ORDINARY = Knobs()
@@ -155,6 +158,7 @@ def _draw(rng: Random, knobs: Knobs) -> tuple[MGraph, dict[str, Any]]:
         edges=tuple((s, t) for s, t in edges if s != t),
         entry=tuple(rng.sample(names, rng.randint(1, 2))) if chance(knobs.entry) else (),
         reducers=reducers,
+        reducer=Picky(rng.randint(2, 5)) if knobs.refusals and chance(knobs.refusals) else operator.add,
         schema_defaults=seeds,
         bound=bound,
     )
@@ -178,7 +182,7 @@ def _outputs(
     if name[0] == "i":
         return (f"v{name[1:]}",)
     if reducers and rng.random() < 0.5:
-        return ("log",) if rng.random() < 0.7 else ("log", f"v{name[1:]}")
+        return ("log",) if rng.random() < knobs.only_log else ("log", f"v{name[1:]}")
     if rng.random() < knobs.shared:
         return (f"v{rng.choice(names)[1:]}",)
     return (f"v{name[1:]}", f"w{name[1:]}") if rng.random() < 0.1 else (f"v{name[1:]}",)
@@ -256,7 +260,7 @@ def _choice(rng: Random, knobs: Knobs, node: MNode, nodes: list[MNode], reducers
 # ---- the real graph
 
 
-def to_clew(graph: MGraph, reducer: Callable[[Any, Any], Any] = operator.add) -> Any:
+def to_clew(graph: MGraph, reducer: Callable[[Any, Any], Any] | None = None) -> Any:
     """The graph built with clew's public names. Raises ``clew.graph.GraphError`` where clew refuses it."""
     from clew.graph import END as CLEW_END
     from clew.graph import Graph, RetryPolicy, interrupt, node, route
@@ -292,8 +296,9 @@ def to_clew(graph: MGraph, reducer: Callable[[Any, Any], Any] = operator.add) ->
     return made.bind(**dict(graph.bound)) if graph.bound else made
 
 
-def schema_of(graph: MGraph, reducer: Callable[[Any, Any], Any] = operator.add) -> type | None:
+def schema_of(graph: MGraph, reducer: Callable[[Any, Any], Any] | None = None) -> type | None:
     """A TypedDict, or a dataclass where the schema has defaults; None where the graph needs no schema."""
+    reducer = reducer or graph.reducer
     if not graph.seeds:
         return None
     sent = [value for part in graph.nodes for send in sends_of(part) for value in send.names]

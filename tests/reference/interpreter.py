@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from .loops import CannotStart, Layout, Loop, analyse
-from .model import DEFAULT, END, Broken, Decision, Late, MGraph, MNode, act
+from .model import DEFAULT, END, Broken, Decision, Late, MGraph, MNode, Refused, act
 
 Status = Literal["completed", "failed", "refused"]
 Payload = dict[str, Any]
+Error = tuple[str, str | None]
+"""The name of its type, and the node whose item failed, if it was one."""
 
 
 @dataclass(frozen=True)
@@ -253,10 +255,54 @@ def cut_off(run: Run, node: MNode, update: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def conflict_in(run: Run, items: list[Item]) -> str | None:
+class Conflict(Exception):
     """C13. "Two items of one step that write one value without reducer"."""
-    written = [value for item in items for value in item.update if value not in run.graph.reducers]
-    return next((value for value in written if written.count(value) > 1), None)
+
+
+class RefusedItem(Exception):
+    """A reducer does not take what an item wrote: which one, and what the reducer raised."""
+
+    def __init__(self, item: Item, error: Refused) -> None:
+        self.item, self.error = item, error
+
+
+def merged(run: Run, items: list[Item]) -> dict[str, Any]:
+    """The new values of a step, each by itself, in the order in which they were first written."""
+    values: dict[str, Any] = {}
+    for value in dict.fromkeys(value for item in items for value in item.update):
+        writers = [item for item in items if value in item.update]
+        if value not in run.graph.reducers and len(writers) > 1:
+            raise Conflict(value)
+        for item in writers:
+            if value not in run.graph.reducers:
+                values[value] = item.update[value]
+                continue
+            try:
+                values[value] = run.graph.reducer(values.get(value, run.values[value]), item.update[value])
+            except Refused as error:
+                raise RefusedItem(item, error) from error
+    return values
+
+
+def settled(run: Run, items: list[Item], on_error: str) -> tuple[list[Item], list[Error], bool]:
+    """C14. What becomes of a step: its items, their errors, and whether it is committed.
+
+    "An update that a reducer refuses fails the item that made it; what is left of the step is merged anew." "The step
+    with a failed item is not committed" unless failures are confined.
+    """
+    while True:
+        errors: list[Error] = [(item.error, item.node) for item in items if item.error is not None]
+        if errors and on_error == "stop":
+            return items, errors, False
+        try:
+            merged(run, items)
+        except Conflict:
+            return items, [*errors, ("ConflictError", None)], False
+        except RefusedItem as refused:
+            failed = replace(refused.item, update={}, decision=None, error=type(refused.error).__name__)
+            items = [failed if item is refused.item else item for item in items]
+        else:
+            return items, errors, True
 
 
 def commit(run: Run, items: list[Item]) -> None:
@@ -266,8 +312,9 @@ def commit(run: Run, items: list[Item]) -> None:
         run.wakes[name].clear()
         run.sends[name].clear()
         run.visits[name] += 1
+    run.values.update(merged(run, items))
     for item in items:
-        merge(run, item)
+        count_writes(run, item)
         record_decision(run, item)
     for item in items:
         for value in item.update:
@@ -281,12 +328,11 @@ def commit(run: Run, items: list[Item]) -> None:
             block(run, item.node)
 
 
-def merge(run: Run, item: Item) -> None:
+def count_writes(run: Run, item: Item) -> None:
     """C12. "Each update of a reduced value adds one to its version. First write of a new name gives version
     1".
     """
-    for value, new in item.update.items():
-        run.values[value] = run.values[value] + new if value in run.graph.reducers else new
+    for value in item.update:
         run.versions[value] = run.versions.get(value, 0) + 1
 
 
@@ -363,17 +409,15 @@ def interpret(
         return Outcome("refused", ("InputError", None), (), {}, {}, {}, False, {}, {}, {})
     run = start(graph, given, layout)
     chain: list[tuple[Item, ...]] = []
-    errors: list[tuple[str, str | None]] = []
+    errors: list[Error] = []
     while nodes := runs_next(run):
         if len(chain) == max_steps:  # C16
             errors.append(("MaxStepsError", None))
             break
         items = [item for name in nodes for item in execute(run, name)]
-        errors += [(item.error, item.node) for item in items if item.error is not None]
-        if errors and on_error == "stop":  # C14: "the step with a failed item is not committed"
-            break
-        if conflict_in(run, items) is not None:
-            errors.append(("ConflictError", None))
+        items, new, is_committed = settled(run, items, on_error)
+        errors += new
+        if not is_committed:
             break
         commit(run, items)
         chain.append(tuple(items))

@@ -5,11 +5,13 @@ the batch and the values it reads (``act``), so two executions of one graph can 
 whatever the order in which their items finished. Numbers come from CRC-32 over a ``repr`` (``number``), never
 from ``hash()``, which differs between processes.
 
-Values are integers; a reduced value is a list of integers that grows by ``operator.add``. No value is None.
+Values are integers; a reduced value is a list of integers that grows by ``operator.add``, or by a reducer that
+refuses some of what it is given. No value is None.
 """
 
 from __future__ import annotations
 
+import operator
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -41,6 +43,25 @@ class Broken(Exception):
 
 class Late(Broken):
     """The item takes longer than its node's timeout."""
+
+
+class Refused(Exception):
+    """What a reducer raises when it does not take an update."""
+
+
+@dataclass(frozen=True)
+class Picky:
+    """A reducer of lists that refuses one in ``of`` updates, by what is there already and what is added.
+
+    So an update that is taken alone may be refused beside others, and the other way round.
+    """
+
+    of: int
+
+    def __call__(self, current: list[int], update: list[int]) -> list[int]:
+        if number(current, update) % self.of == 0:
+            raise Refused(f"{update} after {current}")
+        return [*current, *update]
 
 
 TIMEOUT = 5.0
@@ -112,7 +133,7 @@ class MNode:
 class MGraph:
     """Nodes in declaration order, and what the graph says beside them.
 
-    reducers         the values that are lists and grow by ``operator.add``
+    reducers         the values that are lists, and grow by ``reducer``
     schema_defaults  what the schema seeds into S(0), beside the empty lists of the reduced values
     bound            values that are not state
     """
@@ -121,6 +142,7 @@ class MGraph:
     edges: tuple[tuple[str, str], ...] = ()
     entry: tuple[str, ...] = ()
     reducers: frozenset[str] = frozenset()
+    reducer: Callable[[Any, Any], Any] = operator.add
     schema_defaults: tuple[tuple[str, Any], ...] = ()
     bound: tuple[tuple[str, Any], ...] = ()
 

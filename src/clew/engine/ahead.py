@@ -10,6 +10,11 @@ Each level keeps the view after it (`Level.ahead`): all its batches are taken fo
 that have finished are in. When one more finishes its outcomes are laid on top of the views that exist, which is
 right as long as nothing else at or after its level wrote the same values: then the order of merging does not
 matter. Otherwise, and for reduced values, these views are made anew.
+
+A view ahead is a guess in one respect: whether a reducer takes an update may depend on others that are not in yet. An
+update that is refused there, or in conflict with another, is left out, and its batch counts as unfinished until the
+step is committed and settles it: what it has a say in is not started, and all else goes on. If the step is committed
+without it after all, what had been started on it before that showed is let fall (``clew.engine.refusals``).
 """
 
 from __future__ import annotations
@@ -18,6 +23,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from clew.engine.records import Outcome
 from clew.engine.strand import Batch, Level, Strand
 from clew.engine.view import MergeFailure, View
 from clew.errors import ConflictError
@@ -35,55 +41,52 @@ def spread(machine: Machine, strand: Strand, batch: Batch) -> None:
     apart = names.isdisjoint(strand.program.reducers) and all(names.isdisjoint(lv.written) for lv in levels)
     level.written |= names
     level.targets.update(strand.program.topology.targets[batch.number])
+    if not apart or not _lay(machine, batch, levels):
+        _rebuild(machine, levels)
+    _plan_from(machine, strand, position)
+
+
+def _lay(machine: Machine, batch: Batch, levels: Sequence[Level]) -> bool:
+    """Lay what a batch did on the views ahead. False if two of its items are in conflict; then nothing is changed."""
+    outcomes = [outcome for outcome in batch.outcomes if outcome is not None]
     try:
-        if not apart:
-            _rebuild(machine, levels)
-        elif level.ahead is not None:
-            outcomes = [outcome for outcome in batch.outcomes if outcome is not None]
-            for later in levels:
-                if later.ahead is not None:
-                    later.ahead.apply(outcomes, on_conflict=machine.options.on_conflict, consumed=True)
-        _plan_from(machine, strand, position)
-    except (MergeFailure, ConflictError):
-        return  # it comes up again, and is told, when the step is committed
+        for level in levels:
+            if level.ahead is not None:
+                level.ahead.apply(outcomes, on_conflict=machine.options.on_conflict, consumed=True)
+    except ConflictError:  # the first view finds it
+        return False
+    return True
 
 
 def complete(machine: Machine, strand: Strand) -> None:
     """The step before the first level is committed, so all of what runs in it is known: add what was not."""
     level = strand.levels[0]
     view = level.view = strand.view
+    strand.open_ahead.pop(level.number, None)
     new = [number for number in view.program.ready(view.due, view.wakes) if number not in level.batches]
-    try:
-        _add(machine, strand, 0, new)
-        if level.open_mask:
-            _plan_from(machine, strand, 0)
-    except (MergeFailure, ConflictError):
-        return
+    _add(machine, strand, 0, new)
+    if level.open_mask:
+        _plan_from(machine, strand, 0)
 
 
-def without(machine: Machine, strand: Strand, failed: Batch) -> None:
-    """A batch of the first level has failed after all: what it had a say in was planned on a success that did not hold.
-
-    All else that was planned ahead stays, finished or not: nothing runs twice because of a failure beside it.
-    """
+def without(machine: Machine, strand: Strand, failed: Batch) -> list[Batch]:
+    """A batch of the first level has failed after all: take out what was planned on a success that did not hold, and
+    make the views ahead anew. What was taken out."""
     levels = strand.levels
-    for later in levels[1:]:
-        for number in [n for n in later.batches if _has_say(machine, strand, failed, n, later.number)]:
-            later.remove(number)
+    gone = [
+        (later, number)
+        for later in levels[1:]
+        for number in later.batches
+        if has_say(machine, strand, failed, number, later.number)
+    ]
+    batches = [later.remove(number) for later, number in gone]
     while not levels[-1].batches:
         levels.pop()
-    names, far = strand.program.names, failed.level.number + len(strand.program.names)
-    machine.forget(
-        strand.prefix,
-        {name for n, name in enumerate(names) if _has_say(machine, strand, failed, n, far)},
-    )
     strand.open_ahead = {later.number: later for later in levels[1:] if later.open_mask}
-    levels[-1].ahead = None
-    try:
-        for before, after in pairwise(levels):
-            before.ahead = after.view = _after(machine, before)
-    except (MergeFailure, ConflictError):
-        return  # a later step fails too, and is told when it is committed
+    levels[-1].ahead, levels[-1].left_out = None, 0
+    for before, after in pairwise(levels):
+        before.ahead = after.view = _after(machine, before)
+    return batches
 
 
 def _add(machine: Machine, strand: Strand, position: int, new: Sequence[int]) -> None:
@@ -95,7 +98,7 @@ def _add(machine: Machine, strand: Strand, position: int, new: Sequence[int]) ->
     batches = [level.add(number) for number in new]
     if position:
         strand.open_ahead[level.number] = level
-    machine.queue(level, batches)  # first of all: a reducer may refuse below, and these run all the same
+    machine.queue(level, batches)
     if level.ahead is not None:
         sources = {source for number in new for source in strand.program.topology.sources[number]}
         if any(number in sources and not b.open for lv in levels for number, b in lv.batches.items()):
@@ -116,11 +119,34 @@ def _rebuild(machine: Machine, levels: Sequence[Level]) -> None:
 
 
 def _after(machine: Machine, level: Level) -> View:
-    """The view after a level, as far as its batches have finished."""
-    view = level.view.branch()
+    """The view after a level, as far as its batches have finished, without those that do not go together."""
+    view, strand = level.view.branch(), level.strand
     view.consume(level.batches)
-    view.apply(level.outcomes(), on_conflict=machine.options.on_conflict, consumed=True)
+    level.left_out = 0
+    while True:
+        outcomes = level.outcomes(level.left_out)
+        try:
+            view.apply(outcomes, on_conflict=machine.options.on_conflict, consumed=True)
+        except (MergeFailure, ConflictError) as error:
+            wrong = {error.outcome.node} if isinstance(error, MergeFailure) else _clashing(outcomes, view)
+            for name in wrong:
+                level.left_out |= 1 << strand.program.index[name]
+            if level is not strand.levels[0]:
+                strand.open_ahead[level.number] = level
+        else:
+            break
+    if not (level.open_mask or level.left_out):
+        strand.open_ahead.pop(level.number, None)
     return view
+
+
+def _clashing(outcomes: Sequence[Outcome], view: View) -> set[str]:
+    """The nodes that wrote what others wrote too in the same step, and has no reducer."""
+    writers: dict[str, list[str]] = {}
+    for outcome in outcomes:
+        for name in outcome.update.keys() - view.program.reducers.keys():
+            writers.setdefault(name, []).append(outcome.node)
+    return {node for nodes in writers.values() if len(nodes) > 1 for node in nodes}
 
 
 def _plan_from(machine: Machine, strand: Strand, position: int) -> None:
@@ -152,7 +178,7 @@ def _plan_from(machine: Machine, strand: Strand, position: int) -> None:
         _add(machine, strand, position, new)
 
 
-def _has_say(machine: Machine, strand: Strand, batch: Batch, node: int, number: int) -> bool:
+def has_say(machine: Machine, strand: Strand, batch: Batch, node: int, number: int) -> bool:
     """Whether what a batch does can have a say in what `node` does in the later step `number`."""
     topology = strand.program.topology
     reach = topology.reach(node, number - batch.level.number) | _blockers(machine, strand, node)
@@ -171,7 +197,7 @@ def _known(machine: Machine, strand: Strand, node: int, number: int) -> bool:
     # finished levels have no say, and there may be thousands of them beside one slow node
     for level in (strand.levels[0], *strand.open_ahead.values()):
         if level.number < number:
-            told = level.open_mask
+            told = level.open_mask | level.left_out
             if told and (topology.reach(node, number - level.number) | blockers) & told:
                 return False
     return True

@@ -62,11 +62,11 @@ def copy_of(machine: Machine) -> tuple[Machine, Callable[[Item], Item]]:
 
 
 _DEEP: Mapping[type, frozenset[str]] = {
-    Machine: frozenset({"frontier", "root", "_slot", "_memory", "counters"}),
+    Machine: frozenset({"frontier", "root", "slot", "_memory", "counters"}),
     Frontier: frozenset({"_heap"}),
     Strand: frozenset({"levels", "open_ahead", "owner", "view"}),
     Level: frozenset({"strand", "batches", "view", "ahead"}),
-    Batch: frozenset({"level", "strands"}),
+    Batch: frozenset({"level", "strands", "view"}),
     Item: frozenset({"batch"}),
     Counters: frozenset(),
 }

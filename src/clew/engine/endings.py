@@ -10,12 +10,8 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-import msgspec
-
-from clew.engine import ahead, descent
-from clew.engine.records import Journaled
-from clew.engine.strand import Item, Level, Strand
-from clew.engine.view import MergeFailure
+from clew.engine import descent
+from clew.engine.strand import Item, Strand
 from clew.errors import MaxStepsError, NodeError, StalledError
 
 if TYPE_CHECKING:
@@ -71,36 +67,6 @@ def check_drained(machine: Machine, strand: Strand) -> None:
     ):
         strand.state = "failed"
         descent.leave(machine, strand)
-
-
-def reject(machine: Machine, level: Level, failure: MergeFailure) -> bool:
-    """A reducer refused an update: that item failed. True if the step can be committed all the same."""
-    outcome, strand = failure.outcome, level.strand
-    batch = level.batches[strand.program.index[outcome.node]]
-    index = max(outcome.index, 0)
-    error = failure.error
-    error.add_note(
-        f"clew: the reducer of {failure.value!r} refused what {strand.prefix}{outcome.path} returned for it "
-        f"in step {level.number}"
-    )
-    order = (*strand.order, level.number, batch.number, index)
-    failed = msgspec.structs.replace(outcome, update={}, decision=None, error=error)
-    if machine.options.on_error == "continue":
-        strand.failed.add(outcome.node)
-        strand.errors.append((order, error))
-        batch.outcomes[index] = failed
-        ahead.without(machine, strand, batch)
-        return True
-    # what finished stays in the journal; a failed outcome there says that the item has to run again
-    done = [failed if other is outcome else other for other in level.outcomes()]
-    machine.outbox.extend(Journaled(strand.prefix, each, strand.epoch) for each in done)
-    batch.outcomes[index] = None
-    batch.open += 1
-    batch.stuck += 1
-    level.open_mask |= 1 << batch.number
-    fail(strand, order, level.number, error)
-    check_drained(machine, strand)
-    return False
 
 
 def error_of(strand: Strand) -> BaseException | None:

@@ -3,7 +3,8 @@
 A driver takes items (`take`), executes them however it likes, and says what became of them: `finish`, `fail`,
 `ask`. A retry comes out as a delay; when that is over the driver says `wake`. Everything else that the machine
 has to say is in its `outbox`, in order, for the driver to make durable and to show: `Start`, `Step` (a step is
-committed), `Journaled` (an item finished early), `Retry`, `Question`, and, when somebody listens, `Notice`.
+committed), `Journaled` (an item finished early), `Withdrawn` (and that does not hold), `Retry`, `Question`, and, when
+somebody listens, `Notice`. How a step is planned and committed is in ``clew.engine.steps``.
 
 Rules:
 
@@ -18,20 +19,20 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-from clew.engine import ahead, descent, endings
+from clew.engine import ahead, descent, endings, steps
 from clew.engine.frontier import Frontier
 from clew.engine.outcomes import read
 from clew.engine.records import Journaled, Outcome, Question, Retry, Start, Step, item_path
 from clew.engine.rules import Program
 from clew.engine.strand import Batch, Item, Level, Strand
 from clew.engine.terms import Counters, Memory, Notice, Options, Status, stream
-from clew.engine.view import MergeFailure, View
-from clew.errors import AmbiguousCallError, ConflictError
+from clew.engine.view import View
+from clew.errors import AmbiguousCallError
 from clew.graph import END, Command, Send
 from clew.state import GraphState
 
@@ -41,7 +42,7 @@ _ROUTING = {Command, Send, type(END)}  # what a node may not simply return as it
 class Machine:
     """One run, from its first step to its last."""
 
-    __slots__ = ("_is_planned", "_memory", "_slot", "counters", "frontier", "options", "outbox", "root")
+    _slots__ = ("_is_planned", "_memory", "slot", "counters", "frontier", "options", "outbox", "root")
 
     def __init__(
         self, program: Program, view: View, options: Options, *, step: int = 0, memory: Memory | None = None
@@ -50,7 +51,7 @@ class Machine:
         self.frontier = Frontier(options.queue_depth)
         self.outbox: list[Any] = []
         self.counters = Counters()
-        self._slot: Item | None = None  # the only startable item, where there is but one
+        self.slot: Item | None = None  # the only startable item, where there is but one
         self._memory = memory
         self.root = root = Strand(program, view, step=step, prefix="", order=(), owner=None)
         if memory is not None and memory.errors:
@@ -105,11 +106,11 @@ class Machine:
         """The next item to execute, or None if there is none just now."""
         if not self._is_planned:
             self._is_planned = True
-            self._plan(self.root)
+            steps.plan(self, self.root)
         while True:
-            item = self._slot
+            item = self.slot
             if item is not None:
-                self._slot = None
+                self.slot = None
             elif self.frontier:
                 item = self.frontier.pop()
             else:
@@ -132,7 +133,7 @@ class Machine:
 
         If so the plan of that step is taken back, for `Solo` to take it the short way; `open` plans it again.
         """
-        root, slot = self.root, self._slot
+        root, slot = self.root, self.slot
         if not self._is_planned and self._memory is None and not self.options.listening:
             self._is_planned = True
             return True
@@ -149,7 +150,7 @@ class Machine:
         ):
             return False
         root.levels.clear()
-        self._slot = None
+        self.slot = None
         return True
 
     @property
@@ -157,8 +158,8 @@ class Machine:
         """Whether another item could be taken right now."""
         if not self._is_planned:
             self._is_planned = True
-            self._plan(self.root)
-        return self._slot is not None or bool(self.frontier)
+            steps.plan(self, self.root)
+        return self.slot is not None or bool(self.frontier)
 
     def _is_held(self, item: Item) -> bool:
         """Whether the driver has to `postpone` this subgraph item; asked once."""
@@ -258,14 +259,22 @@ class Machine:
         self._memory = (self._memory or Memory()).with_answer(asked.path, answer)
         self.frontier.push(item)
 
-    def forget(self, prefix: str, nodes: Collection[str]) -> None:
-        """What earlier work left behind of these nodes, in the strand at `prefix`, does not hold."""
-        if self._memory is not None:
-            self._memory = self._memory.without(prefix, nodes)
+    def forget(self, strand: Strand, nodes: Mapping[str, int]) -> tuple[Sequence[Outcome], Mapping[str, int]]:
+        """What earlier work left behind of these nodes, each from a visit on, does not hold: the outcomes among it, and
+        the subgraph items that it had begun, with the attempts."""
+        if self._memory is None:
+            return (), {}
+        self._memory, outcomes = self._memory.without(strand.prefix, nodes)
+        begun = self._memory.begun(strand.prefix, nodes, strand.program.graph)
+        return outcomes, begun
+
+    def begin_anew(self, path: str, attempt: int) -> None:
+        """The next try of the subgraph item at `path` is attempt number `attempt`, whatever is left of others."""
+        self._memory = (self._memory or Memory()).with_attempt(path, attempt)
 
     def open(self, strand: Strand) -> None:
         """Plan the first step of a strand."""
-        self._plan(strand)
+        steps.plan(self, strand)
 
     def recall_strand(self, prefix: str, epoch: tuple[int, ...]) -> tuple[Start, Sequence[Step]] | None:
         """What an earlier process did of the strand at `prefix`, in this same attempt of its item."""
@@ -282,7 +291,7 @@ class Machine:
         self, item: Item, value: Any, started: float, duration: float, *, cached: bool = False
     ) -> None:
         batch = item.batch
-        view = batch.level.view
+        view = batch.view
         output = view.program.plain_outputs[batch.number]
         update: Mapping[str, Any]
         if output is not None and type(value) not in _ROUTING:
@@ -324,12 +333,12 @@ class Machine:
                 endings.check_drained(self, strand)
             return
         level.open_mask &= ~(1 << batch.number)
-        if not level.open_mask and strand.open_ahead:
+        if strand.open_ahead and not (level.open_mask or level.left_out):
             strand.open_ahead.pop(level.number, None)
         if not level.open_mask and strand.levels[0] is level:
             if len(strand.levels) > 1:
                 ahead.spread(self, strand, batch)  # the steps planned ahead have not seen this outcome
-            self._commit(strand)
+            steps.commit(self, strand)
         else:
             self.outbox.append(Journaled(strand.prefix, outcome, strand.epoch))
             ahead.spread(self, strand, batch)
@@ -398,50 +407,26 @@ class Machine:
             self.notice("interrupted", item, node=item.node.name, question=question)
         endings.check_drained(self, item.strand)
 
-    # -- steps -------------------------------------------------------------------------------------------
-
-    def _plan(self, strand: Strand) -> None:
-        """Nothing is open: plan the next step, or end the strand."""
-        view = strand.view
-        if not view.due:
-            endings.end(self, strand)
-            return
-        if strand.step >= self.options.max_steps:
-            endings.too_many_steps(self, strand)
-            return
-        level = Level(strand, strand.step + 1, view)
-        strand.levels.append(level)
-        ready = view.program.ready(view.due, view.wakes)
-        if len(ready) == 1 and self._slot is None and not self.frontier:
-            batch = level.add(ready[0])
-            if batch.open == 1:
-                batch.cursor = 1
-                self._slot = Item(batch, 0)
-                if self.options.listening:
-                    self._announce(level, (batch,))
-                return
-            batches = [batch]
-        else:
-            batches = [level.add(number) for number in ready]
-        self.queue(level, batches)
+    # -- what comes out ----------------------------------------------------------------------------------
 
     def queue(self, level: Level, batches: Sequence[Batch]) -> None:
         """Put new batches of a level before the workers."""
         frontier = self.frontier
-        if self._slot is not None:
-            frontier.push(self._slot)
-            self._slot = None
+        if self.slot is not None:
+            frontier.push(self.slot)
+            self.slot = None
         blocks = frontier.blocks
         for batch in batches:
             frontier.push(batch)
         if self.options.listening:
-            self._announce(level, batches)
+            self.announce(level, batches)
             if frontier.blocks > blocks:
                 self.outbox.append(
                     Notice("backpressure", level.number, level.strand.prefix, {"depth": frontier.capacity})
                 )
 
-    def _announce(self, level: Level, batches: Sequence[Batch]) -> None:
+    def announce(self, level: Level, batches: Sequence[Batch]) -> None:
+        """Say that these batches of a level are planned."""
         nodes = [batch.node.name for batch in batches]
         self.outbox.append(Notice("step_planned", level.number, level.strand.prefix, {"nodes": nodes}))
         prefix = level.strand.prefix
@@ -450,43 +435,6 @@ class Machine:
             self.outbox.append(
                 Notice("item_queued", level.number, path, {"node": batch.node.name, "items": batch.open})
             )
-
-    def _commit(self, strand: Strand) -> None:
-        """Commit the first level, and all after it that are complete by then."""
-        view = strand.view
-        levels = strand.levels
-        while True:
-            level = levels[0]
-            outcomes = level.outcomes()
-            try:
-                view.apply(outcomes, on_conflict=self.options.on_conflict)
-            except MergeFailure as failure:
-                if not endings.reject(self, level, failure):
-                    return
-                continue
-            except ConflictError as error:
-                self.outbox.extend(Journaled(strand.prefix, outcome, strand.epoch) for outcome in outcomes)
-                endings.fail(
-                    strand, (*strand.order, level.number, len(strand.program.nodes)), level.number, error
-                )
-                endings.check_drained(self, strand)
-                return
-            del levels[0]
-            strand.step = level.number
-            if strand.owner is None:
-                self.counters.steps += 1
-            self.outbox.append(Step(strand.prefix, level.number, outcomes, strand.epoch))
-            if self.options.listening:
-                self.outbox.append(
-                    Notice("step_committed", level.number, strand.prefix, {"items": len(outcomes)})
-                )
-            if not levels:
-                self._plan(strand)
-                return
-            ahead.complete(self, strand)
-            if levels[0].open_mask:
-                endings.check_drained(self, strand)
-                return
 
     def error(self) -> BaseException | None:
         """Why the run failed."""

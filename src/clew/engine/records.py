@@ -94,6 +94,13 @@ class Journaled(msgspec.Struct, frozen=True):
         return self.prefix + self.outcome.path
 
 
+class Withdrawn(msgspec.Struct, frozen=True):
+    """What was journaled of the item at `path` does not hold: it was made on the strength of what did not."""
+
+    path: str
+    epoch: tuple[int, ...] = ()
+
+
 class Question(msgspec.Struct, frozen=True):
     """What an item asks of a person. `number` counts the questions of one item."""
 
@@ -105,7 +112,10 @@ class Question(msgspec.Struct, frozen=True):
 
 
 class Retry(msgspec.Struct, frozen=True):
-    """An attempt of `item` failed, and the next one, number `attempt`, is due after `delay` seconds."""
+    """An attempt of `item` failed, and the next one, number `attempt`, is due after `delay` seconds.
+
+    Without `item` nobody waits for that: should it be tried again, this is its number.
+    """
 
     item: Any
     path: str

@@ -226,7 +226,7 @@ def _settled(machine: Machine, items: _Items) -> tuple[Run, list[Any]]:
         effects.append(Execute(item.path, item.node.name, item.attempt, _inputs(item), answers))
     said, machine.outbox[:] = list(machine.outbox), ()
     for record in said:
-        if isinstance(record, Retry):
+        if isinstance(record, Retry) and record.item is not None:
             items.waiting[record.path] = record.item
         elif isinstance(record, Deadline):
             items.inside[record.item.path] = record.item

@@ -81,7 +81,7 @@ class Item:
 
     def values(self) -> dict[str, Any]:
         """All values that the item sees."""
-        values = self.batch.level.view.plain_values()
+        values = self.batch.view.plain_values()
         payload = self.payload
         if payload:
             values.update(payload)
@@ -92,7 +92,7 @@ class Item:
         payload = self.batch.payloads[self.index]
         if payload is not None and name in payload:
             return payload[name]
-        values = self.batch.level.view.values
+        values = self.batch.view.values
         if name in values:
             return values[name]
         bound = self.strand.program.bound
@@ -143,11 +143,14 @@ class Batch:
         "payloads",
         "strands",
         "stuck",
+        "view",
         "visit",
     )
 
     def __init__(self, level: Level, number: int) -> None:
-        view = level.view
+        # what its items see: a level gets another view when one more batch finishes, and nothing in it that they see is
+        # another then, unless an update that they build on turns out to be refused
+        self.view = view = level.view
         sends = view.sends.get(number, ()) if view.sends else ()
         self.level = level
         self.number = number
@@ -175,20 +178,25 @@ class Batch:
         if not self.gates or self.gates[index] < 0:
             return "", 0
         gate = self.gates[index]
-        return self.level.view.program.names[gate], index - self.gates.index(gate)
+        return self.view.program.names[gate], index - self.gates.index(gate)
 
 
 _PLAIN: tuple[None] = (None,)
 
 
 class Level:
-    """An open step. `ahead` is the view after it with what has finished so far, if anyone needed it."""
+    """An open step. `ahead` is the view after it with what has finished so far, if anyone needed it.
+
+    What has finished is in that view unless a reducer refuses it there, or two updates are in conflict: such batches
+    are `left_out`. Whether that stays so is known when the step is committed.
+    """
 
     __slots__ = (
         "_waiting",
         "ahead",
         "batches",
         "is_void",
+        "left_out",
         "number",
         "open_mask",
         "strand",
@@ -203,6 +211,7 @@ class Level:
         self.view = view
         self.batches: dict[int, Batch] = {}
         self.open_mask = 0
+        self.left_out = 0  # a mask, of batches that have finished and are not in the view ahead
         self.is_void = False  # planned for an attempt that is over, or on an outcome that did not hold
         self.ahead: View | None = None
         self.written: set[str] = set()  # names that finished batches wrote
@@ -224,10 +233,11 @@ class Level:
         self.open_mask |= 1 << number
         return batch
 
-    def remove(self, number: int) -> None:
+    def remove(self, number: int) -> Batch:
         """The batch of node `number` does not run in this step after all: whatever it did is let fall."""
         batch, strand = self.batches.pop(number), self.strand
         self.open_mask &= ~(1 << number)
+        self.left_out &= ~(1 << number)
         self._waiting = None
         batch.level = void = Level(strand, self.number, self.view)
         void.batches[number] = batch
@@ -237,16 +247,17 @@ class Level:
         size = len(batch.order)
         strand.errors = [pair for pair in strand.errors if pair[0][:size] != batch.order]
         strand.questions = {o: asked for o, asked in strand.questions.items() if o[:size] != batch.order}
+        return batch
 
-    def outcomes(self) -> tuple[Outcome, ...]:
-        """What has finished, in order."""
+    def outcomes(self, left_out: int = 0) -> tuple[Outcome, ...]:
+        """What has finished, in order, but for what is left out."""
         if len(self.batches) == 1:
             (batch,) = self.batches.values()
-            return tuple(batch.outcomes) if not batch.open else ()  # type: ignore[arg-type]
+            return tuple(batch.outcomes) if not batch.open and not left_out else ()  # type: ignore[arg-type]
         return tuple(
             outcome
             for number in sorted(self.batches)
-            if not self.batches[number].open
+            if not self.batches[number].open and not left_out >> number & 1
             for outcome in self.batches[number].outcomes
             if outcome is not None
         )
@@ -302,7 +313,7 @@ class Strand:
         self.owner = owner
         self.epoch: tuple[int, ...] = () if owner is None else (*owner.strand.epoch, owner.attempt)
         self.levels: list[Level] = []  # open steps, with no number left out
-        self.open_ahead: dict[int, Level] = {}  # those planned ahead that have unfinished items, by number
+        self.open_ahead: dict[int, Level] = {}  # those planned ahead that are not known as a whole, by number
         self.limit = NO_LIMIT  # no item of a later step is started (after a failure)
         self.errors: list[tuple[tuple[int, ...], BaseException]] = []
         self.failed: set[str] = set()  # nodes whose failure was confined

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
 from clew.engine.records import Outcome, Start, Step
+from clew.graph import Graph
 
 if TYPE_CHECKING:
     from random import Random
@@ -52,11 +53,35 @@ class Memory(msgspec.Struct, frozen=True):
         answers = {**self.answers, path: (*self.answers.get(path, ()), answer)}
         return msgspec.structs.replace(self, answers=answers)
 
-    def without(self, prefix: str, nodes: Collection[str]) -> Memory:
-        """The memory without the outcomes of these nodes in the strand at `prefix`."""
-        gone = {prefix + outcome.path for outcome in self.journal.values() if outcome.node in nodes}
-        journal = {path: outcome for path, outcome in self.journal.items() if path not in gone}
-        return msgspec.structs.replace(self, journal=journal)
+    def with_attempt(self, path: str, attempt: int) -> Memory:
+        """The memory in which the item at `path` is at this attempt."""
+        return msgspec.structs.replace(self, attempts={**self.attempts, path: attempt})
+
+    def without(self, prefix: str, nodes: Mapping[str, int]) -> tuple[Memory, list[Outcome]]:
+        """The memory without the outcomes of these nodes of a strand, each from a visit on; and these outcomes."""
+        gone = [
+            outcome
+            for path, outcome in self.journal.items()
+            if outcome.node in nodes
+            and outcome.visit >= nodes[outcome.node]
+            and path == prefix + outcome.path
+        ]
+        paths = {prefix + outcome.path for outcome in gone}
+        journal = {path: outcome for path, outcome in self.journal.items() if path not in paths}
+        return msgspec.structs.replace(self, journal=journal), gone
+
+    def begun(self, prefix: str, nodes: Mapping[str, int], graph: Graph) -> dict[str, int]:
+        """The subgraph items of these nodes, each from a visit on, that have strands, and the attempts of these."""
+        found: dict[str, int] = {}
+        for inner, (start, _) in self.strands.items():
+            item, inside, deeper = inner[len(prefix) :].partition("/")
+            name, _, place = item.partition("#")
+            if not inner.startswith(prefix) or not inside or deeper or name not in nodes:
+                continue
+            subgraph = graph.nodes[name].subgraph
+            if subgraph is not None and int(place.partition("[")[0]) >= nodes[name]:
+                found[prefix + (item.rpartition("[")[0] if subgraph.mapped else item)] = start.epoch[-1]
+        return found
 
 
 class Counters:

@@ -62,13 +62,13 @@ def _call_of(program: Program, node: Node) -> Call:
             payload = batch.payloads[item.index]
             if payload is not None and source in payload:
                 return func(payload[source])
-            return func(batch.level.view.values[source])
+            return func(batch.view.values[source])
 
         return one
 
     def short(item: Item, context: Any) -> Any:
         batch = item.batch
-        values, payload = batch.level.view.values, batch.payloads[item.index]
+        values, payload = batch.view.values, batch.payloads[item.index]
         if payload is not None:
             return func(*[payload[source] if source in payload else values[source] for source in sources])
         return func(*[values[source] for source in sources])

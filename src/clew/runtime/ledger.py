@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from clew.engine.records import Journaled, Single, Step
+from clew.engine.records import Journaled, Single, Step, Withdrawn
 from clew.errors import EncodeError
 from clew.runtime.crash_points import reach
 from clew.runtime.follower import Follower, Work, joined
@@ -156,6 +156,10 @@ class Ledger:
                 numbers = self._journaled.setdefault((record.path, record.epoch), [])
                 numbers.append(numbers[-1] + 1 if numbers else 0)
                 record = msgspec.structs.replace(record, n=numbers[-1])
+            elif type(record) is Withdrawn:
+                item = (record.path, record.epoch)
+                drop += [("journal", with_epoch(*item), n) for n in self._journaled.pop(item, ())]
+                continue
             elif self._journaled and type(record) is Step:
                 for outcome in record.outcomes:
                     item = (record.prefix + outcome.path, record.epoch)
@@ -172,7 +176,7 @@ class Ledger:
             if self.attached:
                 statements += self._detached(record)
         blobs, writer.blobs = writer.blobs, {}
-        if entries:
+        if entries or drop:
             self._carry((entries, drop, blobs, statements))
         steps = [len(entry.body) for entry in entries if entry.kind == "step" and not entry.path]
         if steps:

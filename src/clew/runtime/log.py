@@ -14,7 +14,7 @@ import msgspec
 from clew.engine.chain import Chain
 from clew.engine.programs import program_of
 from clew.engine.reasons import Story
-from clew.engine.records import Journaled, Outcome, Question, Retry, Single, Start, Step
+from clew.engine.records import Journaled, Outcome, Question, Retry, Single, Start, Step, Withdrawn
 from clew.engine.rules import Program
 from clew.errors import InputError, RunStateError, UnknownRunError
 from clew.graph import Graph
@@ -271,6 +271,8 @@ def read_log(row: RunRow, start: GraphState, entries: Sequence[Any], on_conflict
             done.update(entry.prefix + outcome.path for outcome in entry.outcomes)
         elif isinstance(entry, Journaled):
             journal.append(entry)
+        elif isinstance(entry, Withdrawn):  # in memory alone: a store that encodes has dropped what it speaks of
+            journal = [each for each in journal if (each.path, each.epoch) != (entry.path, entry.epoch)]
         elif isinstance(entry, Start):
             known = log.strands.get(entry.prefix)
             if known is None or known[0].epoch <= entry.epoch:

@@ -1,18 +1,24 @@
 """What a log has lost, or has not as it was written: steps by their numbers and digests, other entries by their count.
 
 The numbers of a chain have no gap, and each step's digest continues the one before, so a step that is lost or changed
-in the middle shows. What is lost at the end shows by the census that a run has from when it was last let go of. Of what
-came after that nobody can tell where the process died: it may always have died a step earlier.
+in the middle shows. Other entries are numbered too: the recorded calls of an item, its retries, its answers. What is
+lost at the end shows by the census that a run has from when it was last let go of. Of what came after that nobody can
+tell where the process died: it may always have died a step earlier, or just before a call was recorded.
+
+A loss is told where it matters. Who goes on with a run does without what is known of items that have run.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from clew.engine.chain import step_digest
 from clew.engine.records import Step
+from clew.engine.strand import Item
+from clew.runtime.doubts import Intent
 from clew.runtime.log import RunLog, start_state
+from clew.runtime.recorder import RecordedCall
 from clew.runtime.wire import with_epoch
 from clew.stores import Entry, RunRow
 
@@ -26,6 +32,13 @@ _NOUNS = {
     "resume": "times that it was resumed",
     "accepted": "changes that were accepted",
 }
+
+_NUMBERED = dict.fromkeys(("call", "intent", "question", "answer", "accepted"), 0)
+_NUMBERED |= dict.fromkeys(("step", "resume", "retry"), 1)
+"""Kinds whose entries are numbered without a gap, and from where."""
+
+Visits = Mapping[str, int]
+"""How often each node has run."""
 
 
 def damaged_steps(log: RunLog, entries: Iterable[Entry], *, upto: int | None = None) -> Iterator[str]:
@@ -86,32 +99,82 @@ def _rest(number: int, prefix: str) -> str:
 
 
 def lost_entries(
-    row: RunRow, entries: Iterable[Entry], kinds: Collection[str] | None = None
+    row: RunRow, entries: Iterable[Entry], kinds: Collection[str] | None = None, visits: Visits | None = None
 ) -> Iterator[str]:
-    """A sentence for each kind of which there are fewer entries than there were; `kinds` are those that were read."""
-    if row.census is None:
-        return
+    """A sentence for each kind of which there are fewer entries than there were, and for each gap in what is numbered.
+
+    `kinds` are those that were read, all by default. With `visits`, how often each node has run, a gap in what is known
+    of an item that has run is no loss: nobody who goes on with the run needs it.
+    """
     found: Counter[str] = Counter()
     numbers: dict[tuple[str, str], list[int]] = {}
     for entry in entries:
         if entry.kind != "step" or entry.path:
             found[entry.kind] += 1
             numbers.setdefault((entry.kind, entry.path), []).append(entry.n)
-    for kind, before in row.census.items():
+    gaps = [(kind, path, n) for (kind, path), ns in numbers.items() for n in _gaps(kind, ns)]
+    census = row.census or {}
+    for kind, before in census.items():
         if kind == "journal" and row.status == "running":
             continue  # since then a step may have taken it in
         if kind and found[kind] < before and (kinds is None or kind in kinds):
             noun = _NOUNS.get(kind, f"{kind}s")
             gone = before - found[kind]
             told = f"run {row.run_id!r}: {gone} of its {before} {noun} {'is' if gone == 1 else 'are'} missing"
-            gaps = [
-                f"{n} of {path}" for (k, path), ns in numbers.items() if k == kind for n in _gaps(kind, ns)
-            ]
-            yield told + (f" (number {', '.join(gaps)})" if gaps else "") + "; other runs can be read"
+            here = [f"{n} of {path}" for k, path, n in gaps if k == kind]
+            yield told + (f" (number {', '.join(here)})" if here else "") + "; other runs can be read"
+    for kind, path, n in gaps:
+        is_told = found[kind] < census.get(kind, 0)
+        if kind != "step" and not is_told and not (visits is not None and has_run(path, visits)):
+            where = f"{kind} {n} of {path}" if path else f"{kind} {n}"
+            yield f"run {row.run_id!r}: {where} is missing, and later ones are there; other runs can be read"
+    begun = {path for kind, path in numbers if kind == "start"}
+    for path in sorted({path for kind, path in numbers if kind == "step"} - begun):
+        yield (
+            f"run {row.run_id!r}: what {path} began with is missing, and steps of it are there; other runs can be read"
+        )
+
+
+def is_harmless(row: RunRow, entries: Sequence[Entry], kind: str, visits: Visits) -> bool:
+    """Whether all that is lost of a kind is known by its number, and of items that have run: nobody needs it."""
+    numbers: dict[str, list[int]] = {}
+    for entry in entries:
+        numbers.setdefault(entry.path, []).append(entry.n)
+    gaps = [path for path, ns in numbers.items() for _ in _gaps(kind, ns)]
+    gone = (row.census or {}).get(kind, 0) - len(entries)
+    return len(gaps) >= gone and all(has_run(path, visits) for path in gaps)
+
+
+def has_run(path: str, visits: Visits) -> bool:
+    """Whether an item, or the one of the run itself around it, is in a committed step, given each node's visits."""
+    item = path.partition("/")[0]
+    name, _, place = item.partition("#")
+    visit = place.partition("[")[0].partition("@")[0].partition("!")[0]
+    return visit.isdigit() and int(visit) < visits.get(name, 0)
+
+
+def lost_recordings(run_id: str, item: Item, entries: Sequence[RecordedCall | Intent]) -> Iterator[str]:
+    """A sentence for each thing that what was recorded of an item says is lost.
+
+    Recordings of an item are numbered in the order in which they were written. A later attempt is made when it is
+    written down that the one before has failed. So all but the last recordings are missed if they are lost.
+    """
+    where = f"run {run_id!r}, step {item.step}: node {item.node.name!r} at {item.path}"
+    for kind, called in ((RecordedCall, "recorded call"), (Intent, "intended call")):
+        known = {entry.n: entry for entry in entries if isinstance(entry, kind)}
+        for n in _gaps("call", list(known)) if known else ():
+            after = known[min(m for m in known if m > n)]
+            yield (
+                f"{where}: a {called} is missing (number {n}, before call {after.number}, {after.name!r}); it would be "
+                f"made again"
+            )
+    last = max((entry.attempt for entry in entries if entry.epoch == item.strand.epoch), default=0)
+    if last > item.attempt:
+        yield f"{where}: retry {last} is missing, and calls of that attempt are there; it would be made again"
 
 
 def _gaps(kind: str, numbers: list[int]) -> Iterator[int]:
     """The numbers that are not there, where they count from the first on."""
-    if kind in ("call", "intent", "question", "answer", "resume", "accepted", "step"):
+    if kind in _NUMBERED:
         known = set(numbers)
-        yield from (n for n in range(int(kind in ("step", "resume")), max(known)) if n not in known)
+        yield from (n for n in range(_NUMBERED[kind], max(known)) if n not in known)

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from clew.engine.strand import Item
-from clew.errors import EncodeError, StoreError
+from clew.errors import EncodeError, StoreCorruptError, StoreError
 from clew.runtime.crash_points import reach
 from clew.runtime.doubts import WHOLE, Intent, Place, check
 from clew.state import encode
@@ -200,13 +200,21 @@ class Recorder:
             if self._recall is not None and (not self._is_fresh or any(item.strand.epoch)):
                 self._session.brace()  # so that what this session recorded is found
                 try:
-                    entries = self._recall(path)
+                    entries = self._checked(item, list(self._recall(path)))
                 except StoreError as error:  # no failure of the node: it must not go on as if it had been one
                     self._session.ledger.fail(error)
                     raise
             with self._lock:
                 history = self._histories.setdefault(path, History(entries))
         return history
+
+    def _checked(self, item: Item, entries: list[RecordedCall | Intent]) -> list[RecordedCall | Intent]:
+        """What was recorded of an item; StoreCorruptError if that says that something is lost."""
+        from clew.runtime.losses import lost_recordings
+
+        for wrong in lost_recordings(self._session.run_id, item, entries):
+            raise StoreCorruptError(wrong)
+        return entries
 
     def _check(self, call: _Call, value: Any, what: str) -> None:
         """Refuse what cannot be stored, so that its node is told."""
@@ -250,7 +258,7 @@ class Recorder:
             intent = Intent(item.path, attempt, number, name, item.strand.epoch, place, is_settled)
             history.add(intent)
             history.own.add(place)
-        self._session.keep(intent)
+            self._session.keep(intent)  # in the order of their numbers: a gap says that one is lost
 
     # -- whole nodes -------------------------------------------------------------------------------------
 
@@ -296,10 +304,9 @@ class Recorder:
                 n=_next(history.calls),
             )
             history.add(made)
-            is_late = self._histories.get(item.path) is not history
-        if is_late:  # of an attempt that took too long, and the item has finished without it
-            return made
-        session.keep(made)
+            if self._histories.get(item.path) is not history:
+                return made  # of an attempt that took too long, and the item has finished without it
+            session.keep(made)  # in the order of their numbers: a gap says that one is lost
         if not call.name.startswith(OWN):
             reach("after-journal")
         session.tell("call_recorded", item, name=call.name, reused=False)

@@ -262,7 +262,7 @@ class Replayer:
         elif ended.error is not None:
             yield _at(item, "error", _raises(ended.error))
         else:
-            view = item.batch.level.view
+            view = item.batch.view
             try:
                 update, decision = read(view.program, item.node, ended.value, view)
             except ClewError as error:

@@ -23,7 +23,7 @@ from clew.graph import Graph
 from clew.runtime.advance import Advance
 from clew.runtime.codes import conflict_rule
 from clew.runtime.log import Accepted, RunLog, read_log
-from clew.runtime.losses import changed, damaged_steps, last_step, lost_entries, missing
+from clew.runtime.losses import changed, damaged_steps, is_harmless, last_step, lost_entries, missing
 from clew.runtime.rows import opened_row
 from clew.runtime.snapshots import snapshot_state
 from clew.runtime.starts import first_state, fork_of, is_fork
@@ -38,6 +38,8 @@ _SOME = 2_000  # steps that are read at a time
 OWN = [("", "\x01")]  # the path "", as a range
 _OF_ITEMS = ("label", "journal", "retry", "question", "answer")
 _COUNTED = ("resume", "accepted", *_OF_ITEMS)
+_UNREAD = ("call", "intent", "start", "step")  # not all of them
+_INSIDE = [("\x01", "\U0010ffff")]  # all paths but ""
 
 
 class Retrieval:
@@ -79,16 +81,32 @@ class Retrieval:
                 records.append(reader.record(entry))
             if entry.kind == "step" and not entry.path:
                 since += len(entry.body) + reader.fetched - before
-        if not whole:
-            more = self._open(run_id, _visits(start, records))
+        visits = None if whole else _visits(start, records)
+        if visits is not None:
+            more = self._open(run_id, dict(visits))
             entries = [*entries, *more]
             records += map(reader.record, more)
         log = read_log(row, start, records, self._on_conflict)
         log.weight, log.since = weight, since
         log.errors = self._failures(run_id, start, reader)
-        for wrong in (*damaged_steps(log, entries, upto=upto), *lost_entries(row, entries, counted)):
+        for wrong in (*damaged_steps(log, entries, upto=upto), *lost_entries(row, entries, counted, visits)):
             raise StoreCorruptError(wrong)
+        if visits is not None and upto is None:
+            self._check_unread(row, visits)
         return log
+
+    def _check_unread(self, row: RunRow, visits: dict[str, int]) -> None:
+        """Raise if something is lost that is not read before it is needed, and may be needed to go on."""
+        before = {kind: row.census[kind] for kind in _UNREAD if kind in row.census} if row.census else {}
+        if not before:
+            return
+        now = self._store.census(row.run_id)
+        for kind in before:
+            if now.get(kind, 0) < before[kind]:
+                entries = self._store.within(row.run_id, (kind,), _INSIDE)
+                if not is_harmless(row, entries, kind, visits):
+                    for wrong in lost_entries(row, entries, (kind,)):
+                        raise StoreCorruptError(wrong)
 
     def _near_the_end(self, row: RunRow, start: GraphState, upto: int | None) -> tuple[GraphState, int]:
         """A state that not too many steps come after, and the bytes that led to it: itself, or one further on."""

@@ -399,7 +399,8 @@ class Session(Host):
                 continue
             if isinstance(record, Retry):
                 item = record.item
-                self.at(self.clock.monotonic() + record.delay, Timer("retry", item, item.attempt))
+                if item is not None:  # else it is for whoever goes on with the run
+                    self.at(self.clock.monotonic() + record.delay, Timer("retry", item, item.attempt))
                 record = msgspec.structs.replace(record, item=None, due=self.clock.time() + record.delay)
             records.append(record)
         outbox.clear()

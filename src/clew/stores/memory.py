@@ -276,6 +276,11 @@ class MemoryStore:
             and (paths is None or any(first <= entry.path < beyond for first, beyond in paths))
         ]
 
+    def census(self, run_id: str) -> Mapping[str, int]:
+        """What the log of a run has now, by kind."""
+        with self._lock:
+            return _census(self._find(run_id).named)
+
     def find(self, run_id: str, kind: str, path: str) -> Sequence[Any]:
         """The entries of one kind and path, by n."""
         with self._lock:

@@ -27,7 +27,7 @@ from clew.stores.postgres_link import LIVES, BrokenRule, Link, execute, rehearse
 from clew.stores.postgres_schema import key_of
 from clew.stores.protocol import Entry, Owner, RunRow, Statement
 from clew.stores.refusals import conflict, exists, has_fork, lost_content, owned, taken_over, unknown
-from clew.stores.sql_rows import COLUMNS, ROW, checked, checksum, complaints, read_row, row_values
+from clew.stores.sql_rows import COLUMNS, ROW, checked, checksum, complaints, counted, read_row, row_values
 
 if TYPE_CHECKING:
     from clew.stores.postgres_link import Cursor
@@ -392,6 +392,14 @@ class PostgresStore:
             f"{_STEPS} AND n > %s AND n <= %s AND %s UNION ALL {statement} AND kind = ANY(%s::text[])",
             (key, after, last, has_own, *values, list(kinds)),
         )
+
+    def census(self, run_id: str) -> Mapping[str, int]:
+        """What the log of a run has now, by kind."""
+        statement = f"SELECT {_CENSUS} FROM runs WHERE key = %s"
+        found = self._link.fetch(f"run {run_id!r}", statement, (key_of(run_id),))
+        if not found:
+            raise UnknownRunError(unknown(run_id))
+        return counted(found[0][0] or "{}")
 
     def find(self, run_id: str, kind: str, path: str) -> Sequence[Entry]:
         """The entries of one kind and path, by n."""

@@ -161,6 +161,9 @@ class Store(Protocol):
         in one of these ranges, each from its first text up to, and without, its second. They do not overlap. Of the
         run's own steps those after `after` only, and not those after `upto`. No other entry is read for it."""
 
+    def census(self, run_id: str) -> Mapping[str, int]:
+        """What the log of a run has now, counted as in `RunRow.census`. Nothing is read for it but names."""
+
     def find(self, run_id: str, kind: str, path: str) -> Sequence[Any]:
         """The entries of one kind and path, by n."""
 

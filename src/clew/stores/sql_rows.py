@@ -58,7 +58,7 @@ def read_row(found: Sequence[Any]) -> RunRow:
     try:
         values[3], values[11] = int(seed), msgspec.json.decode(codes or "{}", type=dict[str, str])
         if census is not None:
-            counts = msgspec.json.decode(census, type=dict[str, int])
+            counts = counted(census)
     except (ValueError, TypeError, msgspec.DecodeError) as error:
         wrong = wrong or str(error)
         values[3], values[11] = 0, {}
@@ -66,6 +66,11 @@ def read_row(found: Sequence[Any]) -> RunRow:
     row.census = counts
     row.damage = damaged_row(str(run_id), wrong) if wrong else ""
     return row
+
+
+def counted(census: str) -> dict[str, int]:
+    """A census, as it was written."""
+    return msgspec.json.decode(census, type=dict[str, int])
 
 
 def _row_checksum(

@@ -41,6 +41,7 @@ from clew.stores.sql_rows import (
     checked,
     checksum,
     complaints,
+    counted,
     read_row,
     row_values,
 )
@@ -363,6 +364,11 @@ class SQLiteStore:
         with self._reading(f"run {run_id!r}") as db:
             found = within(db, self._number(db, run_id), kinds, paths, after, last)
         return sorted(checked(run_id, found), key=_by_name)
+
+    def census(self, run_id: str) -> Mapping[str, int]:
+        """What the log of a run has now, by kind."""
+        with self._reading(f"run {run_id!r}") as db:
+            return counted(census(db, self._number(db, run_id)))
 
     def find(self, run_id: str, kind: str, path: str) -> Sequence[Entry]:
         """The entries of one kind and path, by n."""

@@ -10,7 +10,7 @@ nor made to fail.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from clew.errors import StoreUnavailableError
@@ -82,6 +82,10 @@ class Line:
 
     def within(self, *args: Any, **kwargs: Any) -> Sequence[Any]:
         found: Sequence[Any] = self._pass("within", *args, **kwargs)
+        return found
+
+    def census(self, run_id: str) -> Mapping[str, int]:
+        found: Mapping[str, int] = self._pass("census", run_id)
         return found
 
     def find(self, *args: Any) -> Sequence[Any]:

@@ -310,7 +310,7 @@ def _encoded(request: Any) -> bytes:
 
 def _asked(item: Item) -> dict[str, Any]:
     """What a node recorded as a whole is asked for; bound values and defaults are no part of it."""
-    given = {*(item.payload or {}), *item.batch.level.view.values}
+    given = {*(item.payload or {}), *item.batch.view.values}
     sources = {p.name: p.source for p in item.node.params}
     return {name: value for name, value in item.seen().items() if sources.get(name, name) in given}
 

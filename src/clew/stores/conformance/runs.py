@@ -69,8 +69,11 @@ def a_run_that_is_let_go_of_has_a_census(place: Place) -> None:
     expect(store.row("r").census, {"": 3, "call": 2, "step": 1}, "the census")
     expect(store.rows()[0].census, {"": 3, "call": 2, "step": 1}, "the census in the list")
     update()
-    store.append("r", [an_entry(4)], fence)
+    store.append("r", [an_entry(4), an_entry(2, kind="call", path="a#0")], fence, drop=[entries[-1].name])
     expect(store.row("r").census, {"": 3, "call": 2, "step": 1}, "the census of a run that is gone on with")
+    expect(store.census("r"), {"": 4, "call": 2, "step": 1}, "what there is now")
+    store.append("r", [], fence, drop=[("call", "a#0", 2)])
+    expect(store.census("r"), {"": 4, "call": 1, "step": 1}, "what there is now, with one less")
     store.append(
         "r", [], fence, drop=[entry.name for entry in [*entries, an_entry(4), an_entry(1, path="a#0/")]]
     )

@@ -1,0 +1,220 @@
+"""Updates that do not hold: what is planned ahead beside one that a reducer refuses, or that is in conflict.
+
+Whether an update holds is known when its step is committed. Until then one that does not go together with what is in so
+far counts as unfinished; what was started on it before that showed does not hold either.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Annotated, Any, TypedDict
+
+import pytest
+
+from clew import Engine, Graph, Send, SQLiteStore, node, route
+from clew.errors import ConflictError
+from clew.graph import Node
+from clew.testing import Stepper, VirtualClock
+
+RUN = "run"
+
+
+def below_ten(current: int, update: int) -> int:
+    if current + update > 10:
+        raise ValueError(f"{current} + {update} is too much")
+    return current + update
+
+
+class State(TypedDict, total=False):
+    x: int
+    total: Annotated[int, below_ten]
+    slow: str
+    quick: str
+    next: str
+    side: str
+    extra: str
+    v: str
+    seen: tuple[str, str]
+
+
+def value(name: str, output: str | None = None) -> Node:
+    return node(name=name, output=output or name)(lambda x: name)
+
+
+def update(name: str, **values: Any) -> Node:
+    return node(name=name, writes=tuple(values))(lambda x: values)
+
+
+@node(output="next")
+def follow(quick: str) -> str:
+    return "next"
+
+
+@node(output="seen")
+def look(side: str, extra: str = "none") -> tuple[str, str]:
+    return side, extra
+
+
+def stepper(graph: Graph, **options: Any) -> Stepper:
+    return Stepper(Engine(graph, clock=VirtualClock(), seed=0, **options), {"x": 1}, run_id=RUN)
+
+
+def complete(run: Stepper, *paths: str) -> None:
+    for path in paths:
+        run.complete(path)
+
+
+@pytest.mark.parametrize("on_error", ["stop", "continue"])
+def test_beside_an_update_that_is_refused_all_that_others_wrote_is_seen(on_error: str) -> None:
+    """``quick`` has the step after planned; ``much`` is refused there, and ``some``, which is not, comes after it."""
+    nodes = [
+        value("slow"),
+        value("quick"),
+        follow,
+        update("much", total=20),
+        update("some", total=1, extra="more"),
+    ]
+    run = stepper(Graph([*nodes, value("side"), look], state=State), on_error=on_error)
+    complete(run, "quick#0", "follow#0", "much#0", "some#0", "side#0")
+    assert run.running == ["slow#0", "look#0"]
+    complete(run, "look#0", "slow#0")
+    result = run.finish()
+    assert (result.status, str(result.error)) == ("failed", "0 + 20 is too much")
+    if on_error == "continue":
+        assert (result["seen"], result["total"]) == (("side", "more"), 1)
+
+
+def test_what_builds_on_a_refused_update_waits_until_its_step_is_settled() -> None:
+    """``much`` is refused for now, and taken beside ``less``, which is declared before it and comes later."""
+    nodes = [update("less", total=-15), value("quick"), follow, update("much", total=20, extra="more")]
+    run = stepper(Graph([*nodes, value("side"), look], state=State))
+    complete(run, "quick#0", "follow#0", "much#0", "side#0")
+    assert run.running == ["less#0"], "nobody knows yet what `look` would see"
+    run.complete("less#0")
+    assert run.running == ["look#0"]
+    run.complete("look#0")
+    result = run.finish()
+    assert (result["seen"], result["total"], result.steps) == (("side", "more"), 5, 2)
+
+
+def test_an_item_that_was_planned_on_an_update_sees_it_though_it_is_refused_for_now() -> None:
+    """``look`` is in the queue when ``far`` has ``much`` refused; ``less`` has it taken in the end."""
+    nodes = [
+        update("less", total=-15),
+        update("far", total=9),
+        update("much", total=9, extra="more"),
+        value("side"),
+    ]
+    run = Stepper(
+        Engine(Graph([*nodes, look], state=State), clock=VirtualClock(), seed=0),
+        {"x": 1},
+        run_id=RUN,
+        workers=4,
+    )
+    complete(run, "much#0", "side#0")
+    assert run.running == ["less#0", "far#0", "look#0"]
+    run.complete("far#0")  # 9 and 9 are too much
+    run.complete("look#0")
+    run.complete("less#0")
+    result = run.finish()
+    assert (result["seen"], result["total"], result.steps) == (("side", "more"), 3, 2)
+
+
+def test_beside_a_conflict_nothing_is_started_that_it_has_a_say_in() -> None:
+    @route(targets=["write"])
+    def twice(x: int) -> list[Send]:
+        return [Send("write", {"what": "a"}), Send("write", {"what": "b"})]
+
+    write = node(name="write", output="extra")(lambda what: what)
+    run = stepper(Graph([value("slow"), twice, write, value("quick"), follow, value("side"), look]))
+    complete(run, "quick#0", "twice#0", "follow#0", "write#0[0]", "write#0[1]", "side#0")
+    assert run.running == ["slow#0"]
+    run.complete("slow#0")
+    assert isinstance(run.finish().error, ConflictError)
+    again = Engine(run.engine.graph, store=run.engine.store, on_conflict="last").resume(
+        RUN, accept_changes=True
+    )
+    assert (again["seen"], again["extra"]) == (("side", "b"), "b")
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_what_was_started_on_an_update_that_was_refused_runs_again_on_resume(
+    kept: bool, tmp_path: Any
+) -> None:
+    """``look`` ran ahead on what ``much`` wrote, which was then refused. Resumed, ``much`` writes something else."""
+    calls: list[str] = []
+
+    def graph(much: int, extra: str) -> Graph:
+        @node(output="seen")
+        def look(side: str, extra: str) -> tuple[str, str]:
+            calls.append("look")
+            return side, extra
+
+        @node(output="next")
+        def follow(quick: str) -> str:
+            calls.append("follow")
+            return "next"
+
+        nodes = [update("first", total=6), update("much", total=much, extra=extra), value("side"), look]
+        return Graph([*nodes, value("quick"), follow], state=State)
+
+    store = SQLiteStore(tmp_path / "runs.db") if kept else None
+    run = stepper(graph(7, "refused"), **({"store": store} if store else {}))
+    complete(run, "much#0", "side#0", "quick#0", "look#0", "follow#0", "first#0")
+    assert str(run.finish().error) == "6 + 7 is too much"
+    with warnings.catch_warnings(action="ignore"):  # that the code is another
+        result = Engine(graph(1, "taken"), store=run.engine.store).resume(RUN)
+    assert (result["seen"], result["total"], result.steps) == (("side", "taken"), 7, 2)
+    assert calls == ["look", "follow", "look"]
+
+
+def sub(name: str, *functions: Node, reads: str, writes: str) -> Node:
+    return Graph(list(functions), name=name).as_node(name, inputs=(reads,), outputs=(writes,))
+
+
+def resumed(graph: Graph, run: Stepper) -> Any:
+    with warnings.catch_warnings(action="ignore"):
+        return Engine(graph, store=run.engine.store).resume(RUN)
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_subgraph_whose_result_was_refused_begins_anew_on_resume(kept: bool, tmp_path: Any) -> None:
+    def graph(much: int) -> Graph:
+        count = node(name="count", output="total")(lambda x: much)
+        return Graph([update("first", total=6), sub("inner", count, reads="x", writes="total")], state=State)
+
+    run = stepper(graph(7), **({"store": SQLiteStore(tmp_path / "runs.db")} if kept else {}))
+    complete(run, "first#0", "inner#0/count#0")
+    assert str(run.finish().error) == "6 + 7 is too much"
+    result = resumed(graph(1), run)
+    assert (result.status, result["total"]) == ("completed", 7)
+
+
+@pytest.mark.parametrize("died", [True, False])
+@pytest.mark.parametrize("finishes", [True, False])
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_subgraph_that_was_begun_on_a_refused_update_begins_anew(
+    kept: bool, finishes: bool, died: bool, tmp_path: Any
+) -> None:
+    """``died``: the process that started it ahead has not seen that its ground was refused."""
+
+    def graph(much: int, extra: str) -> Graph:
+        one = node(name="one", output="half")(lambda extra: f"{extra}!")
+        two = node(name="two", output="seen")(lambda half: half)
+        nodes = [update("first", total=6), update("much", total=much, extra=extra), value("side")]
+        return Graph([*nodes, sub("inner", one, two, reads="extra", writes="seen")], state=State)
+
+    run = stepper(graph(7, "refused"), **({"store": SQLiteStore(tmp_path / "runs.db")} if kept else {}))
+    complete(run, "much#0", "side#0", "inner#0/one#0")
+    if finishes:
+        run.complete("inner#0/two#0")
+    if not died:
+        run.complete("first#0")
+    run.finish()
+    if died:
+        assert str(resumed(graph(7, "refused"), run).error) == "6 + 7 is too much"
+    result = resumed(graph(1, "taken"), run)
+    assert (result.status, result["total"], result["seen"]) == ("completed", 7, "taken!")
+    assert [len(checkpoint.items) for checkpoint in run.engine.history(RUN)] == [0, 3, 1]
+    again = Engine(graph(1, "taken"), store=run.engine.store)
+    assert again.replay(RUN, strict=False).divergences == ()
