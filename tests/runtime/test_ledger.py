@@ -303,7 +303,7 @@ def test_a_follower_that_is_too_far_behind_is_waited_for(monkeypatch: pytest.Mon
     go.set()
     assert done.wait(30)
     thread.join()
-    follower.close()
+    follower.join()
     assert made == list(range(6))
 
 
