@@ -134,17 +134,19 @@ def test_full_waits_for_the_disk_at_each_step_and_normal_does_not(tmp_path: Path
 
 
 @pytest.mark.skipif(shutil.which("strace") is None, reason="needs strace to see what reaches the disk")
-@pytest.mark.parametrize("durability", ["async", "exit"])
-def test_with_full_each_write_of_the_other_modes_waits_for_the_disk_too(
-    tmp_path: Path, durability: str
+@pytest.mark.parametrize("durability, waits", [("async", 1), ("exit", 2)])
+def test_with_full_the_other_modes_wait_for_the_disk_as_often_as_they_must(
+    tmp_path: Path, durability: str, waits: int
 ) -> None:
-    """So what a power cut takes is what a crash takes: the run that was accepted and all that was written are there."""
+    """The end of a run is on the disk when its result is there, and all that came before it. Its beginning is waited
+    for with `exit`, which writes nothing else until then."""
     counts = {}
     for synchronous in ("normal", "full"):
         folder = tmp_path / synchronous
         folder.mkdir()
         counts[synchronous] = synced(folder / "runs.db", synchronous, durability)
-    assert counts["full"] >= counts["normal"] + 3  # the run, its steps in one write or several, its end
+    # A slow machine may take a moment for three steps: then its writer thread waits once more.
+    assert counts["full"] - counts["normal"] in ((waits,) if durability == "exit" else (waits, waits + 1))
 
 
 @pytest.mark.parametrize("durability", ["async", "exit"])

@@ -110,6 +110,9 @@ def test_a_follower_lets_fall_what_comes_after_a_failure() -> None:
     follower.close()
     assert made == [[1]]
     assert isinstance(follower.failure, StoreError)
+    with pytest.raises(StoreError, match="the disk is full"):
+        follower.put(([Entry("step", "", 3, b"")], (), {}, ()))
+    assert made == [[1]]
 
 
 # -- the journal ---------------------------------------------------------------------------------------------------
@@ -303,8 +306,43 @@ def test_a_follower_that_is_too_far_behind_is_waited_for(monkeypatch: pytest.Mon
     go.set()
     assert done.wait(30)
     thread.join()
-    follower.close()
+    follower.join()
     assert made == list(range(6))
+
+
+@pytest.mark.parametrize("kind, count", [("call", 1), ("step", 3)])
+def test_what_cannot_be_done_again_and_what_is_much_is_appended_without_waiting_for_more(
+    monkeypatch: pytest.MonkeyPatch, kind: str, count: int
+) -> None:
+    monkeypatch.setattr("clew.runtime.follower.MOMENT", 60.0)
+    monkeypatch.setattr("clew.runtime.follower.ENOUGH", 3)
+    appended = threading.Event()
+    follower = Follower(lambda work: appended.set())
+    follower.put(([Entry(kind, "", n, b"") for n in range(count)], (), {}, ()))
+    assert appended.wait(30)
+
+
+def test_what_may_be_done_again_is_appended_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("clew.runtime.follower.MOMENT", 60.0)
+    made: list[list[int]] = []
+    follower = Follower(lambda work: made.append([entry.n for entry in work[0]]))
+    for number in range(3):
+        follower.put(([Entry("step", "", number, b"")], (), {}, ()))
+    follower.join()
+    follower.put(([Entry("step", "", 3, b"")], (), {}, ()))
+    (left,) = follower.close()
+    assert (made, [entry.n for entry in left[0]]) == ([[0, 1, 2]], [3])
+
+
+def test_a_ledger_whose_run_cannot_get_to_the_disk_has_failed() -> None:
+    class Broken(Pile):
+        def sync(self) -> None:
+            raise StoreError("the disk is gone")
+
+    kept = Ledger(Broken(), "r", 1, durability="async", writer=Writer({"": "00" * 32}, 0, 0.0), owes=True)  # type: ignore[arg-type]
+    for use in (kept.barrier, lambda: kept.write([step(1)]), kept.close):
+        with pytest.raises(StoreError, match="the disk is gone"):
+            use()
 
 
 @pytest.mark.parametrize("durability", ["sync", "async", "exit"])

@@ -23,6 +23,11 @@ def test_sqlite(check: conformance.Check, tmp_path: Path) -> None:
     check(lambda: SQLiteStore(tmp_path / "runs.db"))
 
 
+def test_sqlite_that_waits_for_the_disk(tmp_path: Path) -> None:
+    check = conformance.deferring.what_is_not_waited_for_is_kept_by_the_same_rules
+    check(lambda: SQLiteStore(tmp_path / "runs.db", synchronous="full"))
+
+
 @pytest.mark.parametrize("check", [*conformance.checks, *conformance.liveness_checks])
 def test_postgres(check: conformance.Check, open_postgres: Callable[[], conformance.Store]) -> None:
     check(open_postgres)

@@ -6,6 +6,8 @@ import gc
 import os
 import shutil
 import sqlite3
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing
@@ -14,7 +16,14 @@ from pathlib import Path
 
 import pytest
 
-from clew.errors import RunOwnedError, StoreCorruptError, StoreError, StoreUnavailableError, StoreVersionError
+from clew.errors import (
+    RunExistsError,
+    RunOwnedError,
+    StoreCorruptError,
+    StoreError,
+    StoreUnavailableError,
+    StoreVersionError,
+)
 from clew.stores import Entry, RunRow, SQLiteStore, sqlite_file
 from tests.stores.processes import Process, step
 
@@ -339,6 +348,78 @@ def test_a_lease_is_renewed_without_writing_the_start_again(path: Path) -> None:
     store._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     store.renew("r", fence, lease=30.0, now=1.0)
     assert Path(f"{path}-wal").stat().st_size < 20_000
+    store.close()
+
+
+WRITES = """
+import os, sys
+from clew.stores import Entry, RunRow, SQLiteStore
+
+def done(what):
+    os.write(2, f"did {what};".encode())
+
+store = SQLiteStore(sys.argv[1], synchronous=sys.argv[2])
+store.create(RunRow("first"))  # a log that begins is waited for, whoever writes it
+done("open")
+more = {"owner": "me", "lease": 30.0, "now": 0.0}
+fence = store.create(RunRow("r"), wait=False, **more)
+done("create, not waited for")
+store.sync()
+done("sync")
+store.append("r", [Entry("step", "", 1, b"{}")], fence, wait=False)
+done("append, not waited for")
+store.append("r", [Entry("step", "", 2, b"{}")], fence)
+done("append")
+store.create(RunRow("s"))
+done("create")
+store.append("r", [Entry("step", "", 3, b"{}"), Entry("step", "", 4, b"{}")], fence, wait=False)
+store.update("r", status="completed", updated=1.0, error=None, fence=fence, release=True)
+done("end")
+"""
+
+
+@pytest.mark.skipif(shutil.which("strace") is None, reason="needs strace to see what reaches the disk")
+@pytest.mark.parametrize("synchronous, waits", [("full", 1), ("normal", 0)])
+def test_how_often_a_write_waits_for_the_disk(path: Path, synchronous: str, waits: int) -> None:
+    SQLiteStore(path).close()
+    trace = path.parent / "trace"
+    command = [
+        "strace",
+        "-f",
+        "-e",
+        "trace=fsync,fdatasync,write",
+        "-o",
+        str(trace),
+        sys.executable,
+        "-c",
+        WRITES,
+    ]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    subprocess.run([*command, str(path), synchronous], check=True, env=environment, stderr=subprocess.DEVNULL)
+    found, syncs = {}, 0
+    for line in trace.read_text().splitlines():
+        syncs += "sync(" in line
+        if '"did ' in line:
+            found[line.split('"did ')[1].split(";")[0]] = syncs
+            syncs = 0
+    del found["open"]
+    assert found == {
+        "create, not waited for": 0,
+        "sync": waits,
+        "append, not waited for": 0,
+        "append": waits,
+        "create": waits,
+        "end": waits,
+    }
+
+
+def test_a_file_that_waits_for_the_disk_goes_on_doing_so(path: Path) -> None:
+    """Also after a write that did not, and was refused."""
+    store = SQLiteStore(path, synchronous="full")
+    store.create(RunRow("r"), wait=False)
+    with pytest.raises(RunExistsError):
+        store.create(RunRow("r"), wait=False)
+    assert store._db.execute("PRAGMA synchronous").fetchone() == (2,)
     store.close()
 
 

@@ -62,6 +62,7 @@ class Archive:
         owner: str = "",
         lease: float = 0.0,
         on_conflict: str = "error",
+        wait: bool = True,
     ) -> int:
         """Keep a new run, and become its owner where the store is one that others may use too: the fence."""
         if not self._keeps:
@@ -85,8 +86,9 @@ class Archive:
         row.structure = self._graph.structure_hash
         row.codes = kept_codes(self._graph, on_conflict)
         row.start, blobs = kept_start(start, parent, parent_step)
+        more: Any = {} if wait else {"wait": False}
         reach("before-create")
-        fence = self._store.create(row, blobs, owner=owner, lease=lease, now=now)
+        fence = self._store.create(row, blobs, owner=owner, lease=lease, now=now, **more)
         reach("after-create")
         if parent is not None and self._is_deep(row):
             pieces: Blobs = {}
@@ -106,9 +108,17 @@ class Archive:
         return True
 
     def fresh_ledger(
-        self, run_id: str, start: GraphState, seed: int, created: float, fence: int, durability: Durability
+        self,
+        run_id: str,
+        start: GraphState,
+        seed: int,
+        created: float,
+        fence: int,
+        durability: Durability,
+        *,
+        owes: bool = False,
     ) -> Ledger:
-        """A ledger for a run that has just been created."""
+        """A ledger for a run that has just been created; with `owes`, without waiting for the disk."""
         if not self._store.encodes:
             return Ledger(self._store, run_id, fence)
         return Ledger(
@@ -119,6 +129,7 @@ class Archive:
             writer=Writer({"": start.digest}, seed, created),
             snapshot=lambda: self.state(run_id),
             snapshots=lambda: self.snapshots(run_id),
+            owes=owes,
         )
 
     def ledger(self, log: RunLog, fence: int, durability: Durability) -> Ledger:

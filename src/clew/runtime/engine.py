@@ -233,6 +233,11 @@ class Engine(Looking):
     def attach(self, values: Values | None = None, run_id: str | None = None) -> Session:
         """For drivers of your own: a session to drive. `detach` ends it."""
         session = self._opener.new(values, run_id)
+        try:
+            session.ledger.barrier()  # who has it knows of the run
+        except ClewError:
+            self._opener.release(session.run_id, session.fence, session.owner)
+            raise
         self._begin(session)
         return session
 

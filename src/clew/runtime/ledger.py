@@ -2,11 +2,14 @@
 
 ``sync``   what a step did is durable before the next one can be observed;
 ``async``  a writer thread follows, in order and not too far behind; before a call to the outside world the ledger is
-           brought up to date, so no call is made on the strength of something that could be lost;
+           brought up to date, so no call is made on the strength of something that could be lost. That goes for the
+           run itself too, which may have been created without waiting for the disk (`owes`);
 ``exit``   all is written at the end, in one go, and after it the snapshots that it would have had on the way.
 
 A snapshot of the whole state is written whenever the updates since the last one outweigh it several times, so reading
 any state takes a bounded multiple of its size, and the snapshots together weigh a fraction of the updates.
+
+The last appends of a run do not wait for the disk, where the store can do without: the update that ends the run does.
 
 A write that fails is the last one: whatever came after it would build on something that is not there. A value that has
 no encoding is found before anything of its record is written; what came before it is kept.
@@ -45,6 +48,7 @@ class Ledger:
 
     _follower: Follower | None = None
     _failure: BaseException | None = None  # nothing is written after it: the log would have a hole
+    _is_closing = False
 
     def __init__(
         self,
@@ -59,6 +63,7 @@ class Ledger:
         weight: int = 0,
         since: int = 0,
         journaled: dict[tuple[str, tuple[int, ...]], list[int]] | None = None,
+        owes: bool = False,
     ) -> None:
         self._store = store
         self.records: list[Any] | None = [] if writer is None else None  # written, where it is not encoded
@@ -76,6 +81,8 @@ class Ledger:
         self._weight = weight  # bytes of the last snapshot
         self._journaled = dict(journaled or {})  # items that were journaled and are not in a step yet
         self._late: list[Work] = []
+        if owes:
+            self._follower = Follower(self._append, self._settle)
 
     @property
     def often(self) -> int:
@@ -202,6 +209,8 @@ class Ledger:
     def _append(self, work: Work) -> None:
         entries, drop, blobs, statements = work
         more: Any = {"statements": statements} if statements else {}
+        if self._is_closing and getattr(self._store, "defers", False):
+            more["wait"] = False
         reach("before-append")
         try:
             self._store.append(self._run_id, entries, self._fence, drop=drop, blobs=blobs, **more)
@@ -219,6 +228,14 @@ class Ledger:
             if self._follower is None:
                 self._follower = Follower(self._append)
             self._follower.put(work)
+
+    def _settle(self) -> None:
+        """The run was created without waiting for the disk: do so now."""
+        try:
+            self._store.sync()  # type: ignore[attr-defined]
+        except BaseException as error:
+            self._failure = error
+            raise
 
     def _raise(self) -> None:
         if self._failure is not None:
@@ -240,15 +257,17 @@ class Ledger:
         """Write what is left."""
         if self._writer is None:
             return
-        if self._follower is not None:
-            self._follower.close()
-            self._follower = None
+        self._is_closing = True
         late, self._late = self._late, []
+        if self._follower is not None:
+            late += self._follower.close()
+            self._follower = None
         if late and (self._failure is None or isinstance(self._failure, EncodeError)):
             self._append(joined(late))
-            if self._is_due() and self._snapshots is not None:
+            if self._durability == "exit" and self._is_due() and self._snapshots is not None:
                 for entry, blobs in self._snapshots():
                     self._append(([entry], (), blobs, ()))
+        self._is_closing = False
         self._raise()
 
     def _write_snapshot(self) -> None:

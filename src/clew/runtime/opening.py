@@ -341,6 +341,12 @@ class Opener:
         settings = self.settings
         created = settings.clock.time()
         owner = fresh_owner() if self.store.encodes else ""
+        # Whoever listens is told of a run that is on the disk; else its writer thread may wait for that.
+        wait = (
+            settings.durability != "async"
+            or listeners is not None
+            or not getattr(self.store, "defers", False)
+        )
         try:
             fence = self.archive.create(
                 run_id,
@@ -353,11 +359,14 @@ class Opener:
                 owner=owner,
                 lease=settings.lease,
                 on_conflict=machine.options.on_conflict,
+                wait=wait,
             )
         except StoreError:  # the run may be there all the same, and this process's
             self.left(run_id, owner)
             raise
-        ledger = self.archive.fresh_ledger(run_id, start, seed, created, fence, settings.durability)
+        ledger = self.archive.fresh_ledger(
+            run_id, start, seed, created, fence, settings.durability, owes=not wait
+        )
         recall = self.archive.recall(run_id, intents=True) if self.store.encodes else None
         session = Session(
             run_id, machine, ledger, settings, recall=recall, listeners=listeners, cache=self._cache

@@ -20,6 +20,8 @@ A store does not know what entries mean. It upholds these rules, and `clew.store
   refuses with a `StoreError`.
 
 `encodes` says whether bodies are bytes. The store in memory keeps whatever objects it is given.
+
+A store that waits for a disk at each write may offer to wait once for several: see `Deferring`.
 """
 
 from __future__ import annotations
@@ -83,6 +85,20 @@ class Owner(msgspec.Struct, frozen=True):
     name: str
     until: float
     is_alive: bool = True
+
+
+class Deferring(Protocol):
+    """What a store has beside the rest of `Store` if it can wait for the disk later.
+
+    With ``wait=False`` its `create` and `append` do what they always do: others see it, and it survives the process. A
+    power cut, though, may take it until `sync` has returned, or any later write that was waited for.
+    """
+
+    defers: bool
+    """Whether it can. Without this, or if it is False, nobody says `wait` or calls `sync`."""
+
+    def sync(self) -> None:
+        """Return when all that was written so far is on the disk."""
 
 
 class Store(Protocol):

@@ -45,7 +45,7 @@ from clew.stores.sql_rows import (
     read_row,
     row_values,
 )
-from clew.stores.sqlite_file import Inherited, execute, explained, insert, open_file, rehearse
+from clew.stores.sqlite_file import APPLICATION_ID, Inherited, execute, explained, insert, open_file, rehearse
 from clew.stores.sqlite_log import MOST, SPAN, census, is_own_step, named, newest, others, own_steps, within
 
 __all__ = ["SQLiteStore", "fresh_owner"]
@@ -107,6 +107,7 @@ class SQLiteStore:
             raise StoreError(f"{os.fspath(path)!r} is no file; use MemoryStore() to keep runs in memory")
         self.path = Path(path)
         self._options = (synchronous, timeout)
+        self.defers = synchronous == "full"  # else nobody waits for the disk anyway
         self._lock = threading.RLock()
         self._lifeline: Lifeline | None = None
         with self._translated("the file"):
@@ -137,9 +138,10 @@ class SQLiteStore:
         owner: str = "",
         lease: float = 0.0,
         now: float = 0.0,
+        wait: bool = True,
     ) -> int:
         """Keep a new run, and claim it for an `owner`. RunExistsError if its id is taken."""
-        with self._writing(f"run {row.run_id!r}") as db:
+        with self._writing(f"run {row.run_id!r}", wait=wait) as db:
             values, origin = row_values(row)
             try:
                 number = db.execute(_ADD_ROW, values).lastrowid
@@ -262,9 +264,10 @@ class SQLiteStore:
         drop: Sequence[tuple[str, str, int]] = (),
         blobs: Mapping[str, bytes] = {},
         statements: Sequence[Statement] = (),
+        wait: bool = True,
     ) -> None:
         """Add entries, all or nothing; one statement and one commit if it is one entry."""
-        if len(entries) == 1 and fence and not drop and not blobs and not statements:
+        if len(entries) == 1 and fence and wait and not drop and not blobs and not statements:
             entry: Entry = entries[0]
             kind, path, n, body, digest = entry.kind, entry.path, entry.n, entry.body, entry.digest
             crc = checksum(body, digest)
@@ -284,7 +287,7 @@ class SQLiteStore:
                 pass  # the name is taken: see below by what
             except (sqlite3.Error, OverflowError, UnicodeError) as error:
                 raise explained(error, f"run {run_id!r}", self.path) from error
-        self._append(run_id, entries, fence, drop, blobs, statements)
+        self._append(run_id, entries, fence, drop, blobs, statements, wait)
 
     def _append(
         self,
@@ -294,9 +297,10 @@ class SQLiteStore:
         drop: Sequence[tuple[str, str, int]],
         blobs: Mapping[str, bytes],
         statements: Sequence[Statement],
+        wait: bool,
     ) -> None:
         gone = frozenset(drop)
-        with self._writing(f"run {run_id!r}") as db:
+        with self._writing(f"run {run_id!r}", wait=wait) as db:
             number = self._owned(db, run_id, fence)
             kept = [entry for entry in entries if entry.name not in gone]
             if statements and not (kept and self._has(number, kept[0])):
@@ -392,6 +396,13 @@ class SQLiteStore:
 
     # -- the file ----------------------------------------------------------------------------------------
 
+    def sync(self) -> None:
+        """Wait for the disk: all that was written with ``wait=False`` is on it then."""
+        if self.defers:
+            with self._translated("the file"), self._lock:
+                # The log is one file, so any commit that is waited for does. This one writes what is there already.
+                self._db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+
     def check(self) -> Iterator[str]:
         """Look at everything."""
         names: list[tuple[Callable[[str], object], str]] = []
@@ -451,8 +462,20 @@ class SQLiteStore:
                     self._db.execute("ROLLBACK")
                 raise
 
-    def _writing(self, what: str) -> AbstractContextManager[sqlite3.Connection]:
-        return self._transaction(what, "BEGIN IMMEDIATE")
+    def _writing(self, what: str, *, wait: bool = True) -> AbstractContextManager[sqlite3.Connection]:
+        writing = self._transaction(what, "BEGIN IMMEDIATE")
+        return writing if wait or not self.defers else self._unwaited(writing)
+
+    @contextmanager
+    def _unwaited(self, writing: AbstractContextManager[sqlite3.Connection]) -> Iterator[sqlite3.Connection]:
+        """A transaction of which the commit is handed to the operating system only."""
+        with self._lock:
+            self._db.execute("PRAGMA synchronous = NORMAL")
+            try:
+                with writing as db:
+                    yield db
+            finally:
+                self._db.execute("PRAGMA synchronous = FULL")
 
     def _reading(self, what: str) -> AbstractContextManager[sqlite3.Connection]:
         return self._transaction(what, "BEGIN")

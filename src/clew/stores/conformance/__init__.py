@@ -17,8 +17,18 @@ A check that fails raises AssertionError with a sentence. Stores that it opened 
 
 from __future__ import annotations
 
-from clew.stores.conformance import entries, owners, runs
+from clew.stores.conformance import deferring, entries, owners, runs
 from clew.stores.conformance.place import Check, OpenStore, checks, liveness_checks
 from clew.stores.protocol import Store
 
-__all__ = ["Check", "OpenStore", "Store", "checks", "entries", "liveness_checks", "owners", "runs"]
+__all__ = [
+    "Check",
+    "OpenStore",
+    "Store",
+    "checks",
+    "deferring",
+    "entries",
+    "liveness_checks",
+    "owners",
+    "runs",
+]

@@ -209,8 +209,9 @@ class Follower:
             except Exception as error:
                 self.failure = error
 
-    def close(self) -> None:
-        self.join()
+    def close(self) -> list[Work]:
+        left, self._waiting = self._waiting, []
+        return left if self.failure is None else []
 
 
 class _NoThread:
