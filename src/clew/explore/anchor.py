@@ -26,7 +26,7 @@ from typing import Any
 
 import msgspec
 
-from clew.errors import CheckpointError, JournalMismatchError, RollbackError
+from clew.errors import CheckpointError, JournalMismatchError, RollbackError, SystemSetupError
 from clew.explore.identity import Sight
 from clew.explore.invariants import told
 from clew.explore.world import Kept, World
@@ -50,6 +50,8 @@ def pieces_of(world: World, initial: Kept) -> Iterator[tuple[int, bytes]]:
         try:
             for piece in _kept(world.systems[name], token):
                 yield number, piece
+        except SystemSetupError:  # somebody else explores it
+            raise
         except Exception as error:
             raise CheckpointError(
                 f"system {name!r} cannot be put back if this process is killed: {told(error)}"

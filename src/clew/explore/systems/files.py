@@ -107,7 +107,7 @@ class FileSystem:
 
     def keep(self, token: int) -> Iterator[bytes]:
         """The whole directory, as pieces of bytes by which another process can `recover` it."""
-        self._claim(CheckpointError)
+        self._claim()
         return self._packed(self._versions[token])
 
     def _packed(self, tree: Tree) -> Iterator[bytes]:
@@ -120,7 +120,7 @@ class FileSystem:
 
     def recover(self, pieces: Iterable[bytes]) -> None:
         """Make the directory what was kept of it."""
-        self._claim(RollbackError)
+        self._claim()
         wanted: dict[bytes, Entry] = {}
         arrived: set[bytes] = set()
         for piece in map(msgspec.msgpack.decode, pieces):
@@ -138,7 +138,7 @@ class FileSystem:
         except OSError as error:
             raise RollbackError(f"{os.fsdecode(self._root)}: cannot put it back: {error}") from error
 
-    def _claim(self, kind: type[Exception]) -> None:
+    def _claim(self) -> None:
         """Be the only process that explores this directory; a killed one lets go."""
         if self._claimed is not None or fcntl is None:
             return
@@ -147,7 +147,7 @@ class FileSystem:
             fcntl.flock(place, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(place)
-            raise kind(
+            raise SystemSetupError(
                 f"{os.fsdecode(self._root)}: another process explores this directory; wait for its end"
             ) from None
         except OSError:  # a kind of disk without locks

@@ -107,7 +107,8 @@ class Deltas:
         try:
             with self._voice.speaking(SystemSetupError, "the journal could not be put in place"):
                 self._session.install()
-                self._session.watch(tables, ignore)
+                # What is named may be gone where a killed exploration changed the schema: its clone brings it back.
+                self._session.watch(tables, ignore, strict=not self._clones.left)
             self._check_sequence_caches()
             self._voice.warn()
         except BaseException:
@@ -234,6 +235,7 @@ class Deltas:
         for clone in left:
             self._clones.drop(clone)
         if left:
+            self._session.watch(self._tables, self._ignore)
             self._voice.note(
                 "a killed exploration had left a clone of this database, to undo changes of the schema when it goes "
                 "on; it was dropped"

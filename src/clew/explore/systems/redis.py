@@ -24,7 +24,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from clew.errors import CheckpointError, ExplorationWarning, RollbackError
+from clew.errors import CheckpointError, ExplorationWarning, RollbackError, SystemSetupError
 from clew.explore.observation import Observation
 from clew.explore.systems.deltas import DeltaTree, add
 from clew.explore.systems.redis_values import read_all, text
@@ -172,7 +172,9 @@ class RedisSystem:
         except Exception as error:
             raise kind(f"Redis: {type(error).__name__}: {error}") from error
         if other is not None:
-            raise kind(f"Redis: {other} explores this database; wait for its end, or give each its own")
+            raise SystemSetupError(
+                f"Redis: {other} explores this database; wait for its end, or give each its own"
+            )
 
     def let_go(self) -> None:
         """Nobody has to come back after this process."""

@@ -168,13 +168,13 @@ class SharedSQLite:
         with self._errors(RollbackError, "put it back"), closing(sqlite3.connect(file)) as kept:
             if self._prepare is not None:
                 self._prepare(kept)
-            while True:
+            self._refuse_if_explored(self._installed_by())
+            while shape(kept) == shape(self._connection):
                 self._look()
-                if shape(kept) != shape(self._connection):
-                    self._overwrite(file)
-                    break
                 if self._put_rows_back(kept):
                     break
+            else:
+                self._overwrite(file)
             self._begin_era(takes_over=True)
 
     def _put_rows_back(self, kept: sqlite3.Connection) -> bool:
@@ -297,10 +297,8 @@ class SharedSQLite:
     def _install(self, takes_over: bool) -> tuple[Schema, int]:
         with self._writing():
             owner = self._installed_by()
-            if takes_over and owner is not None and lives_elsewhere(owner):
-                raise SystemSetupError(
-                    f"{self._path}: process {owner.split('/')[-2]} explores this file; wait for its end"
-                )
+            if takes_over:
+                self._refuse_if_explored(owner)
             if not takes_over and owner != self._owner:
                 raise CheckpointError(
                     f"{self._path}: another SQLiteSystem watches this file now, or its {OWNER} table was dropped; "
@@ -405,6 +403,12 @@ class SharedSQLite:
     def _schema_version(self) -> int:
         version: int = self._connection.execute("PRAGMA schema_version").fetchone()[0]
         return version
+
+    def _refuse_if_explored(self, owner: str | None) -> None:
+        if owner is not None and lives_elsewhere(owner):
+            raise SystemSetupError(
+                f"{self._path}: process {owner.split('/')[-2]} explores this file; wait for its end"
+            )
 
     def _installed_by(self) -> str | None:
         try:
