@@ -81,6 +81,17 @@ class Table:
             self._run("DELETE FROM rows")
             raise ValueError("half of it was done")
 
+    def migrate(self) -> None:
+        self._run("ALTER TABLE rows ADD COLUMN note text DEFAULT 'new'")
+
+    @property
+    def is_migrated(self) -> bool:
+        try:
+            self._run("SELECT note FROM rows LIMIT 0")
+        except Exception:
+            return False
+        return True
+
     def rows(self) -> list[tuple[int, int, int]]:
         return [tuple(row) for row in self._run("SELECT id, value, flag FROM rows ORDER BY id")]
 
@@ -164,6 +175,30 @@ def postgres(place: str) -> tuple[Any, Any]:
     return PostgresSystem(place, ignore={"rows": ["touched"]}, clones="never"), table
 
 
+class Reconnecting:
+    """A connection for an application that is used to losing it; not in the middle of a transaction."""
+
+    def __init__(self, place: str) -> None:
+        self._place, self._connection, self._inside = place, None, False
+
+    def execute(self, sql: str, values: Any) -> Any:
+        import psycopg
+
+        if not self._inside:
+            try:
+                self._connection.execute("SELECT 1")
+            except (AttributeError, psycopg.OperationalError):
+                self._connection = psycopg.connect(self._place, autocommit=True)
+        self._inside = sql == "BEGIN" or (self._inside and sql not in ("COMMIT", "ROLLBACK"))
+        return self._connection.execute(sql, values)
+
+
+def cloned(place: str) -> tuple[Any, Any]:
+    return PostgresSystem(place, ignore={"rows": ["touched"]}, clones="always"), Table(
+        Reconnecting(place), "%s"
+    )
+
+
 def redis(place: str) -> tuple[Any, Any]:
     import redis as library
 
@@ -184,13 +219,16 @@ KINDS: dict[str, Callable[[str], tuple[Any, Any]]] = {
     "sqlite": sqlite,
     "private": private,
     "postgres": postgres,
+    "cloned": cloned,
     "redis": redis,
     "files": files,
     "memory": memory,
 }
 
 
-def agent(places: dict[str, str], store: str, most_rows: int) -> tuple[Agent, dict[str, Any]]:
+def agent(
+    places: dict[str, str], store: str, most_rows: int, migrates: bool = False
+) -> tuple[Agent, dict[str, Any]]:
     """The agent of a script: each action is done in all systems, one after the other."""
     made = {kind: KINDS[kind](place) for kind, place in places.items()}
     systems = {kind: system for kind, (system, _) in made.items()}
@@ -213,6 +251,8 @@ def agent(places: dict[str, str], store: str, most_rows: int) -> tuple[Agent, di
         Action("flag", each("flag"), some),
         Action("fail", each("fail"), lambda world: len(rows[0].rows()) == most_rows),
     ]
+    if migrates:
+        actions.append(Action("migrate", each("migrate"), lambda world: not rows[0].is_migrated))
     same = Invariant("same", lambda world: all(model.rows() == rows[0].rows() for model in rows))
     small = Invariant("small", lambda world: sum(value for _, value, _ in rows[0].rows()) < most_rows * MOST)
     world = World(systems=systems, context={"flagged": False})
@@ -307,7 +347,7 @@ def _explored(task: dict[str, Any]) -> dict[str, Any]:
     agents.TICK_SECONDS = 0.005  # so that a short exploration has written something when it is killed
     counter = _Counter(task.get("die_at", 0), task.get("inside"))
     counter.start()
-    explorer, systems = agent(task["places"], task["store"], task["rows"])
+    explorer, systems = agent(task["places"], task["store"], task["rows"], task["migrates"])
     result = explorer.explore()
     found = summary(result)
     for system in systems.values():

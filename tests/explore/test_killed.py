@@ -51,13 +51,14 @@ def made(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], tupl
                 connection.executescript(f"PRAGMA journal_mode = WAL; {SQL}")
             connection.close()
             return str(place), lambda: _sqlite_truth(place)
-        if kind == "postgres":
+        if kind in ("postgres", "cloned"):
             database = request.getfixturevalue("database")
             database.run(
                 "CREATE TABLE rows (id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, value int, flag int, "
                 "touched timestamptz DEFAULT clock_timestamp())",
                 "CREATE TABLE log (id serial, what text)",
-                "CREATE TABLE kept (name text PRIMARY KEY, price numeric, twice numeric GENERATED ALWAYS AS (price * 2) STORED)",
+                "CREATE TABLE kept (name text PRIMARY KEY, price numeric, "
+                "twice numeric GENERATED ALWAYS AS (price * 2) STORED)",
                 "INSERT INTO kept VALUES ('tea', 1.50), ('coffee', NULL)",
             )
             return database.dsn, database.truth
@@ -113,8 +114,17 @@ def _tree(place: Path) -> Any:
 class Campaign:
     """Kills one exploration after the other, and compares what comes out in the end."""
 
-    def __init__(self, nursery: Nursery, kinds: list[str], made: Any, tmp_path: Path, rows: int = 1) -> None:
-        self.nursery, self._folder, self._rows = nursery, tmp_path, rows
+    def __init__(
+        self,
+        nursery: Nursery,
+        kinds: list[str],
+        made: Any,
+        tmp_path: Path,
+        rows: int = 1,
+        migrates: bool = False,
+    ) -> None:
+        self.nursery, self._folder = nursery, tmp_path
+        self._model = {"rows": rows, "migrates": migrates}
         places = {kind: made(kind) for kind in kinds}
         self.places = {kind: place for kind, (place, _) in places.items()}
         self._truths = [truth for _, truth in places.values()]
@@ -132,7 +142,7 @@ class Campaign:
         return str(self._folder / f"explore {self.stores}.db")
 
     def child(self, store: str, **task: Any) -> dict[str, Any]:
-        return self.nursery.child(places=self.places, store=store, rows=self._rows, **task)
+        return self.nursery.child(places=self.places, store=store, **self._model, **task)
 
     def killed(self, store: str, **task: Any) -> bool:
         """Whether it was killed before it had ended."""
@@ -189,6 +199,19 @@ def test_what_was_written_before_the_kill_is_not_done_again(
     store = campaign.new_store()
     assert campaign.killed(store, die_at=campaign.unbroken["calls"] * 3 // 4)
     assert campaign.check(store)["recalled"] > 0
+
+
+@pytest.mark.parametrize("kind", ["sqlite", pytest.param("cloned", marks=pytest.mark.slow)])
+def test_killed_while_the_schema_is_changed_and_brought_back(
+    kind: str, nursery: Nursery, made: Any, tmp_path: Path
+) -> None:
+    campaign = Campaign(nursery, [kind], made, tmp_path, migrates=True)
+    campaign.kill(4, random.Random(3))
+    store, draw = campaign.new_store(), random.Random(4)
+    for _ in range(2):
+        campaign.killed(store, die_at=campaign.unbroken["calls"] * 3 // 4)
+        campaign.killed(store, die_at=draw.randrange(1, 1500), inside="putting back")
+    campaign.check(store)
 
 
 @pytest.mark.slow

@@ -459,7 +459,7 @@ def client(redis_server: RedisServer) -> Iterator[redis.Redis]:
 
 
 def keys(client: redis.Redis) -> dict[bytes, Any]:
-    return {key: (client.dump(key), client.ttl(key) > 900) for key in client.keys()}
+    return {key: (client.dump(key), client.ttl(key) > 900) for key in client.scan_iter()}
 
 
 def test_all_that_redis_can_hold_comes_back(redis_server: RedisServer, client: redis.Redis) -> None:

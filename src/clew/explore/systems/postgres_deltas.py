@@ -136,7 +136,8 @@ class Deltas:
     def checkpoint(self, name: str) -> str:
         """A token for the state that is there now; `name` is for people."""
         with self._lock, self._voice.speaking(CheckpointError, f"no checkpoint {name!r}"):
-            self._drop_left()
+            if self._clones.left:
+                self._drop_left()
             look = self._look()
             if self._age is None:
                 self._begin_age(look)
@@ -234,12 +235,11 @@ class Deltas:
         left, self._clones.left = self._clones.left, frozenset()
         for clone in left:
             self._clones.drop(clone)
-        if left:
-            self._session.watch(self._tables, self._ignore)
-            self._voice.note(
-                "a killed exploration had left a clone of this database, to undo changes of the schema when it goes "
-                "on; it was dropped"
-            )
+        self._session.watch(self._tables, self._ignore)
+        self._voice.note(
+            "a killed exploration had left a clone of this database, to undo changes of the schema when it goes on; "
+            "it was dropped"
+        )
 
     def let_go(self) -> None:
         """Nobody has to come back after this process."""
