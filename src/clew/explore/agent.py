@@ -43,7 +43,7 @@ class Agent:
         strategy: In which order: `BFS()`, `DFS()`, `RandomWalk(seed)`, `CoverageGuided()`, `Weighted(seed)`.
         max_steps: How many actions are done at most; without, all there is is explored.
         store: A file, `postgresql://...` or a store: the exploration is journaled there, and `explore` goes on where a
-            former one was killed.
+            former one was killed; see `clew.explore.anchor` for what puts the systems back.
         name: Which exploration of the store it is.
         memory: How many bytes states and checkpoints may take in memory; see `clew.explore.keeping`.
         fail_fast: Stop at the first violation.
@@ -209,6 +209,8 @@ class Agent:
             self._to_initial(search)
         except ClewError:  # a poisoned world says so itself
             pass
+        if search.here == 0 and search.journal is not None:
+            search.journal.weigh_anchor()
         search.keeper.release_all()
         world.stand_at(None)
         if not search.states:

@@ -51,6 +51,10 @@ class Identity:
         self._canonical = canonical
         self._context_prefix = _prefix("context") + b"c"
 
+    def counts_in_context(self, key: str) -> bool:
+        """Whether a value of the context tells states apart."""
+        return self._whole and key not in self._ignored
+
     def look(self) -> Sight:
         """Observe all systems and the context."""
         pieces: list[bytes] = []

@@ -3,7 +3,8 @@
 It holds each state (with the actions that were possible there) and, for each pair of state and action that was tried,
 where it led and what was wrong. That is all there is to know: which pairs are open, and which the strategy picks next,
 follows from it. So an exploration that was killed starts again from the beginning, takes from the journal what it
-holds, and touches the world only where the journal ends. Checkpoints are gone then; states are reached by replay.
+holds, and touches the world only where the journal ends. Checkpoints are gone then; states are reached by replay. What
+brings the world back to where it began lies beside the journal (`anchor`).
 
 Rules:
 
@@ -11,26 +12,42 @@ Rules:
   was not written when the process died is done again.
 - A journal belongs to one exploration: the same actions with the same conditions, invariants, systems and initial
   state. Another one is refused. The strategy and the limits may differ.
-- Two processes cannot write one journal: the second to write is refused.
+- Two processes cannot write one journal: while one of this machine lives the other does not begin, and the second to
+  write is refused wherever it is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import warnings
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import msgspec
 
-from clew.errors import JournalMismatchError, StoreCorruptError
+from clew.errors import (
+    CheckpointError,
+    ExplorationWarning,
+    JournalMismatchError,
+    StoreConflictError,
+    StoreCorruptError,
+    StoreError,
+)
+from clew.explore import anchor
 from clew.explore.attic import pack, unpack
+from clew.explore.identity import Sight
 from clew.explore.invariants import Invariant
+from clew.explore.living import lives_elsewhere, mark
 from clew.explore.repertoire import Repertoire
 from clew.explore.states import State
 from clew.explore.violations import Kind
-from clew.explore.world import World
+from clew.explore.world import Kept, World
 from clew.stores.shelf import Shelf
 
 FORMAT = 1
+_AT_ONCE = 4 << 20  # bytes of an anchor that are written together
+_PROCESS, _ANCHOR, _PIECES = "process", "anchor", "k"
 
 
 class Trouble(msgspec.Struct, frozen=True, array_like=True):
@@ -95,26 +112,98 @@ class Journal:
         self._pending: list[tuple[str, bytes | None]] = []
         self._next = 0
         self._stamp = 0
+        self._former: Head | None = None
+        self._anchor: anchor.Anchor | None = None
+        self._is_open = False
         self.initial: list[Trouble] | None = None
         self.recalled = 0  # outcomes that a former process had written
 
+    def open(self) -> None:
+        """See whose journal it is; if the process that wrote it was killed, put the world back to where it began."""
+        self._stamp = self._shelf.stamp()
+        try:
+            self._former, self._anchor = self._read("head", Head), self._read(_ANCHOR, anchor.Anchor)
+        except msgspec.MsgspecError as error:
+            raise self._unreadable(error) from error
+        self._refuse_if_explored()
+        if self._former is not None:
+            _check(self._former, head_of(*self._about, b""))
+        self._write([(_PROCESS, mark().encode())])
+        self._is_open = True
+        if self._anchor is not None:
+            anchor.put_back(self._about[0], self._anchor, self._pieces)
+
     def begin(self, initial: bytes) -> None:
         """Read what is there, or start."""
-        head = head_of(*self._about, initial)
-        self._stamp = self._shelf.stamp()
-        written = self._shelf.read("head")
-        if written is None:
-            self._pending.append(("head", msgspec.json.encode(head)))
-            self.flush()
+        if self._former is None:
+            self._pending.append(("head", msgspec.json.encode(head_of(*self._about, initial))))
             return
+        _check_initial(self._former, initial.hex())
         try:
-            former = msgspec.json.decode(written, type=Head)
-            _check(former, head)
             self._load()
         except msgspec.MsgspecError as error:
-            raise StoreCorruptError(
-                f"the journal {self._shelf.name!r} cannot be read: {error}; explore into a new store"
-            ) from error
+            raise self._unreadable(error) from error
+
+    def _read(self, key: str, kind: type[Any]) -> Any:
+        written = self._shelf.read(key)
+        return None if written is None else msgspec.json.decode(written, type=kind)
+
+    def _unreadable(self, error: Exception) -> StoreCorruptError:
+        return StoreCorruptError(
+            f"the journal {self._shelf.name!r} cannot be read: {error}; explore into a new store"
+        )
+
+    def _refuse_if_explored(self) -> None:
+        found = self._shelf.read(_PROCESS)
+        if found is not None and lives_elsewhere(found.decode()):
+            raise StoreConflictError(
+                f"process {found.decode().split('/')[-2]} explores into {self._shelf.name!r} of this store; wait "
+                "for its end, or give this exploration another name"
+            )
+
+    # -- the way back ---------------------------------------------------------------------------------------
+
+    def cast_anchor(self, initial: Kept, sight: Sight) -> None:
+        """Keep what brings the world back, before anything is done to it; unless it is there from a former process."""
+        if self._anchor is None:
+            self._pending += self._keep(initial, sight)
+        self.flush()
+
+    def _keep(self, initial: Kept, sight: Sight) -> list[tuple[str, bytes | None]]:
+        """Write what is to be kept; the last of it, which makes it complete, is left to be written."""
+        world, counts = self._about[0], [0] * len(self._about[0].systems)
+        self._write([(key, None) for key, _ in self._shelf.scan(_PIECES, check=False)])
+        waiting: list[tuple[str, bytes | None]] = []
+        size = 0
+        try:
+            for number, piece in anchor.pieces_of(world, initial):
+                packed = zlib.compress(piece, 1)
+                waiting.append((f"{_PIECES}{number:04d}.{counts[number]:08d}", packed))
+                counts[number], size = counts[number] + 1, size + len(packed)
+                if size > _AT_ONCE:
+                    self._write(waiting)
+                    waiting, size = [], 0
+        except CheckpointError as error:
+            warnings.warn(str(error), ExplorationWarning, stacklevel=2)
+            return []
+        found = anchor.describe(world, initial, sight)
+        return [*waiting, (_ANCHOR, msgspec.json.encode(found))] if found.kept else []
+
+    def weigh_anchor(self) -> None:
+        """The world is where it began, and nothing more will be done to it."""
+        try:
+            self._write([(_ANCHOR, None), (_PROCESS, None)])
+            self._is_open = False
+            anchor.let_go(self._about[0])
+            self._write([(key, None) for key, _ in self._shelf.scan(_PIECES, check=False)])
+        except StoreError:  # the next exploration puts the world back once more, which is no harm
+            return
+
+    def _pieces(self, number: int) -> Iterator[bytes]:
+        for _, packed in self._shelf.scan(f"{_PIECES}{number:04d}."):
+            yield zlib.decompress(packed)
+
+    # -- reading --------------------------------------------------------------------------------------------
 
     def _load(self) -> None:
         for key, data in self._shelf.scan("s"):
@@ -172,11 +261,18 @@ class Journal:
     def flush(self) -> None:
         """Write what is pending."""
         if self._pending:
-            self._stamp = self._shelf.write(self._pending, expect=self._stamp)
+            self._write(self._pending)
             self._pending = []
+
+    def _write(self, changes: list[tuple[str, bytes | None]]) -> None:
+        if changes:
+            self._stamp = self._shelf.write(changes, expect=self._stamp)
 
     def close(self) -> None:
         """Let go of the shelf."""
+        if self._is_open:
+            with suppress(StoreError):
+                self._write([(_PROCESS, None)])
         self._shelf.close()
 
 
@@ -188,11 +284,14 @@ def _check(former: Head, head: Head) -> None:
                 f"the store holds the journal of another exploration: its {_WORDS[what]} {_told(was)}, here "
                 f"{_told(now)}; explore into a new store, or give the exploration another name"
             )
-    if former.initial != head.initial:
+
+
+def _check_initial(former: Head, initial: str) -> None:
+    if former.initial != initial:
         raise JournalMismatchError(
             f"the exploration in the store began in state {former.initial[:16]}, and the world is in "
-            f"{head.initial[:16]}; bring it back to where it began (a process that was killed leaves it in the "
-            "middle), or explore into a new store"
+            f"{initial[:16]}; bring it back to where it began (a process that was killed leaves a system without keep "
+            "and recover in the middle), or explore into a new store"
         )
 
 

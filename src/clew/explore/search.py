@@ -126,6 +126,8 @@ class Search:
 
     def _begin(self) -> None:
         journal = self.journal
+        if journal is not None:
+            journal.open()
         sight = self._look("")
         try:
             checkpoint = self.world.hold("initial", sight.digest)
@@ -134,6 +136,7 @@ class Search:
         self.keeper.adopt(0, checkpoint)
         if journal is not None:
             journal.begin(sight.digest)
+            journal.cast_anchor(checkpoint, sight)
         self.here = 0
         self._discover(sight, checkpoint.id)
         remembered = journal.initial if journal is not None else None

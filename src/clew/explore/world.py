@@ -187,6 +187,25 @@ class World:
         """Know a checkpoint again whose tokens were written down and read back."""
         self._kept[kept.id] = kept
 
+    # -- after another process died (see `anchor`) ----------------------------------------------------------
+
+    def recover_context(self, values: Mapping[str, Any]) -> None:
+        """Give the context the values that it had, as far as they tell states apart."""
+        counts = self._identity.counts_in_context
+        for key in [key for key in self.context if counts(key) and key not in values]:
+            self.context.delete(key)
+        for key, value in values.items():
+            if counts(key):
+                self.context.set(key, value)
+
+    def look_again(self) -> Sight:
+        """What the world shows after its systems were put back, also if it was poisoned."""
+        return self._identity.look()
+
+    def sound_again(self) -> None:
+        """The systems were put back, and show what they should."""
+        self._poison, self._place, self._since = None, None, []
+
     def _new_id(self, name: str) -> str:
         while True:
             times = self._used.get(name, 0) + 1

@@ -17,20 +17,28 @@ import shutil
 import stat
 import tempfile
 import weakref
+from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, Literal
 
 import msgspec
+from immutables import Map
 
 from clew.errors import CheckpointError, RollbackError, SystemSetupError
 from clew.explore.observation import Observation
 from clew.explore.systems.file_scan import Entry, Scan, Tree, is_directory, is_file, is_link
 from clew.explore.systems.versions import Versions
 
+try:
+    import fcntl
+except ImportError:  # pragma: no cover - a platform without POSIX locks
+    fcntl = None  # type: ignore[assignment]
+
 SHOWN = 100
 _PIECE = 1 << 20
+_EMPTY = blake2b(digest_size=32).hexdigest()
 
 
 class FileSystem:
@@ -58,6 +66,7 @@ class FileSystem:
         self._scan = Scan(self._root)
         self._versions: Versions[Tree] = Versions()
         self._observed: tuple[Tree, Observation] | None = None
+        self._claimed: weakref.finalize[[int], FileSystem] | None = None
 
     def observe(self) -> Observation:
         tree = self._look("observe", CheckpointError)
@@ -96,8 +105,64 @@ class FileSystem:
     def release(self, token: int) -> None:
         self._versions.drop(token)
 
+    def keep(self, token: int) -> Iterator[bytes]:
+        """The whole directory, as pieces of bytes by which another process can `recover` it."""
+        self._claim()
+        return self._packed(self._versions[token])
+
+    def _packed(self, tree: Tree) -> Iterator[bytes]:
+        for content in {entry.content for entry in tree.values() if is_file(entry)}:
+            with (self._store / content.hex()).open("rb") as source:
+                while piece := source.read(_PIECE):
+                    yield msgspec.msgpack.encode((content, piece))
+        for path, entry in tree.items():
+            yield msgspec.msgpack.encode((path, entry.mode, entry.content, entry.size, entry.modified))
+
+    def recover(self, pieces: Iterable[bytes]) -> None:
+        """Make the directory what was kept of it."""
+        self._claim()
+        wanted: dict[bytes, Entry] = {}
+        arrived: set[bytes] = set()
+        for piece in map(msgspec.msgpack.decode, pieces):
+            if len(piece) == 2:
+                content, data = piece
+                with (self._store / content.hex()).open("ab" if content in arrived else "wb") as target:
+                    target.write(data)
+                arrived.add(content)
+            else:
+                wanted[piece[0]] = Entry(*piece[1:])
+        (self._store / _EMPTY).touch()
+        now = self._look("see what is there", RollbackError)
+        try:
+            self._restore(now, Map(wanted))
+        except OSError as error:
+            raise RollbackError(f"{os.fsdecode(self._root)}: cannot put it back: {error}") from error
+
+    def _claim(self) -> None:
+        """Be the only process that explores this directory; a killed one lets go."""
+        if self._claimed is not None or fcntl is None:
+            return
+        place = os.open(self._root, os.O_RDONLY)
+        try:
+            fcntl.flock(place, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(place)
+            raise SystemSetupError(
+                f"{os.fsdecode(self._root)}: another process explores this directory; wait for its end"
+            ) from None
+        except OSError:  # a kind of disk without locks
+            pass
+        self._claimed = weakref.finalize(self, os.close, place)
+
+    def let_go(self) -> None:
+        """Nobody has to come back after this process."""
+        if self._claimed is not None:
+            self._claimed()
+            self._claimed = None
+
     def close(self) -> None:
         """Forget all checkpoints, and what was kept for them."""
+        self.let_go()
         self._versions = Versions()
         self._forget()
 

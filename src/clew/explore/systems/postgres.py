@@ -2,9 +2,9 @@
 connections and really commits.
 
 The parts, each in a module of its own: what is watched (`postgres_catalog`), the journal that triggers write
-(`postgres_journal`, `postgres_session` on the connection of `postgres_link`), the tree of deltas that checkpoints are
-(`postgres_tree`), moving rows (`postgres_restore`), what is observed (`postgres_mirror`, `postgres_rows`), copies of
-the database for changes of its schema (`postgres_clones`), what goes wrong (`postgres_voice`), all joined in
+(`postgres_journal`, `postgres_session` on the connection of `postgres_link`), moving rows (`postgres_restore`), what is
+observed (`postgres_mirror`, `postgres_rows`), copies of the database for changes of its schema (`postgres_clones`),
+what another process can go back to (`postgres_kept`), what goes wrong (`postgres_voice`), all joined in
 `postgres_deltas`; and savepoints (`postgres_savepoints`).
 
 What is not rolled back: large objects, advisory locks, numbers that a connection has cached of a sequence (all are
@@ -103,6 +103,23 @@ class PostgresSystem:
     def size(self, token: Any) -> int:
         """The bytes that a token holds in this process: those of the rows that changed."""
         return self._way.size(token) if isinstance(self._way, Deltas) else 0
+
+    def keep(self, token: Any) -> Iterable[bytes]:
+        """The watched rows, as pieces of bytes by which another process can `recover` the checkpoint made last.
+
+        In savepoint mode the server itself takes everything back when a process is killed.
+        """
+        return self._way.keep(token) if isinstance(self._way, Deltas) else ()
+
+    def recover(self, pieces: Iterable[bytes]) -> None:
+        """Hold the rows that were kept, with the sequences; and the schema, if there is a clone of it."""
+        if isinstance(self._way, Deltas):
+            self._way.recover(pieces)
+
+    def let_go(self) -> None:
+        """Nobody has to come back after this process."""
+        if isinstance(self._way, Deltas):
+            self._way.let_go()
 
     def uninstall(self) -> None:
         """Take everything of the system's out of the database: triggers, journal, clones. The rows stay as they are."""

@@ -1,9 +1,10 @@
 """Whole copies of the database, for what row deltas cannot undo: changes of the schema.
 
 PostgreSQL copies a database only while nobody is connected to it. So a clone ends all connections, keeps new ones out
-while it is made, and lets them in again; the caller's own session is ended by the caller. Putting a clone in the
-database's place keeps the old one under another name until the new one is there, and gives the new one the old one's
-owner, rights and settings. Whatever a killed process left half done is put right by the next one (`recover`).
+while it is made, and lets them in again; the caller's own session is ended by the caller. What takes the database's
+place is first made under another name, with the old one's owner, rights and settings, and the old one is kept under
+another name until it is there. Whatever a killed process left half done is put right by the next one (`recover`). A
+clone that is held outlives its process: the next one may want to go back to it.
 """
 
 from __future__ import annotations
@@ -37,6 +38,9 @@ class Clones:
         self._database = database
         self.prefix = f"clew_{sha256(f'{database}/{schema}'.encode()).hexdigest()[:12]}_"
         self._set_aside = f"{self.prefix}set_aside"
+        self._incoming = f"{self.prefix}incoming"
+        self._holding = f"{self.prefix}kept_"
+        self.left: frozenset[str] = frozenset()  # held by a process that was killed
         self._admin_link: Connection | None = None
 
     def _admin(self) -> Connection:
@@ -103,23 +107,38 @@ class Clones:
 
     def put_back(self, clone: str) -> None:
         """Let the database be a copy of a clone. Nobody is connected to either."""
-        database, aside = quoted(self._database), quoted(self._set_aside)
-        dressing = self._dressing()
-        self._run(f"DROP DATABASE IF EXISTS {aside}")
-        self._run(f"ALTER DATABASE {database} RENAME TO {aside}")
+        database, aside, incoming = map(quoted, (self._database, self._set_aside, self._incoming))
+        self._run(f"DROP DATABASE IF EXISTS {incoming} WITH (FORCE)")
+        self._run(f"DROP DATABASE IF EXISTS {aside} WITH (FORCE)")
         try:
-            self._run(f"CREATE DATABASE {database} TEMPLATE {quoted(clone)}")
-            for statement in dressing:
+            self._run(f"CREATE DATABASE {incoming} TEMPLATE {quoted(clone)}")
+            for statement in self._dressing(incoming):
                 self._run(statement)
+            self._run(f"ALTER DATABASE {database} RENAME TO {aside}")
+            try:
+                self._run(f"ALTER DATABASE {incoming} RENAME TO {database}")
+            except BaseException:
+                self._run(f"ALTER DATABASE {aside} RENAME TO {database}")
+                raise
         except BaseException:
-            self._run(f"DROP DATABASE IF EXISTS {database}")
-            self._run(f"ALTER DATABASE {aside} RENAME TO {database}")
+            self._run(f"DROP DATABASE IF EXISTS {incoming}")
             raise
         self._run(f"DROP DATABASE {aside}")
 
-    def _dressing(self) -> list[str]:
-        """What belongs to a database and is not inside it: owner, limit, rights, settings."""
-        database = quoted(self._database)
+    def hold(self, clone: str) -> str:
+        """Let a clone outlive this process; its name from now on."""
+        held = f"{self._holding}{token_hex(4)}"
+        self._run(f"ALTER DATABASE {quoted(clone)} RENAME TO {quoted(held)}")
+        return held
+
+    def let_go(self, held: str) -> str:
+        """Let a clone be one like the others again; its name from now on."""
+        clone = f"{self.prefix}{token_hex(4)}"
+        self._run(f"ALTER DATABASE {quoted(held)} RENAME TO {quoted(clone)}")
+        return clone
+
+    def _dressing(self, database: str) -> list[str]:
+        """What belongs to the database and is not inside it: owner, limit, rights, settings. For another one."""
         ((oid, owner, limit, has_rights),) = self._ask(
             "SELECT oid, pg_get_userbyid(datdba), datconnlimit, datacl IS NOT NULL FROM pg_database WHERE datname = $1",
             self._database,
@@ -170,7 +189,9 @@ class Clones:
             self.open()
             is_back = True
         for name in there:
-            if name.startswith(self.prefix):
+            if name.startswith(self._holding):
+                self.left |= {name}
+            elif name.startswith(self.prefix):
                 self.drop(name)
         return is_back
 

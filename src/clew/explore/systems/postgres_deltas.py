@@ -17,6 +17,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import chain
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -29,7 +30,9 @@ from clew.errors import (
     SystemSetupError,
     UnknownCheckpointError,
 )
+from clew.explore.attic import Attic
 from clew.explore.observation import Observation
+from clew.explore.systems import postgres_kept
 from clew.explore.systems.deltas import DeltaTree, Node, add
 from clew.explore.systems.postgres_catalog import Watched
 from clew.explore.systems.postgres_clones import open_session
@@ -96,6 +99,7 @@ class Deltas:
         self._pending: Delta = {}  # what happened since the tree's `here`
         self._age: Age | None = None  # None before its first checkpoint
         self._mirror: Mirror | None = None
+        self._held: str | None = None  # a clone that outlives this process
         self._unwatched: Sequence[str] = ()  # changes of the schema after which there are no triggers yet
         parts = address(dsn)
         self._session, self._clones = open_session(parts, schema, lock_timeout)
@@ -103,7 +107,8 @@ class Deltas:
         try:
             with self._voice.speaking(SystemSetupError, "the journal could not be put in place"):
                 self._session.install()
-                self._session.watch(tables, ignore)
+                # What is named may be gone where a killed exploration changed the schema: its clone brings it back.
+                self._session.watch(tables, ignore, strict=not self._clones.left)
             self._check_sequence_caches()
             self._voice.warn()
         except BaseException:
@@ -131,6 +136,8 @@ class Deltas:
     def checkpoint(self, name: str) -> str:
         """A token for the state that is there now; `name` is for people."""
         with self._lock, self._voice.speaking(CheckpointError, f"no checkpoint {name!r}"):
+            if self._clones.left:
+                self._drop_left()
             look = self._look()
             if self._age is None:
                 self._begin_age(look)
@@ -178,6 +185,73 @@ class Deltas:
         with self._lock:
             return _size(self._state(token))
 
+    # --- for another process, if this one is killed
+
+    def keep(self, token: Any) -> Iterator[bytes]:
+        """All that is watched, in pieces, as it was at the checkpoint made last."""
+        attic, session = Attic(), self._session
+        with self._lock, self._voice.speaking(CheckpointError, "the database could not be kept"):
+            state = self._state(token)
+            with session.moment() as (look, cursor):
+                moved = look.changes or look.delta or self._pending or self._tree.here is not state
+                if moved or look.sequences != state.facts.sequences:
+                    raise CheckpointError("it was changed since the checkpoint that is to be kept")
+                places = [attic.put(piece) for piece in postgres_kept.rows(cursor, session.watched)]
+            age = state.facts.age
+            if age is not None and age.clone is not None:
+                age.clone = self._held = self._clones.hold(age.clone)
+            shape = postgres_kept.shape(session.link, session.schema)
+            head = postgres_kept.head_of(shape, session.watched, look.sequences, self._held)
+        return chain([postgres_kept.written(head)], map(attic.get, places))
+
+    def recover(self, pieces: Iterable[bytes]) -> None:
+        """Hold what was kept: the rows if the schema is the same, and else the clone that was made then."""
+        with self._lock, self._voice.speaking(RollbackError, "the database was not put back"):
+            coming = iter(pieces)
+            head = postgres_kept.read_head(next(coming, b""))
+            self._look()
+            if head.clone in self._clones.left:
+                self._held = head.clone
+                self._clones.left -= {head.clone}
+            if postgres_kept.shape(self._session.link, self._session.schema) != head.shape:
+                self._put_held_back()
+            self._take_in(Look(delta=postgres_kept.put_rows_back(self._session, head, coming)))
+        self._voice.warn()
+
+    def _put_held_back(self) -> None:
+        if self._held is None:
+            raise RollbackError(
+                "the schema is another one than at the start, and there is no clone from then: others were connected "
+                'at the first checkpoint, or clones="never"; bring the schema back by hand'
+            )
+        with self._alone("putting a clone in the database's place"):
+            self._session.link.close()
+            self._clones.put_back(self._held)
+        self._session.install()
+        self._leave_age(["the clone is in its place"])
+
+    def _drop_left(self) -> None:
+        """Somebody else's exploration begins here: a clone that a killed one held is of no use any more."""
+        left, self._clones.left = self._clones.left, frozenset()
+        for clone in left:
+            self._clones.drop(clone)
+        self._session.watch(self._tables, self._ignore)
+        self._voice.note(
+            "a killed exploration had left a clone of this database, to undo changes of the schema when it goes on; "
+            "it was dropped"
+        )
+
+    def let_go(self) -> None:
+        """Nobody has to come back after this process."""
+        held, self._held = self._held, None
+        if held is None:
+            return
+        with self._lock, self._voice.speaking(ExplorationError, "a clone could not be let go"):
+            if self._age is not None and self._age.clone == held:
+                self._age.clone = self._clones.let_go(held)
+            else:
+                self._clones.drop(held)
+
     def uninstall(self) -> None:
         """Take the triggers, the journal and the clones out of the server; the tables stay as they are."""
         with self._lock, self._voice.speaking(ExplorationError, "the journal is still there"):
@@ -190,7 +264,7 @@ class Deltas:
         self._voice.ended = self._voice.ended or "the journal was taken out"
         self._tokens, self._age = {}, None
         for age in ages:
-            if age is not None and age.clone is not None:
+            if age is not None and age.clone not in (None, self._held):
                 self._clones.drop(age.clone)
 
     def close(self) -> None:
@@ -370,7 +444,8 @@ class Deltas:
     def _forget(self, age: Age | None) -> None:
         """Drop the clone of an age that nobody can go back to."""
         if age is not None and age.clone is not None and not age.tokens and age is not self._age:
-            self._clones.drop(age.clone)
+            if age.clone != self._held:
+                self._clones.drop(age.clone)
             age.clone = None
 
     @contextmanager

@@ -17,14 +17,14 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from types import TracebackType
 from typing import Any, Literal
 
 import msgspec
 
-from clew.errors import CheckpointError, ExplorationWarning, RollbackError
+from clew.errors import CheckpointError, ExplorationWarning, RollbackError, SystemSetupError
 from clew.explore.observation import Observation
 from clew.explore.systems.deltas import DeltaTree, add
 from clew.explore.systems.redis_values import read_all, text
@@ -34,6 +34,7 @@ from clew.state.codec import encode
 SHOWN = 100
 _SAME_DEADLINE = 0.1  # seconds: two readings of one time to live differ by what the network takes
 _MODULUS = 1 << 256
+_PIECE = 1 << 20  # bytes of keys that are kept together
 _OWN = 300  # bytes of an entry besides its dump and what is shown of it
 
 
@@ -129,6 +130,55 @@ class RedisSystem:
     def size(self, token: int) -> int:
         """The bytes that a checkpoint holds in this process: those of the keys that changed."""
         return sum(len(entry.dump) + entry.size + _OWN for entry in self._known[token].delta)
+
+    def keep(self, token: int) -> Iterator[bytes]:
+        """All keys, as pieces of bytes by which another process can `recover` the checkpoint made last."""
+        self._claim(CheckpointError)
+        self._look("keep the keys")
+        node = self._known[token]
+        if self._delta or self._known.here is not node:
+            raise CheckpointError("Redis: keys were changed since the checkpoint that is to be kept")
+        return self._packed(list(self._entries.values()), node.facts.time)
+
+    def _packed(self, entries: list[Entry], at: float) -> Iterator[bytes]:
+        piece: list[tuple[bytes, bytes, int]] = []
+        size = 0
+        for entry in entries:
+            piece.append((entry.key, entry.dump, _left(entry, at)))
+            size += len(entry.dump) + len(entry.key)
+            if size > _PIECE:
+                yield msgspec.msgpack.encode(piece)
+                piece, size = [], 0
+        yield msgspec.msgpack.encode(piece)
+
+    def recover(self, pieces: Iterable[bytes]) -> None:
+        """Hold the keys that were kept and no others, each with the time to live that it had."""
+        self._claim(RollbackError)
+        self._look("see what is there", RollbackError)
+        decode = msgspec.msgpack.Decoder(list[tuple[bytes, bytes, int]]).decode
+        wanted = {key: (dump, left) for piece in pieces for key, dump, left in decode(piece)}
+        commands: list[Command] = [("DEL", key) for key in self._entries if key not in wanted]
+        for key, (dump, left) in wanted.items():
+            there = self._entries.get(key)
+            if there is None or there.dump != dump or left or there.deadline is not None:
+                commands.append(("RESTORE", key, left, dump, "REPLACE"))
+        if commands:
+            self._execute(commands, "that was kept")
+            self._refresh({*self._entries, *wanted})
+
+    def _claim(self, kind: type[Exception]) -> None:
+        try:
+            other = self._wire.claim()
+        except Exception as error:
+            raise kind(f"Redis: {type(error).__name__}: {error}") from error
+        if other is not None:
+            raise SystemSetupError(
+                f"Redis: {other} explores this database; wait for its end, or give each its own"
+            )
+
+    def let_go(self) -> None:
+        """Nobody has to come back after this process."""
+        self._wire.unclaim()
 
     def close(self) -> None:
         """Forget all checkpoints, and leave the server's settings as they were."""
@@ -263,8 +313,7 @@ class RedisSystem:
         lag = time.monotonic() - at
         commands: list[Command] = [("DEL", key) for key in going if key not in coming]
         for key, entry in coming.items():
-            left = 0 if entry.deadline is None else max(1, round((entry.deadline - at) * 1000))
-            commands.append(("RESTORE", key, left, entry.dump, "REPLACE"))
+            commands.append(("RESTORE", key, _left(entry, at), entry.dump, "REPLACE"))
         for key in self._expiring.keys() - going.keys() - coming.keys():
             if abs(lag - self._expiring[key]) > _SAME_DEADLINE / 2:
                 left = max(1, round(((self._entries[key].deadline or 0) - at) * 1000))
@@ -278,7 +327,7 @@ class RedisSystem:
         for entry in coming.values():
             self._hold(None, entry)
 
-    def _execute(self, commands: list[Command], token: int) -> None:
+    def _execute(self, commands: list[Command], token: object) -> None:
         try:
             *queued, results = self._wire.send([("MULTI",), *commands, ("EXEC",)])
         except Exception as error:
@@ -290,6 +339,11 @@ class RedisSystem:
 
     def _send(self, commands: list[Command]) -> list[Any]:
         return self._wire.send(commands)
+
+
+def _left(entry: Entry, at: float) -> int:
+    """The milliseconds that a key has to live at a time of the world; 0 if it does not expire."""
+    return 0 if entry.deadline is None else max(1, round((entry.deadline - at) * 1000))
 
 
 def _same(one: float | None, other: float | None) -> bool:

@@ -15,6 +15,7 @@ missed:
 from __future__ import annotations
 
 import re
+import time
 import uuid
 from collections.abc import Iterable
 from typing import Any
@@ -24,6 +25,7 @@ from clew.errors import SystemSetupError
 Command = tuple[Any, ...]
 _SILENT = re.compile(rb"cmdstat_(?:flushdb|flushall|swapdb):calls=(\d+)")
 _PIECE = 10_000  # commands that are under way at once
+_LETS_GO = 2.0  # seconds
 _FLAGS = frozenset("g$lshzxetd")  # what "A" stands for
 
 
@@ -73,6 +75,36 @@ class Wire:
             return connection.read_response(disable_decoding=True)
         except self._errors.response as error:
             return error
+
+    # ---------------------------------------------------------------- one at a time
+
+    def claim(self) -> str | None:
+        """Say that this database is being explored; or who said so before, and lives.
+
+        It is said by the name of our connection, which ends with the process. A server that keeps such names to itself
+        is believed to have nobody else.
+        """
+        name = f"clew-explore-{self.database}"
+        mine, listed = self.send([("CLIENT", "ID"), ("CLIENT", "LIST")])
+        deadline = time.monotonic() + _LETS_GO
+        while isinstance(listed, bytes):
+            others = [
+                line for line in listed.decode(errors="replace").splitlines()
+                if f" name={name} " in line and not line.startswith(f"id={mine} ")
+            ]  # fmt: skip
+            if not others:
+                break
+            if time.monotonic() > deadline:
+                return f"the client {others[0].split()[0]}"
+            time.sleep(0.01)  # a killed process lets go within a moment
+            (listed,) = self.send([("CLIENT", "LIST")])
+        self.send([("CLIENT", "SETNAME", name)])
+        return None
+
+    def unclaim(self) -> None:
+        """Say nothing any more."""
+        if self._commands is not None:
+            self.send([("CLIENT", "SETNAME", "")])
 
     # ---------------------------------------------------------------- listening
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -104,6 +104,14 @@ class SQLiteSystem:
     def size(self, token: int) -> int:
         """The bytes that a checkpoint holds in this process: those of the rows that changed."""
         return self._engine.size(token)
+
+    def keep(self, token: int) -> Iterator[bytes]:
+        """The database, as pieces of bytes by which another process can `recover` the checkpoint made last."""
+        return self._engine.keep(token)
+
+    def recover(self, pieces: Iterable[bytes]) -> None:
+        """Hold what was kept. Tables that are not watched stay as they are, unless the schema is another one now."""
+        self._engine.recover(pieces)
 
     def close(self) -> None:
         """Leave the database as it is, without our journal, and forget all checkpoints."""

@@ -84,13 +84,13 @@ def total(connection: sqlite3.Connection, table: Table) -> Sum:
     """The sum of all rows of a table as they are now."""
     fields = table.fields if table.observed is None else [table.fields[at] for at in table.observed]
     count, hashes = 0, 0
-    for row in _stream(connection, f"SELECT {', '.join(fields) or 'NULL'} FROM {table.quoted}"):
+    for row in stream(connection, f"SELECT {', '.join(fields) or 'NULL'} FROM {table.quoted}"):
         count += 1
         hashes += hash_of(encode(row))
     return count, hashes % _MODULUS
 
 
-def _stream(connection: sqlite3.Connection, sql: str) -> Iterator[Row]:
+def stream(connection: sqlite3.Connection, sql: str) -> Iterator[Row]:
     """A whole table, without holding it in memory."""
     connection.text_factory = _text
     try:

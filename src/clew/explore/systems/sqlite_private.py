@@ -27,6 +27,7 @@ from clew.errors import CheckpointError, RollbackError, SystemSetupError, Unknow
 from clew.explore.observation import Observation
 from clew.explore.systems import sqlite_images as images
 from clew.explore.systems.deltas import DeltaTree, Node, add
+from clew.explore.systems.sqlite_kept import packed, unpacked
 from clew.explore.systems.sqlite_restore import apply, read_sequences, write_sequences
 from clew.explore.systems.sqlite_sight import observation, see, see_rows
 from clew.explore.systems.sqlite_tables import Schema, Table, quote, read_schema
@@ -129,6 +130,36 @@ class PrivateSQLite:
     def size(self, token: int) -> int:
         return images.size(self._known[token].delta)
 
+    def keep(self, token: int) -> Iterator[bytes]:
+        facts = self._look("keep what it holds")
+        node = self._known[token]
+        if self._delta or self._known.here is not node or facts.sequences != node.facts.sequences:
+            raise CheckpointError(f"{self._path}: it was changed since the checkpoint that is to be kept")
+        file = self._new_file()
+        copy = apsw.Connection(str(file))
+        copy.execute("PRAGMA synchronous = OFF")
+        _copy(self.connection, copy)
+        copy.close()
+        return packed(file)
+
+    def recover(self, pieces: Iterable[bytes]) -> None:
+        """Hold what was kept, and nothing else."""
+        if self.connection.in_transaction:
+            raise RollbackError(f"{self._path}: the connection is in a transaction; end it first")
+        file = self._new_file()
+        unpacked(pieces, file)
+        self._end_session()
+        try:
+            kept = apsw.Connection(str(file))
+            _copy(kept, self.connection)
+            kept.close()
+            self._begin_era()
+        except apsw.Error as error:
+            raise RollbackError(f"{self._path}: cannot put it back: {error}") from error
+
+    def _new_file(self) -> Path:
+        return Path(self._folder.name) / uuid.uuid4().hex
+
     def close(self) -> None:
         """Forget all checkpoints, and close the connection."""
         self._end_session()
@@ -202,7 +233,7 @@ class PrivateSQLite:
                     f"table {table.name!r}: SQLite's sessions cannot record a key that collates as {table.orders}; "
                     "leave the table out (tables=[...]), or do without private=True"
                 )
-        copy = apsw.Connection(str(Path(self._folder.name) / uuid.uuid4().hex))
+        copy = apsw.Connection(str(self._new_file()))
         copy.execute("PRAGMA synchronous = OFF")
         _copy(self.connection, copy)
         era = Era(schema, self._version(), copy)

@@ -25,17 +25,19 @@ import tempfile
 import time
 import uuid
 import weakref
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 
 import msgspec
 
 from clew.errors import CheckpointError, RollbackError, SystemSetupError, UnknownCheckpointError
+from clew.explore.living import lives_elsewhere, mark
 from clew.explore.observation import Observation
 from clew.explore.systems import sqlite_images as images
 from clew.explore.systems.deltas import DeltaTree, Node, add
 from clew.explore.systems.sqlite_journal import JOURNAL, OWNER, SUSPECTS, be_quiet, install, uninstall
+from clew.explore.systems.sqlite_kept import packed, shape, unpacked, way_back
 from clew.explore.systems.sqlite_restore import (
     apply,
     read_sequences,
@@ -88,7 +90,7 @@ class SharedSQLite:
         self._rows_shown = rows_shown
         self._timeout = timeout
         self._prepare = prepare
-        self._owner = uuid.uuid4().hex
+        self._owner = f"{uuid.uuid4().hex}/{mark()}"
         try:
             self._connection = self._connect()
         except sqlite3.Error as error:
@@ -146,12 +148,52 @@ class SharedSQLite:
     def size(self, token: int) -> int:
         return images.size(self._known[token].delta)
 
+    def keep(self, token: int) -> Iterator[bytes]:
+        with self._errors(CheckpointError, "keep what it holds"):
+            self._look()
+            node, era = self._known[token], self._facts.era
+            if self._delta or self._known.here is not node or self._facts.sequences != node.facts.sequences:
+                raise CheckpointError(f"{self._path}: it was changed since the checkpoint that is to be kept")
+            copy = era.copy
+            if node is not era.root:
+                copy = self._folder / uuid.uuid4().hex
+                with self._transaction("BEGIN"):
+                    _back_up(self._connection, copy)
+        return packed(copy)
+
+    def recover(self, pieces: Iterable[bytes]) -> None:
+        """Hold what was kept: the watched rows if the schema is the same, and else the whole file."""
+        file = self._folder / uuid.uuid4().hex
+        unpacked(pieces, file)
+        with self._errors(RollbackError, "put it back"), closing(sqlite3.connect(file)) as kept:
+            if self._prepare is not None:
+                self._prepare(kept)
+            self._refuse_if_explored(self._installed_by())
+            while shape(kept) == shape(self._connection):
+                self._look()
+                if self._put_rows_back(kept):
+                    break
+            else:
+                self._overwrite(file)
+            self._begin_era(takes_over=True)
+
+    def _put_rows_back(self, kept: sqlite3.Connection) -> bool:
+        """In one transaction; False if the schema has just been changed."""
+        connection, era = self._connection, self._facts.era
+        with self._writing():
+            if self._schema_version() != era.version:
+                return False
+            way = way_back(connection, kept, era.schema)
+            apply(connection, era.schema, way, quiet=self._is_quiet)
+            write_sequences(connection, era.schema, read_sequences(kept, era.schema))
+        return True
+
     def close(self) -> None:
         """Take the triggers and the journal out of the database, and close it."""
         try:
             if self._tree is not None:
                 with self._errors(CheckpointError, "take our triggers out"), self._writing():
-                    if self._is_ours():
+                    if self._installed_by() == self._owner:
                         uninstall(self._connection)
         finally:
             self._tree = None
@@ -240,11 +282,11 @@ class SharedSQLite:
 
     # ---------------------------------------------------------------- eras
 
-    def _begin_era(self) -> None:
+    def _begin_era(self, *, takes_over: bool = False) -> None:
         """Install the journal for the schema as it is now, and copy the file: a new root of the tree."""
         facts = None
         while facts is None:  # somebody may change the schema again between the two
-            schema, version = self._install()
+            schema, version = self._install(takes_over or self._tree is None)
             facts = self._copy(schema, version)
         if self._tree is None:
             self._tree = DeltaTree(facts)
@@ -252,9 +294,12 @@ class SharedSQLite:
             self._tree.begin_anew(facts)
         facts.era.root = self._tree.here
 
-    def _install(self) -> tuple[Schema, int]:
+    def _install(self, takes_over: bool) -> tuple[Schema, int]:
         with self._writing():
-            if self._tree is not None and not self._is_ours():
+            owner = self._installed_by()
+            if takes_over:
+                self._refuse_if_explored(owner)
+            if not takes_over and owner != self._owner:
                 raise CheckpointError(
                     f"{self._path}: another SQLiteSystem watches this file now, or its {OWNER} table was dropped; "
                     "use one SQLiteSystem for a file, and close() it first"
@@ -273,9 +318,7 @@ class SharedSQLite:
                 return None
             seq = connection.execute(f"SELECT coalesce(max(seq), 0) FROM {JOURNAL}").fetchone()[0]
             era = Era(schema, version, copy, seq, _shadow_rows(connection, schema))
-            with closing(sqlite3.connect(copy)) as target:
-                target.execute("PRAGMA synchronous = OFF")
-                connection.backup(target)
+            _back_up(connection, copy)
             sums = tuple((0, 0) if t.shadow else images.total(connection, t) for t in schema.tables)
             facts = Facts(era, sums, read_sequences(connection, schema))
             (self._seen,) = connection.execute("PRAGMA data_version").fetchone()
@@ -284,13 +327,22 @@ class SharedSQLite:
 
     def _bring_back(self, era: Era) -> None:
         """Make the file what it was when an era began; the journal comes with it."""
+        self._overwrite(era.copy)
+        assert era.root is not None
+        era.version = self._schema_version()
+        self._known.move(era.root)
+        self._seq, self._delta, self._now = era.seq, {}, era.root.facts
+        self._shadows = dict(era.shadows)
+
+    def _overwrite(self, file: Path) -> None:
+        """Make the database what a copy of it holds."""
         deadline = time.monotonic() + self._timeout
 
         def give_up(status: int, remaining: int, total: int) -> None:
             if status in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED) and time.monotonic() > deadline:
                 raise TimeoutError
 
-        with closing(sqlite3.connect(era.copy)) as source:
+        with closing(sqlite3.connect(file)) as source:
             try:
                 source.backup(self._connection, progress=give_up, sleep=0.005)
             except TimeoutError:
@@ -298,11 +350,6 @@ class SharedSQLite:
                     f"{self._path}: a connection held it for {self._timeout} s, so the schema of the checkpoint "
                     "could not be brought back; end the application's transactions before a rollback"
                 ) from None
-        assert era.root is not None
-        era.version = self._schema_version()
-        self._known.move(era.root)
-        self._seq, self._delta, self._now = era.seq, {}, era.root.facts
-        self._shadows = dict(era.shadows)
 
     # ---------------------------------------------------------------- restoring
 
@@ -357,12 +404,18 @@ class SharedSQLite:
         version: int = self._connection.execute("PRAGMA schema_version").fetchone()[0]
         return version
 
-    def _is_ours(self) -> bool:
+    def _refuse_if_explored(self, owner: str | None) -> None:
+        if owner is not None and lives_elsewhere(owner):
+            raise SystemSetupError(
+                f"{self._path}: process {owner.split('/')[-2]} explores this file; wait for its end"
+            )
+
+    def _installed_by(self) -> str | None:
         try:
             found = self._connection.execute(f"SELECT id FROM {OWNER}").fetchone()
         except sqlite3.OperationalError:
-            return False
-        return bool(found == (self._owner,))
+            return None
+        return None if found is None else str(found[0])
 
     @contextmanager
     def _transaction(self, begin: str | None) -> Iterator[None]:
@@ -404,6 +457,12 @@ class SharedSQLite:
                 "; a connection of the application holds a transaction open" if "locked" in str(error) else ""
             )
             raise kind(f"{self._path}: cannot {doing}: {error}{hint}") from error
+
+
+def _back_up(connection: sqlite3.Connection, file: Path) -> None:
+    with closing(sqlite3.connect(file)) as target:
+        target.execute("PRAGMA synchronous = OFF")
+        connection.backup(target)
 
 
 def _shadow_rows(connection: sqlite3.Connection, schema: Schema) -> dict[Item, int]:

@@ -1,0 +1,391 @@
+"""Explorations of real systems that are killed at any instant; tests ask for them.
+
+A `Nursery` is a process that imports everything once and then forks a child for each task. A child builds its world as
+a user's script would, explores it into a store and answers with the final graph, unless SIGKILL comes first: at the
+n-th call of a Python or C function, counted everywhere or only inside one kind of work (`INSIDE`), so that an instant
+can be named again; or after a time, so that it can also lie inside of what a server or the kernel does.
+
+The model is the same for all systems: up to two rows with a number of their own, a value and a flag. The number comes
+from a counter that is no part of the state (a sequence, a key, a file beside), so a counter that is not put back shows.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any, NoReturn
+
+from clew.explore import Action, Agent, Invariant, World, anchor
+from clew.explore import agent as agents
+from clew.explore import journal as journals
+from clew.explore.systems import FileSystem, MemoryStorage, PostgresSystem, RedisSystem, SQLiteSystem
+
+MOST = 1
+# what is being done while the calls are counted
+INSIDE: dict[str, tuple[Any, str]] = {
+    "putting back": (anchor, "put_back"),
+    "keeping": (journals.Journal, "cast_anchor"),
+    "ending": (journals.Journal, "weigh_anchor"),
+    "rolling back": (World, "return_to"),
+    "checkpointing": (World, "hold"),
+    "observing": (World, "look"),
+}
+
+
+class Table:
+    """Rows in a database that speaks SQL; each action is a transaction."""
+
+    def __init__(self, connection: Any, mark: str) -> None:
+        self._connection, self._mark = connection, mark
+        if mark == "?":
+            self._run("PRAGMA synchronous = OFF")
+
+    def _run(self, sql: str, *values: Any) -> Any:
+        return self._connection.execute(sql.replace("?", self._mark), values)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._run("BEGIN")
+        try:
+            yield
+        except BaseException:
+            self._run("ROLLBACK")
+            raise
+        self._run("COMMIT")
+
+    def add(self) -> None:
+        with self._transaction():
+            self._run("INSERT INTO log (what) VALUES ('add')")
+            self._run("INSERT INTO rows (value, flag) VALUES (0, 0)")
+            self._run("DELETE FROM log WHERE what = 'add'")
+
+    def bump(self) -> None:
+        with self._transaction():
+            self._run("UPDATE rows SET value = value + 1 WHERE id = (SELECT max(id) FROM rows)")
+
+    def flag(self) -> None:
+        with self._transaction():
+            self._run("UPDATE rows SET flag = 1 - flag WHERE id = (SELECT min(id) FROM rows)")
+
+    def fail(self) -> None:
+        with self._transaction():
+            self._run("DELETE FROM rows")
+            raise ValueError("half of it was done")
+
+    def migrate(self) -> None:
+        self._run("ALTER TABLE rows ADD COLUMN note text DEFAULT 'new'")
+
+    @property
+    def is_migrated(self) -> bool:
+        try:
+            self._run("SELECT note FROM rows LIMIT 0")
+        except Exception:
+            return False
+        return True
+
+    def rows(self) -> list[tuple[int, int, int]]:
+        return [tuple(row) for row in self._run("SELECT id, value, flag FROM rows ORDER BY id")]
+
+
+class Keys:
+    """Rows in Redis: a key each, and a counter."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+
+    def add(self) -> None:
+        number = self._client.incr("counter")
+        self._client.set("half", "1")
+        self._client.hset(f"row:{number}", mapping={"value": 0, "flag": 0})
+        self._client.delete("half")
+
+    def bump(self) -> None:
+        self._client.hincrby(f"row:{max(self.rows())[0]}", "value", 1)
+
+    def flag(self) -> None:
+        number, _, flag = min(self.rows())
+        self._client.hset(f"row:{number}", "flag", 1 - flag)
+
+    def fail(self) -> None:
+        self._client.delete("kept")
+        raise ValueError("half of it was done")
+
+    def rows(self) -> list[tuple[int, int, int]]:
+        found = []
+        for key in sorted(self._client.keys("row:*")):
+            value, flag = self._client.hmget(key, "value", "flag")
+            found.append((int(key.split(b":")[1]), int(value), int(flag)))
+        return found
+
+
+class Files:
+    """Rows in a directory: a file each in a folder of its own, and a counter."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def add(self) -> None:
+        number = int((self._folder / "counter").read_text()) + 1
+        (self._folder / "counter").write_text(str(number))
+        (self._folder / f"row {number}").mkdir()
+        (self._folder / f"row {number}" / "values").write_text("0 0")
+
+    def bump(self) -> None:
+        number, value, flag = max(self.rows())
+        (self._folder / f"row {number}" / "values").write_text(f"{value + 1} {flag}")
+
+    def flag(self) -> None:
+        number, value, flag = min(self.rows())
+        (self._folder / f"row {number}" / "values").write_text(f"{value} {1 - flag}")
+
+    def fail(self) -> None:
+        (self._folder / "counter").unlink()
+        raise ValueError("half of it was done")
+
+    def rows(self) -> list[tuple[int, int, int]]:
+        found = []
+        for folder in sorted(self._folder.glob("row *")):
+            value, flag = (folder / "values").read_text().split()
+            found.append((int(folder.name.split()[1]), int(value), int(flag)))
+        return found
+
+
+def sqlite(place: str) -> tuple[Any, Any]:
+    return SQLiteSystem(place), Table(sqlite3.connect(place, isolation_level=None), "?")
+
+
+def private(place: str) -> tuple[Any, Any]:
+    system = SQLiteSystem(place, private=True)
+    return system, Table(system.connection, "?")
+
+
+def postgres(place: str) -> tuple[Any, Any]:
+    import psycopg
+
+    table = Table(psycopg.connect(place, autocommit=True), "%s")
+    return PostgresSystem(place, ignore={"rows": ["touched"]}, clones="never"), table
+
+
+class Reconnecting:
+    """A connection for an application that is used to losing it; not in the middle of a transaction."""
+
+    def __init__(self, place: str) -> None:
+        self._place, self._connection, self._inside = place, None, False
+
+    def execute(self, sql: str, values: Any) -> Any:
+        import psycopg
+
+        if not self._inside:
+            try:
+                self._connection.execute("SELECT 1")
+            except (AttributeError, psycopg.OperationalError):
+                self._connection = psycopg.connect(self._place, autocommit=True)
+        self._inside = sql == "BEGIN" or (self._inside and sql not in ("COMMIT", "ROLLBACK"))
+        return self._connection.execute(sql, values)
+
+
+def cloned(place: str) -> tuple[Any, Any]:
+    return PostgresSystem(place, ignore={"rows": ["touched"]}, clones="always"), Table(
+        Reconnecting(place), "%s"
+    )
+
+
+def redis(place: str) -> tuple[Any, Any]:
+    import redis as library
+
+    return RedisSystem(place), Keys(library.Redis.from_url(place))
+
+
+def files(place: str) -> tuple[Any, Any]:
+    return FileSystem(place), Files(Path(place))
+
+
+def memory(place: str) -> tuple[Any, Any]:
+    """A cache that the script fills when it starts, from the database as it finds it."""
+    with closing(sqlite3.connect(place)) as connection:
+        return MemoryStorage({"rows": connection.execute("SELECT * FROM rows").fetchall()}), None
+
+
+KINDS: dict[str, Callable[[str], tuple[Any, Any]]] = {
+    "sqlite": sqlite,
+    "private": private,
+    "postgres": postgres,
+    "cloned": cloned,
+    "redis": redis,
+    "files": files,
+    "memory": memory,
+}
+
+
+def agent(
+    places: dict[str, str], store: str, most_rows: int, migrates: bool = False
+) -> tuple[Agent, dict[str, Any]]:
+    """The agent of a script: each action is done in all systems, one after the other."""
+    made = {kind: KINDS[kind](place) for kind, place in places.items()}
+    systems = {kind: system for kind, (system, _) in made.items()}
+    rows = [model for _, model in made.values() if model is not None]
+
+    def each(what: str) -> Callable[[World], None]:
+        def run(world: World) -> None:
+            for model in rows:
+                getattr(model, what)()
+            world.context.set("flagged", what == "flag")
+
+        return run
+
+    def some(world: World) -> bool:
+        return bool(rows[0].rows())
+
+    actions = [
+        Action("add", each("add"), lambda world: len(rows[0].rows()) < most_rows),
+        Action("bump", each("bump"), lambda world: some(world) and max(rows[0].rows())[1] < MOST),
+        Action("flag", each("flag"), some),
+        Action("fail", each("fail"), lambda world: len(rows[0].rows()) == most_rows),
+    ]
+    if migrates:
+        actions.append(Action("migrate", each("migrate"), lambda world: not rows[0].is_migrated))
+    same = Invariant("same", lambda world: all(model.rows() == rows[0].rows() for model in rows))
+    small = Invariant("small", lambda world: sum(value for _, value, _ in rows[0].rows()) < most_rows * MOST)
+    world = World(systems=systems, context={"flagged": False})
+    return Agent(world, actions, [same, small], store=store), systems
+
+
+def summary(result: Any) -> dict[str, Any]:
+    """All that must be the same after kills."""
+    document: dict[str, Any] = result.to_json()
+    del document["seconds"]
+    for violation in document["violations"]:
+        del violation["error"]
+    for state in document["states"]:
+        state.pop("metadata", None)
+    return document
+
+
+# -- children and the process that forks them -------------------------------------------------------------------------
+
+
+class Nursery:
+    """The process that forks; `child` is one process from its beginning to its end."""
+
+    def __init__(self, folder: Path) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", "from tests.explore.killing import main; main()"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "TMPDIR": str(folder)},
+        )
+
+    def child(self, **task: Any) -> dict[str, Any]:
+        """``{"killed": True}``, or the summary, or what was wrong."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(task) + "\n")
+        self._process.stdin.flush()
+        answer: dict[str, Any] = json.loads(self._process.stdout.readline())
+        return answer
+
+    def __enter__(self) -> Nursery:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.wait()
+        self._process.stdout.close()
+
+
+def main() -> None:
+    """The process that forks."""
+    import apsw  # noqa: F401
+    import psycopg  # noqa: F401
+    import redis  # noqa: F401
+
+    import clew.explore.systems.postgres
+    import clew.explore.systems.sqlite_private
+    import clew.stores.shelf_sqlite  # noqa: F401
+
+    for line in sys.stdin:
+        task = json.loads(line)
+        reading, writing = os.pipe()
+        pid = os.fork()
+        if not pid:
+            _live(task, writing)
+        os.close(writing)
+        if task.get("after") is not None:
+            select.select([reading], [], [], task["after"])  # until then, or until it has ended
+            os.kill(pid, signal.SIGKILL)
+        with os.fdopen(reading) as answer:
+            told = answer.read()
+        _, status = os.waitpid(pid, 0)
+        ended = json.loads(told) if told else {"killed": os.WTERMSIG(status) == signal.SIGKILL}
+        print(json.dumps(ended), flush=True)
+
+
+def _live(task: dict[str, Any], writing: int) -> NoReturn:
+    """A child; it ends without a word to whoever forked it."""
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        answer = _explored(task)
+    except BaseException as error:
+        answer = {"wrong": f"{type(error).__name__}: {error}"}
+    os.write(writing, json.dumps(answer).encode())
+    os._exit(0)
+
+
+def _explored(task: dict[str, Any]) -> dict[str, Any]:
+    agents.TICK_SECONDS = 0.005  # so that a short exploration has written something when it is killed
+    counter = _Counter(task.get("die_at", 0), task.get("inside"))
+    counter.start()
+    explorer, systems = agent(task["places"], task["store"], task["rows"], task["migrates"])
+    result = explorer.explore()
+    found = summary(result)
+    for system in systems.values():
+        if hasattr(system, "close"):
+            system.close()
+    counter.stop()
+    return {"summary": found, "recalled": result.recalled, "calls": counter.calls}
+
+
+class _Counter:
+    """Counts calls, and kills the process at one of them."""
+
+    def __init__(self, die_at: int, inside: str | None) -> None:
+        self.calls = 0
+        self._die_at = die_at
+        self._counting = inside is None
+        if inside is not None:
+            owner, name = INSIDE[inside]
+            done = getattr(owner, name)
+
+            def counted(*given: Any, **named: Any) -> Any:
+                before, self._counting = self._counting, True
+                try:
+                    return done(*given, **named)
+                finally:
+                    self._counting = before
+
+            setattr(owner, name, counted)
+
+    def start(self) -> None:
+        sys.setprofile(self._count)
+
+    def stop(self) -> None:
+        sys.setprofile(None)
+
+    def _count(self, frame: Any, event: str, argument: Any) -> None:
+        if self._counting:
+            self.calls += 1
+            if self.calls == self._die_at:
+                os.kill(os.getpid(), signal.SIGKILL)
+                time.sleep(60)  # it comes when the kernel is left
