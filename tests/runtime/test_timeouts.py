@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
 from clew import Context, Engine, Graph, RetryPolicy, node
-from clew.errors import NodeError, NodeTimeoutError
+from clew.errors import NodeError, NodeTimeoutError, RunCancelledError
+from clew.runtime.crossing import submit
+from clew.runtime.threads import Threads
 from clew.testing import VirtualClock
 
 SOON = 0.02
@@ -635,3 +637,32 @@ def test_cancelling_wakes_what_sleeps() -> None:
     engine = Engine(Graph([sleeps]), clock=VirtualClock())
     assert engine.run({"a": 1}, run_id="r").status == "cancelled"
     assert over.wait(30)
+
+
+def test_a_thread_that_begins_after_its_attempt_was_over_executes_nothing() -> None:
+    """It would have taken itself for the next attempt, which is under way beside it."""
+    seen: list[int] = []
+
+    @node(output="b", retry=AT_ONCE)
+    def work(a: int, ctx: Context) -> int:
+        seen.append(ctx.attempt)
+        return a
+
+    class Late(Threads):
+        begins: Callable[[], Any]
+
+        def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+            self.begins = lambda: fn(*args, **kwargs)
+            return Future()
+
+    threads = Late()
+    session = Engine(Graph([work])).attach({"a": 1})
+    item = session.take()
+    assert item is not None
+    submit(session, item, threads, lambda: threads)
+    session.machine.expire(item, NodeTimeoutError("it takes too long"), 0.0, 0.0)
+    session.flush()
+    assert item.attempt == 1
+    with pytest.raises(RunCancelledError, match="attempt 0 was over before its thread began"):
+        threads.begins()
+    assert seen == []

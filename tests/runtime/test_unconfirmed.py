@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from pathlib import Path
 
 import pytest
 
-from clew import Context, Engine, Graph, interrupt, node
-from clew.errors import StoreUnavailableError
+from clew import Context, Engine, Graph, SQLiteStore, interrupt, node
+from clew.errors import StoreUnavailableError, UnknownRunError
 from clew.explore.checking.disk import Disk
 from clew.explore.checking.line import Line
 
@@ -87,3 +89,57 @@ def test_a_store_that_stays_away_does_not_make_an_engine_grow() -> None:
             with pytest.raises(StoreUnavailableError):
                 engine.run({"x": 2})
         assert len(engine._opener._left) <= 1_000
+
+
+def test_a_claim_of_a_run_that_is_pruned_keeps_nobody_out() -> None:
+    line = Line(Disk())
+    with Engine(Graph([double]), store=line) as engine:
+        engine.run({"x": 2}, run_id="one")
+        with failing(line, "claim", "unconfirmed"):
+            engine.prune(keep=0)
+        assert engine.prune(keep=0) == ["one"]
+
+
+def test_a_run_that_is_deleted_while_it_is_forked_has_no_fork() -> None:
+    line = Line(Disk())
+    with Engine(Graph([double]), store=line) as engine:
+        engine.run({"x": 2}, run_id="one")
+
+        def delete_first(operation: str) -> None:
+            if operation == "create":
+                line._store.delete("one")
+
+        line.on_operation = delete_first
+        with pytest.raises(UnknownRunError, match="there is no run 'one'"):
+            engine.fork("one", step=0, run_id="two")
+        line.on_operation = None
+        assert engine.runs() == []
+
+
+def test_a_write_that_the_store_cannot_try_out_is_no_failure_of_its_node(tmp_path: Path) -> None:
+    """The body would have gone on without it, and the run have ended with that."""
+    store = SQLiteStore(tmp_path / "runs.db", timeout=0.0)
+
+    @node(output="paid")
+    def pay(x: int, ctx: Context) -> str:
+        try:
+            with ctx.transaction() as db:
+                db.execute("CREATE TABLE paid (x INTEGER)")
+        except Exception:
+            return "not paid"
+        return "paid"
+
+    with Engine(Graph([pay]), store=store) as engine:
+        session = engine.attach({"x": 1}, run_id="one")
+        item = session.take()
+        assert item is not None
+        with closing(sqlite3.connect(store.path, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")  # another process writes, and takes its time
+            assert session.call(item) == "not paid"
+            other.execute("ROLLBACK")
+        session.returned(item, 0, "not paid", 0.0, 0.0)
+        with pytest.raises(StoreUnavailableError, match=r"another process keeps .* locked"):
+            engine.detach(session)
+        store.release("one", session.fence)
+        engine._leave(session)
+        assert engine.resume("one").state.values["paid"] == "paid"

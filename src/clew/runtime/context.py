@@ -42,13 +42,13 @@ class RunContext:
 
     __slots__ = ("_asked", "_calls", "_host", "_item", "_random", "attempt")
 
-    def __init__(self, host: Host, item: Item) -> None:
+    def __init__(self, host: Host, item: Item, attempt: int | None = None) -> None:
         self._host = host
         self._item = item
         self._random: Random | None = None
         self._asked = 0
         self._calls = 0
-        self.attempt = item.attempt
+        self.attempt = item.attempt if attempt is None else attempt
 
     @property
     def run_id(self) -> str:

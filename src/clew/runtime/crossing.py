@@ -14,7 +14,7 @@ from functools import reduce
 from typing import Any
 
 from clew.engine.strand import Item
-from clew.errors import NodeError
+from clew.errors import NodeError, RunCancelledError
 from clew.graph import Node
 from clew.runtime.calls import arguments
 from clew.runtime.session import Session
@@ -26,7 +26,7 @@ def submit(
 ) -> Future[Any]:
     """Start an item on an executor."""
     if isinstance(executor, Threads):
-        return executor.submit(_called, session, item)
+        return executor.submit(_called, session, item, item.attempt)
     from clew.runtime.queueing import note_start
 
     future = _hand(session, item, executor, own_threads)
@@ -38,10 +38,10 @@ def _hand(
     session: Session, item: Item, executor: Executor, own_threads: Callable[[], Threads]
 ) -> Future[Any]:
     if isinstance(executor, ThreadPoolExecutor):
-        return executor.submit(_called, session, item)
+        return executor.submit(_called, session, item, item.attempt)
     node = item.node
     if node.mode != "sync" or any(param.kind == "context" for param in node.params):
-        return own_threads().submit(_called, session, item)
+        return own_threads().submit(_called, session, item, item.attempt)
     if node.side_effects.recordable or node.side_effects.requires_idempotency:
         given = session.before_effects(item)
         if given:
@@ -55,10 +55,15 @@ def _hand(
     return executor.submit(call_by_path, *path, args, kwargs)
 
 
-def _called(session: Session, item: Item) -> Any:
-    """Call an item's function on a thread. No future of asyncio can carry a StopIteration."""
+def _called(session: Session, item: Item, attempt: int) -> Any:
+    """Call an item's function on a thread. No future of asyncio can carry a StopIteration.
+
+    A thread may begin when its attempt is over, and another one is under way: that one's it must not take itself for.
+    """
+    if item.attempt != attempt:
+        raise RunCancelledError(f"{item.path}: attempt {attempt} was over before its thread began")
     try:
-        return session.call(item)
+        return session.call(item, attempt)
     except StopIteration as error:
         raise NodeError(
             f"node {item.node.name!r} at {item.path} raised StopIteration: next() found nothing; give it a default"

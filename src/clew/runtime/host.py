@@ -58,15 +58,15 @@ class Host:
     def transact(self, item: Item, attempt: int, statements: list[Statement]) -> None:
         """What an attempt writes to the store's own database: here nowhere."""
 
-    def call(self, item: Item) -> Any:
+    def call(self, item: Item, attempt: int | None = None) -> Any:
         """Call the item's function: its value, or for an async one its awaitable."""
         batch = item.batch
         program = batch.level.strand.program
         call, takes_context, _ = (program.calls or calls_of(program))[batch.number]
         node = item.node
         if node.mode == "sync" and not self.settings.check_mutation:
-            return call(item, RunContext(self, item) if takes_context else None)
-        context = RunContext(self, item)
+            return call(item, RunContext(self, item, attempt) if takes_context else None)
+        context = RunContext(self, item, attempt)
         if self.settings.check_mutation:
             return self._watched(item, context)
         value = call(item, context)

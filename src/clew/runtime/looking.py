@@ -117,6 +117,9 @@ class Looking:
         """Forget a run. RunOwnedError if a living owner has it."""
         if run_id in self._live:
             raise RunStateError(f"run {run_id!r} is running; cancel it first")
+        self._remove(run_id)
+
+    def _remove(self, run_id: str) -> None:
         fence, owner = self._opener.claim(run_id)
         try:
             self.store.delete(run_id)
@@ -137,7 +140,14 @@ class Looking:
 
         now, live = self._settings.clock.time(), tuple(self._live)
         return prune(
-            self.store, keep=keep, older_than=older_than, status=status, dry_run=dry_run, now=now, spare=live
+            self.store,
+            keep=keep,
+            older_than=older_than,
+            status=status,
+            dry_run=dry_run,
+            now=now,
+            spare=live,
+            delete=self._remove,
         )
 
     def export(self, run_id: str, *, latest: bool = False) -> dict[str, Any]:

@@ -10,9 +10,10 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Callable, Container
+from contextlib import suppress
 
-from clew.errors import DefinitionError, RunError, StoreError
+from clew.errors import ClewError, DefinitionError, RunError, StoreError
 from clew.runtime.archive import fresh_owner
 from clew.runtime.rows import STATUSES
 from clew.stores import RunRow, Store
@@ -30,8 +31,12 @@ def prune(
     dry_run: bool,
     now: float,
     spare: Container[str] = (),
+    delete: Callable[[str], None] | None = None,
 ) -> list[str]:
-    """Delete runs; their ids, oldest first. With `dry_run` nothing is deleted; `spare` stays in any case."""
+    """Delete runs; their ids, oldest first. With `dry_run` nothing is deleted; `spare` stays in any case.
+
+    `delete` removes one of them: an engine knows its own runs again, should the store not say that it has claimed one.
+    """
     _check(keep, older_than, status)
     rows = store.rows()
     candidates = [
@@ -51,7 +56,10 @@ def prune(
     gone: set[str] = set()
     for run_id in reversed(chosen):
         try:
-            _delete(store, run_id, now)
+            if delete is not None:
+                delete(run_id)
+            else:
+                _delete(store, run_id, now)
         except RunError:
             continue  # somebody else has deleted it, or has it now
         except StoreError:
@@ -69,7 +77,8 @@ def _delete(store: Store, run_id: str, now: float) -> None:
         store.delete(run_id)
     except BaseException:
         if store.encodes:
-            store.release(run_id, fence)
+            with suppress(ClewError):  # what went wrong first is told
+                store.release(run_id, fence)
         raise
 
 

@@ -22,7 +22,7 @@ from clew.engine.machine import Machine
 from clew.engine.records import Deadline, Journaled, Retry, Single, Step
 from clew.engine.strand import Item
 from clew.engine.terms import Notice, Status
-from clew.errors import ClewError, NodeTimeoutError, OutputError
+from clew.errors import ClewError, NodeTimeoutError, OutputError, StoreUnavailableError
 from clew.runtime.cache import NO_RESULT, Cache, key_of
 from clew.runtime.calls import calls_of
 from clew.runtime.context import Asking
@@ -149,7 +149,7 @@ class Session(Host):
 
     # -- calling -----------------------------------------------------------------------------------------
 
-    def call(self, item: Item) -> Any:
+    def call(self, item: Item, attempt: int | None = None) -> Any:
         """Call the item's function; before one with side effects, what it builds on is made durable."""
         batch = item.batch
         program = batch.level.strand.program
@@ -161,7 +161,7 @@ class Session(Host):
             given = self.before_effects(item)
             if given:
                 return _awaitable(given[0]) if item.node.mode in ("async", "async_generator") else given[0]
-        return super().call(item)
+        return super().call(item, attempt)
 
     def before_effects(self, item: Item) -> tuple[Any, ...]:
         """Before a node with side effects is called: what it builds on is durable, and nobody doubts whether it was
@@ -310,7 +310,11 @@ class Session(Host):
     def transact(self, item: Item, attempt: int, statements: list[Statement]) -> None:
         """What an attempt writes to the store's own database, if it succeeds."""
         written = [*self._written.get((item, attempt), ()), *statements]
-        self.ledger.rehearse(written)
+        try:
+            self.ledger.rehearse(written)
+        except StoreUnavailableError as error:  # no failure of the node: it must not go on without its write
+            self.ledger.fail(error)
+            raise
         if written:
             self._written[item, attempt] = written
 

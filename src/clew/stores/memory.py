@@ -87,6 +87,8 @@ class MemoryStore:
     ) -> int:
         """Keep a new run, and claim it for an `owner`. RunExistsError if its id is taken."""
         with self._lock:
+            if row.parent is not None:
+                self._find(row.parent)
             if row.run_id in self._runs:
                 raise RunExistsError(exists(row.run_id))
             self._created += 1

@@ -79,6 +79,7 @@ _CREATE = f"""
     )
     SELECT id FROM made
 """
+_STAYS = "SELECT id FROM runs WHERE key = %s FOR KEY SHARE"  # a parent, until its fork is there
 # When the server was started: a restart lets go of all locks, so a lock says nothing about owners from before.
 _SERVER = "extract(epoch FROM pg_postmaster_start_time())::double precision"
 _CLAIM = f"""
@@ -139,10 +140,15 @@ class PostgresStore:
         values = (key_of(row.run_id), *first, *origin, list(blobs), list(blobs.values()), list(blobs))
 
         def work(cursor: Cursor, again: bool) -> bool:
-            if cursor.execute(_CREATE, values).fetchone():
-                return True
+            if row.parent is None:
+                made = cursor.execute(_CREATE, values).fetchone()
+            else:
+                with cursor.connection.transaction():
+                    if not cursor.execute(_STAYS, (key_of(row.parent),)).fetchone():
+                        raise UnknownRunError(unknown(row.parent))
+                    made = cursor.execute(_CREATE, values).fetchone()
             # Repeated: it may be our own, made by the first time.
-            return again and self._row(cursor, row.run_id) == row
+            return made is not None or (again and self._row(cursor, row.run_id) == row)
 
         if not self._link.run(f"run {row.run_id!r}", work):
             raise RunExistsError(exists(row.run_id))

@@ -13,7 +13,8 @@ A store does not know what entries mean. It upholds these rules, and `clew.store
   tell. An owner is a name: it may claim again what it owns. Releasing keeps the fence good until the next claim.
 - Large contents are kept once, by their digest (hex SHA-256), for as long as a run that brought them is there.
 - An update that releases a run keeps a census of its log in its row, until the next one that does.
-- Nothing is dropped unless asked for. A run that has a fork cannot be deleted before that one (StoreError).
+- Nothing is dropped unless asked for. A run that has a fork cannot be deleted before that one (StoreError), and none
+  can be created whose parent is not there (UnknownRunError): if one forks what another deletes, one of them fails.
 - An id that is not there is an `UnknownRunError`, but to `release`, which people call to clean up.
 - What is handed out does not change later. All methods may be called from several threads at once.
 - Ids, kinds and paths are text of any length; what a store cannot keep exactly (NUL, half a surrogate pair), it
@@ -115,7 +116,8 @@ class Store(Protocol):
         lease: float = ...,
         now: float = ...,
     ) -> int:
-        """Keep a new run. RunExistsError if its id is taken. With an `owner`, `claim` it too: the fence, else 0."""
+        """Keep a new run. RunExistsError if its id is taken, UnknownRunError if its parent is not there. With an
+        `owner`, `claim` it too: the fence, else 0."""
 
     def row(self, run_id: str) -> RunRow:
         """One run. UnknownRunError if there is none of that id, StoreCorruptError if its row is damaged."""

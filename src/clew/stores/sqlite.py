@@ -143,6 +143,8 @@ class SQLiteStore:
         """Keep a new run, and claim it for an `owner`. RunExistsError if its id is taken."""
         with self._writing(f"run {row.run_id!r}", wait=wait) as db:
             values, origin = row_values(row)
+            if row.parent is not None:
+                self._number(db, row.parent)
             try:
                 number = db.execute(_ADD_ROW, values).lastrowid
             except sqlite3.IntegrityError:
@@ -328,6 +330,8 @@ class SQLiteStore:
     def rehearse(self, statements: Sequence[Statement]) -> None:
         """Execute statements and take them back."""
         with self._lock:
+            with self._translated("a transaction"):  # from here on it is what the statements are told
+                self._db.execute("BEGIN IMMEDIATE")
             rehearse(self._db, statements)
 
     def _differing(self, number: int, entries: Iterable[Entry]) -> Entry:

@@ -209,8 +209,7 @@ def insert(db: sqlite3.Connection, into: str, width: int, tail: str, rows: Seque
 
 
 def rehearse(db: sqlite3.Connection, statements: Sequence[Statement]) -> None:
-    """Execute statements and take them back."""
-    db.execute("BEGIN IMMEDIATE")
+    """Execute statements and take them back, with the transaction that was begun for them."""
     try:
         execute(db, statements)
     finally:

@@ -28,6 +28,7 @@ def a_row_comes_back_as_it_was_given(place: Place) -> None:
     row = RunRow(
         "r", "graph", body, 2**64 + 1, "waiting", 1.5, 1e9 + 0.25, "p", 3, body, "hash", {"n": "ö"}, "m:g"
     )
+    store.create(RunRow("p"))
     store.create(row)
     expect(store.row("r"), row, "the row")
     bare = RunRow("bare")
@@ -169,4 +170,12 @@ def a_run_with_a_fork_is_not_deleted(place: Place) -> None:
         store.delete("parent")
     store.delete("fork")
     store.delete("parent")
+    expect(store.rows(), [], "all runs")
+
+
+@check
+def a_run_that_is_not_there_has_no_fork(place: Place) -> None:
+    store = place.open()
+    with refuses(UnknownRunError):
+        store.create(RunRow("fork", parent="parent", parent_step=3))
     expect(store.rows(), [], "all runs")

@@ -67,3 +67,10 @@ class Case(msgspec.Struct, kw_only=True):
         None  # of an end; without: it is that of the unbroken run
     )
     options: Mapping[str, Any] = {}
+    place: Callable[[], Any] | None = None  # where runs are kept, empty; without: a disk in memory
+    begins: tuple[str, tuple[Any, ...], Mapping[str, Any]] = (
+        "run",
+        (),
+        {},
+    )  # the verb that the run begins with
+    check: Callable[[Path], None] | None = None  # after each write

@@ -20,6 +20,7 @@ from clew.explore.observation import Observation
 from clew.state import encode
 from tests.explore.checking.driving.case import Case
 from tests.explore.checking.driving.path import Path
+from tests.explore.checking.driving.removing import Removal
 
 
 class Seen(msgspec.Struct, frozen=True):
@@ -39,12 +40,13 @@ class DriverSystem:
 
     def __init__(self, case: Case) -> None:
         self._case = case
-        self._expected = Path(case, (), is_quiet=True).execute().digest
+        self._kind = Removal if case.begins[0] in ("delete", "prune") else Path
+        self._expected = self._kind(case, (), is_quiet=True).execute().digest
         self.ends: set[str] = set()
         self.now = self._seen(())
 
     def _seen(self, choices: tuple[str, ...]) -> Seen:
-        path = Path(self._case, choices, self._expected).execute()
+        path = self._kind(self._case, choices, self._expected).execute()
         if path.digest:
             self.ends.add(path.digest)
         return Seen(choices, tuple(path.options), encode(path.sight), path.witness.wrong, path.digest)

@@ -20,8 +20,9 @@ Mode = Literal["sync", "async"]
 class Bodies:
     """Makes nodes whose bodies call outside, sync or async."""
 
-    def __init__(self, outside: Outside, mode: Mode) -> None:
+    def __init__(self, outside: Outside, mode: Mode, mark: str = "?") -> None:
         self.outside, self.mode = outside, mode
+        self.mark = mark  # what stands for a value in the SQL of the store
 
     def __call__(self, name: str, reads: str, writes: str, value: str, **policy: Any) -> Any:
         """A node that returns an expression; in it, CALL is a recorded call."""
@@ -167,6 +168,87 @@ def guarded(body: Bodies) -> Graph:
     return Graph([body("pay", "x", "paid", "CALL"), asend if body.mode == "async" else send])
 
 
+WRITE = "INSERT INTO effects VALUES ({})"
+
+
+class Writers:
+    """Makes nodes whose bodies write to the store's own database, sync or async."""
+
+    def __init__(self, body: Bodies) -> None:
+        self._outside, self._is_async, self._mark = body.outside, body.mode == "async", body.mark
+
+    def write(self, ctx: Context) -> None:
+        """Write which item this is."""
+        with ctx.transaction() as db:
+            db.execute(WRITE.format(self._mark), (ctx.path,))
+
+    def guarded(self, ctx: Context) -> None:
+        """The same, as people write it who catch everything."""
+        try:
+            self.write(ctx)
+        except Exception:
+            pass
+
+    def __call__(
+        self, name: str, reads: str, writes: str, value: str, write: str = "write", **policy: Any
+    ) -> Any:
+        """A node that writes and returns an expression."""
+        lines = [
+            f"{'async ' if self._is_async else ''}def {name}({reads}, ctx: Context):",
+            "    outside.begin(ctx.path, ctx.attempt)",
+            f"    writers.{write}(ctx)",
+            "    await outside.pause(ctx.path)" if self._is_async else "",
+            f"    return outside.end(ctx.path, {value})",
+        ]
+        made: dict[str, Any] = {"Context": Context, "outside": self._outside, "writers": self}
+        exec("\n".join(lines), made)
+        return node(output=writes, **policy)(made[name])
+
+
+def _booking(body: Bodies, value: str, **policy: Any) -> Graph:
+    writer = Writers(body)
+    return Graph(
+        [
+            writer("pay", "x", "paid", "1"),
+            writer("book", "paid", "booked", value, **policy),
+            writer("ship", "paid", "shipped", "2"),
+            writer("close", "booked, shipped", "end", "3"),
+        ]
+    )
+
+
+def writing(body: Bodies) -> Graph:
+    """Nodes that write to the store's own database, alone and beside each other."""
+    return _booking(body, "1")
+
+
+def shaky(body: Bodies) -> Graph:
+    """One of them succeeds at its second attempt."""
+    return _booking(body, "1 // ctx.attempt", retry=AGAIN)
+
+
+def sluggish(body: Bodies) -> Graph:
+    """One of them takes too long, and is tried again beside its first attempt, which may still return."""
+    writer = Writers(body)
+    return Graph(
+        [
+            writer("book", "x", "booked", "1", retry=AGAIN, timeout=5.0),
+            writer("ship", "x", "shipped", "2"),
+        ]
+    )
+
+
+def careless(body: Bodies) -> Graph:
+    """Bodies that catch whatever their writes raise."""
+    writer = Writers(body)
+    return Graph(
+        [
+            writer("pay", "x", "paid", "1", "guarded"),
+            writer("book", "paid", "booked", "1", "guarded"),
+        ]
+    )
+
+
 GRAPHS: dict[str, tuple[Callable[[Bodies], Graph], dict[str, Any]]] = {
     "chain": (chain, {"x": 1}),
     "fan-out": (fan_out, {"parts": 2}),
@@ -177,10 +259,14 @@ GRAPHS: dict[str, tuple[Callable[[Bodies], Graph], dict[str, Any]]] = {
     "bounded": (bounded, {"x": 1}),
     "large": (large, {"x": 1}),
     "guarded": (guarded, {"x": 1}),
+    "writing": (writing, {"x": 1}),
+    "shaky": (shaky, {"x": 1}),
+    "sluggish": (sluggish, {"x": 1}),
+    "careless": (careless, {"x": 1}),
 }
 
 
-def graph_of(name: str, outside: Outside, mode: Mode) -> tuple[Graph, dict[str, Any]]:
+def graph_of(name: str, outside: Outside, mode: Mode, mark: str = "?") -> tuple[Graph, dict[str, Any]]:
     """A graph with bodies of one mode, and what it is given."""
     made, values = GRAPHS[name]
-    return made(Bodies(outside, mode)), values
+    return made(Bodies(outside, mode, mark)), values

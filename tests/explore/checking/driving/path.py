@@ -9,7 +9,7 @@ process after a death. It is the real `Engine` with a real driver, the blocking 
   process does; at a read: it succeeds or fails;
 - at each call to the outside: it is made, fails, is made and its answer lost, or is the last thing;
 - that the run is cancelled; that the process is away for longer than its lease, and perhaps another one takes the run
-  over, also right before an operation of the store;
+  over, also right before an operation of the store; that the run from which this one is made is deleted by then;
 - with durability "async", when the writer writes.
 
 What is no plain event is a fault, and a path has at most so many. What must hold is in `witness`.
@@ -22,56 +22,26 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from clew import Engine
-from clew.errors import ClewError, InjectedFaultError, RunOwnedError
+from clew.errors import ClewError, InjectedFaultError, RunOwnedError, UnknownRunError
 from clew.explore.checking.disk import Disk
-from clew.explore.checking.line import WRITES, Line
+from clew.explore.checking.line import WRITES
 from clew.runtime.archive import Archive
 from clew.runtime.log import RunLog
+from clew.runtime.soundness import complaints
 from tests.explore.checking.driving.case import Case
-from tests.explore.checking.driving.stage import Clock, Hands, Job, Loop, on_stage
+from tests.explore.checking.driving.program import (
+    LEASE,
+    LOOKS,
+    PARENT,
+    RUN,
+    Checked,
+    Died,
+    Once,
+    Process,
+    Stopped,
+)
+from tests.explore.checking.driving.stage import Clock, Hands, Job, on_stage
 from tests.explore.checking.driving.witness import Witness, Wrong
-
-RUN = "driven"
-LEASE = 30.0
-
-
-class Stopped(BaseException):
-    """The path ends here: what comes next has not been chosen."""
-
-
-class Died(BaseException):
-    """The process is killed."""
-
-
-class Process:
-    """A program with an engine, while it lives."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.hands = Hands(path.clock)
-        case = path.case
-        options = {"seed": 0, "default_node_timeout": None, "lease": LEASE, **case.options}
-        self.engine = Engine(case.graph, store=path.line, clock=path.clock, executor=self.hands, **options)
-
-    def __call__(self, verb: str, *args: Any, **kwargs: Any) -> Any:
-        """Run or resume, with the driver of the case."""
-        path, engine = self.path, self.engine
-        is_stream = path.case.streams and verb == "run"
-        if path.case.driver == "blocking":
-            if not is_stream:
-                return getattr(engine, verb)(*args, **kwargs)
-            for _ in engine.stream(*args, **kwargs):
-                pass
-            return engine.result(RUN)
-        driven = (
-            self._streamed(*args, **kwargs) if is_stream else getattr(engine, f"a{verb}")(*args, **kwargs)
-        )
-        return Loop(path, self.hands, path.clock).finish(driven)
-
-    async def _streamed(self, *args: Any, **kwargs: Any) -> Any:
-        async for _ in self.engine.astream(*args, **kwargs):
-            pass
-        return self.engine.result(RUN)
 
 
 class Path:
@@ -87,7 +57,7 @@ class Path:
         self.options: list[str] = []  # to choose from, where it was stopped
         self.faults = 0
         self.clock = Clock()
-        self.disk = Disk()
+        self.disk = case.place() if case.place is not None else Disk()
         self.line = Checked(self)
         self._gone: type[BaseException] | None = None  # why nothing of the process happens any more
         self.is_quiet = is_quiet  # nothing is chosen: the first of all options happens
@@ -100,6 +70,7 @@ class Path:
         self._since = 0  # choices before the last place where paths may meet
         self._meeting: Any = "start"
         self.digest = ""
+        self._before: Any = None  # the run that was there
         self.process = Process(self)
 
     @property
@@ -114,6 +85,7 @@ class Path:
         self.case.outside.path = self
         try:
             with on_stage(self):
+                self._prepare()
                 self._live()
         except (Stopped, Wrong):
             pass
@@ -122,6 +94,33 @@ class Path:
         finally:
             self.process.engine.close()
         return self
+
+    def _prepare(self) -> None:
+        """Whatever was there before: another run, which nothing that happens to this one may change."""
+        if self.case.begins[0] == "run":
+            return
+        self._make(PARENT)
+        self._before = self._shown(PARENT)
+
+    def _make(self, run_id: str, verb: str = "run", *args: Any, **kwargs: Any) -> None:
+        """Have a run in the store that has completed, without a choice."""
+        was, self.is_quiet, self.witness.is_new = self.is_quiet, True, False
+        self.process(verb, *(args or (self.case.values,)), run_id=run_id, **kwargs)
+        self.process.engine.close()
+        self.process, self.is_quiet = Process(self), was
+        self.witness.reset()
+        self.witness.is_new = not self._choices
+
+    def _shown(self, run_id: str) -> Any:
+        """All that is in the store of a run, and who has it."""
+        return self.disk.row(run_id), self.disk.names(run_id), self.disk.owner(run_id)
+
+    def check(self) -> None:
+        """What holds whenever nothing is under way in the store."""
+        if self._before is not None and self._shown(PARENT) != self._before:
+            self.fail("the run that was there before was changed")
+        if self.case.check is not None:
+            self.case.check(self)
 
     def _live(self) -> None:
         for _ in range(10):
@@ -137,6 +136,8 @@ class Path:
                 self._bury()
             except ClewError as error:
                 self._check_owner(error)
+                if self._is_orphan(error):
+                    return
                 if (
                     self.meet("the same engine goes on", "another process goes on")
                     != "the same engine goes on"
@@ -158,7 +159,8 @@ class Path:
 
     def _run_or_resume(self) -> Any:
         if not self.disk.has(RUN):
-            return self.process("run", self.case.values, run_id=RUN)
+            verb, given, more = self.case.begins
+            return self.process(verb, *(given or (self.case.values,)), run_id=RUN, **more)
         given = {}
         if self.case.answers:
             given = {asked.path: self.case.answers[asked.path] for asked in self._log().questions}
@@ -181,6 +183,16 @@ class Path:
         if owner is not None and owner.name != left:
             self.fail(f"after {after!r} the engine owns the run without knowing")
 
+    def _is_orphan(self, error: ClewError) -> bool:
+        """Whether what the run should have been made from is gone: then there is no run either."""
+        if self.case.begins[0] == "run" or self.disk.has(PARENT) or not isinstance(error, UnknownRunError):
+            return False
+        if self.disk.has(RUN):
+            self.fail(f"there is a run, and what it was made from is gone: {error}")
+        self.audit()
+        self.digest = "none"
+        return True
+
     def _bury(self, is_met: bool = False) -> None:
         """The process is dead, and another one will go on."""
         self._gone = None
@@ -198,12 +210,14 @@ class Path:
         is_right = self.case.is_right or (lambda path, state: self._expected in ("", path.digest))
         if not is_right(self, state):
             self.fail(f"the run ended with another chain: {dict(state.values)}")
+        self.check()
+        self.audit()
         for job in self.hands.jobs:  # bodies that nobody waits for any more, and that go on all the same
             if not job.is_run:
                 self._run(job, is_late=True)
         before = self.disk.names(RUN)
         if self.case.looks:
-            for look in _LOOKS:
+            for look in LOOKS:
                 self._look(look)
         if self.disk.names(RUN) != before:
             self.fail("a run that has completed was changed")
@@ -214,6 +228,14 @@ class Path:
                 self.fail("a run that was given a label was changed")
         self.options = []
         raise Stopped
+
+    def audit(self) -> None:
+        """The store is sound, and so is each run in it."""
+        found = [*self.disk.check()]
+        for row in self.disk.rows():
+            found += complaints(self.disk, row, self.case.graph)
+        if found:
+            self.fail(f"the store is not sound: {found[0]}")
 
     def _look(self, look: Callable[[Engine], Any]) -> None:
         before = self.faults
@@ -252,7 +274,14 @@ class Path:
     def meet(self, *options: str) -> str:
         """A choice between two runs of an engine, where paths that left the same behind are one."""
         self._left_over = [job for job in self.hands.jobs if job.is_wanted]
-        self._meeting = [
+        self._meeting = self._left_behind()
+        self._since = self._made
+        self.witness.forget()
+        self.check()
+        return self._chosen(options)
+
+    def _left_behind(self) -> list[Any]:
+        return [
             [[*name[:3], name[3].hex()] if len(name) > 1 else name for name in self.disk.names(RUN)],
             sorted([*each] for each in self.witness.made),
             sorted([*each] for each in self.witness.attempts.items()),
@@ -263,9 +292,6 @@ class Path:
             self.disk.has(RUN) and self.disk.owner(RUN) is not None,
             self._choices[: self._made] if self._left_over else (),  # a body that goes on knows all of it
         ]
-        self._since = self._made
-        self.witness.forget()
-        return self._chosen(options)
 
     @property
     def sight(self) -> Any:
@@ -303,11 +329,17 @@ class Path:
             options.append(f"{name} and die")
         if self._may("takeover") and name in WRITES and self.disk.has(RUN):
             options.append(f"{name} after a takeover")
+        if self._may("deletion") and self.disk.has(PARENT) and not self.disk.has(RUN):
+            options.append(f"{name} after a deletion")
         choice = self.choose(*options).removeprefix(name).strip()
         if choice:
             self._fault()
         if choice == "after a takeover":
             self._take_over()
+            return ""
+        if choice == "after a deletion":  # by another process, of what this run is made from
+            self.disk.delete(PARENT)
+            self._before = None
             return ""
         self.witness.is_broken = self.witness.is_broken or (choice != "" and name == "append")
         return choice
@@ -428,48 +460,4 @@ class Path:
         if failed:
             self.fail(f"the run cannot be taken over: {failed[0]!r}")
         if self.choose("it hears of it", "it does not know") == "it hears of it":
-            here.engine._heartbeat._beat(_Once())  # type: ignore[union-attr, arg-type]
-
-
-class _Once:
-    """Has a heartbeat beat once."""
-
-    def __init__(self) -> None:
-        self._is_done = False
-
-    def wait(self, timeout: float) -> bool:
-        done, self._is_done = self._is_done, True
-        return done
-
-
-class Checked(Line):
-    """A line to the disk on which each operation is a choice."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(path.disk)
-        self._path = path
-        self.on_operation = self._asked
-        self._dies = False
-
-    def _asked(self, operation: str) -> str | None:
-        how = self._path.operation(operation)
-        self._dies = how == "and die"
-        return None if self._dies else how or None
-
-    def _pass(self, operation: str, *args: Any, **kwargs: Any) -> Any:
-        done = super()._pass(operation, *args, **kwargs)
-        if self._dies:
-            self._dies = False
-            self._path.die()
-        return done
-
-
-_LOOKS: tuple[Callable[[Engine], Any], ...] = (
-    lambda engine: engine.result(RUN).state,
-    lambda engine: engine.history(RUN, nested=True),
-    lambda engine: engine.runs(),
-    lambda engine: engine.frontier(RUN),
-    lambda engine: engine.why(RUN, next(iter(engine.graph.nodes))),
-    lambda engine: engine.export(RUN),
-    lambda engine: engine.resume(RUN) if not engine.graph.has_async_nodes else None,
-)
+            here.engine._heartbeat._beat(Once())  # type: ignore[union-attr, arg-type]

@@ -39,6 +39,11 @@ class Witness:
         self.is_late = False  # a body is run for which nobody waits
         self.forget()
 
+    def reset(self) -> None:
+        """What was seen so far is of another run."""
+        self.made, self.attempts = [], {}
+        self.forget()
+
     def forget(self) -> None:
         """Another process goes on, or the engine does: what the last one knew is of no account."""
         self.is_broken = False  # something was not written
