@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 from benchmarks.nl2sql_execution import Database, Rows, is_ordered, normal, same_answer
 from benchmarks.nl2sql_gold import Judge, analyse
 from benchmarks.nl2sql_learning import Choice, Sparse, Vocabulary, learn_certainty, learn_ranks, learn_roles
+from clew_nl2sql.planner.beyond import is_beyond
 from clew_nl2sql.planner.candidates import candidates
 from clew_nl2sql.planner.catalog import Catalog, catalog_from_sqlite
 from clew_nl2sql.planner.model import Model
@@ -156,7 +157,7 @@ def _verdicts(corpus: Corpus, fold: int, model: Model) -> Iterator[tuple[Sparse,
     for example in _examples(corpus, fold):
         reading = corpus.reading(example)
         field = compete(reading, corpus.catalog(example.db), model)
-        if not field.answers:
+        if not field.answers or is_beyond(reading, field.answers[0][1][0].ranked):
             continue
         gold, ordered = _gold(corpus, example)
         rows = corpus.database(example.db).run(to_sql(field.answers[0][1][0].expression, "sqlite"))

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from clew_nl2sql.planner.joins import join_tree
+from clew_nl2sql.planner.joins import join_tree, multiplies
 from clew_nl2sql.planner.lexicon import word_set
 from clew_nl2sql.planner.query import Condition, Item, Query, Scalar
 from clew_nl2sql.planner.reading import Reading
+from clew_nl2sql.planner.render import tree_of
 from clew_nl2sql.planner.schema import Schema
 from clew_nl2sql.planner.search import Assignment
 
@@ -143,10 +144,21 @@ def assemble(reading: Reading, assignment: Assignment) -> list[Draft]:
         for query, choices in _grouped(schema, parts, items):
             for filtered, more in _filtered(reading, parts, query):
                 for ordered, order in _ordered(reading, parts, filtered):
-                    for final, last in _distinct(reading, ordered):
+                    for final, last in _distinct(reading, ordered) + _counted_once(schema, parts, ordered):
                         final = _with_keys(final, reading.via)
                         drafts.append(Draft(final, named + choices + more + order + last))
     return drafts
+
+
+def _counted_once(schema: Schema, parts: _Parts, query: Query) -> list[Variant]:
+    """ "How many customers bought rope": each once, where the join has one of them in several rows."""
+    if query.select != (Item(None, "count"),) or query.group or query.having or not parts.counted:
+        return []
+    table = parts.counted[0]
+    key, tree = schema.tables[table].key, tree_of(query, schema)
+    if key is None or tree is None or not multiplies(schema, tree, table):
+        return []
+    return [(query._replace(select=(Item(key, "count", True),)), ("count:once",))]
 
 
 def _with_keys(query: Query, via: frozenset[int]) -> Query:

@@ -54,6 +54,35 @@ def of_field(share: float, second: float, outcome: str, agreeing: int) -> Facts:
     ]
 
 
+def of_rivals(queries: Sequence[tuple[float, Query]], second: Query | None) -> Facts:
+    """What the others say: which parts the likeliest other answer changes, and how likely each part of the best is.
+
+    `queries` are the rehearsed ones with their shares, the best first."""
+    best = _parts(queries[0][1])
+    found: Facts = []
+    for name, part in best.items():
+        share = sum(share for share, query in queries if _parts(query)[name] == part)
+        share = min(max(share, 1e-3), 1 - 1e-3)
+        found.append((f"p:{name}", math.log(share / (1 - share))))
+        found.append((f"p:{name}={band(share, (0.5, 0.8, 0.95))}", 1.0))
+    if second is not None:
+        other = _parts(second)
+        changed = [name for name in best if best[name] != other[name]]
+        found += [(f"d:{name}", 1.0) for name in changed] + [(f"d={'+'.join(changed)}", 1.0)]
+    return found
+
+
+def _parts(query: Query) -> dict[str, object]:
+    return {
+        "select": frozenset(query.select),
+        "where": (frozenset(query.where), query.compound is None),
+        "group": (query.group, query.having),
+        "order": (query.order, query.limit),
+        "tables": query.tables,
+        "distinct": query.distinct,
+    }
+
+
 def unmapped(reading: Reading, best: Ranked) -> list[str]:
     """Words of the question that the query does not account for."""
     covered: set[int] = set()

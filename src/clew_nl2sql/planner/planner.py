@@ -15,9 +15,18 @@ from typing import NamedTuple
 import msgspec
 from sqlglot import exp
 
+from clew_nl2sql.planner.beyond import CEILING, is_beyond
 from clew_nl2sql.planner.candidates import candidates
 from clew_nl2sql.planner.catalog import Catalog
-from clew_nl2sql.planner.certainty import Facts, chance, is_ordered, of_candidate, of_field, unmapped
+from clew_nl2sql.planner.certainty import (
+    Facts,
+    chance,
+    is_ordered,
+    of_candidate,
+    of_field,
+    of_rivals,
+    unmapped,
+)
 from clew_nl2sql.planner.model import Model, shipped
 from clew_nl2sql.planner.plan import Candidate, Link, Plan
 from clew_nl2sql.planner.ranking import Ranked, outcome_features
@@ -64,6 +73,8 @@ class RulePlanner:
         best = field.answers[0][1][0]
         facts = facts_of(reading, field)
         certainty = round(chance(self._model.certainty, facts), 6)
+        if is_beyond(reading, best.ranked):
+            certainty = min(certainty, CEILING)
         abstained = certainty < self._threshold
         shown = _shown(field, catalog.dialect, certainty)
         return Plan(
@@ -129,7 +140,11 @@ def facts_of(reading: Reading, field: Field) -> Facts:
     share, members = field.answers[0]
     second = field.answers[1][0] if len(field.answers) > 1 else 0.0
     best = members[0]
-    return of_field(share, second, best.outcome.kind, len(members)) + of_candidate(reading, best.ranked)
+    others = [c for c in field.contenders if c is not best]
+    shares = [(c.share, c.ranked.query) for c in [best, *others]]
+    rival = field.answers[1][1][0].ranked.query if len(field.answers) > 1 else None
+    found = of_field(share, second, best.outcome.kind, len(members)) + of_candidate(reading, best.ranked)
+    return found + of_rivals(shares, rival)
 
 
 def _shown(field: Field, dialect: str, certainty: float) -> list[Candidate]:

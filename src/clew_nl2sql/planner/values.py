@@ -30,7 +30,7 @@ class Holder(NamedTuple):
     """A column that holds a value, as the database spells it, and how it was found."""
 
     column: int
-    value: Value
+    value: Value | tuple[Value, ...]  # several where the question lists them
     way: str  # exact, lemma, alias, fuzzy, part, guess
 
 
@@ -108,7 +108,35 @@ def link_values(tokens: list[Token], index: ValueIndex) -> list[ValueMention]:
             holders = [Holder(c, v, "stem") for c, v in index.stems.get(stem(token.low), ())]
             if holders and token.low not in FILLER:
                 found.append(ValueMention(start, start + 1, token.text, False, _kept(holders)))
-    return sorted(found, key=lambda m: (m.start, m.end))
+    return _listed(sorted(found, key=lambda m: (m.start, m.end)), tokens)
+
+
+def _listed(found: list[ValueMention], tokens: list[Token]) -> list[ValueMention]:
+    """Three values or more of one column, one after the other, are one value: any of them."""
+    lists: list[list[ValueMention]] = []
+    for mention in found:
+        gap = tokens[lists[-1][-1].end : mention.start] if lists else []
+        if gap and all(t.low in (",", "and", "or") for t in gap) and _shared([*lists[-1], mention]):
+            lists[-1].append(mention)
+        else:
+            lists.append([mention])
+    return [one for several in lists for one in ([_joined(several)] if len(several) > 2 else several)]
+
+
+def _shared(mentions: list[ValueMention]) -> list[int]:
+    """Columns that hold each of some values whole."""
+    held = [[h.column for h in m.holders if h.way != "part"] for m in mentions]
+    return [column for column in held[0] if all(column in other for other in held[1:])]
+
+
+def _joined(mentions: list[ValueMention]) -> ValueMention:
+    holders = []
+    for column in _shared(mentions):
+        each = [next(h for h in m.holders if h.column == column) for m in mentions]
+        holders.append(Holder(column, tuple(h.value for h in each), each[0].way))  # type: ignore[misc]
+    text = " ".join(m.text for m in mentions)
+    quoted = all(m.quoted for m in mentions)
+    return ValueMention(mentions[0].start, mentions[-1].end, text, quoted, tuple(holders))
 
 
 def _phrase(start: int, end: int, tokens: list[Token], index: ValueIndex) -> ValueMention | None:
