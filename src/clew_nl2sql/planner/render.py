@@ -179,7 +179,8 @@ def _condition(condition: Condition, scope: _Scope, schema: Schema) -> exp.Expr:
         if isinstance(value, Query):
             inside = exp.In(this=left, query=exp.Subquery(this=_select(value, schema)))
         else:
-            inside = exp.In(this=left, expressions=[_literal(one) for one in value])  # type: ignore[union-attr]
+            listed: tuple[Value, ...] = value  # type: ignore[assignment]  # a list is all that is left
+            inside = exp.In(this=left, expressions=[_literal(one) for one in listed])
         return exp.Not(this=inside) if condition.op == "not in" else inside
     if (
         condition.op == "between"
