@@ -415,7 +415,8 @@ def _directed(reading: Reading, orders: list[tuple[Item, int]], desc: bool) -> t
     for (item, start), end in zip(orders, ends):
         own = [d for at, d in said if start < at < end]
         earlier = [d for at, d in said if at < start]
-        found.setdefault(item, (earlier or own)[-1] if before else (own or earlier)[0])
+        chosen = (earlier[-1:] or own[:1]) if before else (own[:1] or earlier[-1:])
+        found.setdefault(item, chosen[0] if chosen else desc)
     return tuple(found.items())
 
 

@@ -7,6 +7,8 @@ asked. The same goes for a query that leaves out a comparison that the question 
 from __future__ import annotations
 
 from clew_nl2sql.planner.lexicon import word_set
+from clew_nl2sql.planner.promises import abilities
+from clew_nl2sql.planner.query import Condition
 from clew_nl2sql.planner.ranking import Ranked
 from clew_nl2sql.planner.reading import Reading
 from clew_nl2sql.planner.values import ValueMention
@@ -15,13 +17,18 @@ CEILING = 0.05  # the certainty of an answer to something else
 
 _CHANGES = word_set("delete drop insert update remove create add alter truncate rename change erase replace")
 _POLITE = word_set("please can could would you now then kindly just")
-_STATISTICS = word_set("median deviation variance correlation percentile quartile difference ratio")
-_SHARES = word_set("percentage percentages percent proportion proportions fraction share")
+_STATISTICS = word_set("median deviation variance correlation percentile quartile difference")
+_SHARES = word_set("percentage percentages percent proportion proportions fraction share ratio")
 
 
 def is_beyond(reading: Reading, best: Ranked) -> bool:
     """Whether the question asks for something that its best candidate cannot be."""
-    return _changes(reading) or _computes(reading) or _leaves_out(reading, best)
+    return (
+        _changes(reading)
+        or _computes(reading)
+        or _leaves_out(reading, best)
+        or _forgets_denial(reading, best)
+    )
 
 
 def _changes(reading: Reading) -> bool:
@@ -33,9 +40,11 @@ def _changes(reading: Reading) -> bool:
 def _computes(reading: Reading) -> bool:
     """A figure that is computed from several: of two numbers, or of some rows among all."""
     for at, word in enumerate(reading.low):
-        if word in _STATISTICS and not _linked(reading, at):
+        if _linked(reading, at):
+            continue
+        if word in _STATISTICS:
             return True
-        if word in _SHARES and reading.word(at + 1) == "of" and not _linked(reading, at):
+        if word in _SHARES and reading.word(at + 1) == "of" and not _linked(reading, at - 1):
             after = at + 2 + (reading.word(at + 2) in ("the", "all", "our"))
             if any(m.start <= after < m.end and m.best().column is None for m in reading.mentions):
                 return True
@@ -55,6 +64,17 @@ def _leaves_out(reading: Reading, best: Ranked) -> bool:
         if decision.kind == "value" and _is_name(reading, reading.values[number]):
             return True
     return False
+
+
+def _forgets_denial(reading: Reading, best: Ranked) -> bool:
+    """A "not" that denies something, and a query that takes nothing away."""
+    if "negation" in abilities(best.query) or any(_says_no(c) for c in best.query.where):
+        return False
+    return any(not _linked(reading, at) for at in reading.denials)
+
+
+def _says_no(condition: Condition) -> bool:
+    return str(condition.value).lower() in ("no", "n", "false", "f", "0", "none")
 
 
 def _is_name(reading: Reading, value: ValueMention) -> bool:

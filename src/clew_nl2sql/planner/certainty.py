@@ -14,7 +14,7 @@ from clew_nl2sql.planner.lexicon import FILLER
 from clew_nl2sql.planner.promises import abilities, promises
 from clew_nl2sql.planner.query import Query
 from clew_nl2sql.planner.ranking import Ranked, band, shape
-from clew_nl2sql.planner.reading import Reading
+from clew_nl2sql.planner.reading import NEGATIONS, Reading
 
 Facts = list[tuple[str, float]]
 
@@ -28,15 +28,19 @@ def of_candidate(reading: Reading, best: Ranked) -> Facts:
     """What the winner itself says: its shape, its weakest link, the words it leaves over."""
     named = dict(best.features)
     left = unmapped(reading, best)
+    first = reading.tokens[0].text if reading.tokens else ""
     found = [
         ("score", named.get("score", 0.0)),
         ("worst", best.assignment.worst),
         ("unmapped", float(len(left))),
         (f"unmapped={min(len(left), 3)}", 1.0),
+        ("unmapped name", float(any(word[:1].isupper() and word != first for word in left))),
         (f"length={band(len(reading.tokens), (7, 10, 14, 18, 24))}", 1.0),
     ]
     found.extend((f"e:{name}", 1.0) for name in shape(best.query) if not name.startswith("n:"))
-    found.extend(promises(reading.low, abilities(best.query)))
+    denials = set(reading.denials)
+    words = [w for at, w in enumerate(reading.low) if w not in NEGATIONS or at in denials]
+    found.extend(promises(words, abilities(best.query)))
     found.extend((f"e:{name}", 1.0) for name in named if name.startswith(_TELLING))
     return found
 
@@ -52,35 +56,6 @@ def of_field(share: float, second: float, outcome: str, agreeing: int) -> Facts:
         (f"out={outcome}", 1.0),
         (f"agreeing={band(agreeing, (1, 2, 4, 8))}", 1.0),
     ]
-
-
-def of_rivals(queries: Sequence[tuple[float, Query]], second: Query | None) -> Facts:
-    """What the others say: which parts the likeliest other answer changes, and how likely each part of the best is.
-
-    `queries` are the rehearsed ones with their shares, the best first."""
-    best = _parts(queries[0][1])
-    found: Facts = []
-    for name, part in best.items():
-        share = sum(share for share, query in queries if _parts(query)[name] == part)
-        share = min(max(share, 1e-3), 1 - 1e-3)
-        found.append((f"p:{name}", math.log(share / (1 - share))))
-        found.append((f"p:{name}={band(share, (0.5, 0.8, 0.95))}", 1.0))
-    if second is not None:
-        other = _parts(second)
-        changed = [name for name in best if best[name] != other[name]]
-        found += [(f"d:{name}", 1.0) for name in changed] + [(f"d={'+'.join(changed)}", 1.0)]
-    return found
-
-
-def _parts(query: Query) -> dict[str, object]:
-    return {
-        "select": frozenset(query.select),
-        "where": (frozenset(query.where), query.compound is None),
-        "group": (query.group, query.having),
-        "order": (query.order, query.limit),
-        "tables": query.tables,
-        "distinct": query.distinct,
-    }
 
 
 def unmapped(reading: Reading, best: Ranked) -> list[str]:

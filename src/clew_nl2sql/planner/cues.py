@@ -192,6 +192,8 @@ _BEFORE: tuple[tuple[tuple[str, ...], str], ...] = (
     (("past",), ">"), (("until",), "<="), (("within",), "<="),
     (("surpass",), ">"), (("surpasses",), ">"), (("not",), "!="), ((">",), ">"), (("<",), "<"), (("=",), "="),
     ((">", "="), ">="), (("<", "="), "<="), (("older", "or", "equal", "to"), ">="),
+    (("greater",), ">"), (("larger",), ">"), (("higher",), ">"), (("less",), "<"), (("fewer",), "<"),
+    (("lower",), "<"), (("smaller",), "<"),
 )  # fmt: skip
 _AFTER: tuple[tuple[tuple[str, ...], str], ...] = (
     (("or", "more"), ">="), (("or", "greater"), ">="), (("or", "higher"), ">="), (("or", "above"), ">="),
@@ -282,6 +284,8 @@ def _amount(tokens: list[Token], low: list[str], at: int) -> Amount | None:
     for end in range(at, stop - 1, -1):
         for words, op in _BEFORE:
             begin = end - len(words)
+            if words[0] == "or" and begin > 0 and tokens[begin - 1].value is not None:
+                continue  # "after 1961 or before 1959" are two comparisons
             if begin >= 0 and tuple(low[begin:end]) == words:
                 return Amount(at, at + 1, op, (number,), begin, at + 1, "", True)
     if low[at + 1 : at + 3] in (["years", "old"], ["year", "old"]) or low[at - 1 : at] == ["aged"]:

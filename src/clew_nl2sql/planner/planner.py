@@ -24,12 +24,11 @@ from clew_nl2sql.planner.certainty import (
     is_ordered,
     of_candidate,
     of_field,
-    of_rivals,
     unmapped,
 )
 from clew_nl2sql.planner.model import Model, shipped
 from clew_nl2sql.planner.plan import Candidate, Link, Plan
-from clew_nl2sql.planner.ranking import Ranked, outcome_features
+from clew_nl2sql.planner.ranking import Ranked, joint_features, outcome_features
 from clew_nl2sql.planner.reading import Reading
 from clew_nl2sql.planner.rehearsal import Outcome, miniature
 from clew_nl2sql.planner.render import Unjoinable, to_expression, to_sql
@@ -93,8 +92,13 @@ class RulePlanner:
 def compete(reading: Reading, catalog: Catalog, model: Model) -> Field:
     """Rank the candidates of a question and rehearse the best."""
     ranked = candidates(reading, model)
+    joint: dict[int, float] = {}  # several candidates share an assignment
+    for candidate in ranked:
+        if id(candidate.assignment) not in joint:
+            joint[id(candidate.assignment)] = _score(model, joint_features(candidate.assignment))
     scored = sorted(
-        ((_score(model, r.features), n, r) for n, r in enumerate(ranked)), key=lambda s: (-s[0], s[1])
+        ((_score(model, r.features) + joint[id(r.assignment)], n, r) for n, r in enumerate(ranked)),
+        key=lambda s: (-s[0], s[1]),
     )
     contenders = []
     stage = miniature(catalog)
@@ -140,11 +144,7 @@ def facts_of(reading: Reading, field: Field) -> Facts:
     share, members = field.answers[0]
     second = field.answers[1][0] if len(field.answers) > 1 else 0.0
     best = members[0]
-    others = [c for c in field.contenders if c is not best]
-    shares = [(c.share, c.ranked.query) for c in [best, *others]]
-    rival = field.answers[1][1][0].ranked.query if len(field.answers) > 1 else None
-    found = of_field(share, second, best.outcome.kind, len(members)) + of_candidate(reading, best.ranked)
-    return found + of_rivals(shares, rival)
+    return of_field(share, second, best.outcome.kind, len(members)) + of_candidate(reading, best.ranked)
 
 
 def _shown(field: Field, dialect: str, certainty: float) -> list[Candidate]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from clew_nl2sql.planner.comments import comment_index, link_comments
-from clew_nl2sql.planner.cues import Amount, Cue, find_amounts, find_cues
+from clew_nl2sql.planner.cues import Amount, Cue, comparative, find_amounts, find_cues
 from clew_nl2sql.planner.lexicon import word_set
 from clew_nl2sql.planner.linking import Mention, link_schema
 from clew_nl2sql.planner.schema import Schema
@@ -89,6 +89,18 @@ class Reading:
         """Whether any word could take something away."""
         free_of = any(self.word(at) == "free" and self.word(at + 1) == "of" for at in range(len(self.low)))
         return free_of or any(word in NEGATIONS or word in _LACKING for word in self.low)
+
+    @property
+    def denials(self) -> list[int]:
+        """Where a word denies something; in "no more than 5" it only turns the comparison."""
+        compared = {at for a in self.amounts for at in range(a.cue_start, a.cue_end)}
+        return [
+            at
+            for at, word in enumerate(self.low)
+            if word in NEGATIONS
+            and at not in compared
+            and not (at + 1 < len(self.low) and comparative(self.low, at + 1))
+        ]
 
     def _verbs(self) -> frozenset[int]:
         """Where "ordered" is what people do with goods, and not how rows are sorted: where there are orders, and

@@ -151,6 +151,8 @@ def _phrase(start: int, end: int, tokens: list[Token], index: ValueIndex) -> Val
     holders = _exact(text, index)
     if not holders and len(run) <= 4:
         holders = _aliases(text, index)
+    if not holders and len(run) == 1 and run[0].text[:1].isupper():
+        holders = _people_of(text, index)
     if not holders and 2 <= len(run) <= 4 and start > 0 and all(t.text[:1].isupper() for t in run):
         holders = _spelled(text, index)
     if not holders and len(run) == 1 and text in MONTHS and run[0].text[:1].isupper():
@@ -160,6 +162,15 @@ def _phrase(start: int, end: int, tokens: list[Token], index: ValueIndex) -> Val
     if not holders:
         return None
     return ValueMention(start, end, " ".join(t.text for t in run), False, _kept(holders))
+
+
+def _people_of(text: str, index: ValueIndex) -> list[Holder]:
+    """A Bangladeshi, an Icelander and an Angolan are of a place whose name they begin with."""
+    for ending in ("i", "n", "an", "ian", "ese", "er", "ish"):
+        place = text[: -len(ending)]
+        if text.endswith(ending) and len(place) >= 4 and place in index.plain:
+            return [Holder(c, v, "alias") for c, v in index.plain[place]]
+    return []
 
 
 def _in_dates(month: int, index: ValueIndex) -> list[Holder]:
