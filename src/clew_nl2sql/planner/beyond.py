@@ -15,6 +15,7 @@ from clew_nl2sql.planner.values import ValueMention
 
 CEILING = 0.05  # the certainty of an answer to something else
 
+_TIMES = word_set("date year time day month start end begin from to")
 _CHANGES = word_set("delete drop insert update remove create add alter truncate rename change erase replace")
 _POLITE = word_set("please can could would you now then kindly just")
 _STATISTICS = word_set("median deviation variance correlation percentile quartile difference")
@@ -28,6 +29,7 @@ def is_beyond(reading: Reading, best: Ranked) -> bool:
         or _computes(reading)
         or _leaves_out(reading, best)
         or _forgets_denial(reading, best)
+        or _tells_no_time(reading, best)
     )
 
 
@@ -71,6 +73,13 @@ def _forgets_denial(reading: Reading, best: Ranked) -> bool:
     if "negation" in abilities(best.query) or any(_says_no(c) for c in best.query.where):
         return False
     return any(not _linked(reading, at) for at in reading.denials)
+
+
+def _tells_no_time(reading: Reading, best: Ranked) -> bool:
+    """A "when" whose answer would be no date."""
+    columns = [reading.schema.columns[i.column] for i in best.query.select if i.column is not None]
+    timed = any(c.kind == "date" or not _TIMES.isdisjoint(c.words) for c in columns)
+    return reading.word(0) == "when" and not timed
 
 
 def _says_no(condition: Condition) -> bool:

@@ -63,10 +63,19 @@ def _like_kind(reading: Reading, value: ValueMention) -> str:
     weak = ""
     for at in range(value.start - 1, max(-1, value.start - 7), -1):
         found = _LIKE_WORDS.get(reading.word(at), "")
+        if reading.word(at) == "letter" and reading.word(at - 1) in ("first", "last"):
+            return "head" if reading.word(at - 1) == "first" else "tail"
         if found and found != "weak":
+            if found == "part" and (edge := _edge_before(reading, at)):
+                return edge  # "starts with the letter A"
             return found
         weak = weak or found
     return weak
+
+
+def _edge_before(reading: Reading, at: int) -> str:
+    words = [reading.word(n) for n in range(at - 1, max(-1, at - 4), -1)]
+    return next((k for w in words if (k := _LIKE_WORDS.get(w, "")) in ("head", "tail")), "")
 
 
 def _naming(reading: Reading, value: ValueMention, column: int) -> tuple[int | None, Target | None, str]:

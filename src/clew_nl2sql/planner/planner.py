@@ -1,7 +1,7 @@
 """The planner: read the question, draft candidates, rank them, rehearse the best, and answer or abstain.
 
 Everything is a function of the question, the catalog and the shipped weights. It answers when its certainty
-reaches the threshold, which was set where five of six answers on unseen databases are right; below it, it says what
+reaches the threshold, which was set where seven of eight answers on unseen databases are right; below it, it says what
 it considered.
 """
 

@@ -21,6 +21,7 @@ from clew_nl2sql.planner.tokens import Token
 
 LONGEST_PHRASE = 9
 KEPT_HOLDERS = 8
+_EDGES = word_set("start starts starting begin begins beginning end ends ending")
 _SPELLED_BEFORE = word_set("letter letters substring string word phrase")
 _ISO = re.compile(r"\d{4}-\d{2}-\d{2}")
 _PLAIN = re.compile(r"[^\w.]+|\.(?!\d)", re.UNICODE)
@@ -92,7 +93,7 @@ def link_values(tokens: list[Token], index: ValueIndex) -> list[ValueMention]:
     """Mentions of values, the longest first where they overlap, in order of place."""
     found: list[ValueMention] = []
     for at, token in enumerate(tokens):
-        spelled = at and token.kind in ("word", "number") and tokens[at - 1].low in _SPELLED_BEFORE
+        spelled = token.kind in ("word", "number") and _is_spelled(tokens, at)
         if token.kind == "quoted" or (spelled and (token.low not in STOP or len(token.low) == 1)):
             found.append(_quoted(at, token, index))
     for length in range(LONGEST_PHRASE, 0, -1):
@@ -109,6 +110,14 @@ def link_values(tokens: list[Token], index: ValueIndex) -> list[ValueMention]:
             if holders and token.low not in FILLER:
                 found.append(ValueMention(start, start + 1, token.text, False, _kept(holders)))
     return _listed(sorted(found, key=lambda m: (m.start, m.end)), tokens)
+
+
+def _is_spelled(tokens: list[Token], at: int) -> bool:
+    """Whether a word stands for its letters: "the letter A", "the first letter is A", "starts with A"."""
+    before, earlier = [tokens[at - n].low if at >= n else "" for n in (1, 2)]
+    if before in _SPELLED_BEFORE or (before == "is" and earlier in ("letter", "character")):
+        return True
+    return before == "with" and earlier in _EDGES and tokens[at].text[:1].isupper()
 
 
 def _listed(found: list[ValueMention], tokens: list[Token]) -> list[ValueMention]:
