@@ -326,6 +326,8 @@ class Judge:
         return table in self.gold.negative
 
     def _cnd(self, column: int, op: str, value: object) -> bool:
+        if op in ("in", "not in") and isinstance(value, tuple):
+            return all(self._cnd(column, "=" if op == "in" else "!=", one) for one in value)
         return any(
             (c == column or self._same(c, column)) and o == op and same_value(v, value)
             for c, o, v in self.gold.where

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from clew_nl2sql.planner.joins import join_tree
+from clew_nl2sql.planner.joins import join_tree, multiplies
 from clew_nl2sql.planner.lexicon import word_set
 from clew_nl2sql.planner.query import Condition, Item, Query, Scalar
 from clew_nl2sql.planner.reading import Reading
+from clew_nl2sql.planner.render import tree_of
 from clew_nl2sql.planner.schema import Schema
 from clew_nl2sql.planner.search import Assignment
 
@@ -23,6 +24,8 @@ _ORDERED = word_set(
     "ordered sort sorted alphabetical alphabetically alphabetic lexicographical lexicographically ascending "
     "descending arranged"
 )
+_DOWN = word_set("descending decreasing desc descendingly reverse")
+_UP = word_set("ascending increasing asc ascendingly")
 _EVERYTHING = word_set("information info detail details data everything record records attribute attributes")
 
 
@@ -49,7 +52,7 @@ class _Parts:
         self.group_tables: list[int] = []
         self.counted: list[int] = []
         self.having: list[Condition] = []
-        self.orders: list[tuple[Item, bool | None]] = []
+        self.orders: list[tuple[Item, int]] = []  # with where it is said
         self.ranking: tuple[Item, bool, int] | None = None
         self.entities: list[int] = []
         self.shown: list[tuple[int, int]] = []
@@ -104,9 +107,9 @@ class _Parts:
         elif role == "lim":
             self.limit = rest[0]  # type: ignore[assignment]
         else:
-            self._take_ranking(role, rest)
+            self._take_ranking(start, role, rest)
 
-    def _take_ranking(self, role: object, rest: tuple[object, ...]) -> None:
+    def _take_ranking(self, start: int, role: object, rest: tuple[object, ...]) -> None:
         if role == "hav":
             self.having.append(Condition(Item(None, "count"), rest[0], rest[1]))  # type: ignore[arg-type]
             self._count(rest[2])
@@ -120,12 +123,12 @@ class _Parts:
         elif role == "supagg":
             self.ranking = (Item(rest[1], rest[0]), bool(rest[2]), int(rest[3]))  # type: ignore[arg-type,call-overload]
         elif role == "ord":
-            self.orders.append((Item(rest[0]), None))  # type: ignore[arg-type]
+            self.orders.append((Item(rest[0]), start))  # type: ignore[arg-type]
         elif role == "ordc":
-            self.orders.append((Item(None, "count"), None))
+            self.orders.append((Item(None, "count"), start))
             self._count(rest[0])
         elif role == "ordagg":
-            self.orders.append((Item(rest[1], rest[0]), None))  # type: ignore[arg-type]
+            self.orders.append((Item(rest[1], rest[0]), start))  # type: ignore[arg-type]
 
     def _count(self, table: object) -> None:
         if table is not None:
@@ -143,10 +146,21 @@ def assemble(reading: Reading, assignment: Assignment) -> list[Draft]:
         for query, choices in _grouped(schema, parts, items):
             for filtered, more in _filtered(reading, parts, query):
                 for ordered, order in _ordered(reading, parts, filtered):
-                    for final, last in _distinct(reading, ordered):
+                    for final, last in _distinct(reading, ordered) + _counted_once(schema, parts, ordered):
                         final = _with_keys(final, reading.via)
                         drafts.append(Draft(final, named + choices + more + order + last))
     return drafts
+
+
+def _counted_once(schema: Schema, parts: _Parts, query: Query) -> list[Variant]:
+    """ "How many customers bought rope": each once, where the join has one of them in several rows."""
+    if query.select != (Item(None, "count"),) or query.group or query.having or not parts.counted:
+        return []
+    table = parts.counted[0]
+    key, tree = schema.tables[table].key, tree_of(query, schema)
+    if key is None or tree is None or not multiplies(schema, tree, table):
+        return []
+    return [(query._replace(select=(Item(key, "count", True),)), ("count:once",))]
 
 
 def _with_keys(query: Query, via: frozenset[int]) -> Query:
@@ -382,12 +396,28 @@ def _ordered(reading: Reading, parts: _Parts, query: Query) -> list[Variant]:
         return [(best, ())]
     desc = _descends(reading)
     if parts.orders:
-        order = tuple(dict.fromkeys((item, desc) for item, _ in parts.orders))
+        order = _directed(reading, parts.orders, desc)
         return [(query._replace(order=order, limit=parts.limit), ())]
     first = query.select[0]
     if _asks_order(reading) and first.column is not None and not first.agg and query.compound is None:
         return [(query._replace(order=((first, desc),), limit=parts.limit), ("order:first",))]
     return [(query, ())]
+
+
+def _directed(reading: Reading, orders: list[tuple[Item, int]], desc: bool) -> tuple[tuple[Item, bool], ...]:
+    """Each item with its own direction, where both are said: "by price descending, then by name ascending"."""
+    said = [(at, word in _DOWN) for at, word in enumerate(reading.low) if word in _DOWN or word in _UP]
+    if len({down for _, down in said}) < 2 or len(orders) < 2:
+        return tuple(dict.fromkeys((item, desc) for item, _ in orders))
+    found: dict[Item, bool] = {}
+    ends = [start for _, start in orders[1:]] + [len(reading.low)]
+    before = orders[0][1] > said[0][0]  # "in descending order of price" and not "by price descending"
+    for (item, start), end in zip(orders, ends):
+        own = [d for at, d in said if start < at < end]
+        earlier = [d for at, d in said if at < start]
+        chosen = (earlier[-1:] or own[:1]) if before else (own[:1] or earlier[-1:])
+        found.setdefault(item, chosen[0] if chosen else desc)
+    return tuple(found.items())
 
 
 def _asks_order(reading: Reading) -> bool:
@@ -402,7 +432,7 @@ def _asks_order(reading: Reading) -> bool:
 
 def _descends(reading: Reading) -> bool:
     for at, word in enumerate(reading.low):
-        if word in ("descending", "decreasing", "desc", "descendingly", "reverse"):
+        if word in _DOWN:
             return True
         near = reading.low[at + 1 : at + 4]
         if word == "from" and "to" in reading.low[at : at + 7] and any(w in _DESCENDING for w in near):

@@ -12,6 +12,7 @@ them, up to a thousand or so, wherever the user may read the table.
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from pathlib import Path
 from typing import Literal
@@ -24,6 +25,8 @@ Value = str | int | float
 SAMPLE = 2000
 SAMPLE_ROWS = 1000
 LONGEST_VALUE = 200
+DATES_LOOKED_AT = 50
+_ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}(?![\d-])")
 
 
 class Column(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,6 +49,7 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
     columns: tuple[Column, ...]
     comment: str = ""
     row_count: int | None = None
+    view: bool = False  # a query with a name; its rows are those of other tables
     rows: tuple[tuple[Value | None, ...], ...] = ()  # a sample, each in the order of `columns`
 
 
@@ -85,7 +89,7 @@ def kind_of(declared: str, values: tuple[Value, ...] = ()) -> Kind:
             return "number"
         if numeric and numbers * 2 >= len(values):
             return "number"
-        return "text"
+        return "date" if are_dates(values) else "text"
     if numeric:
         return "number"
     if any(part in name for part in ("char", "text", "clob", "string", "uuid", "enum")):
@@ -93,20 +97,24 @@ def kind_of(declared: str, values: tuple[Value, ...] = ()) -> Kind:
     return "other"
 
 
+def are_dates(values: tuple[Value, ...]) -> bool:
+    """Whether values are dates as text, or moments, with the year first: text that sorts by time."""
+    return bool(values) and all(isinstance(v, str) and _ISO_DATE.match(v) for v in values[:DATES_LOOKED_AT])
+
+
 def catalog_from_sqlite(path: str | Path, *, sample: int = SAMPLE) -> Catalog:
     """Read the catalog of a SQLite file, which is opened read-only and may hold bytes that are not UTF-8."""
     connection = sqlite3.connect(f"{Path(path).absolute().as_uri()}?mode=ro", uri=True)
     connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
     try:
-        names = [
-            row[0]
-            for row in connection.execute(
-                "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') "
+        kinds = dict(
+            connection.execute(
+                "SELECT name, type FROM sqlite_master WHERE type IN ('table', 'view') "
                 "AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY rowid"
-            )
-        ]
-        tables = tuple(_table(connection, name, sample) for name in names)
-        keys = tuple(key for name in names for key in _foreign_keys(connection, name, tables))
+            ).fetchall()
+        )
+        tables = tuple(_table(connection, name, sample, view=kind == "view") for name, kind in kinds.items())
+        keys = tuple(key for name in kinds for key in _foreign_keys(connection, name, tables))
     finally:
         connection.close()
     return Catalog(tables=tables, foreign_keys=keys, dialect="sqlite", name=Path(path).stem)
@@ -116,16 +124,16 @@ def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _table(connection: sqlite3.Connection, name: str, sample: int) -> Table:
+def _table(connection: sqlite3.Connection, name: str, sample: int, *, view: bool) -> Table:
     try:
         described = connection.execute(f"PRAGMA table_info({_quoted(name)})").fetchall()
         rows = connection.execute(f"SELECT count(*) FROM {_quoted(name)}").fetchone()[0]
     except sqlite3.Error:  # a view over a table that is gone
-        return Table(name=name, columns=())
+        return Table(name=name, columns=(), view=view)
     columns = tuple(_column(connection, name, row, sample) for row in described)
     sampled = connection.execute(f"SELECT * FROM {_quoted(name)} LIMIT ?", (SAMPLE_ROWS,)).fetchall()
     kept = tuple(tuple(v if isinstance(v, str | int | float) else None for v in row) for row in sampled)
-    return Table(name=name, columns=columns, row_count=rows, rows=kept)
+    return Table(name=name, columns=columns, row_count=rows, view=view, rows=kept)
 
 
 def _column(connection: sqlite3.Connection, table: str, described: tuple[object, ...], sample: int) -> Column:

@@ -14,7 +14,7 @@ from clew_nl2sql.planner.lexicon import FILLER
 from clew_nl2sql.planner.promises import abilities, promises
 from clew_nl2sql.planner.query import Query
 from clew_nl2sql.planner.ranking import Ranked, band, shape
-from clew_nl2sql.planner.reading import Reading
+from clew_nl2sql.planner.reading import NEGATIONS, Reading
 
 Facts = list[tuple[str, float]]
 
@@ -28,15 +28,19 @@ def of_candidate(reading: Reading, best: Ranked) -> Facts:
     """What the winner itself says: its shape, its weakest link, the words it leaves over."""
     named = dict(best.features)
     left = unmapped(reading, best)
+    first = reading.tokens[0].text if reading.tokens else ""
     found = [
         ("score", named.get("score", 0.0)),
         ("worst", best.assignment.worst),
         ("unmapped", float(len(left))),
         (f"unmapped={min(len(left), 3)}", 1.0),
+        ("unmapped name", float(any(word[:1].isupper() and word != first for word in left))),
         (f"length={band(len(reading.tokens), (7, 10, 14, 18, 24))}", 1.0),
     ]
     found.extend((f"e:{name}", 1.0) for name in shape(best.query) if not name.startswith("n:"))
-    found.extend(promises(reading.low, abilities(best.query)))
+    denials = set(reading.denials)
+    words = [w for at, w in enumerate(reading.low) if w not in NEGATIONS or at in denials]
+    found.extend(promises(words, abilities(best.query)))
     found.extend((f"e:{name}", 1.0) for name in named if name.startswith(_TELLING))
     return found
 

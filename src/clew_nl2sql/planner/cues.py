@@ -192,6 +192,8 @@ _BEFORE: tuple[tuple[tuple[str, ...], str], ...] = (
     (("past",), ">"), (("until",), "<="), (("within",), "<="),
     (("surpass",), ">"), (("surpasses",), ">"), (("not",), "!="), ((">",), ">"), (("<",), "<"), (("=",), "="),
     ((">", "="), ">="), (("<", "="), "<="), (("older", "or", "equal", "to"), ">="),
+    (("greater",), ">"), (("larger",), ">"), (("higher",), ">"), (("less",), "<"), (("fewer",), "<"),
+    (("lower",), "<"), (("smaller",), "<"),
 )  # fmt: skip
 _AFTER: tuple[tuple[tuple[str, ...], str], ...] = (
     (("or", "more"), ">="), (("or", "greater"), ">="), (("or", "higher"), ">="), (("or", "above"), ">="),
@@ -205,7 +207,7 @@ _SKIPPED = word_set("the year a an of number value than to $ in total or")
 
 
 def find_amounts(tokens: list[Token]) -> list[Amount]:
-    """Numbers with their comparisons; "between 3 and 5" is one amount of two values."""
+    """Numbers with their comparisons; "between 3 and 5" is one amount of two values, "3, 5 and 8" one of three."""
     low = [t.low for t in tokens]
     amounts: list[Amount] = []
     at = 0
@@ -213,8 +215,7 @@ def find_amounts(tokens: list[Token]) -> list[Amount]:
         if tokens[at].value is None and tokens[at].kind != "date":
             at += 1
             continue
-        pair = _between(tokens, low, at)
-        amount = pair or _amount(tokens, low, at)
+        amount = _between(tokens, low, at) or _listed(tokens, low, at) or _amount(tokens, low, at)
         if amount:
             amounts.append(amount)
             at = max(amount.end, at + 1)
@@ -243,6 +244,22 @@ def _between(tokens: list[Token], low: list[str], at: int) -> Amount | None:
     return Amount(at, second + 1, "between", values, opens, second + 1, "", True)  # type: ignore[arg-type]
 
 
+def _listed(tokens: list[Token], low: list[str], at: int) -> Amount | None:
+    """Three numbers or more, one after the other: any of them."""
+    values, end = [tokens[at].value], at + 1
+    while True:
+        after = end
+        while after < len(tokens) and low[after] in (",", "and", "or"):
+            after += 1
+        if after == end or after == len(tokens) or tokens[after].kind != "number":
+            break
+        values.append(tokens[after].value)
+        end = after + 1
+    if len(values) < 3 or tokens[at].kind != "number":
+        return None
+    return Amount(at, end, "in", tuple(values), at, end)  # type: ignore[arg-type]
+
+
 def _number(token: Token) -> float | int | str | None:
     if token.kind == "date":
         return token.text
@@ -267,6 +284,8 @@ def _amount(tokens: list[Token], low: list[str], at: int) -> Amount | None:
     for end in range(at, stop - 1, -1):
         for words, op in _BEFORE:
             begin = end - len(words)
+            if words[0] == "or" and begin > 0 and tokens[begin - 1].value is not None:
+                continue  # "after 1961 or before 1959" are two comparisons
             if begin >= 0 and tuple(low[begin:end]) == words:
                 return Amount(at, at + 1, op, (number,), begin, at + 1, "", True)
     if low[at + 1 : at + 3] in (["years", "old"], ["year", "old"]) or low[at - 1 : at] == ["aged"]:
@@ -285,6 +304,8 @@ def _amount(tokens: list[Token], low: list[str], at: int) -> Amount | None:
 def _than(low: list[str], at: int) -> tuple[str, int, str] | None:
     """A comparative before `than`: "older than 5", "more expensive than 5", "more than that of 5"."""
     for than in range(at - 1, max(-1, at - 5), -1):
+        if low[than].isdigit():
+            return None  # what was compared is that number: "lower than 160 and two beds"
         if low[than] not in ("than", "then"):
             continue
         for begin in (than - 1, than - 2, than - 3, than - 4):

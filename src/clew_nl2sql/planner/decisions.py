@@ -112,6 +112,8 @@ def mention_decision(reading: Reading, number: int) -> Decision:
             )
             features += [f"{role}|kind={kind}", f"{role}|rank={min(rank, 2)}", f"{role}|n={min(number, 3)}"]
             options.append(Option(role, (role, target.column), (), tuple(features)))
+        if kind == "number" and target.coverage == 1:
+            options.extend(_added_up(reading, mention, target, context, shape))
         inherited = _inherited(reading, mention)
         if inherited and kind == "number":
             features = (
@@ -172,6 +174,17 @@ def _names_by_display(reading: Reading, number: int, context: list[str]) -> list
         features = (f"named|{place}", *(f"named|{c}" for c in context[:4]))
         made.append(Option("named", ("sel", display), (), features))
     return made
+
+
+def _added_up(
+    reading: Reading, mention: Mention, target: Target, context: list[str], shape: list[str]
+) -> list[Option]:
+    """ "The total amount" where a column is called that: of one row it is the column, of many the sum."""
+    what = next((w for at, w in reading.within_names.items() if mention.start <= at < mention.end), "")
+    if not what or target.column is None:
+        return []
+    features = [f"within|{c}" for c in context] + [f"col|{s}" for s in shape] + [f"within|fn={what}"]
+    return [Option("within", ("agg", what, target.column), (), tuple(features))]
 
 
 def _inherited(reading: Reading, mention: Mention) -> str:

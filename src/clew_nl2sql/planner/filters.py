@@ -63,10 +63,19 @@ def _like_kind(reading: Reading, value: ValueMention) -> str:
     weak = ""
     for at in range(value.start - 1, max(-1, value.start - 7), -1):
         found = _LIKE_WORDS.get(reading.word(at), "")
+        if reading.word(at) == "letter" and reading.word(at - 1) in ("first", "last"):
+            return "head" if reading.word(at - 1) == "first" else "tail"
         if found and found != "weak":
+            if found == "part" and (edge := _edge_before(reading, at)):
+                return edge  # "starts with the letter A"
             return found
         weak = weak or found
     return weak
+
+
+def _edge_before(reading: Reading, at: int) -> str:
+    words = [reading.word(n) for n in range(at - 1, max(-1, at - 4), -1)]
+    return next((k for w in words if (k := _LIKE_WORDS.get(w, "")) in ("head", "tail")), "")
 
 
 def _naming(reading: Reading, value: ValueMention, column: int) -> tuple[int | None, Target | None, str]:
@@ -138,13 +147,18 @@ def _held(
             free = _v("free", shape, flat)
             made.append(Option("v.like", ("cnd", holder.column, "like", pattern), (), free))
         return made
-    made.append(Option("v.eq", ("cnd", holder.column, "=", holder.value), uses, _v("eq", shape, flat)))
-    if likeness:
+    equal, unequal = ("in", "not in") if isinstance(holder.value, tuple) else ("=", "!=")
+    made.append(Option("v.eq", ("cnd", holder.column, equal, holder.value), uses, _v("eq", shape, flat)))
+    if likeness and equal == "=":
         pattern = _PATTERN[likeness].format(value.text)
         made.append(Option("v.like", ("cnd", holder.column, "like", pattern), uses, _v("like", shape, flat)))
     if negated(reading, value.start):
-        made.append(Option("v.ne", ("cnd", holder.column, "!=", holder.value), uses, _v("ne", shape, flat)))
-        made.append(Option("v.exc", ("exc", holder.column, "=", holder.value), uses, _v("exc", shape, flat)))
+        made.append(
+            Option("v.ne", ("cnd", holder.column, unequal, holder.value), uses, _v("ne", shape, flat))
+        )
+        made.append(
+            Option("v.exc", ("exc", holder.column, equal, holder.value), uses, _v("exc", shape, flat))
+        )
     return made
 
 
@@ -180,7 +194,8 @@ def amount_decision(reading: Reading, number: int) -> Decision:
     """What a number is for."""
     amount = reading.amounts[number]
     context = reading.context(amount.start, amount.start + 1)
-    flat = [f"op={amount.op}", f"said={amount.explicit}", f"deg={amount.degree}"] + context[:8]
+    op = "=" if amount.op == "in" else amount.op
+    flat = [f"op={op}", f"said={amount.explicit}", f"deg={amount.degree}"] + context[:8]
     flat += [f"cue={' '.join(reading.low[amount.cue_start : amount.start])}", f"size={_size(amount)}"]
     uses = _inner_cues(reading, amount)
     flat.append(f"cues={len(uses)}")
@@ -242,7 +257,7 @@ def _condition(amount: Amount, column: int, *, flip: bool = False) -> tuple[obje
     op = amount.op
     if flip:
         op = {">": "<", "<": ">", ">=": "<=", "<=": ">="}.get(op, op)
-    value: object = amount.values if op == "between" else amount.values[0]
+    value: object = amount.values if op in ("between", "in") else amount.values[0]
     return ("cnd", column, op, value)
 
 
@@ -254,7 +269,7 @@ def _fits(column: SchemaColumn, amount: Amount) -> str:
         return "date" if column.kind in ("date", "text") else "no"
     if not numbers:
         return "text" if column.source.values else "empty"
-    if amount.op in ("=", "!="):
+    if amount.op in ("=", "!=", "in"):
         return "held" if first in numbers else "absent"
     return "within" if min(numbers) <= first <= max(numbers) else "outside"
 
@@ -264,7 +279,7 @@ def _comparable(column: SchemaColumn, amount: Amount) -> bool:
     first = amount.values[0]
     if isinstance(first, str) or not column.source.values:
         return True
-    if amount.op in ("=", "!="):
+    if amount.op in ("=", "!=", "in"):
         return any(str(first) in str(v) for v in column.source.values)
     return any(not isinstance(v, str) or v[:1].isdigit() for v in column.source.values)
 
@@ -292,7 +307,8 @@ def _compared(reading: Reading, amount: Amount, flat: list[str]) -> list[Option]
         )
         made.append(Option("n.cnd", _condition(amount, column.id), (f"m{number}",), features))
         for inner, cue in enumerate(reading.cues):
-            if cue.kind == "agg" and 0 <= mention.start - cue.end <= 3 and column.kind == "number":
+            near = cue.kind == "agg" and 0 <= mention.start - cue.end <= 3
+            if near and column.kind == "number" and amount.op != "in":
                 value: object = amount.values if amount.op == "between" else amount.values[0]
                 features = tuple(shape) + tuple(f"n.hva|{f}" for f in flat) + (f"n.hva={cue.what}",)
                 act = ("hva", cue.what, column.id, amount.op, value)
@@ -355,7 +371,7 @@ def _held_numbers(reading: Reading, amount: Amount, flat: list[str]) -> list[Opt
             continue
         year = "year" in column.words or "date" in column.words
         held = first in column.source.values or str(first) in column.source.values
-        if not ((year and _size(amount) in ("year", "date")) or (held and amount.op in ("=", "!="))):
+        if not ((year and _size(amount) in ("year", "date")) or (held and amount.op in ("=", "!=", "in"))):
             continue
         shape = [f"n.hold={held}{year}", f"n.fit={_fits(column, amount)}"] + table_fit(reading, column, "n")
         shape.append(f"n.hsize={_size(amount)}{_sort_of(column)}")
@@ -372,12 +388,12 @@ def _held_condition(amount: Amount, column: SchemaColumn) -> tuple[object, ...]:
         return ("cnd", column.id, "like", f"%{first}%")
     if texts and isinstance(first, int):
         values = tuple(str(v) for v in amount.values)
-        return ("cnd", column.id, amount.op, values if amount.op == "between" else values[0])
+        return ("cnd", column.id, amount.op, values if amount.op in ("between", "in") else values[0])
     return _condition(amount, column.id)
 
 
 def _having(reading: Reading, amount: Amount, flat: list[str], cues: tuple[str, ...]) -> list[Option]:
-    if amount.op == "!=" or not isinstance(amount.values[0], int):
+    if amount.op in ("!=", "in") or not isinstance(amount.values[0], int):
         return []
     made = []
     value: object = amount.values if amount.op == "between" else amount.values[0]

@@ -57,6 +57,8 @@ def _path(
         table = queue.popleft()
         if table == goal:
             break
+        if schema.tables[table].view and table not in sources:
+            continue  # a view's rows are other tables' rows: the way leads over those
         for left, right in neighbours[table]:
             other = schema.columns[right].table
             if other not in seen:
@@ -81,6 +83,25 @@ def _neighbours(schema: Schema, preferred: frozenset[int]) -> dict[int, list[tup
             result[first].append((source, target))
             result[second].append((target, source))
     return result
+
+
+def multiplies(schema: Schema, tree: JoinTree, table: int) -> bool:
+    """Whether a row of one table may be in several rows of the join."""
+    steps: dict[int, list[tuple[int, int]]] = {}
+    for left, right in tree.on:
+        for here, there in ((left, right), (right, left)):
+            steps.setdefault(schema.columns[here].table, []).append((schema.columns[there].table, there))
+    seen, waiting = {table}, [table]
+    while waiting:
+        for other, column in steps.get(waiting.pop(), ()):
+            if other in seen:
+                continue
+            alone = schema.columns[column].unique or schema.tables[other].key == column
+            if not alone or (schema.columns[column].is_ref and not schema.columns[column].unique):
+                return True
+            seen.add(other)
+            waiting.append(other)
+    return False
 
 
 def distance(schema: Schema, first: int, second: int) -> int | None:

@@ -46,7 +46,7 @@ film movie picture
 car vehicle automobile auto
 gender sex
 price cost fee charge rate
-salary wage pay income earning
+salary wage pay income earning earn
 job occupation profession position title role
 city town municipality
 country nation nationality
@@ -228,7 +228,17 @@ ABBREVIATIONS: dict[str, tuple[str, ...]] = {
     "hometown": ("home", "town"), "zipcode": ("zip", "code"), "username": ("user", "name"),
     "nickname": ("nickname",), "checkin": ("check", "in"), "checkout": ("check", "out"),
     "bedtype": ("bed", "type"), "sportname": ("sport", "name"), "roomname": ("room", "name"),
-    "homepage": ("home", "page"),
+    "homepage": ("home", "page"), "nm": ("name",), "dt": ("date",), "dte": ("date",), "cd": ("code",),
+    "sts": ("status",), "stat": ("status",), "prc": ("price",), "wt": ("weight",), "wgt": ("weight",),
+    "ht": ("height",), "hgt": ("height",), "ctry": ("country",), "cntry": ("country",), "lmt": ("limit",),
+    "tot": ("total",), "empl": ("employee",), "typ": ("type",), "descr": ("description",), "cmt": ("comment",),
+    "usr": ("user",), "pmt": ("payment",), "vend": ("vendor",), "supp": ("supplier",), "inv": ("invoice",),
+    "rgn": ("region",), "lvl": ("level",), "curr": ("currency",), "ccy": ("currency",), "disc": ("discount",),
+    "prio": ("priority",), "whse": ("warehouse",), "mfr": ("manufacturer",),
+    "fnm": ("first", "name"), "lnm": ("last", "name"), "reg": ("registration",), "tm": ("time",),
+    "mth": ("month",), "hrs": ("hour",), "mins": ("minute",), "secs": ("second",), "dist": ("distance",),
+    "dur": ("duration",),
+    "lang": ("language",),
 }  # fmt: skip
 
 # Words that identifiers are made of when nobody wrote a separator.

@@ -137,7 +137,7 @@ def _aggregate(reading: Reading, number: int, cue: Cue, flat: list[str]) -> list
                 made.append(Option("g.cnt", ("cnt", target.table), (f"m{mention}",), features))
     if compared:
         for column, minus, rank in implied_columns(reading, compared[1]):
-            op = {">": "<", "<": ">"}[compared[0]] if turned(compared[1], minus) else compared[0]
+            op = _TURNED[compared[0]] if turned(compared[1], minus) else compared[0]
             shape = [f"g.impl={rank}"] + table_fit(reading, column, "g")
             features = tuple(shape) + tuple(f"g.cmpi|{f}" for f in flat)
             made.append(Option("g.cmp", ("cmpagg", column.id, op, cue.what), (), features))
@@ -194,17 +194,22 @@ def _comparison(reading: Reading, cue: Cue, flat: list[str]) -> list[Option]:
             made.append(Option("o.sub", act, (f"m{first}",), features))
     if said:
         for column, minus, rank in implied_columns(reading, cue.degree):
-            op = {">": "<", "<": ">"}[cue.what] if turned(cue.degree, minus) else cue.what
+            op = _TURNED[cue.what] if turned(cue.degree, minus) else cue.what
             features = (f"o.impl={rank}", *table_fit(reading, column, "o"), *(f"o.subi|{f}" for f in flat))
             made.append(Option("o.sub", ("cmpagg", column.id, op, _EXTREMES[op, said]), (), features))
     return made
+
+
+_DENIED = {">": "<=", "<": ">="}
+_TURNED = {">": "<", "<": ">", ">=": "<=", "<=": ">="}
 
 
 def _comparison_before(reading: Reading, start: int) -> tuple[str, str] | None:
     for at in range(start - 1, max(-1, start - 5), -1):
         found = comparative(reading.low, at)
         if found:
-            return found
+            denied = reading.word(at - 1) in ("no", "not")  # no more than the average
+            return (_DENIED[found[0]] if denied else found[0]), found[1]
     return None
 
 

@@ -32,7 +32,7 @@ class Condition(NamedTuple):
 
     item: Item
     op: str  # = != > < >= <= between like, in, not in
-    value: Value | tuple[Value, Value] | Scalar | Query | int | Item
+    value: Value | tuple[Value, ...] | Scalar | Query | int | Item
     either: bool = False
 
 

@@ -16,9 +16,12 @@ from clew_nl2sql.planner.query import Item, Query, Scalar, columns_of
 from clew_nl2sql.planner.reading import Reading
 from clew_nl2sql.planner.rehearsal import Outcome
 from clew_nl2sql.planner.render import needed_tables, tree_of
+from clew_nl2sql.planner.schema import Schema
 from clew_nl2sql.planner.search import Assignment
 
 Sparse = list[tuple[str, float]]
+
+_LIKE_ONE = {"in": "=", "not in": "!="}  # a list of values does what one of them would do
 
 
 class Ranked(NamedTuple):
@@ -45,8 +48,8 @@ def shape(query: Query) -> list[str]:
             found.append(f"cmp:{condition.value.agg}{condition.op}")
         elif isinstance(condition.value, Query):
             found.append(f"sub:{condition.op}")
-        elif condition.op != "=":
-            found.append(f"op:{condition.op}")
+        elif (op := _LIKE_ONE.get(condition.op, condition.op)) != "=":
+            found.append(f"op:{op}")
         if condition.either:
             found.append("or")
     if query.group:
@@ -59,6 +62,17 @@ def shape(query: Query) -> list[str]:
     if query.compound:
         found.append(query.compound[0])
     return found
+
+
+def counts_single_rows(query: Query, schema: Schema) -> bool:
+    """Whether a query ranks or picks the rows of one table by how many of them there are: one each."""
+    counts = any(item.agg == "count" for item, _ in query.order) or any(c.item.agg for c in query.having)
+    if not counts or len(query.group) != 1 or len(needed_tables(query, schema)) > 1:
+        return False
+    column = schema.columns[query.group[0]]
+    table = schema.tables[column.table]
+    named = column.id == table.display and column.core[-1] in ("name", "title")
+    return column.unique and (column.id == table.key or named)
 
 
 class Describer:
@@ -80,8 +94,10 @@ class Describer:
         self._likely = {b.table for b in bests if b.column is None and b.quality >= 0.6}
 
     def features(self, assignment: Assignment, draft: Draft) -> Sparse | None:
-        """Named numbers that describe one candidate; None if its tables do not join."""
+        """Named numbers that describe one candidate; None if its tables do not join, or it says nothing."""
         query = draft.query
+        if counts_single_rows(query, self._reading.schema):
+            return None
         tabled = self._tables(query, draft)
         if tabled is None:
             return None
@@ -149,6 +165,16 @@ class Describer:
         ]
         found += [(f"j{min(joins, 2)}|{name}", 1.0) for name in draft.choices]
         return found
+
+
+def joint_features(assignment: Assignment) -> Sparse:
+    """The features of the chosen options once more: what a whole query says about them weighs them anew."""
+    return [
+        (f"o|{feature}", 1.0)
+        for _, option in assignment.choices
+        if option.act[0] != "used"
+        for feature in option.features
+    ]
 
 
 def outcome_features(reading: Reading, query: Query, outcome: Outcome) -> Sparse:

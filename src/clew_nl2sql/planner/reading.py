@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from clew_nl2sql.planner.comments import comment_index, link_comments
-from clew_nl2sql.planner.cues import Amount, Cue, find_amounts, find_cues
+from clew_nl2sql.planner.cues import Amount, Cue, comparative, find_amounts, find_cues
 from clew_nl2sql.planner.lexicon import word_set
 from clew_nl2sql.planner.linking import Mention, link_schema
 from clew_nl2sql.planner.schema import Schema
@@ -58,13 +58,16 @@ class Reading:
         self.values: list[ValueMention] = link_values(self.tokens, index)
         self.verbs = self._verbs()
         self.mentions: list[Mention] = link_schema(self.tokens, schema, self._blocked())
+        self._leave_out_views()
         self.values = [v for v in self.values if not self._better_as_schema(v)]
         spans = [(m.start, m.end) for m in self.mentions] + [(v.start, v.end) for v in self.values]
         taken = {at for start, end in spans for at in range(start, end)}
         explained = link_comments(self.tokens, taken, comment_index(schema.catalog))
         self.mentions = sorted(self.mentions + explained, key=lambda m: m.start)
         self.amounts: list[Amount] = [a for a in find_amounts(self.tokens) if not self._inside_value(a.start)]
-        self.cues: list[Cue] = [c for c in find_cues(self.tokens) if not self._said_by_column(c)]
+        found = find_cues(self.tokens)
+        self.cues: list[Cue] = [c for c in found if not self._said_by_column(c)]
+        self.within_names = {c.start: c.what for c in found if c.kind == "agg" and c not in self.cues}
         self.cues = [self._summed(c) for c in self.cues]
         self.mentions = [m for m in self.mentions if not self._said_by_cue(m)]
         self.cues = [c for c in self.cues if c.kind != "none"]
@@ -86,6 +89,18 @@ class Reading:
         """Whether any word could take something away."""
         free_of = any(self.word(at) == "free" and self.word(at + 1) == "of" for at in range(len(self.low)))
         return free_of or any(word in NEGATIONS or word in _LACKING for word in self.low)
+
+    @property
+    def denials(self) -> list[int]:
+        """Where a word denies something; in "no more than 5" it only turns the comparison."""
+        compared = {at for a in self.amounts for at in range(a.cue_start, a.cue_end)}
+        return [
+            at
+            for at, word in enumerate(self.low)
+            if word in NEGATIONS
+            and at not in compared
+            and not (at + 1 < len(self.low) and comparative(self.low, at + 1))
+        ]
 
     def _verbs(self) -> frozenset[int]:
         """Where "ordered" is what people do with goods, and not how rows are sorted: where there are orders, and
@@ -122,6 +137,21 @@ class Reading:
             if word == "many" or (word == "different" and before != ""):
                 blocked.add(at)
         return frozenset(blocked)
+
+    def _leave_out_views(self) -> None:
+        """What a view shows is found in its tables, unless the question names the view."""
+        views = {table.id for table in self.schema.tables if table.view}
+        if not views:
+            return
+        named = {m.best().table for m in self.mentions if m.best().column is None and m.best().coverage == 1}
+        unnamed = views - named
+        columns = self.schema.columns
+        for at, mention in enumerate(self.mentions):
+            targets = tuple(t for t in mention.targets if t.table not in unnamed)
+            self.mentions[at] = mention._replace(targets=targets or mention.targets)
+        for at, value in enumerate(self.values):
+            holders = tuple(h for h in value.holders if columns[h.column].table not in unnamed)
+            self.values[at] = value._replace(holders=holders or value.holders)
 
     def _better_as_schema(self, value: ValueMention) -> bool:
         """A plain lower-case word that is exactly a table's or column's name is that, not a value."""

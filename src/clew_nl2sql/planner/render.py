@@ -11,7 +11,7 @@ import re
 from sqlglot import exp
 from sqlglot.tokens import Tokenizer
 
-from clew_nl2sql.planner.catalog import Value
+from clew_nl2sql.planner.catalog import DATES_LOOKED_AT, Value, are_dates
 from clew_nl2sql.planner.joins import JoinTree, join_tree
 from clew_nl2sql.planner.query import Condition, Item, Query, Scalar, columns_of
 from clew_nl2sql.planner.schema import Schema
@@ -133,29 +133,54 @@ def _conditions(conditions: tuple[Condition, ...], scope: _Scope, schema: Schema
     return exp.and_(*[exp.or_(*group) if len(group) > 1 else group[0] for group in groups])
 
 
-def _dated(condition: Condition, schema: Schema) -> Condition:
-    """A year against a date column, where that is an error: the year's first and last day instead."""
+def _by_year(condition: Condition, left: exp.Expression, schema: Schema) -> exp.Expr | None:
+    """A year against a column of dates: its first and last day instead.
+
+    What is after 2020 is after its last day, which neither the text nor the date 2020-05-01 is."""
     column, value = condition.item.column, condition.value
-    if schema.catalog.dialect == "sqlite" or column is None or schema.columns[column].kind != "date":
-        return condition
-    plain = (
-        value if isinstance(value, tuple) and not isinstance(value, Query | Item | Scalar) else (value, value)
-    )
+    if (
+        condition.op in ("like", "in", "not in", "!=")
+        or column is None
+        or schema.columns[column].kind != "date"
+    ):
+        return None
+    plain = value if type(value) is tuple else (value, value)
     years = [str(part) for part in plain]
-    if condition.op == "like" or not all(_YEAR.match(year) for year in years):
-        return condition
+    values = schema.columns[column].source.values
+    text = are_dates(values)
+    if not all(_YEAR.match(year) for year in years) or (schema.catalog.dialect == "sqlite" and not text):
+        return None
     since, until = f"{years[0]}-01-01", f"{years[-1]}-12-31"
-    bounds = {">": (">", until), ">=": (">=", since), "<": ("<", since), "<=": ("<=", until)}
-    op, bound = bounds.get(condition.op, ("between", (since, until)))
-    return condition._replace(op=op, value=bound)
+    if condition.op in (">=", "<"):
+        return _OPERATORS[condition.op](this=left, expression=_literal(since))
+    timed = any(isinstance(v, str) and len(v) > len(until) for v in values[:DATES_LOOKED_AT])
+    last: exp.Expr = exp.LTE(this=left.copy(), expression=_literal(until))
+    if timed:  # the last day has hours
+        last = exp.LT(this=left.copy(), expression=_literal(f"{int(years[-1]) + 1}-01-01"))
+    if condition.op == "<=":
+        return last
+    if condition.op == ">":
+        return (
+            exp.GTE(this=left, expression=last.expression)
+            if timed
+            else exp.GT(this=left, expression=_literal(until))
+        )
+    if timed:
+        return exp.and_(exp.GTE(this=left, expression=_literal(since)), last)
+    return exp.Between(this=left, low=_literal(since), high=_literal(until))
 
 
 def _condition(condition: Condition, scope: _Scope, schema: Schema) -> exp.Expr:
     left = scope.item(condition.item)
-    condition = _dated(condition, schema)
     value = condition.value
-    if condition.op in ("in", "not in") and isinstance(value, Query):
-        inside = exp.In(this=left, query=exp.Subquery(this=_select(value, schema)))
+    if (by_year := _by_year(condition, left, schema)) is not None:
+        return by_year
+    if condition.op in ("in", "not in"):
+        if isinstance(value, Query):
+            inside = exp.In(this=left, query=exp.Subquery(this=_select(value, schema)))
+        else:
+            listed: tuple[Value, ...] = value  # type: ignore[assignment]  # a list is all that is left
+            inside = exp.In(this=left, expressions=[_literal(one) for one in listed])
         return exp.Not(this=inside) if condition.op == "not in" else inside
     if (
         condition.op == "between"

@@ -9,13 +9,14 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from clew_nl2sql.planner.catalog import Catalog, Column, Kind
+from clew_nl2sql.planner.catalog import Catalog, Column, Kind, Table
 from clew_nl2sql.planner.inflection import lemma, parts, split_joined
 from clew_nl2sql.planner.keeping import Kept
 from clew_nl2sql.planner.lexicon import ABBREVIATIONS, IDENTIFIER_WORDS, word_set
 
 _NAME_WORDS = ("name", "title")
 GLUE = word_set("of in by to be per the a an and at on for with is or")
+_AFFIXES = word_set("tbl mst mstr vw dim")  # what some put before or after the name of every table
 
 
 class SchemaColumn:
@@ -41,13 +42,14 @@ class SchemaColumn:
 class SchemaTable:
     """A table with its words and columns."""
 
-    __slots__ = ("columns", "display", "id", "key", "name", "rows", "words")
+    __slots__ = ("columns", "display", "id", "key", "name", "rows", "view", "words")
 
-    def __init__(self, id: int, name: str, words: tuple[str, ...], rows: int | None):
+    def __init__(self, id: int, source: Table, words: tuple[str, ...]):
         self.id = id
-        self.name = name
+        self.name = source.name
         self.words = words
-        self.rows = rows
+        self.rows = source.row_count
+        self.view = source.view
         self.columns: list[int] = []
         self.key: int | None = None
         self.display: int | None = None
@@ -63,7 +65,7 @@ class Schema:
         vocabulary = _vocabulary(catalog)
         for number, table in enumerate(catalog.tables):
             words = _name_words(table.name, vocabulary)
-            made = SchemaTable(number, table.name, words, table.row_count)
+            made = SchemaTable(number, table, words)
             self.tables.append(made)
             for column in table.columns:
                 column_words = _name_words(column.name, vocabulary)
@@ -102,14 +104,23 @@ class Schema:
         return edges + self._undeclared_edges(edges)
 
     def _undeclared_edges(self, edges: list[tuple[int, int]]) -> list[tuple[int, int]]:
-        """Keys that nobody declared: a column named like another table's key, with values from it."""
+        """Keys that nobody declared: a column named like another table's key, with values from it.
+
+        `customer_id` is named like the `customer_id` of another table, or like the `id` of a table of customers."""
         joined = {frozenset((self.columns[a].table, self.columns[b].table)) for a, b in edges}
         declared = {t for pair in joined for t in pair}
         found = []
         for target in self.columns:
             for source in self.columns:
                 pair = frozenset((source.table, target.table))
-                if len(pair) < 2 or pair in joined or source.name.lower() != target.name.lower():
+                if len(pair) < 2 or pair in joined:
+                    continue
+                if self._says_table_and_key(source, target):
+                    if (target.unique or target.is_key) and _drawn_from(source, target):
+                        source.is_ref = True
+                        found.append((source.id, target.id))
+                    continue
+                if source.name.lower() != target.name.lower():
                     continue
                 strict = bool(pair & declared)
                 if len(parts(target.name)) < 2 and ("id" in target.words or strict):
@@ -120,6 +131,11 @@ class Schema:
                     source.is_ref = True
                     found.append((source.id, target.id))
         return found
+
+    def _says_table_and_key(self, source: SchemaColumn, target: SchemaColumn) -> bool:
+        """Whether a column is called after another table and its key."""
+        plain = len(target.words) == 1 and target.words[0] in ("id", "code", "key", "number")
+        return plain and source.words == (*self.tables[target.table].words, *target.words)
 
     def _choose_key(self, table: SchemaTable) -> None:
         keys = [c for c in table.columns if self.columns[c].is_key]
@@ -141,7 +157,11 @@ class Schema:
             named = bool(column.core) and column.core[-1] in _NAME_WORDS
             whole = column.core in (("name",), ("title",)) or column.core == table.words
             last = column.core == ("last", "name")
-            score = 8 * (whole and not column.is_ref) + 5 * named + 2 * text - 4 * last - 3 * column.is_ref
+            rows, different = table.rows or 0, column.source.n_distinct
+            telling = text and (
+                different is None or different * 2 >= rows
+            )  # a status tells no row from another
+            score = 8 * (whole and not column.is_ref) + 5 * named + 2 * telling - 4 * last - 3 * column.is_ref
             return (-score, column.id)
 
         ranked = sorted((self.columns[c] for c in table.columns), key=rank)
@@ -197,7 +217,7 @@ def _name_words(name: str, vocabulary: frozenset[str]) -> tuple[str, ...]:
             part = part[1:]  # a letter of the table's name before the column's: `pno`, `dnumber`
         for piece in split_joined(part, vocabulary):
             words.extend(ABBREVIATIONS.get(piece, (lemma(piece),)))
-    longer = [w for w in words if (len(w) > 1 or w.isdigit()) and w not in GLUE]
+    longer = [w for w in words if (len(w) > 1 or w.isdigit()) and w not in GLUE and w not in _AFFIXES]
     return tuple(longer or words or [name.lower()])
 
 

@@ -29,7 +29,8 @@ def alike(word: str, schema_word: str) -> tuple[float, str] | None:
         return None
     if stem(word) == stem(schema_word):
         return _WEIGHT[STEM], STEM
-    if schema_word in SYNONYMS.get(singular, ()) or schema_word in SYNONYMS.get(word, ()):
+    forms = (singular, word, stem(word))  # the stem: what costs 5 has a price
+    if any(schema_word in SYNONYMS.get(form, ()) for form in forms):
         return _WEIGHT[SYNONYM], SYNONYM
     if len(schema_word) >= 3 and len(singular) > len(schema_word) + 1 and singular.startswith(schema_word):
         return _WEIGHT[PREFIX], PREFIX

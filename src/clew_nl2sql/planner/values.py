@@ -21,6 +21,7 @@ from clew_nl2sql.planner.tokens import Token
 
 LONGEST_PHRASE = 9
 KEPT_HOLDERS = 8
+_EDGES = word_set("start starts starting begin begins beginning end ends ending")
 _SPELLED_BEFORE = word_set("letter letters substring string word phrase")
 _ISO = re.compile(r"\d{4}-\d{2}-\d{2}")
 _PLAIN = re.compile(r"[^\w.]+|\.(?!\d)", re.UNICODE)
@@ -30,7 +31,7 @@ class Holder(NamedTuple):
     """A column that holds a value, as the database spells it, and how it was found."""
 
     column: int
-    value: Value
+    value: Value | tuple[Value, ...]  # several where the question lists them
     way: str  # exact, lemma, alias, fuzzy, part, guess
 
 
@@ -92,7 +93,7 @@ def link_values(tokens: list[Token], index: ValueIndex) -> list[ValueMention]:
     """Mentions of values, the longest first where they overlap, in order of place."""
     found: list[ValueMention] = []
     for at, token in enumerate(tokens):
-        spelled = at and token.kind in ("word", "number") and tokens[at - 1].low in _SPELLED_BEFORE
+        spelled = token.kind in ("word", "number") and _is_spelled(tokens, at)
         if token.kind == "quoted" or (spelled and (token.low not in STOP or len(token.low) == 1)):
             found.append(_quoted(at, token, index))
     for length in range(LONGEST_PHRASE, 0, -1):
@@ -108,7 +109,43 @@ def link_values(tokens: list[Token], index: ValueIndex) -> list[ValueMention]:
             holders = [Holder(c, v, "stem") for c, v in index.stems.get(stem(token.low), ())]
             if holders and token.low not in FILLER:
                 found.append(ValueMention(start, start + 1, token.text, False, _kept(holders)))
-    return sorted(found, key=lambda m: (m.start, m.end))
+    return _listed(sorted(found, key=lambda m: (m.start, m.end)), tokens)
+
+
+def _is_spelled(tokens: list[Token], at: int) -> bool:
+    """Whether a word stands for its letters: "the letter A", "the first letter is A", "starts with A"."""
+    before, earlier = [tokens[at - n].low if at >= n else "" for n in (1, 2)]
+    if before in _SPELLED_BEFORE or (before == "is" and earlier in ("letter", "character")):
+        return True
+    return before == "with" and earlier in _EDGES and tokens[at].text[:1].isupper()
+
+
+def _listed(found: list[ValueMention], tokens: list[Token]) -> list[ValueMention]:
+    """Three values or more of one column, one after the other, are one value: any of them."""
+    lists: list[list[ValueMention]] = []
+    for mention in found:
+        gap = tokens[lists[-1][-1].end : mention.start] if lists else []
+        if gap and all(t.low in (",", "and", "or") for t in gap) and _shared([*lists[-1], mention]):
+            lists[-1].append(mention)
+        else:
+            lists.append([mention])
+    return [one for several in lists for one in ([_joined(several)] if len(several) > 2 else several)]
+
+
+def _shared(mentions: list[ValueMention]) -> list[int]:
+    """Columns that hold each of some values whole."""
+    held = [[h.column for h in m.holders if h.way != "part"] for m in mentions]
+    return [column for column in held[0] if all(column in other for other in held[1:])]
+
+
+def _joined(mentions: list[ValueMention]) -> ValueMention:
+    holders = []
+    for column in _shared(mentions):
+        each = [next(h for h in m.holders if h.column == column) for m in mentions]
+        holders.append(Holder(column, tuple(h.value for h in each), each[0].way))  # type: ignore[misc]
+    text = " ".join(m.text for m in mentions)
+    quoted = all(m.quoted for m in mentions)
+    return ValueMention(mentions[0].start, mentions[-1].end, text, quoted, tuple(holders))
 
 
 def _phrase(start: int, end: int, tokens: list[Token], index: ValueIndex) -> ValueMention | None:
@@ -123,6 +160,8 @@ def _phrase(start: int, end: int, tokens: list[Token], index: ValueIndex) -> Val
     holders = _exact(text, index)
     if not holders and len(run) <= 4:
         holders = _aliases(text, index)
+    if not holders and len(run) == 1 and run[0].text[:1].isupper():
+        holders = _people_of(text, index)
     if not holders and 2 <= len(run) <= 4 and start > 0 and all(t.text[:1].isupper() for t in run):
         holders = _spelled(text, index)
     if not holders and len(run) == 1 and text in MONTHS and run[0].text[:1].isupper():
@@ -132,6 +171,15 @@ def _phrase(start: int, end: int, tokens: list[Token], index: ValueIndex) -> Val
     if not holders:
         return None
     return ValueMention(start, end, " ".join(t.text for t in run), False, _kept(holders))
+
+
+def _people_of(text: str, index: ValueIndex) -> list[Holder]:
+    """A Bangladeshi, an Icelander and an Angolan are of a place whose name they begin with."""
+    for ending in ("i", "n", "an", "ian", "ese", "er", "ish"):
+        place = text[: -len(ending)]
+        if text.endswith(ending) and len(place) >= 4 and place in index.plain:
+            return [Holder(c, v, "alias") for c, v in index.plain[place]]
+    return []
 
 
 def _in_dates(month: int, index: ValueIndex) -> list[Holder]:

@@ -23,8 +23,9 @@ SETTINGS = {"enable_external_access": "false", "autoload_known_extensions": "fal
 _ZONED = "TIMESTAMP WITH TIME ZONE"
 
 _TABLES = """
-SELECT table_name, comment, estimated_size FROM duckdb_tables() WHERE schema_name = 'main' AND NOT internal
-UNION ALL SELECT view_name, comment, NULL FROM duckdb_views() WHERE schema_name = 'main' AND NOT internal ORDER BY 1
+SELECT table_name, comment, estimated_size, false FROM duckdb_tables() WHERE schema_name = 'main' AND NOT internal
+UNION ALL SELECT view_name, comment, NULL, true FROM duckdb_views() WHERE schema_name = 'main' AND NOT internal
+ORDER BY 1
 """
 _COLUMNS = """
 SELECT table_name, column_name, data_type, comment FROM duckdb_columns()
@@ -167,8 +168,10 @@ def _catalog(connection: Any, name: str) -> Catalog:
         described = Described(column, declared, comment or "", (table, column) in primary)
         columns.setdefault(table, []).append(described)
     tables = tuple(
-        sampled_table(sample, "duckdb", table, columns.get(table, []), comment=comment or "", estimate=size)
-        for table, comment, size in ask(_TABLES)
+        sampled_table(
+            sample, "duckdb", name, columns.get(name, []), comment=comment or "", estimate=size, view=view
+        )
+        for name, comment, size, view in ask(_TABLES)
     )
     return Catalog(tables=tables, foreign_keys=tuple(foreign), dialect="duckdb", name=name)
 

@@ -40,7 +40,7 @@ WHERE n.nspname = 'public' AND p.proname = ANY (%s)
     SELECT 1 FROM pg_depend d WHERE d.objid = p.oid AND d.classid = 'pg_proc'::regclass AND d.deptype = 'e')
 """
 _TABLES = """
-SELECT c.relname, obj_description(c.oid, 'pg_class'), c.reltuples::bigint
+SELECT c.relname, obj_description(c.oid, 'pg_class'), c.reltuples::bigint, c.relkind IN ('v', 'm')
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE n.nspname = 'public' AND c.relkind IN ('r', 'v', 'm', 'p', 'f') AND NOT c.relispartition
   AND has_table_privilege(c.oid, 'SELECT') ORDER BY c.relname
@@ -173,8 +173,10 @@ def _catalog(connection: Any) -> Catalog:
     for table, column, declared, comment, key in ask(_COLUMNS):
         columns.setdefault(table, []).append(Described(column, declared, comment or "", key))
     tables = tuple(
-        sampled_table(sample, "postgres", table, columns.get(table, []), comment=comment or "", estimate=size)
-        for table, comment, size in ask(_TABLES)
+        sampled_table(
+            sample, "postgres", name, columns.get(name, []), comment=comment or "", estimate=size, view=view
+        )
+        for name, comment, size, view in ask(_TABLES)
     )
     keys = tuple(
         ForeignKey(table=table, column=column, target_table=target, target_column=referred)

@@ -41,6 +41,7 @@ def sampled_table(
     *,
     comment: str = "",
     estimate: int | None = None,
+    view: bool = False,
 ) -> Table:
     """A table with samples; `estimate` is how many rows the database believes there are."""
     table = exp.Table(this=exp.to_identifier(name, quoted=True))
@@ -57,6 +58,7 @@ def sampled_table(
         columns=columns,
         comment=comment,
         row_count=count if is_whole else estimate,
+        view=view,
         rows=tuple(tuple(_plain(value) for value in row) for row in rows),
     )
 

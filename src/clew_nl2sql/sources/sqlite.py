@@ -19,7 +19,8 @@ from clew_nl2sql.sources.sampling import SECONDS, Described, sampled_table
 from clew_nl2sql.sql.guard import CheckedQuery
 
 _TABLES = """
-SELECT name FROM sqlite_master WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY rowid
+SELECT name, type = 'view' FROM sqlite_master
+WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY rowid
 """
 _READING = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION}
 _DANGEROUS = {"load_extension", "readfile", "writefile", "edit", "fts3_tokenizer", "randomblob", "zeroblob"}
@@ -115,13 +116,13 @@ def _catalog(connection: sqlite3.Connection, name: str) -> Catalog:
         finally:
             connection.set_progress_handler(None, _STEPS)
 
-    names = [row[0] for row in connection.execute(_TABLES)]
+    views = dict(connection.execute(_TABLES).fetchall())
     tables = {
-        table.lower(): sampled_table(sample, "sqlite", table, _described(connection, table))
-        for table in names
+        table.lower(): sampled_table(sample, "sqlite", table, _described(connection, table), view=bool(view))
+        for table, view in views.items()
     }
     keys = []
-    for table in names:
+    for table in views:
         rows = connection.execute("SELECT * FROM pragma_foreign_key_list(?) ORDER BY id, seq", (table,))
         for _, _, target, column, referred, *_ in rows.fetchall():
             key = _key(tables[table.lower()], column, tables.get(target.lower()), referred)
