@@ -208,6 +208,8 @@ def test_before_recordings_are_looked_up_what_this_session_has_is_written() -> N
     told: list[str] = []
 
     class Session:
+        run_id = "r"
+
         def brace(self) -> None:
             told.append("brace")
 

@@ -304,35 +304,6 @@ def test_a_fork_starts_at_its_own_first_state(store: Store) -> None:
     assert (report.ok, report.steps, report.calls) == (True, 1, 1)
 
 
-def test_a_failed_run_is_replayed_as_far_as_it_got(store: Store) -> None:
-    model = Model()
-
-    @node(output="b")
-    def first(a: int, ctx: Context) -> str:
-        return ctx.record("llm", model.ask, str(a))
-
-    @node(output="c")
-    def fails(b: str) -> str:
-        assert not model.is_down, "an item that failed was called"
-        raise ValueError("no")
-
-    report = recorded(store, model, {"a": 1}, first, fails).replay("r")
-    assert (report.ok, report.steps, report.items) == (True, 1, 1)
-
-
-def test_a_confined_failure_is_taken_over(store: Store) -> None:
-    @node(output="b")
-    def fails(a: int) -> int:
-        raise ValueError("no")
-
-    @node(output="c")
-    def good(a: int) -> int:
-        return a
-
-    report = recorded(store, Model(), {"a": 1}, fails, good, on_error="continue").replay("r")
-    assert (report.ok, report.steps) == (True, 1)
-
-
 def test_a_waiting_run_is_replayed_up_to_its_question_and_beside_it(store: Store) -> None:
     called: list[str] = []
 

@@ -7,6 +7,7 @@ told. A failed strand of a subgraph has ended once nothing of its open steps can
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -102,6 +103,15 @@ def note(error: BaseException, item: Item) -> None:
         error,
         f"clew: raised by node {item.node.name!r} at {item.path} in step {item.step}, attempt {item.attempt + 1}",
     )
+
+
+_RAISED_BY = re.compile(r"clew: raised by node .+? at (.+) in step \d+, attempt \d+")
+
+
+def raised_by(error: BaseException) -> list[str]:
+    """The paths of the items that raised an error, from what `note` said: one in a subgraph, and those around it."""
+    found = [_RAISED_BY.fullmatch(str(text)) for text in getattr(error, "__notes__", ())]
+    return [match[1] for match in found if match is not None]
 
 
 def _note(error: BaseException, text: str) -> None:

@@ -24,6 +24,8 @@ from clew.engine.view import MergeFailure
 if TYPE_CHECKING:
     from clew.engine.machine import Machine
 
+_REFUSED = "clew: the reducer of"
+
 
 def reject(machine: Machine, level: Level, failure: MergeFailure) -> bool:
     """A reducer refused an update: that item failed. True if the step can be committed all the same."""
@@ -32,7 +34,7 @@ def reject(machine: Machine, level: Level, failure: MergeFailure) -> bool:
     index = max(outcome.index, 0)
     error = failure.error
     error.add_note(
-        f"clew: the reducer of {failure.value!r} refused what {strand.prefix}{outcome.path} returned for it "
+        f"{_REFUSED} {failure.value!r} refused what {strand.prefix}{outcome.path} returned for it "
         f"in step {level.number}"
     )
     order = (*strand.order, level.number, batch.number, index)
@@ -56,6 +58,11 @@ def reject(machine: Machine, level: Level, failure: MergeFailure) -> bool:
     endings.fail(strand, order, level.number, error)
     endings.check_drained(machine, strand)
     return False
+
+
+def is_refusal(error: BaseException) -> bool:
+    """Whether an error is of a reducer that refused an update, and not of the node that made it."""
+    return any(str(note).startswith(_REFUSED) for note in getattr(error, "__notes__", ()))
 
 
 def _let_fall(machine: Machine, strand: Strand, failed: Batch, error: Exception) -> None:

@@ -2,9 +2,13 @@
 
 Nothing outside is touched. Recorded calls are answered from the log, and so are questions; `ctx.sleep` does not sleep;
 nodes with side effects that were not recorded call by call are not called, their recorded outcome stands, and so does
-that of items that failed or were reused from elsewhere. All other nodes are called for real, each with exactly what it
-saw then, because the recorded outcome is what the chain goes on with, whatever the node returned now. So one difference
-does not hide the next: `strict` stops at the first, otherwise all are listed.
+that of items that were reused from elsewhere. All other nodes are called for real, each with exactly what it saw then,
+because the recorded outcome is what the chain goes on with, whatever the node returned now. So one difference does not
+hide the next: `strict` stops at the first, otherwise all are listed.
+
+An item that failed is called too, as its last attempt, and has to fail with the same error. What cannot come out
+the same is not asked for: that something took too long, that nobody knew whether a call was made, that something
+could not be stored. An update that a reducer refused is that of an item which returned.
 
 A reducer cannot be checked that way, as what it gave is not recorded: that it is another one is a difference by itself.
 
@@ -15,23 +19,35 @@ difference, and as its outcome is unknown, the chain is followed no further than
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any, Literal
 
 import msgspec
 
+from clew.engine.endings import raised_by
 from clew.engine.machine import Machine
 from clew.engine.outcomes import read
 from clew.engine.records import Journaled, Outcome, Start, Step
+from clew.engine.refusals import is_refusal
 from clew.engine.rules import Program
 from clew.engine.strand import Item
 from clew.engine.terms import Memory, Options
-from clew.errors import ClewError, ReplayError, ReplayMismatchError, ReplayMissingError
+from clew.errors import (
+    AmbiguousCallError,
+    ClewError,
+    EncodeError,
+    NodeTimeoutError,
+    ReplayError,
+    ReplayMismatchError,
+    ReplayMissingError,
+)
 from clew.graph import Send
 from clew.runtime.codes import changed_reducers, structure_changes
 from clew.runtime.context import Asking
 from clew.runtime.difference import difference
+from clew.runtime.failures import name_of
 from clew.runtime.host import Host
 from clew.runtime.log import RunLog
 from clew.runtime.recorder import OWN, History, RecordedCall, Request, answer, same
@@ -188,6 +204,7 @@ class Replayer:
         for prefix, (_, steps) in log.strands.items():
             self._steps.update(((prefix, step.number), step) for step in steps)
         self._outcomes = log.outcomes()
+        self._failed = _failed_items(log.row.error)  # of the step that was not committed
         options = Options(
             seed=log.row.seed,
             max_steps=settings.max_steps,
@@ -218,9 +235,14 @@ class Replayer:
             recorded = self._outcomes.get(item.path)
             if recorded is not None:
                 self._items += 1
-                if recorded.error is None and not recorded.cached and self._may_be_called(item):
+                if recorded.error is not None:
+                    yield from self._check_failure(item, recorded.error)
+                elif not recorded.cached and self._may_be_called(item):
                     yield from self._check_outcome(item, recorded)
                 machine.adopt(item, recorded)
+            elif item.path in self._failed:
+                self._items += 1
+                yield from self._check_failure(item, self._failed[item.path])
             elif item.path in log.asked and self._may_be_called(item):
                 yield from self._check_question(item, log.asked[item.path].question)
             elif log.row.status == "completed":
@@ -269,6 +291,30 @@ class Replayer:
                 yield _at(item, "error", str(error))
             else:
                 yield from self._compare(item, recorded, dict(update), decision)
+
+    def _check_failure(self, item: Item, error: BaseException) -> Iterator[Divergence]:
+        """It failed when recorded: it has to do so now, in the same way."""
+        if isinstance(error, _NOT_AGAIN) or not self._may_be_called(item):
+            return
+        ended, view = self._call(item), item.batch.view
+        now: Exception | None = ended.error
+        if now is None and ended.asking is None:
+            try:
+                read(view.program, item.node, ended.value, view)
+            except ClewError as refused:
+                now = refused
+        was = _told(error)
+        if wrong := self._wrong_calls(item):
+            yield from wrong
+        elif ended.asking is not None:
+            yield _at(item, "question", f"it asks {ended.asking.question!r}, and raised {was} when recorded")
+        elif is_refusal(error):
+            if now is not None:
+                yield _at(item, "error", _raises(now))
+        elif now is None:
+            yield _at(item, "error", f"it raised {was} when recorded, and returns now")
+        elif _told(now) != was:
+            yield _at(item, "error", "it raises something else", difference(was, _told(now)))
 
     def _compare(self, item: Item, recorded: Outcome, update: Any, decision: Any) -> Iterator[Divergence]:
         if not same(dict(recorded.update), update):
@@ -367,6 +413,22 @@ class Replayer:
 
 def _at(item: Item, kind: Kind, message: str, diff: str = "") -> Divergence:
     return Divergence(kind, item.order[0], item.path, item.node.name, message, diff)
+
+
+_NOT_AGAIN = (NodeTimeoutError, AmbiguousCallError, EncodeError)
+_ADDRESS = re.compile(r"\b0x[0-9a-fA-F]+")
+
+
+def _failed_items(error: BaseException | None) -> dict[str, BaseException]:
+    """The items of whose failures a run tells, by path."""
+    errors = () if error is None else (error, *getattr(error, "others", ()))
+    return {path: each for each in errors for path in raised_by(each)}
+
+
+def _told(error: BaseException) -> str:
+    """An error in words that are the same in every process."""
+    kind, message = name_of(error)
+    return f"{kind.rpartition(':')[2]}: {_ADDRESS.sub('0x...', message)}"
 
 
 def _raises(error: BaseException) -> str:

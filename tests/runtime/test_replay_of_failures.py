@@ -1,0 +1,220 @@
+"""A run that failed is replayed up to its failure, and through it: the same calls, and the same error."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, TypedDict
+
+import pytest
+
+from clew import Context, Engine, Graph, MemoryStore, RetryPolicy, SideEffectPolicy, SQLiteStore, node
+from clew.errors import NodeTimeoutError
+from clew.graph import Node
+from clew.runtime.replay import ReplayReport
+from clew.stores import Store
+from clew.testing import VirtualClock
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    found: Store = MemoryStore() if request.param == "memory" else SQLiteStore(tmp_path / "runs.db")
+    yield found
+    found.close()
+
+
+class Unavailable(Exception):
+    """A class of the service's own."""
+
+
+class Service:
+    """Something outside. When it is down, whoever calls it is at fault."""
+
+    def __init__(self) -> None:
+        self.is_down = False
+
+    def get(self, what: str) -> str:
+        assert not self.is_down, "a replay made a call"
+        if what == "nothing":
+            raise Unavailable("there is nothing")
+        return what.upper()
+
+
+SERVICE = Service()
+
+
+@pytest.fixture(autouse=True)
+def up() -> None:
+    SERVICE.is_down = False
+
+
+@node(output="first")
+def first(x: str, ctx: Context) -> str:
+    return ctx.record("get", SERVICE.get, x)
+
+
+def second(*, asks: str = "more", says: str = "too much: {}", raises: type[Exception] = ValueError) -> Node:
+    """Makes two calls, and fails."""
+
+    @node(output="second")
+    def second(first: str, ctx: Context) -> str:
+        found = ctx.record("get", SERVICE.get, first)
+        found += ctx.record("get", SERVICE.get, asks)
+        if says:
+            raise raises(says.format(found))
+        return found
+
+    return second
+
+
+def failed(store: Store, *nodes: Node, status: str = "failed", **options: Any) -> Engine:
+    engine = Engine(
+        Graph(list(nodes), **options.pop("graph", {})), store=store, clock=VirtualClock(), **options
+    )
+    assert engine.run({"x": "a"}, run_id="r").status == status
+    SERVICE.is_down = True
+    return engine
+
+
+def replayed(engine: Engine, *nodes: Node, strict: bool = False, **graph: Any) -> ReplayReport:
+    return Engine(Graph(list(nodes), **graph), store=engine.store).replay("r", strict=strict)
+
+
+def test_the_failure_itself_is_replayed(store: Store) -> None:
+    report = failed(store, first, second()).replay("r")
+    assert str(report) == "run 'r' replays: 1 step, 2 items, 3 recorded calls"
+
+
+def test_a_failure_that_is_mended_is_a_difference(store: Store) -> None:
+    (found,) = replayed(failed(store, first, second()), first, second(says="")).divergences
+    assert str(found) == (
+        "step 2, second#0: it raised ValueError: too much: AMORE when recorded, and returns now"
+    )
+    assert (found.kind, found.node) == ("error", "second")
+
+
+@pytest.mark.parametrize("now", [{"says": "too little: {}"}, {"raises": KeyError}])
+def test_another_error_is_shown(store: Store, now: dict[str, Any]) -> None:
+    (found,) = replayed(failed(store, first, second()), first, second(**now)).divergences
+    assert (found.kind, found.message) == ("error", "it raises something else")
+    assert "-ValueError: too much: AMORE" in found.diff.replace('"', "")
+
+
+def test_another_call_before_the_failure_is_named(store: Store) -> None:
+    (found,) = replayed(failed(store, first, second()), first, second(asks="less")).divergences
+    assert (found.kind, "call 1 ('get') asks for something else" in found.message) == ("call", True)
+
+
+def test_an_error_of_the_service_is_met_again(store: Store) -> None:
+    report = failed(store, first, second(asks="nothing")).replay("r")
+    assert (report.ok, report.items, report.calls) == (True, 2, 3)
+
+
+def test_a_confined_failure_is_replayed(store: Store) -> None:
+    @node(output="beside")
+    def beside(x: str) -> str:
+        return x
+
+    engine = failed(store, first, second(), beside, on_error="continue")
+    assert engine.replay("r").items == 3
+    (found,) = replayed(engine, first, second(says=""), beside).divergences
+    assert found.kind == "error"
+
+
+def test_the_last_attempt_is_the_one_that_is_replayed(store: Store) -> None:
+    """With an hour of backoff that took no time, and draws that are the same."""
+
+    @node(output="tried", retry=RetryPolicy(max_attempts=3, base_delay=3600.0, max_delay=7200.0))
+    def tries(x: str, ctx: Context) -> str:
+        found = ctx.record("get", SERVICE.get, x) + ctx.record("get", SERVICE.get, f"{x} {ctx.attempt}")
+        raise ValueError(f"{found} {ctx.random.random()} {ctx.now()}")
+
+    report = failed(store, tries).replay("r")
+    assert (report.ok, report.items, report.divergences) == (True, 1, ())
+
+
+def test_a_failure_inside_a_subgraph_is_replayed(store: Store) -> None:
+    inside = Graph([first, second()], name="inside").as_node(inputs=("x",), outputs=("second",))
+    engine = failed(store, inside)
+    assert engine.replay("r").calls == 3
+    mended = Graph([first, second(says="")], name="inside").as_node(inputs=("x",), outputs=("second",))
+    (found,) = replayed(engine, mended).divergences
+    assert (found.kind, found.path) == ("error", "inside#0/second#0")
+
+
+def test_two_failures_of_one_step_are_both_replayed(store: Store) -> None:
+    def fails(name: str, says: str) -> Node:
+        @node(name=name, output=name)
+        def fails(x: str, ctx: Context) -> str:
+            raise ValueError(says + str(ctx.record("get", SERVICE.get, x)))
+
+        return fails
+
+    engine = failed(store, fails("one", "first "), fails("other", "second "), max_concurrent_nodes=1)
+    assert engine.replay("r").items == 2
+    report = replayed(engine, fails("one", "first "), fails("other", "2nd "))
+    assert [found.path for found in report.divergences] == ["other#0"]
+
+
+def test_what_a_node_returns_and_may_not_is_replayed(store: Store) -> None:
+    pair = node(name="pair", output=("p", "q"))(lambda x: [x, x])
+    engine = failed(store, pair)
+    assert engine.replay("r").items == 1
+    (found,) = replayed(engine, node(name="pair", output=("p", "q"))(lambda x: (x, x))).divergences
+    assert found.message.endswith("when recorded, and returns now")
+
+
+def test_what_took_too_long_is_not_waited_for(store: Store) -> None:
+    @node(output="slow", timeout=1.0)
+    async def slow(x: str, ctx: Context) -> str:
+        assert not SERVICE.is_down
+        await ctx.sleep(5)
+        return x
+
+    engine = failed(store, slow)
+    assert isinstance(engine.result("r").error, NodeTimeoutError)
+    assert engine.replay("r").ok
+
+
+def test_what_may_not_be_called_is_not(store: Store) -> None:
+    @node(output="sent", side_effects=SideEffectPolicy(recordable=True))
+    def send(x: str) -> str:
+        assert not SERVICE.is_down
+        raise ValueError("not sent")
+
+    assert failed(store, send).replay("r").ok
+
+
+class Sums(TypedDict, total=False):
+    x: str
+    total: Annotated[int, operator.add]
+
+
+@pytest.mark.parametrize("on_error", ["stop", "continue"])
+def test_an_update_that_was_refused_is_that_of_an_item_that_returned(store: Store, on_error: str) -> None:
+    def adds(made: str) -> Node:
+        return node(name="adds", output="total")(lambda x: {"a": made, "b": 1}[x])
+
+    engine = failed(store, adds("one"), graph={"state": Sums}, on_error=on_error)
+    assert engine.replay("r").ok
+    raising = node(name="adds", output="total")(lambda x: 1 // 0)
+    (found,) = replayed(engine, raising, state=Sums).divergences
+    assert found.message.startswith("it raises ZeroDivisionError")
+
+
+def test_an_address_in_a_message_is_no_difference(store: Store) -> None:
+    @node(output="odd")
+    def odd(x: str) -> str:
+        raise ValueError(f"what is {object()!r}?")
+
+    assert failed(store, odd).replay("r").ok
+
+
+def test_it_is_replayed_by_another_process_days_later(tmp_path: Path) -> None:
+    """The error comes from the file, as far as its class is known here."""
+    failed(SQLiteStore(tmp_path / "runs.db"), first, second(asks="nothing"))
+    report = Engine(Graph([first, second(asks="nothing")]), store=SQLiteStore(tmp_path / "runs.db")).replay(
+        "r"
+    )
+    assert (report.ok, report.calls) == (True, 3)
