@@ -60,6 +60,19 @@ def test_async_before_a_call_everything_is_there(trials: Trials) -> None:
     assert steps(trial.store) == 8
 
 
+def test_async_that_does_not_wait_for_the_disk_yet_survives_a_kill_like_any(trials: Trials) -> None:
+    """A run is created, and its last steps are written, without waiting for the disk: others see them all the same."""
+    for place, count in {"after-create:1": 0, "before-call:1": None, "before-update:1": 16}.items():
+        trial = trials.new(durability="async", synchronous="full")
+        assert trial.go(crash=place)["killed"], place
+        store = opened(trial.store)
+        assert [(row.run_id, row.status) for row in store.rows()] == [(RUN, "running")]
+        store.close()
+        assert count is None or steps(trial.store) == count
+        trials.check(trial)
+        assert sum(trial.lines().values()) <= sum(trials.unbroken()[1].values()) + 1
+
+
 def test_exit_loses_the_whole_stretch(trials: Trials) -> None:
     trial = trials.new(durability="exit")
     assert trial.go(crash="before-update:1")["killed"]  # all was written by then

@@ -301,7 +301,7 @@ class SQLiteStore:
         gone = frozenset(drop)
         with self._writing(f"run {run_id!r}", wait=wait) as db:
             number = self._owned(db, run_id, fence)
-            kept = [entry for entry in entries if entry.name not in gone]
+            kept = [entry for entry in entries if entry.name not in gone] if gone else entries
             if statements and not (kept and self._has(number, kept[0])):
                 execute(db, statements, run_id)
             steps = [entry for entry in kept if is_own_step(entry)]
