@@ -118,9 +118,11 @@ class Blocking:
                 args = ()  # who still holds a list keeps it from growing in place
                 ended = monotonic()
                 func, args = short.send((value, began, ended))
-                if often == 1:
+                if not often:
+                    continue
+                if often == 1 == len(outbox):
                     write((outbox.pop(),))
-                elif often and (len(outbox) >= often or ended - flushed > LONG):
+                elif len(outbox) >= often or ended - flushed > LONG:
                     session.flush()
                     flushed = ended
         except StopIteration:
