@@ -434,10 +434,12 @@ class SQLiteStore:
         return int(found[0])
 
     def _owned(self, db: sqlite3.Connection, run_id: str, fence: int) -> int:
-        number = self._number(db, run_id)
-        if db.execute("SELECT fence FROM runs WHERE id = ?", (number,)).fetchone()[0] != fence:
+        found = db.execute("SELECT id, fence FROM runs WHERE run_id = ?", (run_id,)).fetchone()
+        if found is None:
+            raise UnknownRunError(unknown(run_id))
+        if found[1] != fence:
             raise RunOwnedError(taken_over(run_id))
-        return number
+        return int(found[0])
 
     def _put_blobs(self, db: sqlite3.Connection, number: int, blobs: Mapping[str, bytes]) -> None:
         if blobs:
