@@ -131,8 +131,10 @@ def test_killed_at_every_point(trials: Trials, pad: int, workers: int) -> None:
 @pytest.mark.parametrize("workers", [1, 4])
 def test_killed_at_random_instants_again_and_again(trials: Trials, durability: str, workers: int) -> None:
     rng = Random(workers)
+    # only with these two together a run is created without waiting for the disk
+    synchronous = "full" if durability == "async" else "normal"
     while trials.killed_at.total() < AT_RANDOM:
-        trial = trials.new(workers=workers, durability=durability)
+        trial = trials.new(workers=workers, durability=durability, synchronous=synchronous)
         for _ in range(rng.randrange(1, 12)):
             trial.go(after=rng.expovariate(1 / 0.015))
         trials.check(trial)

@@ -324,6 +324,17 @@ def test_what_cannot_be_done_again_and_what_is_much_is_appended_without_waiting_
     assert appended.wait(30)
 
 
+def test_a_thread_that_has_nothing_to_do_is_told_of_what_comes() -> None:
+    appended = {kind: threading.Event() for kind in ("call", "step")}
+    follower = Follower(lambda work: appended[work[0][0].kind].set())
+    for kind, came in appended.items():  # the first one starts the thread
+        follower.put(([Entry(kind, "", 1, b"")], (), {}, ()))
+        assert came.wait(30)
+        with follower._turn:
+            assert follower._thread is not None
+    follower.close()
+
+
 def test_what_may_be_done_again_is_appended_together(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("clew.runtime.follower.MOMENT", 60.0)
     made: list[list[int]] = []

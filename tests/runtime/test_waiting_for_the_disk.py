@@ -252,38 +252,36 @@ def test_only_a_store_that_waits_for_its_disk_is_told_not_to(tmp_path: Path) -> 
 # -- the writer's thread
 
 
-def engaged(threads: list[threading.Thread]) -> threading.Thread:
-    """The thread that is found when one is needed; it is idle again when this returns."""
-    follower._engage(lambda: threads.append(threading.current_thread()))
-    for _ in range(3_000):
-        if threads and follower._idle:
-            break
-        threading.Event().wait(0.01)
-    return threads[-1]
+def test_a_run_that_is_over_in_a_moment_has_no_thread(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(follower, "MOMENT", 60.0)
+    monkeypatch.setattr(follower.Follower, "hurry", lambda self: pytest.fail("somebody is in a hurry"))
+    engine_of(disk, one, two, three).run({"x0": 0}, run_id="r")
+    assert follower._followers == {}
 
 
-def test_a_thread_that_is_done_is_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    others = follower._idle
-    monkeypatch.setattr(follower, "_idle", [])
-    threads: list[threading.Thread] = []
-    first = engaged(threads)
-    assert first.name == "clew-ledger"
-    assert engaged(threads) is first
-    others.extend(follower._idle)
+def test_nobody_looks_after_followers_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And somebody does again when there is one."""
+    monkeypatch.setattr(follower, "_IDLE", 0)
+    for _ in range(2):
+        settled = threading.Event()
+        kept = follower.Follower(lambda work: None, settled.set)
+        assert settled.wait(30)
+        looker = follower._looker
+        if looker is not None:
+            looker.join(30)
+        assert (follower._looker, follower._followers) == (None, {})
+        kept.close()
 
 
-def test_a_thread_that_nobody_needs_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(follower, "_idle", [])
-    monkeypatch.setattr(follower, "_IDLE", 0.001)
-    threads: list[threading.Thread] = []
-    follower._engage(lambda: threads.append(threading.current_thread()))
-    for _ in range(3_000):
-        if threads:
-            break
-        threading.Event().wait(0.01)
-    threads[0].join(30)
-    assert not threads[0].is_alive()
-    assert follower._idle == []
+def test_a_follower_that_is_closed_ends_its_thread() -> None:
+    settled = threading.Event()
+    kept = follower.Follower(lambda work: None, settled.set)
+    assert settled.wait(30)
+    thread = kept._thread
+    assert thread is not None
+    kept.close()
+    thread.join(30)
+    assert not thread.is_alive()
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

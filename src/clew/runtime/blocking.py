@@ -98,7 +98,7 @@ class Blocking:
         machine, monotonic = session.machine, session.clock.monotonic
         epoch = session.clock.time() - monotonic()
         short = steps(machine, epoch)
-        outbox, often = machine.outbox, session.ledger.often
+        outbox, often, write = machine.outbox, session.ledger.often, session.ledger.write
         began, flushed = 0.0, monotonic()
         try:
             func, args = next(short)
@@ -118,7 +118,11 @@ class Blocking:
                 args = ()  # who still holds a list keeps it from growing in place
                 ended = monotonic()
                 func, args = short.send((value, began, ended))
-                if often and (len(outbox) >= often or ended - flushed > LONG):
+                if not often:
+                    continue
+                if often == 1 == len(outbox):
+                    write((outbox.pop(),))
+                elif len(outbox) >= often or ended - flushed > LONG:
                     session.flush()
                     flushed = ended
         except StopIteration:

@@ -9,15 +9,17 @@ A new run may owe its store a wait for the disk (`settle`). It is over with the 
 The first append that fails is the last one: what comes after it would build on something that is not there, and is let
 fall; the error is kept for whoever asks next.
 
-Threads are there while there is something to write, and wait a while for the next run that has.
+A follower has a thread from when it first has something to do by itself. Starting one, or waking one up, costs as much
+as many steps, so a run that is over in a moment has none: one thread looks after all followers that have something, and
+starts those that have had it for a moment.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from queue import Empty, SimpleQueue
 from threading import Condition, Lock, Thread
+from time import monotonic, sleep
 
 from clew.stores import Entry, Statement
 
@@ -27,11 +29,15 @@ Work = tuple[Sequence[Entry], Sequence[tuple[str, str, int]], Mapping[str, bytes
 LAG = 1024  # entries that it may be behind
 ENOUGH = 256  # entries that are appended without waiting for more
 MOMENT = 0.01  # seconds
-_IDLE = 10.0  # seconds after which a thread that nobody needs ends
 
 
 class Follower:
     """Appends what it is given, later. `settle` is called if nothing is appended for a moment."""
+
+    _thread: Thread | None = None
+    _is_due = False
+    _is_closed = False
+    failure: BaseException | None = None
 
     def __init__(self, append: Callable[[Work], None], settle: Callable[[], None] | None = None) -> None:
         self._append = append
@@ -40,11 +46,8 @@ class Follower:
         self._changed = Condition(Lock())
         self._waiting: list[Work] = []
         self._behind = 0  # entries that wait, or are being appended
-        self._is_due = False
-        self._is_followed = settle is not None  # a thread is there, or on its way
-        self.failure: BaseException | None = None
         if settle is not None:
-            _engage(self._follow)
+            _look_after(self)
 
     def put(self, work: Work) -> None:
         """Append this after all that came before it."""
@@ -52,16 +55,31 @@ class Follower:
         with self._changed:
             if self.failure is not None:
                 raise self.failure
+            is_first = not self._waiting
             self._waiting.append(work)
             self._behind += len(entries)
-            is_far, is_followed, self._is_followed = self._behind > LAG, self._is_followed, True
-            if self._behind >= ENOUGH or any(entry.kind != "step" for entry in entries):
-                self._is_due = True
+            is_far = self._behind > LAG
+            is_due = self._behind >= ENOUGH or any(entry.kind != "step" for entry in entries)
+            if is_first and self._thread is not None:
                 self._changed.notify()
-        if not is_followed:
-            _engage(self._follow)
+        if is_due:
+            self.hurry()
+        elif is_first and self._thread is None:
+            _look_after(self)
         if is_far:
             self.join()
+
+    def hurry(self) -> None:
+        """Have what waits appended now, by a thread."""
+        with self._changed:
+            if self._is_closed or not self._has_more():
+                return
+            self._is_due = True
+            if self._thread is None:
+                self._thread = Thread(target=self._follow, name="clew-ledger", daemon=True)
+                self._thread.start()
+            else:
+                self._changed.notify()
 
     def join(self) -> None:
         """Return when all that was put is in the store; raise if it cannot be."""
@@ -82,12 +100,14 @@ class Follower:
                     self._behind -= sum(len(work[0]) for work in waiting)
 
     def close(self) -> list[Work]:
-        """Let go of the thread. What was put and is not in the store is for the caller to append."""
+        """End the thread. What was put and is not in the store is for the caller to append."""
+        _followers.pop(self, None)
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify()
         with self._turn:
             self._settle = None
             left = self._take()
-            with self._changed:
-                self._changed.notify()
         return left if self.failure is None else []
 
     def _take(self) -> list[Work]:
@@ -98,49 +118,74 @@ class Follower:
     def _follow(self) -> None:
         while True:
             with self._changed:
-                if self._has_more() and not self._is_due:
-                    self._changed.wait(MOMENT)
-                if self.failure is not None or not self._has_more():
-                    self._is_followed = False
+                while not self._is_closed and not self._has_more():
+                    self._changed.wait()
+                if not self._is_closed and not self._is_due:
+                    self._changed.wait(MOMENT)  # more may come
+                if self._is_closed or self.failure is not None:
                     return
             try:
                 self.join()
             except BaseException:
-                pass  # whoever puts or joins next is told
+                return  # whoever puts or joins next is told
 
     def _has_more(self) -> bool:
         return bool(self._waiting) or self._settle is not None
 
 
-_idle: list[SimpleQueue[Callable[[], None]]] = []  # threads that wait for something to do
+_TICK = 0.01  # seconds between two looks
+_IDLE = 500  # looks at nothing, after which nobody looks any more
 
-if hasattr(os, "register_at_fork"):  # a forked process has none of them
-    os.register_at_fork(after_in_child=_idle.clear)
-
-
-def _engage(follow: Callable[[], None]) -> None:
-    """Have a thread do this: one that has nothing to do, or a new one."""
-    try:
-        desk = _idle.pop()
-    except IndexError:
-        desk = SimpleQueue()
-        Thread(target=_serve, args=(desk,), name="clew-ledger", daemon=True).start()
-    desk.put(follow)
+_guard = Lock()
+_followers: dict[
+    Follower, float
+] = {}  # those without a thread that have something, and when they are to have one
+_looker: Thread | None = None
 
 
-def _serve(desk: SimpleQueue[Callable[[], None]]) -> None:
+def _look_after(follower: Follower) -> None:
+    """Have a follower hurry in a moment, if it has something to do then."""
+    global _looker
+    with _guard:
+        _followers[follower] = monotonic() + MOMENT
+        if _looker is None:
+            _looker = Thread(target=_look, name="clew-ledgers", daemon=True)
+            _looker.start()
+
+
+def _look() -> None:
+    global _looker
+    idle = 0
     while True:
-        try:
-            follow = desk.get(timeout=_IDLE)
-        except Empty:
-            try:
-                _idle.remove(desk)
-            except ValueError:
-                continue  # somebody has just found it
-            return
-        follow()
-        del follow  # it holds a run
-        _idle.append(desk)
+        sleep(_TICK)
+        with _guard:
+            late = _late()
+            idle = 0 if late or _followers else idle + 1
+            if idle > _IDLE:
+                _looker = None
+                return
+        while late:
+            late.pop().hurry()
+
+
+def _late() -> list[Follower]:
+    """Take those whose time has come."""
+    now = monotonic()
+    late = [follower for follower, due in list(_followers.items()) if due <= now]
+    for follower in late:
+        _followers.pop(follower, None)
+    return late
+
+
+def _after_fork() -> None:
+    """A forked process has neither the thread nor the runs."""
+    global _guard, _looker
+    _guard, _looker = Lock(), None
+    _followers.clear()
+
+
+if hasattr(os, "register_at_fork"):  # not everywhere
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def joined(works: Sequence[Work]) -> Work:

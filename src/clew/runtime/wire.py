@@ -63,7 +63,7 @@ class Writer:
         """One record as an entry. EncodeError, with node and path, if something in it has no encoding."""
         known = len(self.blobs)
         try:
-            return self._entry(record)
+            return self._single(record) if type(record) is Single else self._entry(record)
         except EncodeError as error:
             # what it had apart goes with it; what records before it had apart stays
             self.blobs = dict(islice(self.blobs.items(), known))
@@ -71,8 +71,6 @@ class Writer:
 
     def _entry(self, record: Any) -> Entry:
         kind = type(record)
-        if kind is Single:
-            return self._single(record)
         if kind is Step:
             return self._step(record)
         if kind is Start:

@@ -304,7 +304,7 @@ class SQLiteStore:
         gone = frozenset(drop)
         with self._writing(f"run {run_id!r}", wait=wait) as db:
             number = self._owned(db, run_id, fence)
-            kept = [entry for entry in entries if entry.name not in gone]
+            kept = [entry for entry in entries if entry.name not in gone] if gone else entries
             if statements and not (kept and self._has(number, kept[0])):
                 execute(db, statements, run_id)
             steps = [entry for entry in kept if is_own_step(entry)]
@@ -444,10 +444,12 @@ class SQLiteStore:
         return int(found[0])
 
     def _owned(self, db: sqlite3.Connection, run_id: str, fence: int) -> int:
-        number = self._number(db, run_id)
-        if db.execute("SELECT fence FROM runs WHERE id = ?", (number,)).fetchone()[0] != fence:
+        found = db.execute("SELECT id, fence FROM runs WHERE run_id = ?", (run_id,)).fetchone()
+        if found is None:
+            raise UnknownRunError(unknown(run_id))
+        if found[1] != fence:
             raise RunOwnedError(taken_over(run_id))
-        return number
+        return int(found[0])
 
     def _put_blobs(self, db: sqlite3.Connection, number: int, blobs: Mapping[str, bytes]) -> None:
         if blobs:
