@@ -128,10 +128,14 @@ class Journal:
         self._refuse_if_explored()
         if self._former is not None:
             _check(self._former, head_of(*self._about, b""))
-        self._write([(_PROCESS, mark().encode())])
-        self._is_open = True
+        self.sign()
         if self._anchor is not None:
             anchor.put_back(self._about[0], self._anchor, self._pieces)
+
+    def sign(self) -> None:
+        """Say which process explores."""
+        self._write([(_PROCESS, mark().encode())])
+        self._is_open = True
 
     def begin(self, initial: bytes) -> None:
         """Read what is there, or start."""

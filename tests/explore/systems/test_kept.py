@@ -189,6 +189,23 @@ def test_definitions_that_were_made_again_as_they_were_are_the_same(database: Da
     assert database.run("SELECT v FROM t") == [(-1,)]
 
 
+def test_an_exploration_that_was_aborted_leaves_the_clone_to_the_next(database: Database) -> None:
+    database.run("CREATE TABLE t (v int)")
+    before = database.truth()
+    with database.system(clones="always") as first:
+        first.observe()
+        token = first.checkpoint("initial")
+        pieces = list(first.keep(token))
+        database.run("ALTER TABLE t ADD w int")
+        with pytest.warns(ExplorationWarning, match="the schema was changed"):
+            first.observe()
+        first.release(token)
+    second = database.system()
+    second.recover(pieces)
+    assert database.truth() == before
+    second.let_go()
+
+
 def test_somebody_else_drops_the_clone_and_says_so(database: Database) -> None:
     database.run("CREATE TABLE t (v int)")
     first = database.system(clones="always")
