@@ -163,6 +163,21 @@ def test_one_that_fails_to_come_back_can_be_tried_again(
     assert len(agent(outside, tmp_path / "e.db").explore().states) == 4
 
 
+def test_the_way_back_stays_while_the_world_is_elsewhere(
+    tmp_path: Path, dying: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody writes again just after it was put back: that exploration is refused, the next one goes on."""
+    outside = {"value": 0, "hidden": 0}
+    dying(agent(outside, tmp_path / "e.db", die_at=2))
+    with monkeypatch.context() as patch:
+        patch.setattr(World, "sound_again", lambda world: outside.update(value=1))
+        with pytest.raises(JournalMismatchError, match="began in state"):
+            agent(outside, tmp_path / "e.db").explore()
+    assert outside["value"] == 1
+    assert len(agent(outside, tmp_path / "e.db").explore().states) == 4
+    assert outside == {"value": 0, "hidden": 0}
+
+
 def test_systems_that_write_their_tokens_down_are_kept_by_that(tmp_path: Path, dying: Any) -> None:
     outside, storage, cache = {"value": 0, "hidden": 0}, MemoryStorage(), MemoryStorage()
     storage.put("key", "first")

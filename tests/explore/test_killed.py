@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.explore.killing import INSIDE, Nursery
+from tests.explore.systems.postgres_databases import Database
 from tests.explore.systems.servers import RedisServer
 
 KINDS = ["sqlite", "private", "postgres", "redis", "files"]
@@ -200,6 +201,15 @@ def test_what_was_written_before_the_kill_is_not_done_again(
     store = campaign.new_store()
     assert campaign.killed(store, die_at=campaign.unbroken["calls"] * 3 // 4)
     assert campaign.check(store)["recalled"] > 0
+
+
+def test_the_store_may_be_postgresql(nursery: Nursery, made: Any, tmp_path: Path, database: Database) -> None:
+    campaign = Campaign(nursery, ["sqlite"], made, tmp_path)
+    host, user, name = (part.split("=")[1] for part in database.dsn.split())
+    store = f"postgresql://{user}@/{name}?host={host}"
+    for part in (3, 2, 4):
+        assert campaign.killed(store, die_at=campaign.unbroken["calls"] // part)
+    campaign.check(store)
 
 
 @pytest.mark.parametrize("kind", ["sqlite", pytest.param("cloned", marks=pytest.mark.slow)])
