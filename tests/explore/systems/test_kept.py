@@ -398,6 +398,28 @@ def test_a_file_that_a_living_process_explores_is_left_alone(path: Path, watchin
         system.observe()
 
 
+@pytest.mark.parametrize("kind", ["sqlite", "files"])
+def test_what_a_killed_process_left_on_disk_is_taken_away_by_the_next(
+    kind: str, path: Path, watching: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, scratch = path.parent / "place", path.parent / "scratch"
+    scratch.mkdir()
+    place.mkdir()
+    (place / "file").write_text("content")
+    monkeypatch.setenv("TMPDIR", str(scratch))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    process = watching(kind, str(path if kind == "sqlite" else place))
+    (left,) = scratch.glob(f"clew-{kind}-*")
+    FileSystem(place).close()
+    SQLiteSystem(path).close()
+    assert left.exists()  # its process lives
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    FileSystem(place).close()
+    SQLiteSystem(path).close()
+    assert list(scratch.iterdir()) == []
+
+
 # -- directories ------------------------------------------------------------------------------------------------------
 
 
