@@ -148,7 +148,7 @@ class FileSystem:
         except BlockingIOError:
             os.close(place)
             raise SystemSetupError(
-                f"{os.fsdecode(self._root)}: another process explores this directory; wait for its end"
+                f"{os.fsdecode(self._root)}: another FileSystem explores this directory; wait for its end, or close it"
             ) from None
         except OSError:  # a kind of disk without locks
             pass
