@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,6 +16,7 @@ import pytest
 import redis
 
 from clew.explore import BFS, ExplorationResult, Severity
+from clew.stores.shelf import open_shelf
 from examples.shop import exploring
 from examples.shop.service import PRICE, SCHEMA, STOCK, build
 from examples.shop.serving import Serving
@@ -110,10 +113,9 @@ def test_the_fixed_twin_is_explored_to_the_end(filled: Place) -> None:
     assert len(result.transitions) == 1 + 4 * 5 + 3 * 5 * 5
 
 
-@pytest.mark.parametrize("name, code", [("AGENT", 1), ("fixed_shop", 0)])
-def test_from_the_command_line(name: str, code: int, place: Place) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "clew.cli", "explore", f"examples.shop.exploring:{name}"],
+def command(place: Place, name: str, *options: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "clew.cli", "explore", f"examples.shop.exploring:{name}", *options],
         cwd=ROOT,
         env={
             **os.environ,
@@ -121,10 +123,47 @@ def test_from_the_command_line(name: str, code: int, place: Place) -> None:
             "SHOP_REDIS": place.redis_url,
             "PYTHONPATH": f"{ROOT}:{ROOT / 'src'}",
         },
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        timeout=60,
-        check=False,
     )
-    assert done.returncode == code, done.stdout + done.stderr
-    assert ("no_double_refund" in done.stdout) == (code == 1)
+
+
+@pytest.mark.parametrize("name, code", [("AGENT", 1), ("fixed_shop", 0)])
+def test_from_the_command_line(name: str, code: int, place: Place) -> None:
+    with command(place, name) as process:
+        output, errors = process.communicate(timeout=60)
+    assert process.returncode == code, output + errors
+    assert ("no_double_refund" in output) == (code == 1)
+
+
+@pytest.mark.slow
+def test_killed_in_the_middle_it_goes_on_to_the_same_graph(place: Place, tmp_path: Path) -> None:
+    """With both databases wherever the last action had brought them."""
+    with command(place, "AGENT", "--json", "--store", str(tmp_path / "whole.db")) as process:
+        whole, _ = process.communicate(timeout=60)
+    store, ends = tmp_path / "explore.db", []
+    for transitions in (1, 20, 50):
+        with command(place, "AGENT", "--json", "--store", str(store)) as process:
+            while process.poll() is None and written(store) < transitions:
+                pass
+            process.kill()
+            process.communicate(timeout=60)
+        ends.append(process.returncode)
+    assert ends[0] == -signal.SIGKILL
+    with command(place, "AGENT", "--json", "--store", str(store)) as process:
+        output, errors = process.communicate(timeout=60)
+    assert process.returncode == 1, errors
+    for part in ("states", "transitions", "violations", "coverage"):
+        assert json.loads(output)[part] == json.loads(whole)[part]
+
+
+def written(store: Path) -> int:
+    """How many transitions a store holds."""
+    if not store.exists():
+        return 0
+    shelf = open_shelf(store, "explore:exploration")
+    try:
+        return shelf.count("t")
+    finally:
+        shelf.close()

@@ -14,6 +14,7 @@ import pytest
 
 from clew.errors import (
     CheckpointError,
+    DefinitionError,
     ExplorationAborted,
     ExplorationWarning,
     JournalMismatchError,
@@ -21,9 +22,11 @@ from clew.errors import (
 )
 from clew.explore import Action, Agent, Observation, World, anchor
 from clew.explore.journal import Journal
-from clew.explore.systems import MemoryStorage
+from clew.explore.systems import FileSystem, MemoryStorage
+from clew.stores import PostgresStore
 from clew.stores.shelf import open_shelf
 from tests.explore.models import Box
+from tests.explore.systems.postgres_databases import Database
 
 
 class Kept(Box):
@@ -160,6 +163,21 @@ def test_one_that_fails_to_come_back_can_be_tried_again(
     assert len(agent(outside, tmp_path / "e.db").explore().states) == 4
 
 
+def test_the_way_back_stays_while_the_world_is_elsewhere(
+    tmp_path: Path, dying: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody writes again just after it was put back: that exploration is refused, the next one goes on."""
+    outside = {"value": 0, "hidden": 0}
+    dying(agent(outside, tmp_path / "e.db", die_at=2))
+    with monkeypatch.context() as patch:
+        patch.setattr(World, "sound_again", lambda world: outside.update(value=1))
+        with pytest.raises(JournalMismatchError, match="began in state"):
+            agent(outside, tmp_path / "e.db").explore()
+    assert outside["value"] == 1
+    assert len(agent(outside, tmp_path / "e.db").explore().states) == 4
+    assert outside == {"value": 0, "hidden": 0}
+
+
 def test_systems_that_write_their_tokens_down_are_kept_by_that(tmp_path: Path, dying: Any) -> None:
     outside, storage, cache = {"value": 0, "hidden": 0}, MemoryStorage(), MemoryStorage()
     storage.put("key", "first")
@@ -218,6 +236,29 @@ def test_a_poisoned_world_is_put_back_by_the_next_exploration(
     assert len(explorer.explore().states) == 4
     assert not explorer.world.poisoned
     assert outside == {"value": 0, "hidden": 0}
+
+
+def test_a_store_inside_of_what_is_explored_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "counter").write_text("0")
+
+    def count(world: World) -> None:
+        (tmp_path / "counter").write_text(str((int((tmp_path / "counter").read_text()) + 1) % 3))
+
+    with FileSystem(tmp_path) as system:
+        explorer = Agent(World(systems={"files": system}), [Action("count", count)])
+        explorer.store = tmp_path / "explore.db"
+        with pytest.raises(DefinitionError, match="system 'files' changed when the journal was written"):
+            explorer.explore()
+    assert (tmp_path / "counter").read_text() == "0"
+
+
+def test_a_store_in_the_database_that_is_explored_is_refused(database: Database) -> None:
+    database.run("CREATE TABLE t (v int)")
+    explorer = Agent(World(systems={"db": database.system()}), [Action("nothing", lambda world: None)])
+    explorer.store = PostgresStore(database.dsn)
+    with pytest.raises(DefinitionError, match="system 'db' changed when the journal was written"):
+        explorer.explore()
+    explorer.store.close()
 
 
 EXPLORES = """

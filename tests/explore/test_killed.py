@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.explore.killing import INSIDE, Nursery
+from tests.explore.systems.postgres_databases import Database
 from tests.explore.systems.servers import RedisServer
 
 KINDS = ["sqlite", "private", "postgres", "redis", "files"]
@@ -48,7 +49,8 @@ def made(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], tupl
         if kind in ("sqlite", "private"):
             place = tmp_path / f"{kind}.sqlite"
             with sqlite3.connect(place) as connection:
-                connection.executescript(f"PRAGMA journal_mode = WAL; {SQL}")
+                mode = "WAL" if kind == "sqlite" else "DELETE"
+                connection.executescript(f"PRAGMA journal_mode = {mode}; {SQL}")
             connection.close()
             return str(place), lambda: _sqlite_truth(place)
         if kind in ("postgres", "cloned"):
@@ -175,7 +177,7 @@ def test_killed_at_any_instant_it_goes_on_to_the_same_final_graph(
     kinds: list[str], nursery: Nursery, made: Any, tmp_path: Path
 ) -> None:
     campaign = Campaign(nursery, kinds, made, tmp_path)
-    campaign.kill(6 if len(kinds) > 1 else 10, random.Random(0))
+    campaign.kill(4 if len(kinds) > 1 else 8, random.Random(0))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -201,12 +203,21 @@ def test_what_was_written_before_the_kill_is_not_done_again(
     assert campaign.check(store)["recalled"] > 0
 
 
+def test_the_store_may_be_postgresql(nursery: Nursery, made: Any, tmp_path: Path, database: Database) -> None:
+    campaign = Campaign(nursery, ["sqlite"], made, tmp_path)
+    host, user, name = (part.split("=")[1] for part in database.dsn.split())
+    store = f"postgresql://{user}@/{name}?host={host}"
+    for part in (3, 2, 4):
+        assert campaign.killed(store, die_at=campaign.unbroken["calls"] // part)
+    campaign.check(store)
+
+
 @pytest.mark.parametrize("kind", ["sqlite", pytest.param("cloned", marks=pytest.mark.slow)])
 def test_killed_while_the_schema_is_changed_and_brought_back(
     kind: str, nursery: Nursery, made: Any, tmp_path: Path
 ) -> None:
     campaign = Campaign(nursery, [kind], made, tmp_path, migrates=True)
-    campaign.kill(4, random.Random(3))
+    campaign.kill(3, random.Random(3))
     store, draw = campaign.new_store(), random.Random(4)
     for _ in range(2):
         campaign.killed(store, die_at=campaign.unbroken["calls"] * 3 // 4)

@@ -114,7 +114,7 @@ class Journal:
         self._stamp = 0
         self._former: Head | None = None
         self._anchor: anchor.Anchor | None = None
-        self._is_open = False
+        self._is_open = self._has_begun = False
         self.initial: list[Trouble] | None = None
         self.recalled = 0  # outcomes that a former process had written
 
@@ -128,21 +128,26 @@ class Journal:
         self._refuse_if_explored()
         if self._former is not None:
             _check(self._former, head_of(*self._about, b""))
-        self._write([(_PROCESS, mark().encode())])
-        self._is_open = True
+        self.sign()
         if self._anchor is not None:
             anchor.put_back(self._about[0], self._anchor, self._pieces)
+
+    def sign(self) -> None:
+        """Say which process explores."""
+        self._write([(_PROCESS, mark().encode())])
+        self._is_open = True
 
     def begin(self, initial: bytes) -> None:
         """Read what is there, or start."""
         if self._former is None:
             self._pending.append(("head", msgspec.json.encode(head_of(*self._about, initial))))
-            return
-        _check_initial(self._former, initial.hex())
-        try:
-            self._load()
-        except msgspec.MsgspecError as error:
-            raise self._unreadable(error) from error
+        else:
+            _check_initial(self._former, initial.hex())
+            try:
+                self._load()
+            except msgspec.MsgspecError as error:
+                raise self._unreadable(error) from error
+        self._has_begun = True
 
     def _read(self, key: str, kind: type[Any]) -> Any:
         written = self._shelf.read(key)
@@ -191,6 +196,8 @@ class Journal:
 
     def weigh_anchor(self) -> None:
         """The world is where it began, and nothing more will be done to it."""
+        if not self._has_begun:  # it began somewhere else
+            return
         try:
             self._write([(_ANCHOR, None), (_PROCESS, None)])
             self._is_open = False

@@ -23,7 +23,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from clew.errors import ClewError, DivergedError, ExplorationAborted
+from clew.errors import ClewError, DefinitionError, DivergedError, ExplorationAborted
 from clew.explore.actions import Progress
 from clew.explore.identity import Sight
 from clew.explore.invariants import Invariant, Severity, complaint, judge, told
@@ -129,6 +129,9 @@ class Search:
         if journal is not None:
             journal.open()
         sight = self._look("")
+        if journal is not None:
+            journal.sign()
+            self._refuse_to_explore_the_store(sight)
         try:
             checkpoint = self.world.hold("initial", sight.digest)
         except ClewError as error:
@@ -149,6 +152,19 @@ class Search:
         for trouble in troubles:
             self._note(trouble, None, None)
         self._add_node(0, self.rules.start, -1, -1)
+
+    def _refuse_to_explore_the_store(self, before: Sight) -> None:
+        """What is written there would be a change of the world, and be rolled back."""
+        after = self._look("")
+        if after.digest == before.digest:
+            return
+        seen = zip(sorted(self.world.systems), before.observations, after.observations)
+        changed = [name for name, one, other in seen if (one.digest, one.data) != (other.digest, other.data)]
+        what = f"system {changed[0]!r}" if changed else "the world"
+        raise DefinitionError(
+            f"{what} changed when the journal was written: the store must not lie in what is explored; give another "
+            "one (and let nobody else write to what is explored)"
+        )
 
     # -- one pair -------------------------------------------------------------------------------------------
 

@@ -9,6 +9,9 @@
 - `ordering` is "any" when tokens may be restored in any order, "lifo" when restoring one ends all later ones (the agent
   then reaches states by replay where it must).
 
+It may have more: `size`, `dump` and `load`, for when memory is short (`keeping`); `keep`, `recover` and `let_go`, for
+when its process is killed (`anchor`).
+
 What a system does not do: know of actions, of other systems, or of the explorer.
 """
 

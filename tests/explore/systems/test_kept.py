@@ -189,6 +189,23 @@ def test_definitions_that_were_made_again_as_they_were_are_the_same(database: Da
     assert database.run("SELECT v FROM t") == [(-1,)]
 
 
+def test_an_exploration_that_was_aborted_leaves_the_clone_to_the_next(database: Database) -> None:
+    database.run("CREATE TABLE t (v int)")
+    before = database.truth()
+    with database.system(clones="always") as first:
+        first.observe()
+        token = first.checkpoint("initial")
+        pieces = list(first.keep(token))
+        database.run("ALTER TABLE t ADD w int")
+        with pytest.warns(ExplorationWarning, match="the schema was changed"):
+            first.observe()
+        first.release(token)
+    second = database.system()
+    second.recover(pieces)
+    assert database.truth() == before
+    second.let_go()
+
+
 def test_somebody_else_drops_the_clone_and_says_so(database: Database) -> None:
     database.run("CREATE TABLE t (v int)")
     first = database.system(clones="always")
@@ -381,6 +398,28 @@ def test_a_file_that_a_living_process_explores_is_left_alone(path: Path, watchin
         system.observe()
 
 
+@pytest.mark.parametrize("kind", ["sqlite", "files"])
+def test_what_a_killed_process_left_on_disk_is_taken_away_by_the_next(
+    kind: str, path: Path, watching: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, scratch = path.parent / "place", path.parent / "scratch"
+    scratch.mkdir()
+    place.mkdir()
+    (place / "file").write_text("content")
+    monkeypatch.setenv("TMPDIR", str(scratch))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    process = watching(kind, str(path if kind == "sqlite" else place))
+    (left,) = scratch.glob(f"clew-{kind}-*")
+    FileSystem(place).close()
+    SQLiteSystem(path).close()
+    assert left.exists()  # its process lives
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    FileSystem(place).close()
+    SQLiteSystem(path).close()
+    assert list(scratch.iterdir()) == []
+
+
 # -- directories ------------------------------------------------------------------------------------------------------
 
 
@@ -430,10 +469,10 @@ def test_a_directory_that_a_living_process_explores_is_left_alone(tmp_path: Path
     process = watching("files", str(tmp_path))
     with FileSystem(tmp_path) as system:
         pieces = [b"never read"]
-        with pytest.raises(SystemSetupError, match="another process explores this directory"):
+        with pytest.raises(SystemSetupError, match="another FileSystem explores this directory"):
             system.recover(pieces)
         token = system.checkpoint("initial")
-        with pytest.raises(SystemSetupError, match="another process explores this directory"):
+        with pytest.raises(SystemSetupError, match="another FileSystem explores this directory"):
             system.keep(token)
         process.send_signal(signal.SIGKILL)
         process.wait()
@@ -493,14 +532,16 @@ def test_all_that_redis_can_hold_comes_back(redis_server: RedisServer, client: r
 
 
 def test_a_database_that_a_living_process_explores_is_left_alone(
-    redis_server: RedisServer, client: redis.Redis, watching: Any
+    redis_server: RedisServer, client: redis.Redis, watching: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client.set("a", "1")
     process = watching("redis", redis_server.url)
     with RedisSystem(redis_server.url) as system, RedisSystem(f"{redis_server.url}?db=1") as other:
         assert list(other.keep(other.checkpoint("initial")))  # another database is another's business
-        with pytest.raises(SystemSetupError, match="explores this database"):
-            system.recover([])
+        with monkeypatch.context() as patch:
+            patch.setattr("clew.explore.systems.redis_wire._LETS_GO", 0.0)
+            with pytest.raises(SystemSetupError, match=r"another RedisSystem .* explores this database"):
+                system.recover([])
         assert client.get("a") == b"1"
         process.send_signal(signal.SIGKILL)
         process.wait()

@@ -163,6 +163,27 @@ def test_an_owner_without_the_grant_is_told_the_line_to_run(database: Database, 
         assert database.run("SELECT * FROM t") == []
 
 
+def test_an_owner_with_the_grant_goes_on_after_a_kill(database: Database, owner: Role) -> None:
+    allow(database, owner)
+    as_role(
+        owner,
+        "CREATE TABLE t (id int GENERATED ALWAYS AS IDENTITY, v text)",
+        "INSERT INTO t (v) VALUES ('a'), ('b')",
+    )
+    before = database.truth()
+    with PostgresSystem(owner.dsn, clones="never") as first:
+        first.observe()
+        pieces = list(first.keep(first.checkpoint("initial")))
+        as_role(owner, "DELETE FROM t WHERE id = 1", "INSERT INTO t (v) VALUES ('c')")
+    with PostgresSystem(owner.dsn, clones="never") as second:
+        second.recover(pieces)
+        assert database.truth() == before
+        token = second.checkpoint("initial")
+        as_role(owner, "DELETE FROM t")
+        second.rollback(token)
+        assert database.truth() == before
+
+
 def test_an_owner_with_the_grant_explores(database: Database, owner: Role) -> None:
     allow(database, owner)
     as_role(

@@ -15,7 +15,6 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-import tempfile
 import weakref
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
@@ -29,6 +28,7 @@ from immutables import Map
 from clew.errors import CheckpointError, RollbackError, SystemSetupError
 from clew.explore.observation import Observation
 from clew.explore.systems.file_scan import Entry, Scan, Tree, is_directory, is_file, is_link
+from clew.explore.systems.scratch import new_folder
 from clew.explore.systems.versions import Versions
 
 try:
@@ -56,9 +56,9 @@ class FileSystem:
         self._root = os.fsencode(os.path.realpath(directory))
         if not os.path.isdir(self._root):
             raise SystemSetupError(f"FileSystem: {os.fspath(directory)!r} is not a directory")
-        self._store = Path(os.path.realpath(tempfile.mkdtemp(prefix="clew-files-")))
+        self._store = new_folder("files")
         if Path(os.fsdecode(self._root)) in self._store.parents:
-            self._store.rmdir()
+            shutil.rmtree(self._store)
             raise SystemSetupError(
                 f"FileSystem: {os.fspath(directory)!r} holds the folder for temporary files, where contents are kept"
             )
@@ -148,7 +148,7 @@ class FileSystem:
         except BlockingIOError:
             os.close(place)
             raise SystemSetupError(
-                f"{os.fsdecode(self._root)}: another process explores this directory; wait for its end"
+                f"{os.fsdecode(self._root)}: another FileSystem explores this directory; wait for its end, or close it"
             ) from None
         except OSError:  # a kind of disk without locks
             pass

@@ -173,7 +173,7 @@ class RedisSystem:
             raise kind(f"Redis: {type(error).__name__}: {error}") from error
         if other is not None:
             raise SystemSetupError(
-                f"Redis: {other} explores this database; wait for its end, or give each its own"
+                f"Redis: another RedisSystem ({other}) explores this database; wait for its end, or close it"
             )
 
     def let_go(self) -> None:

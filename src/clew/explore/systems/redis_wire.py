@@ -95,7 +95,7 @@ class Wire:
             if not others:
                 break
             if time.monotonic() > deadline:
-                return f"the client {others[0].split()[0]}"
+                return f"client {others[0].split()[0]}"
             time.sleep(0.01)  # a killed process lets go within a moment
             (listed,) = self.send([("CLIENT", "LIST")])
         self.send([("CLIENT", "SETNAME", name)])

@@ -15,8 +15,9 @@ eras, observations, restores.
 from __future__ import annotations
 
 import os
-import tempfile
+import shutil
 import uuid
+import weakref
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from clew.errors import CheckpointError, RollbackError, SystemSetupError, Unknow
 from clew.explore.observation import Observation
 from clew.explore.systems import sqlite_images as images
 from clew.explore.systems.deltas import DeltaTree, Node, add
+from clew.explore.systems.scratch import new_folder
 from clew.explore.systems.sqlite_kept import packed, unpacked
 from clew.explore.systems.sqlite_restore import apply, read_sequences, write_sequences
 from clew.explore.systems.sqlite_sight import observation, see, see_rows
@@ -75,7 +77,8 @@ class PrivateSQLite:
         self._rows_shown = rows_shown
         self.connection = apsw.Connection(self._path)
         self._plain: Any = _Plain(self.connection)
-        self._folder = tempfile.TemporaryDirectory(prefix="clew-sqlite-")
+        self._folder = new_folder("sqlite")
+        self._forget_folder = weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
         self._session: apsw.Session | None = None
         self._tree: DeltaTree[Item, Facts] | None = None
         self._delta: dict[Item, int] = {}
@@ -158,7 +161,7 @@ class PrivateSQLite:
             raise RollbackError(f"{self._path}: cannot put it back: {error}") from error
 
     def _new_file(self) -> Path:
-        return Path(self._folder.name) / uuid.uuid4().hex
+        return self._folder / uuid.uuid4().hex
 
     def close(self) -> None:
         """Forget all checkpoints, and close the connection."""
@@ -167,7 +170,7 @@ class PrivateSQLite:
             self._now.era.copy.close()
         self._tree = self._now = None
         self.connection.close()
-        self._folder.cleanup()
+        self._forget_folder()
 
     # ---------------------------------------------------------------- looking
 

@@ -21,7 +21,6 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
-import tempfile
 import time
 import uuid
 import weakref
@@ -36,6 +35,7 @@ from clew.explore.living import lives_elsewhere, mark
 from clew.explore.observation import Observation
 from clew.explore.systems import sqlite_images as images
 from clew.explore.systems.deltas import DeltaTree, Node, add
+from clew.explore.systems.scratch import new_folder
 from clew.explore.systems.sqlite_journal import JOURNAL, OWNER, SUSPECTS, be_quiet, install, uninstall
 from clew.explore.systems.sqlite_kept import packed, shape, unpacked, way_back
 from clew.explore.systems.sqlite_restore import (
@@ -95,7 +95,7 @@ class SharedSQLite:
             self._connection = self._connect()
         except sqlite3.Error as error:
             raise SystemSetupError(f"{self._path}: it cannot be opened: {error}") from error
-        self._folder = Path(tempfile.mkdtemp(prefix="clew-sqlite-"))
+        self._folder = new_folder("sqlite")
         self._forget_folder = weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
         self._is_quiet = switch_triggers_off(self._connection)
         self._tree: DeltaTree[Item, Facts] | None = None
