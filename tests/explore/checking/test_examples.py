@@ -91,8 +91,8 @@ charged once: the card was charged more than once
   2. retry charge#0
   3. complete charge#0
        charge#0: call 0 ('charge') is made, for the second time
-       step 1 is committed
-       bank is now {'charge 1': 'tea', 'charge 2': 'tea'}"""
+       bank is now {'charge 1': 'tea', 'charge 2': 'tea'}
+       step 1 is committed: receipt = 'receipt for tea'"""
     )
 
 

@@ -311,3 +311,34 @@ def test_a_counterexample_is_not_longer_because_orders_were_left_out() -> None:
     (violation,) = result.violations
     assert violation.actions == ("complete pay#0", "retry pay#0", "complete pay#0")
     assert result.tales[0].choices == violation.actions
+
+
+def test_what_is_of_a_later_step_does_not_go_first() -> None:
+    """Where a step fails for good, nothing of a later one is started, and what was not executed by then never is."""
+    bank, mail = MemoryStorage(), MemoryStorage()
+
+    @node(output="text")
+    def write(x: int) -> str:
+        return f"dear {x}"
+
+    @node(output="paid")
+    def pay(x: int) -> int:
+        if "paid" in bank.list():
+            raise ValueError("it was paid before")
+        bank.put("paid", x)
+        return x
+
+    @node(output="balance")
+    def look(x: int) -> int:
+        return len(bank.list())
+
+    @node(output="sent")
+    def send(text: str) -> None:
+        mail.put(text, True)
+
+    touches = {"write": [], "pay": ["bank"], "look": ["bank"], "send": ["mail"]}
+    systems = {"bank": bank, "mail": mail}
+    graph = Graph([write, pay, look, send])
+    few, many = ends_of(graph, {"x": 1}, systems, touches=touches, faults=("crash",))
+    assert few == many
+    assert any("failed" in end and "dear" not in end for end in few)

@@ -111,17 +111,27 @@ class Check:
 
     def run(self) -> CheckResult:
         """Explore all of it."""
-        explored = self._explore(self._options["reduce"], None)
+        explored = self._explored()
         violations = explored.violations
         longest = max((len(violation.path) for violation in violations), default=0)
         if self._options["reduce"] and longest > 1:  # an order that was left out may be shorter
-            short = self._explore(False, longest - 1).violations
+            short = self._search(*self._world(reduce=False), longest - 1).violations
             explored.violations = violations = _shortest([*short, *violations])
         tales = tuple(self._told(violation) for violation in violations)
         return CheckResult(self, explored, violations, tales)
 
-    def _explore(self, reduce: bool, deepest: int | None) -> ExplorationResult:
-        world, invariants = self._world(reduce)
+    def _explored(self) -> ExplorationResult:
+        """All of it. That a fault may come at any time is no reason to try every order, unless something is found to
+        fail by itself: then its place counts, and it is explored once more."""
+        world, invariants = self._world(self._options["reduce"])
+        run: RunSystem = world.systems["run"]
+        explored = self._search(world, invariants, None)
+        if run.has_stumbled and not run.is_wary:
+            world, invariants = self._world(self._options["reduce"], is_wary=True)
+            explored = self._search(world, invariants, None)
+        return explored
+
+    def _search(self, world: World, invariants: list[Invariant], deepest: int | None) -> ExplorationResult:
         return Agent(
             world,
             lambda world: self._offer(world, deepest),
@@ -144,16 +154,18 @@ class Check:
         tale = self.replay(violation.actions)
         return tale.named(violation.name)
 
-    def _world(self, reduce: bool) -> tuple[World, list[Invariant]]:
-        unbroken = self._unbroken()
+    def _world(self, reduce: bool, *, is_wary: bool = False) -> tuple[World, list[Invariant]]:
+        unbroken, has_stumbled = self._unbroken()
         invariants = [promised(i, unbroken) if isinstance(i, str) else i for i in self._invariants]
         only_ends = all(getattr(invariant.check, "at_end", False) for invariant in invariants)
         options = {**self._options, "reduce": reduce and only_ends}
         run = RunSystem(self.graph, self.values, **options)
+        run.is_wary = is_wary or has_stumbled
         return World(systems={"run": run, **self.systems}), invariants
 
-    def _unbroken(self) -> dict[frozenset[tuple[str, str]], End]:
-        """How runs without faults end, one item at a time, for whatever people answer; nothing of them is left."""
+    def _unbroken(self) -> tuple[dict[frozenset[tuple[str, str]], End], bool]:
+        """How runs without faults end, one item at a time, for whatever people answer, and whether anything failed by
+        itself; nothing of them is left."""
         run = RunSystem(self.graph, self.values, **{**self._options, "faults": (), "reduce": False})
         world = World(systems={"run": run, **self.systems})
         start = world.checkpoint("initial")
@@ -187,7 +199,7 @@ class Check:
         finally:
             world.rollback(start)
             world.release(start)
-        return found
+        return found, run.has_stumbled
 
     def _offer(self, world: Any, deepest: int | None = None) -> list[Action]:
         """What may happen where the world is: choices of the run, then faults."""

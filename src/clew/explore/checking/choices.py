@@ -36,6 +36,7 @@ class Trial(msgspec.Struct, frozen=True):
     points: tuple[str, ...] = ()
     operations: tuple[str, ...] = ()
     fails: bool = False  # something fails by itself, without a fault
+    raises: bool = False  # a body raises or asks, whatever comes of it
 
 
 class Watching:

@@ -10,9 +10,17 @@ ended.
 
 Who uses what is said by the user (`touches`). A node of which nothing is said uses every system. What may happen
 before an item completes is everything but what is downstream of its node; an eager node waits for nobody, so it may
-happen too, and so may what is downstream of it. While an item may still fail, by a fault or by itself, nothing is
-left out: a failure decides what is started after it, so its place matters. That is not seen here but by the run,
-which tries the items out.
+happen too, and so may what is downstream of it. Only an item of the earliest step goes first: that one is executed
+whatever fails, while nothing of a step after a failure is started, and perhaps never will be. While an item fails by
+itself nothing is left out, because the place of a failure matters. That is not seen here but by the run, which tries
+the items out.
+
+Where an item may be told to fail or to take too long, the place of that matters less: the run is resumed afterwards,
+and whatever was let fall is executed then. So with one fault to come, an item goes first with its own faults if
+neither it nor anything else that may happen before it uses a system (`is_calm`). Each item is then executed as often,
+and as the same attempt, whether before the fault or after it. Nothing may have gone wrong before, nor raise by itself:
+a run that has failed counts attempts anew. The latter is known when all has been explored; if something does
+(`RunSystem.has_stumbled`), it is explored once more, without this (`is_wary`).
 
 The tests hold this against the search that leaves nothing out: the same violations are found, and the same ends
 reached.
@@ -68,15 +76,24 @@ class Commuting:
         early |= {after for name in early for after in downstream[name]}
         self._after = {name: after - early for name, after in downstream.items()}
 
-    def first(self, running: Sequence[str]) -> str | None:
-        """Of the items that may complete, one that may go first, so that the others need not; or None."""
+    def first(self, running: Sequence[tuple[str, int]], *, is_calm: bool = False) -> str | None:
+        """Of the items that may complete, with their steps, one that may go first, so that the others need not.
+
+        With `is_calm`, one of which nothing that may happen before it uses any system.
+        """
         if len(running) < 2:
             return None
-        nodes = [path.partition("/")[0].partition("#")[0] for path in running]
-        for path, node in zip(running, nodes, strict=True):
+        nodes = [path.partition("/")[0].partition("#")[0] for path, _ in running]
+        soonest = min(step for _, step in running)
+        for (path, step), node in zip(running, nodes, strict=True):
+            if step > soonest or (is_calm and not self._is_calm(node)):
+                continue
             if self._is_free(node, nodes.count(node)):
                 return path
         return None
+
+    def _is_calm(self, node: str) -> bool:
+        return not any(uses for other, uses in self._uses.items() if other not in self._after[node])
 
     def _is_free(self, node: str, items: int) -> bool:
         used = self._uses[node]

@@ -85,6 +85,7 @@ class Process:
         self._opener = Opener(graph, disk, self._settings, ())
         self._note = note
         self._session: Session | None = None
+        self.on_raise: Callable[[str, BaseException], None] = lambda path, error: None
         self.running: dict[str, Item] = {}
 
     # -- beginning and ending --------------------------------------------------------------------------------
@@ -153,6 +154,7 @@ class Process:
         except MutationError:  # other paths share the value: nothing that is found after this would be true
             raise
         except (Exception, Asking) as error:
+            self.on_raise(path, error)
             session.raised(item, attempt, error, now, 0.0)
         else:
             session.returned(item, attempt, value, now, 0.0)
@@ -188,8 +190,8 @@ class Process:
             self._execute(item)
         except MutationError:
             raise
-        except (Exception, Asking):
-            pass  # it had not even succeeded
+        except (Exception, Asking) as raised:  # it had not even succeeded
+            self.on_raise(path, raised)
         error = NodeTimeoutError(f"{path} was told to take too long")
         self.session.raised(item, attempt, error, self._settings.clock.time(), 0.0)
         self._fill()
@@ -327,3 +329,15 @@ def _run_to_end(value: Any) -> Any:
 
 async def _awaited(value: Any) -> Any:
     return await value if inspect.isawaitable(value) else value
+
+
+def errors_of(process: Process | None) -> list[list[Any]]:
+    """The failures that a live process knows of, and that may not be on the disk yet."""
+    if process is None:
+        return []
+    machine = process.session.machine
+    return [
+        [strand.prefix, list(order), type(error).__name__]
+        for strand in machine._strands(machine.root)
+        for order, error in sorted(strand.errors, key=lambda pair: pair[0])
+    ]

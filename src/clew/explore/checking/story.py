@@ -14,6 +14,8 @@ from clew.explore.invariants import Invariant, judge, told
 from clew.explore.world import World
 from clew.state import decode, encode
 
+_ENDINGS = ("the run is completed", "the run is failed", "the run is waiting")
+
 
 class Chapter(msgspec.Struct, frozen=True):
     """One choice, and what came of it."""
@@ -69,7 +71,9 @@ def tell(
         except Exception as error:  # nothing of Clew may raise here: it is what is wrong
             chapters.append(Chapter(choice, (*run.story, f"raised {told(error)}")))
             return Tale(tuple(chapters), ((choice, f"raised {told(error)}"),))
-        chapters.append(Chapter(choice, (*run.story, *_changes(before, _seen(world)))))
+        said = [line for line in run.story if not line.startswith(_ENDINGS)]
+        last = run.story[len(said) :]  # that the run has ended comes after what it ended with
+        chapters.append(Chapter(choice, (*said, *_changes(before, _seen(world)), *last)))
     wrong = [(each.name, message) for each in invariants if (message := judge(each, world)) is not None]
     return Tale(tuple(chapters), tuple(wrong))
 
@@ -79,17 +83,22 @@ def _seen(world: World) -> dict[str, Any]:
     run = world.systems["run"]
     steps = [entry[2] for entry in run.disk.names(RUN)[1:] if entry[0] == "step" and not entry[1]]
     seen = {name: system.observe().data for name, system in world.systems.items() if name != "run"}
-    return {"": len(steps), **seen}
+    return {"": (len(steps), dict(run.state.values)), **seen}
 
 
 def _changes(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
-    told = []
-    if after[""] > before[""]:
-        told.append(f"step {after['']} is committed")
-    told += [f"{name} is now {_short(after[name])}" for name in after if name and after[name] != before[name]]
+    told = [f"{name} is now {_short(after[name])}" for name in after if name and after[name] != before[name]]
+    (had, values), (steps, now) = before[""], after[""]
+    if steps > had:
+        new = [f"{n} = {_short(now[n], 60)}" for n in now if n not in values or not _same(now[n], values[n])]
+        told.append(": ".join([f"step {steps} is committed", *([", ".join(new)] if new else [])]))
     return told
 
 
-def _short(value: Any) -> str:
+def _same(one: Any, other: Any) -> bool:
+    return one is other or encode(one) == encode(other)
+
+
+def _short(value: Any, most: int = 200) -> str:
     text = repr(decode(encode(value)))  # in one order, whatever the order in memory
-    return text if len(text) <= 200 else f"{text[:197]}..."
+    return text if len(text) <= most else f"{text[: most - 3]}..."

@@ -55,11 +55,13 @@ from clew.explore.checking.commuting import Commuting
 from clew.explore.checking.disk import Disk, Image
 from clew.explore.checking.effects import Effect, counted, is_kept, told
 from clew.explore.checking.line import Line
-from clew.explore.checking.process import RUN, Life, Process
+from clew.explore.checking.process import RUN, Life, Process, errors_of
+from clew.explore.invariants import told as told_error
 from clew.explore.observation import Observation
 from clew.explore.systems.versions import Versions
 from clew.graph import Graph
 from clew.runtime.archive import Archive
+from clew.runtime.context import Asking
 from clew.state import GraphState, encode
 
 Status = Literal["new", "running", "dead", "completed", "failed", "waiting"]
@@ -128,6 +130,10 @@ class RunSystem:
         self.had: list[str] = []  # the faults so far, by name: which came first is not told
         self._process: Process | None = None
         self._death: Death | None = None  # while a process is about to die
+        self.is_wary = False  # while a fault is still to come, every order is offered
+        self.has_stumbled = False  # something has failed by itself, here or where this was taken back
+        self._raised = 0  # bodies that raised in the last trial
+        self._is_fault = False  # the last choice is one
         self.story: list[str] = []  # what the last choice did
         if "store" not in self.faults:  # else that is a choice: it may fail
             self._begin()
@@ -140,7 +146,14 @@ class RunSystem:
 
     def _new_process(self) -> Process:
         self._process = Process(self.graph, self._line, self._options, self._effect)
+        self._process.on_raise = self._on_raise
         return self._process
+
+    def _on_raise(self, path: str, error: BaseException) -> None:
+        self._raised += 1
+        self.has_stumbled = self.has_stumbled or not (self._is_fault or isinstance(error, Asking))
+        if not isinstance(error, Asking | CallTimedOut | StoreError):  # else that is told elsewhere
+            self.story.append(f"{path} raises {told_error(error)}")
 
     def _effect(self, effect: Effect, occurrence: int) -> None:
         if self._death is not None:
@@ -166,7 +179,7 @@ class RunSystem:
             "disk": [name[:3] if name[0] == "retry" else name for name in self.disk.names(RUN)],
             "running": [] if process is None else sorted([p, i.attempt] for p, i in process.running.items()),
             "waiting": [] if process is None else process.waiting,
-            "failing": _errors(process),
+            "failing": errors_of(process),
             "effects": counted(self._effects),
             "faults": self.had,
         }
@@ -268,15 +281,30 @@ class RunSystem:
 
     def offered(self, trial: Callable[[str], Trial]) -> list[str]:
         """The choices that have to be tried: all, or fewer where orders cannot end differently."""
-        choices = self.choices()
-        may_fail = len(self.had) < self.max_faults and self.faults & {"fail", "timeout"}
-        if not self._reduce or may_fail or self._process is None:
+        choices, process = self.choices(), self._process
+        if not self._reduce or process is None:
+            return choices
+        may_fail = len(self.had) < self.max_faults and bool(self.faults & {"fail", "timeout"})
+        if may_fail and not self._is_calm(process):
             return choices
         running = [choice.removeprefix("complete ") for choice in choices if choice.startswith("complete ")]
-        first = self._commuting.first(running)
-        if first is None or any(trial(f"complete {path}").fails for path in running):
-            return choices  # a failure ends what is under way, so its place matters
+        steps = [process.running[path].order[0] for path in running]
+        first = self._commuting.first(list(zip(running, steps, strict=True)), is_calm=may_fail)
+        if first is None:
+            return choices
+        for path in running:
+            tried = trial(f"complete {path}")
+            if tried.fails or (may_fail and tried.raises):
+                return choices  # a failure ends what is under way, so its place matters
         return [f"complete {first}", *choices[len(running) :]]
+
+    def _is_calm(self, process: Process) -> bool:
+        """Whether nothing has gone wrong in this process, and one thing only may: see `commuting`."""
+        if self.is_wary or len(self.had) + 1 != self.max_faults or process.waiting or errors_of(process):
+            return False
+        if "timeout" in self.faults and process.bounded:
+            return False
+        return not any(item.attempt or any(item.strand.epoch) for item in process.running.values())
 
     def _is_hopeless(self) -> bool:
         """Whether the failure was there before: resuming again would end the same way."""
@@ -318,6 +346,7 @@ class RunSystem:
         self.story = []
         self.depth += 1
         fault = fault_of(choice)
+        self._is_fault = fault is not None
         if fault is not None:
             self.had = sorted([*self.had, fault])
         if choice == "crash":
@@ -332,7 +361,10 @@ class RunSystem:
             operation, _, number = at.rpartition(" ")
             self._store_in(inner, how, operation, int(number))
         else:
+            had = len(errors_of(self._process))
             self._make(choice)
+            if not had and (self.status == "failed" or errors_of(self._process)) and not self._is_fault:
+                self.has_stumbled = True
 
     def _make(self, choice: str) -> None:
         process = self._process
@@ -394,7 +426,9 @@ class RunSystem:
             process.end()
             self._process = None
             self.status = status  # type: ignore[assignment]
-            self.story.append(f"the run is {status}")
+            asked = self._archive().log(RUN).questions if status == "waiting" else ()
+            told = "; ".join(f"{each.path} asks {each.question!r}" for each in asked)
+            self.story.append(f"the run is {status}: {told}" if told else f"the run is {status}")
 
     def _die(self, told: str) -> None:
         self._process = None
@@ -440,7 +474,8 @@ class RunSystem:
         operations: list[str] = []
         self._now = None
         self.story = []
-        had = len(_errors(self._process))
+        self._is_fault, self._raised = False, 0
+        had = len(errors_of(self._process))
         self._line.on_operation = operations.append  # which says None: none of them fails
         try:
             with Watching(points.append):
@@ -449,17 +484,6 @@ class RunSystem:
             return Trial(tuple(points), tuple(operations), fails=True)
         finally:
             self._line.on_operation = None
-        fails = self.status == "failed" or len(_errors(self._process)) > had
-        return Trial(tuple(points), tuple(operations), fails)
-
-
-def _errors(process: Process | None) -> list[list[Any]]:
-    """The failures that a live process knows of, and that may not be on the disk yet."""
-    if process is None:
-        return []
-    machine = process.session.machine
-    return [
-        [strand.prefix, list(order), type(error).__name__]
-        for strand in machine._strands(machine.root)
-        for order, error in sorted(strand.errors, key=lambda pair: pair[0])
-    ]
+        fails = self.status == "failed" or len(errors_of(self._process)) > had
+        self.has_stumbled = self.has_stumbled or (fails and not had)
+        return Trial(tuple(points), tuple(operations), fails, self._raised > 0)

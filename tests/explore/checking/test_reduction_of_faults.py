@@ -1,0 +1,167 @@
+"""Orders that are left out while a fault may still come: held against the search that leaves nothing out.
+
+The graphs are random and small: nodes that make recorded calls, use systems, raise by themselves at some attempts, say
+which attempt they are, are retried and take too long; a subgraph and a question beside them. With and without the
+reduction the same is found wrong, after as many choices, and the same ends are reached: status, digest, error, what the
+systems show, which calls were made how often.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from clew import Context, Graph, RetryPolicy, interrupt, node
+from clew.explore import Check, Invariant, at_end
+from clew.explore.checking.effects import counted
+from clew.explore.systems import MemoryStorage
+
+AGAIN = RetryPolicy(max_attempts=2, base_delay=1.0)
+FAULTS = [
+    ("crash", "fail", "timeout"),
+    ("fail",),
+    ("timeout",),
+    ("crash", "fail", "timeout", "store"),
+]
+
+
+def ends_into(seen: set[str]) -> Invariant:
+    """Collects how runs end."""
+
+    def look(world: Any) -> bool:
+        run = world.systems["run"]
+        shown = {name: system.observe().data for name, system in world.systems.items() if name != "run"}
+        made = counted(list(run.effects))
+        seen.add(
+            f"{run.status} {run.digest} {type(run.error).__name__} {run.had} {sorted(shown.items())} {made}"
+        )
+        return True
+
+    return Invariant("ends seen", at_end(look))
+
+
+class Workflow:
+    """A random graph."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = rng = Random(seed)
+        self.systems = {name: MemoryStorage() for name in ("one", "two")[: rng.choice([0, 0, 0, 1, 2])]}
+        self.touches: dict[str, list[str]] = {}
+        known, nodes = ["x"], []
+        for number in range(rng.randint(2, 4)):
+            reads = rng.sample(known, min(len(known), 1 if rng.random() < 0.6 else 2))
+            nodes.append(self._node(f"n{number}", reads))
+            known.append(f"vn{number}")
+        if rng.random() < 0.2:
+            nodes.append(self._question())
+        if rng.random() < 0.2:
+            nodes.append(self._subgraph())
+        rng.shuffle(nodes)
+        self.graph = Graph(nodes)
+
+    def _node(self, name: str, reads: list[str]) -> Any:
+        rng = self.rng
+        used = [system for system in self.systems if rng.random() < 0.3]
+        records, tells, factor = rng.random() < 0.4, rng.random() < 0.25, rng.randint(2, 3)
+        raises, stumbles = rng.random(), rng.random() < 0.15
+
+        def body(ctx: Any) -> Any:
+            if records:
+                ctx.record(name, lambda key: 1, key=ctx.idempotency_key)
+            for system in used:
+                before = self.systems[system].get("total") or 0
+                if stumbles and before > 3:
+                    raise ValueError("there is something already")
+                self.systems[system].put("total", before * factor + 1)
+            if raises < 0.06 or (raises < 0.16 and ctx.attempt == 0):
+                raise ValueError(name)
+            return [name, ctx.attempt] if tells else name
+
+        made: dict[str, Any] = {"body": body, "Context": Context}
+        exec(f"def {name}({', '.join(reads)}, ctx: Context): return body(ctx)", made)
+        self.touches[name] = used
+        return node(output=f"v{name}", retry=AGAIN if rng.random() < 0.35 else None)(made[name])
+
+    def _question(self) -> Any:
+        self.touches["ask"] = []
+        return interrupt(output="ok", name="ask")(lambda x: "may I?")
+
+    def _subgraph(self) -> Any:
+        self.touches["sub"] = []
+        inner = Graph([node(output="p", name="i1")(lambda x: x), node(output="q", name="i2")(lambda p: p)])
+        policy = {"timeout": self.rng.choice([None, 5.0]), "retry": self.rng.choice([None, AGAIN])}
+        return inner.as_node("sub", inputs=("x",), outputs=("q",), **policy)
+
+
+def found(flow: Workflow, faults: tuple[str, ...], max_faults: int, on_error: str, reduce: bool) -> Any:
+    """What is wrong after how many choices, and how runs end; and how many choices were tried."""
+    seen: set[str] = set()
+    invariants = ["schedule", "resume", "effects_once", "same_key", "ends", ends_into(seen)]
+    result = Check(
+        flow.graph,
+        {"x": 1},
+        invariants,
+        faults=faults,
+        max_faults=max_faults,
+        systems=flow.systems,
+        touches=flow.touches,
+        answers={"ask": [1]} if "ask" in flow.graph.nodes else None,
+        max_steps=1_500,
+        reduce=reduce,
+        on_error=on_error,
+    ).run()
+    if result.truncated:
+        return None
+    wrong = {violation.name: len(violation.path) for violation in result.violations}
+    return (wrong, seen), result.transitions
+
+
+def compare(seeds: range, max_faults: int = 1) -> int:
+    """How many graphs took fewer choices; those with too many states are left out."""
+    fewer = 0
+    for seed in seeds:
+        flow = Workflow(seed)
+        faults, on_error = flow.rng.choice(FAULTS), flow.rng.choice(["stop", "continue"])
+        many = found(flow, faults, max_faults, on_error, reduce=False)
+        if many is not None:
+            few = found(flow, faults, max_faults, on_error, reduce=True)
+            assert few[0] == many[0], (seed, faults, on_error)
+            fewer += few[1] < many[1]
+    return fewer
+
+
+def test_one_fault() -> None:
+    assert compare(range(12)) > 3
+
+
+@pytest.mark.slow
+def test_many_graphs() -> None:
+    assert compare(range(100, 400)) > 100
+
+
+@pytest.mark.slow
+def test_two_faults() -> None:
+    assert compare(range(500, 560), 2) > 5
+
+
+def test_a_body_that_fails_only_after_a_fault_is_tried_at_every_place() -> None:
+    """The first search leaves orders out, stumbles, and is made once more."""
+
+    @node(output="a", retry=RetryPolicy(max_attempts=3, base_delay=1.0))
+    def pay(x: int, ctx: Context) -> int:
+        ctx.record("pay", lambda: 1)
+        if ctx.attempt == 1:
+            raise ValueError("not at the second attempt")
+        return ctx.attempt
+
+    others = [node(output=f"v{i}", name=f"n{i}")(lambda x: x) for i in range(3)]
+    seen: dict[bool, set[str]] = {True: set(), False: set()}
+    tried = {}
+    for reduce in (True, False):
+        check = Check(Graph([pay, *others]), {"x": 1}, [ends_into(seen[reduce])], reduce=reduce)
+        tried[reduce] = check.run().transitions
+    assert seen[True] == seen[False]
+    quiet = Check(Graph([pay, *others]), {"x": 1}, [ends_into(set())], faults=("crash",)).run().transitions
+    assert quiet < tried[True] < tried[False]
