@@ -31,7 +31,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # run as a file
 from benchmarks.nl2sql_causes import cause
 from benchmarks.nl2sql_execution import is_ordered, normal, same_answer
 from benchmarks.nl2sql_hardness import LEVELS, hardness
-from benchmarks.nl2sql_train import FOLDS, Corpus, Example, fold_of, train
+from benchmarks.nl2sql_train import FOLDS, Corpus, Example, corpus_of, fold_of, train
 from clew_nl2sql.planner import Plan, RulePlanner
 
 
@@ -130,7 +130,7 @@ def evaluate(corpus: Corpus, planner: RulePlanner, folds: set[int] | None = None
 
 def unseen(folder: Path, fold: int, threshold: float | None) -> list[Verdict]:
     """Train without a fold, and judge its questions. It reads the folder itself, so that folds can run side by side."""
-    corpus = Corpus(folder)
+    corpus = corpus_of(folder)
     model = train(
         corpus, without=fold, say=lambda line: print(f"without fold {fold}: {line}", file=sys.stderr)
     )

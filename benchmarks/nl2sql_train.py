@@ -16,6 +16,7 @@ import hashlib
 import json
 import sys
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,7 +29,8 @@ from clew_nl2sql.planner.catalog import Catalog, catalog_from_sqlite
 from clew_nl2sql.planner.model import Model
 from clew_nl2sql.planner.operators import decisions
 from clew_nl2sql.planner.planner import RulePlanner, compete, facts_of
-from clew_nl2sql.planner.ranking import joint_features, outcome_features
+from clew_nl2sql.planner.query import Query
+from clew_nl2sql.planner.ranking import outcome_features
 from clew_nl2sql.planner.reading import Reading
 from clew_nl2sql.planner.rehearsal import Outcome, outcome_of
 from clew_nl2sql.planner.render import Unjoinable, to_expression, to_sql
@@ -48,8 +50,15 @@ class Example(NamedTuple):
     sql: str
 
 
+class Trial(NamedTuple):
+    """What became of one candidate of a question: whether its rows are the gold rows, and what they look like."""
+
+    right: bool
+    outcome: Outcome
+
+
 class Corpus:
-    """Questions and databases of one folder; databases are opened once."""
+    """Questions and databases of one folder. Databases are opened once; what was tried is kept for the next fold."""
 
     def __init__(self, folder: Path):
         self.folder = folder
@@ -57,6 +66,8 @@ class Corpus:
         self.examples = [Example(q["db"], q["question"], q["sql"]) for q in raw]
         self._catalogs: dict[str, Catalog] = {}
         self._databases: dict[str, Database] = {}
+        self._gold: dict[Example, tuple[Rows | None, bool]] = {}
+        self._trials: dict[tuple[Example, Query], Trial | None] = {}
 
     def path(self, db: str) -> Path:
         return self.folder / "databases" / f"{db}.sqlite"
@@ -74,6 +85,38 @@ class Corpus:
     def reading(self, example: Example) -> Reading:
         catalog = self.catalog(example.db)
         return Reading(example.question, prepare(catalog), value_index(catalog))
+
+    def gold(self, example: Example) -> tuple[Rows | None, bool]:
+        """The gold rows, and whether their order matters."""
+        if example not in self._gold:
+            rows = self.database(example.db).run(example.sql)
+            self._gold[example] = (None if rows is None else normal(rows)), is_ordered(example.sql)
+        return self._gold[example]
+
+    def trial(self, example: Example, reading: Reading, query: Query) -> Trial | None:
+        """Run one candidate; None if its tables do not join."""
+        key = (example, query)
+        if key not in self._trials:
+            self._trials[key] = self._tried(example, reading, query)
+        return self._trials[key]
+
+    def _tried(self, example: Example, reading: Reading, query: Query) -> Trial | None:
+        try:
+            sql = to_sql(to_expression(query, reading.schema), "sqlite")
+        except Unjoinable:
+            return None
+        gold, ordered = self.gold(example)
+        rows = self.database(example.db).run(sql)
+        if rows is None:
+            return Trial(False, Outcome("failed", ""))
+        right = gold is not None and same_answer(gold, normal(rows), ordered=ordered)
+        return Trial(right, outcome_of(rows, ordered=False))
+
+
+@cache
+def corpus_of(folder: Path) -> Corpus:
+    """The corpus of a folder, one in a process."""
+    return Corpus(folder)
 
 
 def fold_of(db: str) -> int:
@@ -130,28 +173,18 @@ def _role_choices(corpus: Corpus, fold: int, names: Vocabulary) -> Iterator[Choi
 
 def _fields(corpus: Corpus, fold: int, model: Model, names: Vocabulary) -> Iterator[Choice]:
     for example in _examples(corpus, fold):
-        gold, ordered = _gold(corpus, example)
         reading = corpus.reading(example)
         options: list[Sparse] = []
         right: set[int] = set()
         for candidate in candidates(reading, model):
-            try:
-                sql = to_sql(to_expression(candidate.query, reading.schema), "sqlite")
-            except Unjoinable:
+            trial = corpus.trial(example, reading, candidate.query)
+            if trial is None:
                 continue
-            rows = corpus.database(example.db).run(sql)
-            if rows is not None and gold is not None and same_answer(gold, normal(rows), ordered=ordered):
+            if trial.right:
                 right.add(len(options))
-            outcome = Outcome("failed", "") if rows is None else outcome_of(rows, ordered=False)
-            joint = joint_features(candidate.assignment)
-            options.append(candidate.features + joint + outcome_features(reading, candidate.query, outcome))
+            options.append(candidate.features + outcome_features(reading, candidate.query, trial.outcome))
         if options:
             yield Choice(options, right, example.db, names)
-
-
-def _gold(corpus: Corpus, example: Example) -> tuple[Rows | None, bool]:
-    rows = corpus.database(example.db).run(example.sql)
-    return (None if rows is None else normal(rows)), is_ordered(example.sql)
 
 
 def _verdicts(corpus: Corpus, fold: int, model: Model) -> Iterator[tuple[Sparse, bool, str]]:
@@ -160,9 +193,8 @@ def _verdicts(corpus: Corpus, fold: int, model: Model) -> Iterator[tuple[Sparse,
         field = compete(reading, corpus.catalog(example.db), model)
         if not field.answers or is_beyond(reading, field.answers[0][1][0].ranked):
             continue
-        gold, ordered = _gold(corpus, example)
-        rows = corpus.database(example.db).run(to_sql(field.answers[0][1][0].expression, "sqlite"))
-        right = rows is not None and gold is not None and same_answer(gold, normal(rows), ordered=ordered)
+        trial = corpus.trial(example, reading, field.answers[0][1][0].ranked.query)
+        right = trial is not None and trial.right
         yield facts_of(reading, field), right, example.db
 
 

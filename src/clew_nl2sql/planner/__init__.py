@@ -6,8 +6,9 @@ plan, in any process. It abstains, with candidates, where it is not certain.
 How it works, in the order of its modules: `tokens` and `inflection` read words; `linking`, `values` and `cues` find
 what they may mean in the `schema`; `reading` holds all that together; `decisions`, `filters` and `operators` list
 the roles that every piece may play; `search` finds likely assignments of roles; `assembly` makes queries of
-them; `ranking` describes whole queries, `rehearsal` runs the best on sampled rows; `certainty` says whether to answer.
-`render` writes SQL with sqlglot, `joins` finds the way between tables, `model` reads the learned weights.
+them; `ranking` describes whole queries, `rehearsal` runs the best on sampled rows; `certainty` says whether to answer,
+and `beyond` what never is. `render` writes SQL with sqlglot, `joins` finds the way between tables, `model` reads the
+learned weights.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ from clew_nl2sql.planner.certainty import (
 )
 from clew_nl2sql.planner.model import Model, shipped
 from clew_nl2sql.planner.plan import Candidate, Link, Plan
-from clew_nl2sql.planner.ranking import Ranked, joint_features, outcome_features
+from clew_nl2sql.planner.ranking import Ranked, outcome_features
 from clew_nl2sql.planner.reading import Reading
 from clew_nl2sql.planner.rehearsal import Outcome, miniature
 from clew_nl2sql.planner.render import Unjoinable, to_expression, to_sql
@@ -92,13 +92,8 @@ class RulePlanner:
 def compete(reading: Reading, catalog: Catalog, model: Model) -> Field:
     """Rank the candidates of a question and rehearse the best."""
     ranked = candidates(reading, model)
-    joint: dict[int, float] = {}  # several candidates share an assignment
-    for candidate in ranked:
-        if id(candidate.assignment) not in joint:
-            joint[id(candidate.assignment)] = _score(model, joint_features(candidate.assignment))
     scored = sorted(
-        ((_score(model, r.features) + joint[id(r.assignment)], n, r) for n, r in enumerate(ranked)),
-        key=lambda s: (-s[0], s[1]),
+        ((_score(model, r.features), n, r) for n, r in enumerate(ranked)), key=lambda s: (-s[0], s[1])
     )
     contenders = []
     stage = miniature(catalog)

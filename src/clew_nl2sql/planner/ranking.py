@@ -167,16 +167,6 @@ class Describer:
         return found
 
 
-def joint_features(assignment: Assignment) -> Sparse:
-    """The features of the chosen options once more: what a whole query says about them weighs them anew."""
-    return [
-        (f"o|{feature}", 1.0)
-        for _, option in assignment.choices
-        if option.act[0] != "used"
-        for feature in option.features
-    ]
-
-
 def outcome_features(reading: Reading, query: Query, outcome: Outcome) -> Sparse:
     """How the rehearsal's rows fit the question: one row for "what is the name", several for "names"."""
     if outcome.kind == "unknown":

@@ -17,6 +17,7 @@ from clew_nl2sql.planner.tokens import Token, tokenize
 from clew_nl2sql.planner.values import ValueIndex, ValueMention, link_values
 
 NEGATIONS = word_set("not no never without except excluding neither nor none cannot besides outside")
+_NUMBERED = frozenset("0123456789.")  # "order no 5", "order no. 5"
 _LACKING = word_set("lack lacks lacking other others")
 _ASK = word_set("what show list give return find tell report display select please compute calculate state")
 _ZONES = {
@@ -99,6 +100,7 @@ class Reading:
             for at, word in enumerate(self.low)
             if word in NEGATIONS
             and at not in compared
+            and not (word == "no" and self.word(at + 1)[:1] in _NUMBERED)
             and not (at + 1 < len(self.low) and comparative(self.low, at + 1))
         ]
 
