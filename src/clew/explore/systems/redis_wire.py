@@ -39,6 +39,8 @@ class Wire:
         self._options = {**pool.connection_kwargs, "decode_responses": False, "protocol": 2}
         self._options.pop("maint_notifications_config", None)
         self.database = int(self._options.get("db") or 0)
+        where = [str(self._options.get(name) or "") for name in ("host", "port", "path")]
+        self.place = "/".join([*where, str(self.database)]).encode()  # which database it is
         self._errors = _errors_of(self._make)
         self._commands: Any = None
         self._ears: Any = None
