@@ -574,6 +574,24 @@ def test_all_that_redis_can_hold_comes_back(redis_server: RedisServer, client: r
         assert other.observe().data == {}
 
 
+def test_the_servers_setting_is_left_as_the_killed_process_had_found_it(
+    redis_server: RedisServer, client: redis.Redis
+) -> None:
+    def setting() -> str:
+        return client.config_get("notify-keyspace-events")["notify-keyspace-events"]
+
+    before = setting()
+    first = RedisSystem(redis_server.url)
+    pieces = kept(first)
+    first._wire.flags = None  # so that closing leaves it, as a kill would
+    first.close()
+    assert setting() != before
+    with RedisSystem(redis_server.url) as second:
+        second.recover(pieces)
+        assert setting() != before
+    assert setting() == before
+
+
 def test_a_database_that_a_living_process_explores_is_left_alone(
     redis_server: RedisServer, client: redis.Redis, watching: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -584,7 +602,7 @@ def test_a_database_that_a_living_process_explores_is_left_alone(
         with monkeypatch.context() as patch:
             patch.setattr("clew.explore.systems.redis_wire._LETS_GO", 0.0)
             with pytest.raises(SystemSetupError, match=r"another RedisSystem .* explores this database"):
-                system.recover([system._wire.place])
+                system.recover([msgspec.msgpack.encode((system._wire.place, None))])
         assert client.get("a") == b"1"
         process.send_signal(signal.SIGKILL)
         process.wait()

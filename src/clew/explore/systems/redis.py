@@ -141,7 +141,7 @@ class RedisSystem:
         return self._packed(list(self._entries.values()), node.facts.time)
 
     def _packed(self, entries: list[Entry], at: float) -> Iterator[bytes]:
-        yield self._wire.place
+        yield msgspec.msgpack.encode((self._wire.place, self._wire.flags))
         piece: list[tuple[bytes, bytes, int]] = []
         size = 0
         for entry in entries:
@@ -158,9 +158,12 @@ class RedisSystem:
         False if they are of another database, and nothing was done.
         """
         coming = iter(pieces)
-        if next(coming, None) != self._wire.place:
+        place, flags = msgspec.msgpack.decode(next(coming, b""), type=tuple[str, str | None])
+        if place != self._wire.place:
             return False
         self._claim(RollbackError)
+        if flags is not None:
+            self._wire.flags = flags  # as the killed process had found them
         self._look("see what is there", RollbackError)
         decode = msgspec.msgpack.Decoder(list[tuple[bytes, bytes, int]]).decode
         wanted = {key: (dump, left) for piece in coming for key, dump, left in decode(piece)}
