@@ -147,6 +147,21 @@ def test_a_system_that_shows_something_else_afterwards_is_named(
     assert len(agent(outside, tmp_path / "e.db").explore().states) == 4
 
 
+def test_another_place_is_left_as_it_is(tmp_path: Path, dying: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A script that was pointed at another database since: what was kept of the first is not written to it."""
+    outside = {"value": 0, "hidden": 0}
+    dying(agent(outside, tmp_path / "e.db", die_at=2))
+    monkeypatch.setattr(Kept, "recover", lambda *_: False)
+    with pytest.raises(JournalMismatchError, match="system 'kept' is another one than then, and was left as"):
+        agent({"value": 7, "hidden": 7}, tmp_path / "e.db").explore()
+    other = {"value": 0, "hidden": 5}
+    kept = []
+    monkeypatch.setattr(Kept, "keep", lambda *_: kept.append(1) or [b""])
+    assert len(agent(other, tmp_path / "e.db").explore().states) == 4
+    assert kept  # it has a way back of its own
+    assert other == {"value": 0, "hidden": 5}
+
+
 def test_one_that_fails_to_come_back_can_be_tried_again(
     tmp_path: Path, dying: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

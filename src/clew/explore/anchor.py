@@ -11,11 +11,12 @@ Rules:
   a process died: the world is put back whatever it shows, because what it does not show (a sequence, an ignored column)
   went on too. Then it must show the initial state.
 - Putting back may be cut short, and done again, any number of times.
+- What was kept of one place is not written to another: a world that was built on another database is left as it is.
 
-A system is kept if it has `keep(token) -> pieces of bytes` and `recover(pieces)`; it may have `let_go()`, which ends
-what `keep` or `recover` began. One with `dump` and `load` (see `clew.explore.keeping`) is kept by these. The values of
-the context that tell states apart are kept too. A system that has neither must show by itself what it showed at the
-start.
+A system is kept if it has `keep(token) -> pieces of bytes` and `recover(pieces)`, which returns False if they are of
+another place than its own, and does nothing then; it may have `let_go()`, which ends what `keep` or `recover` began.
+One with `dump` and `load` (see `clew.explore.keeping`) is kept by these. The values of the context that tell states
+apart are kept too. A system that has neither must show by itself what it showed at the start.
 """
 
 from __future__ import annotations
@@ -66,15 +67,16 @@ def describe(world: World, initial: Kept, sight: Sight) -> Anchor:
     return Anchor(initial.digest, kept, _looks(names, sight), encode(initial.context.values(), ordered=True))
 
 
-def put_back(world: World, anchor: Anchor, read: Callable[[int], Pieces]) -> None:
-    """Be where the exploration began, and see that it is so."""
-    names = sorted(world.systems)
+def put_back(world: World, anchor: Anchor, read: Callable[[int], Pieces]) -> bool:
+    """Be where the exploration began, and see that it is so; whether all that was kept is of these systems."""
+    names, elsewhere = sorted(world.systems), []
     for number, name in enumerate(names):
         way = _way_back(world.systems[name])
         if name not in anchor.kept or way is None:
             continue
         try:
-            way(read(number))
+            if way(read(number)) is False:
+                elsewhere.append(name)
         except Exception as error:
             raise RollbackError(
                 f"a process was killed while it explored, and system {name!r} could not be put back to where it "
@@ -84,8 +86,9 @@ def put_back(world: World, anchor: Anchor, read: Callable[[int], Pieces]) -> Non
     world.recover_context(decode(anchor.context))
     sight = world.look_again()
     if sight.digest != anchor.initial:
-        _refuse(names, anchor, sight)
+        _refuse(names, anchor, sight, elsewhere)
     world.sound_again()
+    return not elsewhere
 
 
 def let_go(world: World) -> None:
@@ -106,9 +109,9 @@ def _kept(system: Any, token: Any) -> Pieces:
     return [system.dump(token)] if _has(system, "dump", "load") else []
 
 
-def _way_back(system: Any) -> Callable[[Pieces], None] | None:
+def _way_back(system: Any) -> Callable[[Pieces], bool | None] | None:
     if _has(system, "keep", "recover"):
-        way: Callable[[Pieces], None] = system.recover
+        way: Callable[[Pieces], bool | None] = system.recover
         return way
     if not _has(system, "dump", "load"):
         return None
@@ -134,7 +137,7 @@ def _looks(names: list[str], sight: Sight) -> dict[str, bytes]:
     return found
 
 
-def _refuse(names: list[str], anchor: Anchor, sight: Sight) -> None:
+def _refuse(names: list[str], anchor: Anchor, sight: Sight, elsewhere: list[str]) -> None:
     now = _looks(names, sight)
     other = [name for name in names if anchor.looks.get(name) != now[name]]
     lacking = [name for name in other if name not in anchor.kept]
@@ -142,6 +145,8 @@ def _refuse(names: list[str], anchor: Anchor, sight: Sight) -> None:
         what = (
             f"system {lacking[0]!r} is somewhere else, and has no keep and recover, so it cannot be put back"
         )
+    elif others := [name for name in other if name in elsewhere]:
+        what = f"system {others[0]!r} is another one than then, and was left as it is"
     elif other:
         what = f"system {other[0]!r} was put back and shows something else than then"
     else:

@@ -129,8 +129,8 @@ class Journal:
         if self._former is not None:
             _check(self._former, head_of(*self._about, b""))
         self.sign()
-        if self._anchor is not None:
-            anchor.put_back(self._about[0], self._anchor, self._pieces)
+        if self._anchor is not None and not anchor.put_back(self._about[0], self._anchor, self._pieces):
+            self._anchor = None  # it shows the same, and is to be kept itself
 
     def sign(self) -> None:
         """Say which process explores."""

@@ -15,6 +15,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import redis
 
@@ -111,6 +112,21 @@ def test_tables_that_are_not_watched_stay_as_they_are(database: Database) -> Non
     database.system(tables=["t"]).recover(pieces)
     assert database.run("SELECT v FROM mine ORDER BY v") == [(1,), (2,)]
     assert database.run("SELECT v FROM t") == []
+
+
+def test_what_is_of_another_database_is_left_alone(database: Database) -> None:
+    database.run("CREATE TABLE t (v int)", "INSERT INTO t VALUES (1)")
+    first = database.system()
+    pieces = kept(first)
+    killed(first)
+    database.run("INSERT INTO t VALUES (2)")
+    second = database.system()
+    head = msgspec.json.decode(pieces[0])
+    head["place"] = head["place"].replace(database.name, "another")
+    assert second.recover([msgspec.json.encode(head), *pieces[1:]]) is False
+    assert database.run("SELECT count(*) FROM t") == [(2,)]
+    assert second.recover(pieces) is True
+    assert database.run("SELECT count(*) FROM t") == [(1,)]
 
 
 def test_other_tables_than_were_kept_are_refused(database: Database) -> None:
@@ -398,6 +414,20 @@ def test_a_file_that_a_living_process_explores_is_left_alone(path: Path, watchin
         system.observe()
 
 
+@pytest.mark.parametrize("private", [False, True])
+def test_what_is_of_another_file_is_left_alone(path: Path, private: bool) -> None:
+    other = path.with_name("other.sqlite")
+    for each in (path.with_name("one.sqlite"), other):
+        with closing(sqlite3.connect(each)) as app:
+            app.executescript(f"CREATE TABLE t (v); INSERT INTO t VALUES ('{each.name}')")
+    with SQLiteSystem(path.with_name("one.sqlite"), private=private) as one:
+        pieces = kept(one)
+    with SQLiteSystem(other, private=private) as system:
+        assert system.recover(pieces) is False
+    with closing(sqlite3.connect(other)) as app:
+        assert app.execute("SELECT v FROM t").fetchall() == [("other.sqlite",)]
+
+
 @pytest.mark.parametrize("kind", ["sqlite", "files"])
 def test_what_a_killed_process_left_on_disk_is_taken_away_by_the_next(
     kind: str, path: Path, watching: Any, monkeypatch: pytest.MonkeyPatch
@@ -468,15 +498,25 @@ def test_a_whole_directory_comes_back(tmp_path: Path) -> None:
 def test_a_directory_that_a_living_process_explores_is_left_alone(tmp_path: Path, watching: Any) -> None:
     process = watching("files", str(tmp_path))
     with FileSystem(tmp_path) as system:
-        pieces = [b"never read"]
         with pytest.raises(SystemSetupError, match="another FileSystem explores this directory"):
-            system.recover(pieces)
+            system.recover([msgspec.msgpack.encode((os.fsencode(tmp_path),))])
         token = system.checkpoint("initial")
         with pytest.raises(SystemSetupError, match="another FileSystem explores this directory"):
             system.keep(token)
         process.send_signal(signal.SIGKILL)
         process.wait()
-        assert list(system.keep(token)) == []
+        assert list(system.keep(token))
+
+
+def test_what_is_of_another_directory_is_left_alone(tmp_path: Path) -> None:
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").write_text(name)
+    with FileSystem(tmp_path / "one") as one, FileSystem(tmp_path / "other") as other:
+        pieces = kept(one)
+        assert other.recover(pieces) is False
+        assert one.recover(pieces) is True
+    assert (tmp_path / "other" / "file").read_text() == "other"
 
 
 # -- Redis ------------------------------------------------------------------------------------------------------------
@@ -529,6 +569,27 @@ def test_all_that_redis_can_hold_comes_back(redis_server: RedisServer, client: r
         client.flushdb()
         second.recover(pieces)
         assert second.observe().digest == seen
+    with RedisSystem(f"{redis_server.url}?db=1") as other:
+        assert other.recover(pieces) is False
+        assert other.observe().data == {}
+
+
+def test_the_servers_setting_is_left_as_the_killed_process_had_found_it(
+    redis_server: RedisServer, client: redis.Redis
+) -> None:
+    def setting() -> str:
+        return client.config_get("notify-keyspace-events")["notify-keyspace-events"]
+
+    before = setting()
+    first = RedisSystem(redis_server.url)
+    pieces = kept(first)
+    first._wire.flags = None  # so that closing leaves it, as a kill would
+    first.close()
+    assert setting() != before
+    with RedisSystem(redis_server.url) as second:
+        second.recover(pieces)
+        assert setting() != before
+    assert setting() == before
 
 
 def test_a_database_that_a_living_process_explores_is_left_alone(
@@ -541,7 +602,7 @@ def test_a_database_that_a_living_process_explores_is_left_alone(
         with monkeypatch.context() as patch:
             patch.setattr("clew.explore.systems.redis_wire._LETS_GO", 0.0)
             with pytest.raises(SystemSetupError, match=r"another RedisSystem .* explores this database"):
-                system.recover([])
+                system.recover([msgspec.msgpack.encode((system._wire.place, None))])
         assert client.get("a") == b"1"
         process.send_signal(signal.SIGKILL)
         process.wait()

@@ -163,8 +163,13 @@ def test_an_owner_without_the_grant_is_told_the_line_to_run(database: Database, 
         assert database.run("SELECT * FROM t") == []
 
 
-def test_an_owner_with_the_grant_goes_on_after_a_kill(database: Database, owner: Role) -> None:
+@pytest.mark.parametrize("knows_the_cluster", [True, False])
+def test_an_owner_with_the_grant_goes_on_after_a_kill(
+    database: Database, owner: Role, knows_the_cluster: bool
+) -> None:
     allow(database, owner)
+    if not knows_the_cluster:
+        database.run("REVOKE EXECUTE ON FUNCTION pg_control_system() FROM PUBLIC")
     as_role(
         owner,
         "CREATE TABLE t (id int GENERATED ALWAYS AS IDENTITY, v text)",

@@ -111,6 +111,7 @@ class FileSystem:
         return self._packed(self._versions[token])
 
     def _packed(self, tree: Tree) -> Iterator[bytes]:
+        yield msgspec.msgpack.encode((self._root,))
         for content in {entry.content for entry in tree.values() if is_file(entry)}:
             with (self._store / content.hex()).open("rb") as source:
                 while piece := source.read(_PIECE):
@@ -118,12 +119,15 @@ class FileSystem:
         for path, entry in tree.items():
             yield msgspec.msgpack.encode((path, entry.mode, entry.content, entry.size, entry.modified))
 
-    def recover(self, pieces: Iterable[bytes]) -> None:
-        """Make the directory what was kept of it."""
+    def recover(self, pieces: Iterable[bytes]) -> bool:
+        """Make the directory what was kept of it; False if that is of another one, and nothing was done."""
+        coming = map(msgspec.msgpack.decode, pieces)
+        if next(coming, None) != [self._root]:
+            return False
         self._claim()
         wanted: dict[bytes, Entry] = {}
         arrived: set[bytes] = set()
-        for piece in map(msgspec.msgpack.decode, pieces):
+        for piece in coming:
             if len(piece) == 2:
                 content, data = piece
                 with (self._store / content.hex()).open("ab" if content in arrived else "wb") as target:
@@ -137,6 +141,7 @@ class FileSystem:
             self._restore(now, Map(wanted))
         except OSError as error:
             raise RollbackError(f"{os.fsdecode(self._root)}: cannot put it back: {error}") from error
+        return True
 
     def _claim(self) -> None:
         """Be the only process that explores this directory; a killed one lets go."""

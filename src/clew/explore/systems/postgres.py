@@ -111,10 +111,12 @@ class PostgresSystem:
         """
         return self._way.keep(token) if isinstance(self._way, Deltas) else ()
 
-    def recover(self, pieces: Iterable[bytes]) -> None:
-        """Hold the rows that were kept, with the sequences; and the schema, if there is a clone of it."""
-        if isinstance(self._way, Deltas):
-            self._way.recover(pieces)
+    def recover(self, pieces: Iterable[bytes]) -> bool:
+        """Hold the rows that were kept, with the sequences; and the schema, if there is a clone of it.
+
+        False if they are of another database, which are left alone.
+        """
+        return not isinstance(self._way, Deltas) or self._way.recover(pieces)
 
     def let_go(self) -> None:
         """Nobody has to come back after this process."""

@@ -200,15 +200,16 @@ class Deltas:
             age = state.facts.age
             if age is not None and age.clone is not None:
                 age.clone = self._held = self._clones.hold(age.clone)
-            shape = postgres_kept.shape(session.link, session.schema)
-            head = postgres_kept.head_of(shape, session.watched, look.sequences, self._held)
+            head = postgres_kept.head_of(session, look.sequences, self._held)
         return chain([postgres_kept.written(head)], map(attic.get, places))
 
-    def recover(self, pieces: Iterable[bytes]) -> None:
+    def recover(self, pieces: Iterable[bytes]) -> bool:
         """Hold what was kept: the rows if the schema is the same, and else the clone that was made then."""
         with self._lock, self._voice.speaking(RollbackError, "the database was not put back"):
             coming = iter(pieces)
             head = postgres_kept.read_head(next(coming, b""))
+            if head.place != postgres_kept.place(self._session.link):
+                return False
             self._look()
             if head.clone in self._clones.left:
                 self._held = head.clone
@@ -217,6 +218,7 @@ class Deltas:
                 self._put_held_back()
             self._take_in(Look(delta=postgres_kept.put_rows_back(self._session, head, coming)))
         self._voice.warn()
+        return True
 
     def _put_held_back(self) -> None:
         if self._held is None:

@@ -17,6 +17,7 @@ from clew.errors import RollbackError
 from clew.explore.systems.deltas import add
 from clew.explore.systems.postgres_catalog import Watched, quoted
 from clew.explore.systems.postgres_journal import image_sql
+from clew.explore.systems.postgres_link import psycopg
 from clew.explore.systems.postgres_restore import Delta, Sequences
 from clew.explore.systems.postgres_session import Look, Session
 
@@ -69,6 +70,7 @@ class Head(msgspec.Struct, frozen=True):
     tables: list[str]
     sequences: dict[str, tuple[int, bool]]
     clone: str | None  # a copy of the database as it was then
+    place: str  # which database it was
 
 
 def shape(link: Connection, schema: str) -> str:
@@ -77,10 +79,21 @@ def shape(link: Connection, schema: str) -> str:
     return str(found)
 
 
-def head_of(shape: str, watched: Watched, sequences: Sequences, clone: str | None) -> Head:
+def place(link: Connection) -> str:
+    """Which database this is: the cluster by a number of its own, and its name there."""
+    try:
+        ((cluster,),) = link.execute("SELECT system_identifier FROM pg_control_system()").fetchall()
+    except psycopg.errors.InsufficientPrivilege:  # then by its address
+        cluster = f"{link.info.host}:{link.info.port}"
+    return f"{cluster}/{link.info.dbname}"
+
+
+def head_of(session: Session, sequences: Sequences, clone: str | None) -> Head:
     """The head of what is kept."""
+    watched, link = session.watched, session.link
     at = {watched.sequences[oid].name: value for oid, value in sequences.items()}
-    return Head(shape, [table.name for table in watched.tables.values()], at, clone)
+    names = [table.name for table in watched.tables.values()]
+    return Head(shape(link, session.schema), names, at, clone, place(link))
 
 
 def rows(cursor: Cursor, watched: Watched) -> Iterator[bytes]:

@@ -141,6 +141,7 @@ class RedisSystem:
         return self._packed(list(self._entries.values()), node.facts.time)
 
     def _packed(self, entries: list[Entry], at: float) -> Iterator[bytes]:
+        yield msgspec.msgpack.encode((self._wire.place, self._wire.flags))
         piece: list[tuple[bytes, bytes, int]] = []
         size = 0
         for entry in entries:
@@ -151,12 +152,21 @@ class RedisSystem:
                 piece, size = [], 0
         yield msgspec.msgpack.encode(piece)
 
-    def recover(self, pieces: Iterable[bytes]) -> None:
-        """Hold the keys that were kept and no others, each with the time to live that it had."""
+    def recover(self, pieces: Iterable[bytes]) -> bool:
+        """Hold the keys that were kept and no others, each with the time to live that it had.
+
+        False if they are of another database, and nothing was done.
+        """
+        coming = iter(pieces)
+        place, flags = msgspec.msgpack.decode(next(coming, b""), type=tuple[str, str | None])
+        if place != self._wire.place:
+            return False
         self._claim(RollbackError)
+        if flags is not None:
+            self._wire.flags = flags  # as the killed process had found them
         self._look("see what is there", RollbackError)
         decode = msgspec.msgpack.Decoder(list[tuple[bytes, bytes, int]]).decode
-        wanted = {key: (dump, left) for piece in pieces for key, dump, left in decode(piece)}
+        wanted = {key: (dump, left) for piece in coming for key, dump, left in decode(piece)}
         commands: list[Command] = [("DEL", key) for key in self._entries if key not in wanted]
         for key, (dump, left) in wanted.items():
             there = self._entries.get(key)
@@ -165,6 +175,7 @@ class RedisSystem:
         if commands:
             self._execute(commands, "that was kept")
             self._refresh({*self._entries, *wanted})
+        return True
 
     def _claim(self, kind: type[Exception]) -> None:
         try:

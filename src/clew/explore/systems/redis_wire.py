@@ -39,11 +39,13 @@ class Wire:
         self._options = {**pool.connection_kwargs, "decode_responses": False, "protocol": 2}
         self._options.pop("maint_notifications_config", None)
         self.database = int(self._options.get("db") or 0)
+        where = [str(self._options.get(name) or "") for name in ("host", "port", "path")]
+        self.place = "/".join([*where, str(self.database)])  # which database it is
         self._errors = _errors_of(self._make)
         self._commands: Any = None
         self._ears: Any = None
         self._counted = 0
-        self._flags: str | None = None  # as we found them, if we changed them
+        self.flags: str | None = None  # as we found them, if we changed them
         self.can_listen = True
 
     # ---------------------------------------------------------------- commands
@@ -132,7 +134,7 @@ class Wire:
         (answer,) = self.send([("CONFIG", "SET", "notify-keyspace-events", wanted)])
         if isinstance(answer, Exception):
             return False
-        self._flags = flags if self._flags is None else self._flags
+        self.flags = flags if self.flags is None else self.flags
         return True
 
     def _hear(self) -> set[bytes] | None:
@@ -166,8 +168,8 @@ class Wire:
     def close(self) -> None:
         """Close both connections, and leave the server's setting as it was."""
         try:
-            if self._flags is not None:
-                self.send([("CONFIG", "SET", "notify-keyspace-events", self._flags)])
+            if self.flags is not None:
+                self.send([("CONFIG", "SET", "notify-keyspace-events", self.flags)])
         except self._errors.connection:
             pass  # the server is gone, and its setting with it
         for connection in (self._commands, self._ears):

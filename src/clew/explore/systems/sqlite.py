@@ -109,9 +109,12 @@ class SQLiteSystem:
         """The database, as pieces of bytes by which another process can `recover` the checkpoint made last."""
         return self._engine.keep(token)
 
-    def recover(self, pieces: Iterable[bytes]) -> None:
-        """Hold what was kept. Tables that are not watched stay as they are, unless the schema is another one now."""
-        self._engine.recover(pieces)
+    def recover(self, pieces: Iterable[bytes]) -> bool:
+        """Hold what was kept; False if it is of another file, and nothing was done.
+
+        Tables that are not watched stay as they are, unless the schema is another one now.
+        """
+        return self._engine.recover(pieces)
 
     def close(self) -> None:
         """Leave the database as it is, without our journal, and forget all checkpoints."""

@@ -6,6 +6,7 @@ reads it. The two are compared row by row, value by value, types included, which
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -18,18 +19,28 @@ PIECE = 1 << 20
 Shape = list[tuple[str, str, str]]
 
 
-def packed(file: Path) -> Iterator[bytes]:
-    """A file in pieces."""
+def place(path: str) -> bytes:
+    """Which database it is."""
+    return path.encode() if path in ("", ":memory:") else os.fsencode(os.path.realpath(path))
+
+
+def packed(file: Path, path: str) -> Iterator[bytes]:
+    """A copy of a database in pieces; the first says which it is."""
+    yield place(path)
     with file.open("rb") as source:
         while piece := source.read(PIECE):
             yield piece
 
 
-def unpacked(pieces: Iterable[bytes], file: Path) -> None:
-    """The file that the pieces are of."""
+def unpacked(pieces: Iterable[bytes], file: Path, path: str) -> bool:
+    """Write the copy that the pieces are of; False if it is one of another database."""
+    coming = iter(pieces)
+    if next(coming, None) != place(path):
+        return False
     with file.open("wb") as target:
-        for piece in pieces:
+        for piece in coming:
             target.write(piece)
+    return True
 
 
 def shape(connection: sqlite3.Connection) -> Shape:

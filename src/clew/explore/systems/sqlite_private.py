@@ -143,14 +143,15 @@ class PrivateSQLite:
         copy.execute("PRAGMA synchronous = OFF")
         _copy(self.connection, copy)
         copy.close()
-        return packed(file)
+        return packed(file, self._path)
 
-    def recover(self, pieces: Iterable[bytes]) -> None:
+    def recover(self, pieces: Iterable[bytes]) -> bool:
         """Hold what was kept, and nothing else."""
         if self.connection.in_transaction:
             raise RollbackError(f"{self._path}: the connection is in a transaction; end it first")
         file = self._new_file()
-        unpacked(pieces, file)
+        if not unpacked(pieces, file, self._path):
+            return False
         self._end_session()
         try:
             kept = apsw.Connection(str(file))
@@ -159,6 +160,7 @@ class PrivateSQLite:
             self._begin_era()
         except apsw.Error as error:
             raise RollbackError(f"{self._path}: cannot put it back: {error}") from error
+        return True
 
     def _new_file(self) -> Path:
         return self._folder / uuid.uuid4().hex

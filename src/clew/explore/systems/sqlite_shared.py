@@ -159,12 +159,13 @@ class SharedSQLite:
                 copy = self._folder / uuid.uuid4().hex
                 with self._transaction("BEGIN"):
                     _back_up(self._connection, copy)
-        return packed(copy)
+        return packed(copy, self._path)
 
-    def recover(self, pieces: Iterable[bytes]) -> None:
+    def recover(self, pieces: Iterable[bytes]) -> bool:
         """Hold what was kept: the watched rows if the schema is the same, and else the whole file."""
         file = self._folder / uuid.uuid4().hex
-        unpacked(pieces, file)
+        if not unpacked(pieces, file, self._path):
+            return False
         with self._errors(RollbackError, "put it back"), closing(sqlite3.connect(file)) as kept:
             if self._prepare is not None:
                 self._prepare(kept)
@@ -176,6 +177,7 @@ class SharedSQLite:
             else:
                 self._overwrite(file)
             self._begin_era(takes_over=True)
+        return True
 
     def _put_rows_back(self, kept: sqlite3.Connection) -> bool:
         """In one transaction; False if the schema has just been changed."""
