@@ -226,3 +226,25 @@ def test_a_failure_by_itself_comes_before_a_fault() -> None:
     few, many = both(Graph([check, write, send]), {})
     assert few == many
     assert any(end.endswith("False, 3]]") for end in few)
+
+
+def test_items_from_which_nothing_comes_go_one_after_the_other() -> None:
+    """Beside two that use a system: their orders are all tried, and so is every fault."""
+    told = MemoryStorage()
+
+    def telling(name: str) -> Any:
+        return node(output=f"v{name}", name=name)(lambda x: told.put("log", (told.get("log") or "") + name))
+
+    quiet = [node(output=f"q{i}", name=f"quiet{i}")(lambda x: x) for i in range(2)]
+    graph = Graph([check, telling("one"), telling("two"), *quiet])
+    touches = {"check": [], "quiet0": [], "quiet1": []}
+    few, many = both(graph, {"told": told}, touches=touches, faults=("timeout",))
+    assert few == many
+    tried = {}
+    for reduce in (True, False):
+        tried[reduce] = Check(
+            graph, {"x": 1}, ["ends"], systems={"told": told}, touches=touches, reduce=reduce
+        ).run()
+    assert tried[True].ok
+    assert tried[False].ok
+    assert 2 * tried[True].transitions < tried[False].transitions
