@@ -90,7 +90,7 @@ def test_ending_early_is_not_called_right(folder: Path) -> None:
         (["flow:graph", "order=tea", "--faults", "crsh"], "there is no fault 'crsh'"),
         (["flow:graph", "order=tea", "--invariant", "end"], "there is no invariant 'end'"),
         (["flow:check", "order=tea"], "flow:check is a check, which has its own values and invariants"),
-        (["flow:ship"], "flow:ship could not make a graph"),
+        (["flow:ship"], "flow:ship is a node, not a graph"),
         (["flow:check", "--replay", "flow.py"], "flow.py cannot be read"),
         (["flow:graph"], "'order' is missing: node 'ship' reads it"),
     ],

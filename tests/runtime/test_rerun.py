@@ -25,6 +25,7 @@ from clew import (
     route,
 )
 from clew.errors import RunError
+from clew.runtime.reuse import Reuse
 from clew.stores import Store
 
 ran: list[str] = []
@@ -347,3 +348,19 @@ def test_a_rerun_can_be_rerun(store: Store) -> None:
     engine.rerun("r", values={"a": 2}, run_id="second")
     ran.clear()
     assert (engine.rerun("second", values={"z": 5})["c"], ran) == (4, ["other"])
+
+
+def test_a_rerun_that_cannot_be_prepared_leaves_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    @node(output="y")
+    def double(x: int) -> int:
+        return 2 * x
+
+    def retrace(*_: Any) -> None:
+        raise ValueError("what was recorded cannot be retraced")
+
+    engine = Engine(Graph([double]), store=MemoryStore())
+    engine.run({"x": 1}, run_id="one")
+    monkeypatch.setattr(Reuse, "_retrace", retrace)
+    with pytest.raises(ValueError, match="cannot be retraced"):
+        engine.rerun("one", run_id="two")
+    assert [row.run_id for row in engine.runs()] == ["one"]

@@ -76,3 +76,17 @@ def test_a_function_that_needs_arguments_says_where_to_give_them(flows: ModuleTy
     with pytest.raises(DefinitionError, match=r"called without arguments; give it some: flows:needs\(...\)"):
         load_graph("flows:needs")
     assert load_graph("flows:needs(4)").run(x=1)["y"] == 5
+
+
+def test_a_node_is_no_function_that_makes_a_graph(flows: ModuleType) -> None:
+    """It would have been executed."""
+    executed: list[str] = []
+
+    @node(output="y")
+    def pay() -> None:
+        executed.append("paid")
+
+    flows.pay = pay  # type: ignore[attr-defined]
+    with pytest.raises(DefinitionError, match=r"flows:pay is a node, not a graph; put it into a clew.Graph"):
+        load_graph("flows:pay")
+    assert executed == []

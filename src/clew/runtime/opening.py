@@ -161,6 +161,7 @@ class Opener:
 
         log = self.archive.log(parent, whole=True)  # where a reducer is another, none of its states is used
         start = log.start
+        reuse = Reuse(log, self.program(start), self.graph, self.settings)  # before there is a run
         if start.step or log.row.parent is not None:  # it went on from a state, and so does this one
             state = self._with(start, values, f"rerun of {parent!r}")
             session = self._from_state(state, _new_id(run_id), log.row.parent, None, self._on_conflict(log))
@@ -169,7 +170,7 @@ class Opener:
             values = {} if values is None else values
             _check_mapping(values)
             session = self.new({**given, **values}, run_id, on_conflict=self._on_conflict(log))
-        session.use_again(Reuse(log, self.program(start), self.graph, self.settings))
+        session.use_again(reuse)
         return session
 
     def _with(self, state: GraphState, values: Mapping[str, Any] | None, what: str) -> GraphState:

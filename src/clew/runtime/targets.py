@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 from clew.errors import ClewError, DefinitionError, StoreError
 from clew.graph import Graph
 from clew.graph.names import nearest
+from clew.graph.node import Node
 from clew.stores import Store
 
 T = TypeVar("T")
@@ -58,6 +59,8 @@ def load_target(target: str, kind: type[T] | tuple[type[T], ...], what: str, exa
         raise DefinitionError(
             f"{target}: {path!r} is no function, so it takes no arguments; name it without parentheses"
         )
+    if isinstance(found, Node):  # it can be called, and must not be
+        raise DefinitionError(f"{target} is a node, not a {what}; put it into a clew.Graph, and name that")
     if not isinstance(found, kind) and callable(found) and not isinstance(found, type):
         found = _made(target, found, what, arguments)
     if not isinstance(found, kind):

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from clew import Context, Graph, RetryPolicy, interrupt, node
+from clew import Context, Graph, RetryPolicy, SideEffectPolicy, interrupt, node
 from clew.explore import Check, Invariant, at_end
 from clew.explore.checking.effects import counted
 from clew.explore.systems import MemoryStorage
@@ -95,7 +95,9 @@ class Workflow:
         return inner.as_node("sub", inputs=("x",), outputs=("q",), **policy)
 
 
-def found(flow: Workflow, faults: tuple[str, ...], max_faults: int, on_error: str, reduce: bool) -> Any:
+def found(
+    flow: Workflow, faults: tuple[str, ...], max_faults: int, on_error: str, max_steps: int, reduce: bool
+) -> Any:
     """What is wrong after how many choices, and how runs end; and how many choices were tried."""
     seen: set[str] = set()
     invariants = ["schedule", "resume", "effects_once", "same_key", "ends", ends_into(seen)]
@@ -108,7 +110,7 @@ def found(flow: Workflow, faults: tuple[str, ...], max_faults: int, on_error: st
         systems=flow.systems,
         touches=flow.touches,
         answers={"ask": [1]} if "ask" in flow.graph.nodes else None,
-        max_steps=1_500,
+        max_steps=max_steps,
         reduce=reduce,
         on_error=on_error,
     ).run()
@@ -118,22 +120,22 @@ def found(flow: Workflow, faults: tuple[str, ...], max_faults: int, on_error: st
     return (wrong, seen), result.transitions
 
 
-def compare(seeds: range, max_faults: int = 1) -> int:
+def compare(seeds: range, max_faults: int = 1, max_steps: int = 1_500) -> int:
     """How many graphs took fewer choices; those with too many states are left out."""
     fewer = 0
     for seed in seeds:
         flow = Workflow(seed)
         faults, on_error = flow.rng.choice(FAULTS), flow.rng.choice(["stop", "continue"])
-        many = found(flow, faults, max_faults, on_error, reduce=False)
+        many = found(flow, faults, max_faults, on_error, max_steps, reduce=False)
         if many is not None:
-            few = found(flow, faults, max_faults, on_error, reduce=True)
+            few = found(flow, faults, max_faults, on_error, max_steps, reduce=True)
             assert few[0] == many[0], (seed, faults, on_error)
             fewer += few[1] < many[1]
     return fewer
 
 
 def test_one_fault() -> None:
-    assert compare(range(12)) > 3
+    assert compare(range(14), max_steps=200) > 3
 
 
 @pytest.mark.slow
@@ -156,7 +158,7 @@ def test_a_body_that_fails_only_after_a_fault_is_tried_at_every_place() -> None:
             raise ValueError("not at the second attempt")
         return ctx.attempt
 
-    others = [node(output=f"v{i}", name=f"n{i}")(lambda x: x) for i in range(3)]
+    others = [node(output=f"v{i}", name=f"n{i}")(lambda x: x) for i in range(2)]
     seen: dict[bool, set[str]] = {True: set(), False: set()}
     tried = {}
     for reduce in (True, False):
@@ -165,3 +167,84 @@ def test_a_body_that_fails_only_after_a_fault_is_tried_at_every_place() -> None:
     assert seen[True] == seen[False]
     quiet = Check(Graph([pay, *others]), {"x": 1}, [ends_into(set())], faults=("crash",)).run().transitions
     assert quiet < tried[True] < tried[False]
+
+
+def both(graph: Graph, systems: dict[str, MemoryStorage], **more: Any) -> tuple[set[str], set[str]]:
+    """How runs end, with orders left out and without."""
+    seen: dict[bool, set[str]] = {True: set(), False: set()}
+    for reduce in (True, False):
+        Check(
+            graph,
+            {"x": 1},
+            [ends_into(seen[reduce])],
+            systems=systems,
+            reduce=reduce,
+            **{"faults": ("fail",), **more},
+        ).run()
+    return seen[True], seen[False]
+
+
+@node(output="a")
+def check(x: int, ctx: Context) -> int:
+    return int(ctx.record("check", lambda: 1))
+
+
+@node(output="b")
+def write(x: int) -> int:
+    return x
+
+
+def test_a_fault_comes_late_where_an_order_counts() -> None:
+    """A node of a later step was there first; had the fault come before, it would have waited for the resumption."""
+    told = MemoryStorage()
+
+    def tell(text: str) -> None:
+        told.put("log", (told.get("log") or "") + text)
+
+    @node(output="c")
+    def post(x: int) -> None:
+        tell("posted ")
+
+    @node(output="d")
+    def send(b: int) -> None:
+        tell("sent ")
+
+    graph, touches = Graph([check, write, post, send]), {"check": [], "write": []}
+    few, many = both(graph, {"told": told}, touches=touches, faults=("timeout",))
+    assert few == many
+    checked_twice = [end for end in few if "'check', " in end and end.endswith("False, 2]]")]
+    assert any("sent posted" in end for end in checked_twice)
+
+
+def test_a_failure_by_itself_comes_before_a_fault() -> None:
+    """Had the fault come first, the node that fails would have been executed once less."""
+
+    @node(output="c", side_effects=SideEffectPolicy(recordable=True))
+    def send(b: int) -> int:
+        raise ConnectionError
+
+    few, many = both(Graph([check, write, send]), {})
+    assert few == many
+    assert any(end.endswith("False, 3]]") for end in few)
+
+
+def test_items_from_which_nothing_comes_go_one_after_the_other() -> None:
+    """Beside two that use a system: their orders are all tried, and so is every fault."""
+    told = MemoryStorage()
+
+    def telling(name: str) -> Any:
+        return node(output=f"v{name}", name=name)(lambda x: told.put("log", (told.get("log") or "") + name))
+
+    quiet = [node(output=f"q{i}", name=f"quiet{i}")(lambda x: x) for i in range(2)]
+    graph = Graph([check, telling("one"), telling("two"), *quiet])
+    touches = {"check": [], "quiet0": [], "quiet1": []}
+    few, many = both(graph, {"told": told}, touches=touches, faults=("timeout",))
+    assert few == many
+    tried = {}
+    for reduce in (True, False):
+        tried[reduce] = Check(
+            graph, {"x": 1}, ["ends"], systems={"told": told}, touches=touches, reduce=reduce
+        ).run()
+    assert tried[True].ok
+    assert tried[False].ok
+    assert 2 * tried[True].transitions < tried[False].transitions

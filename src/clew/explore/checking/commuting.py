@@ -18,9 +18,11 @@ the items out.
 Where an item may be told to fail or to take too long, the place of that matters less: the run is resumed afterwards,
 and whatever was let fall is executed then. So with one fault to come, an item goes first with its own faults if
 neither it nor anything else that may happen before it uses a system (`is_calm`). Each item is then executed as often,
-and as the same attempt, whether before the fault or after it. Nothing may have gone wrong before, nor raise by itself:
-a run that has failed counts attempts anew. The latter is known when all has been explored; if something does
-(`RunSystem.has_stumbled`), it is explored once more, without this (`is_wary`).
+and as the same attempt, whether before the fault or after it. Where other items do use systems, those items from which
+nothing comes that uses any (`others`) complete, or meet their faults, one after the other: when a fault comes, the
+lower ones may as well be executed already. Nothing may have gone wrong before, nor raise by itself: how often a run
+that fails is resumed depends on how often it has failed. The latter is known when all has been explored; if something
+does (`RunSystem.has_stumbled`), it is explored once more, without this (`is_wary`).
 
 The tests hold this against the search that leaves nothing out: the same violations are found, and the same ends
 reached.
@@ -75,6 +77,10 @@ class Commuting:
         early = {name for name in downstream if graph.nodes[name].eager}
         early |= {after for name in early for after in downstream[name]}
         self._after = {name: after - early for name, after in downstream.items()}
+        plain = {name for name, node in graph.nodes.items() if node.kind == "node" and not node.targets}
+        self._inert = {
+            name for name in plain if not any(self._uses[each] for each in {name, *downstream[name]})
+        }
 
     def first(self, running: Sequence[tuple[str, int]], *, is_calm: bool = False) -> str | None:
         """Of the items that may complete, with their steps, one that may go first, so that the others need not.
@@ -83,7 +89,7 @@ class Commuting:
         """
         if len(running) < 2:
             return None
-        nodes = [path.partition("/")[0].partition("#")[0] for path, _ in running]
+        nodes = [_node_of(path) for path, _ in running]
         soonest = min(step for _, step in running)
         for (path, step), node in zip(running, nodes, strict=True):
             if step > soonest or (is_calm and not self._is_calm(node)):
@@ -91,6 +97,13 @@ class Commuting:
             if self._is_free(node, nodes.count(node)):
                 return path
         return None
+
+    def others(self, running: Sequence[tuple[str, int]]) -> set[str]:
+        """Of the items that may complete, those that may wait for another one: nothing that comes of either uses any
+        system, so which of them has completed when something else happens makes no difference."""
+        soonest = min((step for _, step in running), default=0)
+        alike = [path for path, step in running if step == soonest and _node_of(path) in self._inert]
+        return set(alike[1:])
 
     def _is_calm(self, node: str) -> bool:
         return not any(uses for other, uses in self._uses.items() if other not in self._after[node])
@@ -106,3 +119,8 @@ class Commuting:
             for other, uses in self._uses.items()
             if other != node and other not in self._after[node]
         )
+
+
+def _node_of(path: str) -> str:
+    """The node of the graph itself that an item belongs to."""
+    return path.partition("/")[0].partition("#")[0]

@@ -288,15 +288,16 @@ class RunSystem:
         if may_fail and not self._is_calm(process):
             return choices
         running = [choice.removeprefix("complete ") for choice in choices if choice.startswith("complete ")]
-        steps = [process.running[path].order[0] for path in running]
-        first = self._commuting.first(list(zip(running, steps, strict=True)), is_calm=may_fail)
-        if first is None:
+        items = [(path, process.running[path].order[0]) for path in running]
+        first = self._commuting.first(items, is_calm=may_fail)
+        others = set(running) - {first} if first is not None else self._commuting.others(items)
+        if not others:
             return choices
         for path in running:
             tried = trial(f"complete {path}")
             if tried.fails or (may_fail and tried.raises):
                 return choices  # a failure ends what is under way, so its place matters
-        return [f"complete {first}", *choices[len(running) :]]
+        return [choice for choice in choices if choice.removeprefix("complete ") not in others]
 
     def _is_calm(self, process: Process) -> bool:
         """Whether nothing has gone wrong in this process, and one thing only may: see `commuting`."""
