@@ -55,6 +55,7 @@ def test_the_plan_behind_it(folder: Folder) -> None:
     assert "1 scan, standalone" in said
     assert f"scan_1_sales: {HOW_MANY!r} -> sales (success, certainty " in said
     assert ".parquet" in said
+    assert "or: SELECT COUNT(*) FROM orders\n" not in said  # that is the answer itself, not another reading
 
 
 def test_the_samples(folder: Folder) -> None:

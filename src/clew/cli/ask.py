@@ -216,7 +216,10 @@ def plan_lines(answer: Answer) -> Iterator[str]:
     for scan in answer.scans:
         sure = f", certainty {scan.certainty:.2f}" if scan.certainty is not None else ""
         yield f"  {scan.id}: {scan.intent!r} -> {scan.source} ({scan.status}{sure}, retries {scan.retries})"
-        others = [sql for sql in scan.candidates if sql != scan.sql]
+        chosen = (
+            bool(scan.sql) and not scan.retries
+        )  # the first candidate is the answer, with names for its columns
+        others = [sql for sql in scan.candidates[chosen:] if sql != scan.sql]
         for sql in others[:3]:
             yield f"    or: {sql}"
         if scan.artifact:

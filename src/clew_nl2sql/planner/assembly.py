@@ -146,7 +146,7 @@ def assemble(reading: Reading, assignment: Assignment) -> list[Draft]:
         for query, choices in _grouped(schema, parts, items):
             for filtered, more in _filtered(reading, parts, query):
                 for ordered, order in _ordered(reading, parts, filtered):
-                    for final, last in _distinct(reading, ordered) + _counted_once(schema, parts, ordered):
+                    for final, last in _counted_once(schema, parts, ordered) or _distinct(reading, ordered):
                         final = _with_keys(final, reading.via)
                         drafts.append(Draft(final, named + choices + more + order + last))
     return drafts
@@ -291,7 +291,8 @@ def _filtered(reading: Reading, parts: _Parts, query: Query) -> list[Variant]:
         rest = tuple(c for c in plain if c not in (first, second))
         left = query._replace(where=(*rest, first))
         right = query._replace(where=(*rest, second), order=(), limit=None)
-        found.append((left._replace(compound=("intersect", right)), ("both:intersect",)))
+        if not any(c.either for c in _either_said(reading, parts.conditions)):  # "or" is never both
+            found.append((left._replace(compound=("intersect", right)), ("both:intersect",)))
         found.append((left._replace(compound=("union", right)), ("both:union",)))
     return found
 

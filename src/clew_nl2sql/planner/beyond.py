@@ -30,6 +30,8 @@ def is_beyond(reading: Reading, best: Ranked) -> bool:
         or _leaves_out(reading, best)
         or _forgets_denial(reading, best)
         or _tells_no_time(reading, best)
+        or _forgets_rank(reading, best)
+        or _adds_nothing_up(reading, best)
     )
 
 
@@ -80,6 +82,31 @@ def _tells_no_time(reading: Reading, best: Ranked) -> bool:
     columns = [reading.schema.columns[i.column] for i in best.query.select if i.column is not None]
     timed = any(c.kind == "date" or not _TIMES.isdisjoint(c.words) for c in columns)
     return reading.word(0) == "when" and not timed
+
+
+def _forgets_rank(reading: Reading, best: Ranked) -> bool:
+    """ "Who came first?", and a query without an order."""
+    words = [at for at, token in enumerate(reading.tokens) if token.kind != "punct"]
+    if not words or best.query.order or any(i.agg for i in best.query.select):
+        return False
+    taken = [d for d, option in best.assignment.choices if option.act[0] != "none"]
+    return reading.word(words[-1]) in ("first", "last") and not any(
+        d.start <= words[-1] < d.end for d in taken
+    )
+
+
+def _adds_nothing_up(reading: Reading, best: Ranked) -> bool:
+    """ "The total amount of the orders" where a column is called that, and a query that lists it row by row."""
+    query, columns = best.query, reading.schema.columns
+    if not reading.within_names or query.group or query.limit or reading.word(1) not in ("is", "was"):
+        return False
+    if any(c.op == "=" and c.item.column is not None and columns[c.item.column].unique for c in query.where):
+        return False
+    said = [m for m in reading.mentions if any(m.start <= at < m.end for at in reading.within_names)]
+    listed = {i.column for i in query.select if not i.agg}
+    return any(
+        t.column in listed and t.coverage == 1 for m in said for t in m.targets if t.column is not None
+    )
 
 
 def _says_no(condition: Condition) -> bool:

@@ -72,7 +72,7 @@ def counts_single_rows(query: Query, schema: Schema) -> bool:
     column = schema.columns[query.group[0]]
     table = schema.tables[column.table]
     named = column.id == table.display and column.core[-1] in ("name", "title")
-    return column.unique and (column.id == table.key or named)
+    return column.unique and (column.id == table.key or named or column.kind == "number")
 
 
 class Describer:

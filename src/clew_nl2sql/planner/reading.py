@@ -68,8 +68,14 @@ class Reading:
         self.amounts: list[Amount] = [a for a in find_amounts(self.tokens) if not self._inside_value(a.start)]
         found = find_cues(self.tokens)
         self.cues: list[Cue] = [c for c in found if not self._said_by_column(c)]
-        self.within_names = {c.start: c.what for c in found if c.kind == "agg" and c not in self.cues}
+        within = [c for c in found if c.kind == "agg" and c not in self.cues]
         self.cues = [self._summed(c) for c in self.cues]
+        within += [
+            c for c in self.cues if c.kind == "agg" and any(m.start <= c.start < m.end for m in self.mentions)
+        ]
+        self.within_names = {
+            c.start: c.what for c in within
+        }  # "total" of `total_amount`, with what it may ask for
         self.mentions = [m for m in self.mentions if not self._said_by_cue(m)]
         self.cues = [c for c in self.cues if c.kind != "none"]
         self.units = self._fold()

@@ -92,6 +92,26 @@ def test_answers(path: Path, catalog: Catalog, question: str, rows: list[tuple[o
 
 def test_how_many_counts_each_once(path: Path, catalog: Catalog) -> None:
     assert _answer(path, catalog, "How many customers from Norway have orders?") == [(2,)]
+    assert _answer(path, catalog, "How many orders do customers from Norway have?") == [(5,)]
+
+
+def test_a_total_of_many_is_no_list(catalog: Catalog) -> None:
+    plan = RulePlanner().plan("What is the total amount of orders in 2023?", catalog)
+    assert plan.abstained or "SUM(" in str(plan.sql)
+    assert "SUM(" not in str(
+        RulePlanner(threshold=0.0).plan("What is the total amount of order 3?", catalog).sql
+    )
+
+
+def test_or_is_never_both(catalog: Catalog) -> None:
+    question = "Which customers have orders with status open or shipped?"
+    for candidate in RulePlanner().plan(question, catalog).candidates:
+        assert "INTERSECT" not in candidate.sql
+
+
+def test_the_most_of_a_figure_is_no_count(catalog: Catalog) -> None:
+    for candidate in RulePlanner().plan("Which employee earns the most?", catalog).candidates:
+        assert "GROUP BY sal ORDER BY COUNT(*)" not in candidate.sql
 
 
 @pytest.mark.parametrize(
@@ -165,6 +185,7 @@ def test_no_way_leads_over_a_view(path: Path) -> None:
         "What is the median salary of employees?",
         "How many customers weigh more than 500?",
         "Which customers did not buy 'Anchor'?",
+        "Who was hired first?",
     ],
 )
 def test_what_no_query_says_is_not_answered(catalog: Catalog, question: str) -> None:

@@ -39,6 +39,13 @@ def test_the_catalog_has_tables_columns_keys_and_values(source: DuckDBSource) ->
     assert "urgent" in next(c for c in catalog.tables[1].columns if c.name == "priority").values
 
 
+def test_the_catalog_tells_views_from_tables(tmp_path: Path) -> None:
+    with duckdb.connect(str(tmp_path / "c.duckdb")) as db:
+        db.execute("CREATE TABLE t (a INTEGER); CREATE VIEW v AS SELECT a FROM t")
+    tables = DuckDBSource(tmp_path / "c.duckdb").catalog().tables
+    assert [(table.name, table.view) for table in tables] == [("t", False), ("v", True)]
+
+
 def test_comments_are_in_the_catalog(tmp_path: Path) -> None:
     with duckdb.connect(str(tmp_path / "c.duckdb")) as db:
         db.execute(

@@ -178,3 +178,4 @@ def test_a_view_that_takes_too_long_is_there_without_a_sample(
     slow, table = PostgresSource(address).catalog().tables
     assert (slow.name, [column.name for column in slow.columns], slow.rows) == ("slow", ["x", "y"], ())
     assert table.rows == ((1,),)
+    assert (slow.view, table.view) == (True, False)
