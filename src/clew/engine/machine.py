@@ -42,7 +42,7 @@ _ROUTING = {Command, Send, type(END)}  # what a node may not simply return as it
 class Machine:
     """One run, from its first step to its last."""
 
-    __slots__ = ("_is_planned", "_memory", "slot", "counters", "frontier", "options", "outbox", "root")
+    __slots__ = ("_is_planned", "_memory", "counters", "frontier", "options", "outbox", "root", "slot")
 
     def __init__(
         self, program: Program, view: View, options: Options, *, step: int = 0, memory: Memory | None = None
