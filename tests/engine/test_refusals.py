@@ -12,6 +12,8 @@ from typing import Annotated, Any, TypedDict
 import pytest
 
 from clew import Engine, Graph, Send, SQLiteStore, node, route
+from clew.engine.records import Start
+from clew.engine.terms import Memory
 from clew.errors import ConflictError
 from clew.graph import Node
 from clew.testing import Stepper, VirtualClock
@@ -218,3 +220,24 @@ def test_a_subgraph_that_was_begun_on_a_refused_update_begins_anew(
     assert [len(checkpoint.items) for checkpoint in run.engine.history(RUN)] == [0, 3, 1]
     again = Engine(graph(1, "taken"), store=run.engine.store)
     assert again.replay(RUN, strict=False).divergences == ()
+
+
+def test_which_subgraphs_earlier_work_had_begun() -> None:
+    """Of some nodes, each from a visit on; not what is inside them, nor beside them."""
+    one = Graph([value("side")], name="one")
+    graph = Graph([one.as_node("one", inputs=("x",), outputs=("side",)), value("other", "quick")])
+    mapped = Graph([one.map_over("x").nodes["one"]])
+    strands = {
+        prefix: (Start(prefix, {}, frozenset(), epoch), ())
+        for prefix, epoch in {
+            "one#0/": (0,),
+            "one#1/": (2,),
+            "one#2[1]/": (1,),
+            "one#2[1]/deep#0/": (1, 0),
+            "two#7/": (0,),
+        }.items()
+    }
+    memory = Memory(strands=strands)
+    assert memory.begun("", {"one": 1}, graph) == {"one#1": 2, "one#2[1]": 1}
+    assert memory.begun("", {"one": 2}, mapped) == {"one#2": 1}
+    assert memory.begun("one#2[1]/", {"one": 0}, graph) == {}

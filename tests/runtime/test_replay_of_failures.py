@@ -9,12 +9,23 @@ from typing import Annotated, Any, TypedDict
 
 import pytest
 
-from clew import Context, Engine, Graph, MemoryStore, RetryPolicy, SideEffectPolicy, SQLiteStore, node
-from clew.errors import NodeTimeoutError
+from clew import (
+    Context,
+    Engine,
+    Graph,
+    MemoryStore,
+    RetryPolicy,
+    Send,
+    SideEffectPolicy,
+    SQLiteStore,
+    node,
+    route,
+)
+from clew.errors import ConflictError, NodeTimeoutError
 from clew.graph import Node
 from clew.runtime.replay import ReplayReport
 from clew.stores import Store
-from clew.testing import VirtualClock
+from clew.testing import Stepper, VirtualClock
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -218,3 +229,46 @@ def test_it_is_replayed_by_another_process_days_later(tmp_path: Path) -> None:
         "r"
     )
     assert (report.ok, report.calls) == (True, 3)
+
+
+def test_how_far_a_run_was_ahead_when_it_failed_is_no_difference(store: Store) -> None:
+    """``three`` of step 3 had run when the writes of step 2 met."""
+
+    @route(targets=["write"])
+    def twice(x: str) -> list[Send]:
+        return [Send("write", {"what": "a"}), Send("write", {"what": "b"})]
+
+    def after(name: str, before: str) -> Node:
+        return node(name=name, output=name)(lambda seen: seen).rename(inputs={"seen": before})
+
+    write = node(name="write", output="v")(lambda what: what)
+    graph = Graph(
+        [after("slow", "x"), twice, write, after("one", "x"), after("two", "one"), after("three", "two")]
+    )
+    run = Stepper(Engine(graph, store=store, clock=VirtualClock()), {"x": "a"}, run_id="r")
+    for path in ("twice#0", "one#0", "two#0", "three#0", "write#0[0]", "write#0[1]", "slow#0"):
+        run.complete(path)
+    assert isinstance(run.finish().error, ConflictError)
+    assert run.engine.replay("r", strict=False).divergences == ()
+
+
+def test_what_was_let_fall_beside_a_failure_in_a_subgraph_is_no_difference(store: Store) -> None:
+    """The second of two that are mapped over had made a step when the first failed."""
+
+    @node(output="half")
+    def half(each: int) -> int:
+        return each // 2
+
+    @node(output="whole")
+    def whole(half: int) -> int:
+        if not half:
+            raise ValueError("nothing")
+        return half
+
+    mapped = Graph([half, whole], name="mapped").map_over("each")
+    engine = Engine(Graph([mapped.nodes["mapped"]]), store=store, clock=VirtualClock())
+    run = Stepper(engine, {"each": [1, 8]}, run_id="r")
+    for path in ("mapped#0[0]/half#0", "mapped#0[1]/half#0", "mapped#0[0]/whole#0"):
+        run.complete(path)
+    assert str(run.finish().error) == "nothing"
+    assert run.engine.replay("r", strict=False).divergences == ()

@@ -152,6 +152,7 @@ class Archive:
             weight=log.weight,
             since=log.since,
             journaled=log.journaled,
+            asked=log.asked,
         )
 
     def begin(self, run_id: str, fence: int, now: float) -> None:

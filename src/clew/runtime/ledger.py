@@ -17,13 +17,13 @@ no encoding is found before anything of its record is written; what came before 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from threading import Lock
 from typing import Any, Literal
 
 import msgspec
 
-from clew.engine.records import Journaled, Single, Step, Withdrawn
+from clew.engine.records import Journaled, Question, Single, Step, Withdrawn
 from clew.errors import EncodeError
 from clew.runtime.crash_points import reach
 from clew.runtime.follower import Follower, Work, joined
@@ -64,6 +64,7 @@ class Ledger:
         since: int = 0,
         journaled: dict[tuple[str, tuple[int, ...]], list[int]] | None = None,
         owes: bool = False,
+        asked: Mapping[str, Question] | None = None,
     ) -> None:
         self._store = store
         self.records: list[Any] | None = [] if writer is None else None  # written, where it is not encoded
@@ -80,6 +81,7 @@ class Ledger:
         self._since = since  # bytes of steps since the last snapshot, with what they keep apart
         self._weight = weight  # bytes of the last snapshot
         self._journaled = dict(journaled or {})  # items that were journaled and are not in a step yet
+        self._asked = dict(asked or {})  # by path: what waits for an answer
         self._late: list[Work] = []
         if owes:
             self._follower = Follower(self._append, self._settle)
@@ -180,6 +182,8 @@ class Ledger:
                     continue  # its node is told; nothing else builds on it
                 self._failure = error
                 break  # what came before it is kept
+            if type(record) is Question:
+                self._make_room(writer, record, entries[-1])
             if self.attached:
                 statements += self._detached(record)
         blobs, writer.blobs = writer.blobs, {}
@@ -192,6 +196,21 @@ class Ledger:
             raise refused
         if self._is_due():
             self._write_snapshot()
+
+    def _make_room(self, writer: Writer, question: Question, entry: Entry) -> None:
+        """A question that is asked again in other words, by an item that starts over, takes the place of the first one.
+
+        Should the process die in between, it is asked again by whoever goes on.
+        """
+        known = self._asked.get(question.path)
+        if (
+            known is not None
+            and known.number == question.number
+            and writer.entry(known).digest != entry.digest
+        ):
+            self.barrier()
+            self._append(([], [entry.name], {}, ()))
+        self._asked[question.path] = question
 
     def _is_due(self) -> bool:
         return self._since > max(FIRST_SNAPSHOT, OUTWEIGH * self._weight)

@@ -271,9 +271,8 @@ def read_log(row: RunRow, start: GraphState, entries: Sequence[Any], on_conflict
             done.update(entry.prefix + outcome.path for outcome in entry.outcomes)
         elif isinstance(entry, Journaled):
             journal.append(entry)
-        elif isinstance(
-            entry, Withdrawn
-        ):  # in memory alone: a store that encodes has dropped what it speaks of
+        elif isinstance(entry, Withdrawn):
+            # in memory alone: a store that encodes has dropped what it speaks of
             journal = [each for each in journal if (each.path, each.epoch) != (entry.path, entry.epoch)]
         elif isinstance(entry, Start):
             known = log.strands.get(entry.prefix)

@@ -210,10 +210,11 @@ class Recorder:
 
     def _checked(self, item: Item, entries: list[RecordedCall | Intent]) -> list[RecordedCall | Intent]:
         """What was recorded of an item; StoreCorruptError if that says that something is lost."""
-        from clew.runtime.losses import lost_recordings
+        if entries:
+            from clew.runtime.losses import lost_recordings
 
-        for wrong in lost_recordings(self._session.run_id, item, entries):
-            raise StoreCorruptError(wrong)
+            for wrong in lost_recordings(self._session.run_id, item, entries):
+                raise StoreCorruptError(wrong)
         return entries
 
     def _check(self, call: _Call, value: Any, what: str) -> None:

@@ -91,10 +91,8 @@ class Retrieval:
         log.errors = self._failures(run_id, start, reader)
         for wrong in (*damaged_steps(log, entries, upto=upto), *lost_entries(row, entries, counted, visits)):
             raise StoreCorruptError(wrong)
-        if (
-            visits is not None and upto is None and row.status != "completed"
-        ):  # else there is nothing to go on with
-            self._check_unread(row, visits)
+        if visits is not None and upto is None and row.status != "completed":
+            self._check_unread(row, visits)  # what has ended is not gone on with
         return log
 
     def _check_unread(self, row: RunRow, visits: dict[str, int]) -> None:

@@ -1,0 +1,91 @@
+"""A question that an item asks again when the run is gone on with: in other words, it takes the place of the first."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from itertools import count
+from pathlib import Path
+from typing import Annotated, Any, TypedDict
+
+import pytest
+
+from clew import Context, Engine, Graph, MemoryStore, SQLiteStore, interrupt, node
+from clew.stores import Store
+from clew.testing import Stepper, VirtualClock
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    found: Store = MemoryStore() if request.param == "memory" else SQLiteStore(tmp_path / "runs.db")
+    yield found
+    found.close()
+
+
+def resumed(graph: Graph, store: Store, **options: Any) -> Any:
+    durability = options.pop("durability", "sync")
+    with warnings.catch_warnings(action="ignore"):  # that the code is another
+        return Engine(graph, store=store, durability=durability).resume("r", **options)
+
+
+def asked(result: Any) -> list[tuple[str, Any]]:
+    return [(question.path, question.question) for question in result.questions]
+
+
+def by_node(name: str, question: Callable[[], str]) -> Any:
+    return interrupt(output=name, name=name)(lambda x: question())
+
+
+def by_context(name: str, question: Callable[[], str]) -> Any:
+    @node(output=name, name=name)
+    def ask(x: int, ctx: Context) -> Any:
+        return ctx.interrupt(question())
+
+    return ask
+
+
+@pytest.mark.parametrize("asking", [by_node, by_context])
+@pytest.mark.parametrize("durability", ["sync", "async", "exit"])
+def test_a_question_with_the_time_in_it(store: Store, asking: Any, durability: str) -> None:
+    """Two are asked at once and answered one by one, so the other one is asked again, and is not the same."""
+    of_a, of_b = count(), count()
+    graph = Graph([asking("a", lambda: f"a, {next(of_a)}?"), asking("b", lambda: f"b, {next(of_b)}?")])
+    first = Engine(graph, store=store, durability=durability).run({"x": 1}, run_id="r")
+    assert asked(first) == [("a#0", "a, 0?"), ("b#0", "b, 0?")]
+    second = resumed(graph, store, answers={"a#0": "yes"}, durability=durability)
+    assert asked(second) == [("b#0", "b, 1?")]
+    assert asked(Engine(graph, store=store).result("r")) == [("b#0", "b, 1?")]
+    third = resumed(graph, store, answer="no", durability=durability)
+    assert (third.status, third["a"], third["b"]) == ("completed", "yes", "no")
+
+
+def below_ten(current: int, update: int) -> int:
+    if current + update > 10:
+        raise ValueError("too much")
+    return current + update
+
+
+class State(TypedDict, total=False):
+    x: int
+    total: Annotated[int, below_ten]
+    extra: str
+    answer: str
+
+
+def test_a_question_about_something_that_did_not_hold(store: Store) -> None:
+    """It was asked ahead, on the strength of an update that was refused."""
+
+    def graph(much: int, extra: str) -> Graph:
+        first = node(name="first", output="total")(lambda x: 6)
+        second = node(name="second", writes=("total", "extra"))(lambda x: {"total": much, "extra": extra})
+        return Graph(
+            [first, second, interrupt(output="answer", name="ask")(lambda extra: f"{extra}?")], state=State
+        )
+
+    run = Stepper(Engine(graph(7, "refused"), store=store, clock=VirtualClock()), {"x": 1}, run_id="r")
+    for path in ("second#0", "ask#0", "first#0"):
+        run.complete(path)
+    failed = run.finish()
+    assert (failed.status, asked(failed)) == ("failed", [])
+    assert asked(resumed(graph(1, "taken"), store)) == [("ask#0", "taken?")]
+    assert resumed(graph(1, "taken"), store, answer="yes")["answer"] == "yes"
