@@ -45,6 +45,7 @@ define install
 	fi; \
 	echo "Installing .[$(2)] into $(1)"; \
 	$(1)/bin/python -m pip install --quiet --disable-pip-version-check --compile $(3) --editable '.[$(2)]'; \
+	$(1)/bin/python -m compileall -q src; \
 	touch $(1)/.installed
 endef
 

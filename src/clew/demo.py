@@ -473,10 +473,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The command; its exit code."""
     parser = argparse.ArgumentParser(prog="python -m clew.demo", description="A small graph at work.")
     parser.add_argument("--json", action="store_true", help="one JSON document instead of a show")
-    parser.add_argument("--quick", action="store_true", help="no artificial slowness")
+    parser.add_argument("--pace", type=float, default=1.0, help="how slow it is made, from 0 to 100")
+    parser.add_argument("--quick", action="store_true", help="no artificial slowness, as --pace 0")
     parser.add_argument("--seed", type=int, default=7, help="another log, and other random numbers")
     given = parser.parse_args(arguments)
-    pace = 0.0 if given.quick else 1.0
+    pace = 0.0 if given.quick else given.pace
+    if not 0 <= pace <= 100:
+        parser.error(f"--pace is a number from 0 to 100, not {pace}")
     try:
         if given.json:
             with redirect_stdout(io.StringIO()):

@@ -1,7 +1,7 @@
 """The demo ends by itself with exit code 0: as plain text, as JSON, and live in a terminal.
 
 The terminal is a real one, a pseudo-terminal, since that is what the demo asks about. Artificial slowness is left
-out but for one run, which must show that the slow branch held nobody up.
+out, or made less where something must be seen to go on beside something else.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def test_plain_text_has_every_part_and_no_control_codes() -> None:
 
 def test_the_slow_branch_holds_nobody_up() -> None:
     began = time.monotonic()
-    found = as_data()
+    found = as_data("--pace", "0.5")
     assert time.monotonic() - began < 20
     ends = {span["path"]: span["end"] for span in found["timeline"]}
     begins = {span["path"]: span["begin"] for span in found["timeline"]}
@@ -113,7 +113,7 @@ def test_digests_depend_on_the_seed_and_not_on_the_pace() -> None:
 
     quick = digests(as_data("--quick"))
     assert digests(as_data("--quick")) == quick
-    assert digests(as_data()) == quick
+    assert digests(as_data("--pace", "0.1")) == quick
     assert digests(as_data("--quick", "--seed", "8")) != quick
 
 
@@ -180,7 +180,7 @@ def test_any_seed_will_do(seed: int) -> None:
 @pytest.mark.parametrize("columns", [60, 80, 120])
 def test_it_is_drawn_live_in_a_terminal(columns: int) -> None:
     pytest.importorskip("rich")
-    code, drawn = in_a_terminal(columns=columns)
+    code, drawn = in_a_terminal("--pace", "0.4", columns=columns)
     assert code == 0, drawn
     assert drawn.count("Triage of") > 10, "it is drawn again and again"
     assert {"waits", "runs", "ran", "done"} <= set(re.findall(r"[a-z]+", CONTROL.sub("", drawn)))
@@ -209,3 +209,11 @@ def test_a_wrong_command_is_told_apart() -> None:
     done = subprocess.run([*COMMAND, "--seed", "x"], capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 2
     assert "--seed" in done.stderr
+
+
+@pytest.mark.parametrize("pace", ["-1", "nan", "soon", "1e9"])
+def test_a_pace_is_a_number_that_one_can_wait_for(pace: str) -> None:
+    done = subprocess.run(
+        [*COMMAND, f"--pace={pace}"], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert (done.returncode, "--pace" in done.stderr) == (2, True)

@@ -85,14 +85,16 @@ def _tells_no_time(reading: Reading, best: Ranked) -> bool:
 
 
 def _forgets_rank(reading: Reading, best: Ranked) -> bool:
-    """ "Who came first?", and a query without an order."""
+    """ "Who came first?", and a query that tells all of them, or one that has no order."""
     words = [at for at, token in enumerate(reading.tokens) if token.kind != "punct"]
-    if not words or best.query.order or any(i.agg for i in best.query.select):
+    if not words or reading.word(words[-1]) not in ("first", "last"):
         return False
+    if any(i.agg for i in best.query.select):
+        return False
+    if reading.word(0) in ("who", "which"):
+        return not (best.query.order and best.query.limit)
     taken = [d for d, option in best.assignment.choices if option.act[0] != "none"]
-    return reading.word(words[-1]) in ("first", "last") and not any(
-        d.start <= words[-1] < d.end for d in taken
-    )
+    return not best.query.order and not any(d.start <= words[-1] < d.end for d in taken)
 
 
 def _adds_nothing_up(reading: Reading, best: Ranked) -> bool:
