@@ -58,6 +58,14 @@ def broken(a: int) -> int:
 failing = Graph([broken], name="failing")
 
 
+@node(output="c")
+def beside(a: int) -> int:
+    return a + 2
+
+
+confining = Graph([broken, beside], name="confining")
+
+
 class Count(TypedDict):
     count: int
     seen: Annotated[list[int], append]

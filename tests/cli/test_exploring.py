@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import sqlite3
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -34,6 +35,31 @@ def test_nothing_wrong_is_exit_code_0(shop: Folder) -> None:
 
 def test_as_json(shop: Folder) -> None:
     assert shop.json("explore", "shop:mended")["violations"] == []
+
+
+AGENT = """
+import sqlite3
+from clew.explore import Action, Agent, World
+from clew.explore.systems import SQLiteSystem
+
+def more(world):
+    with sqlite3.connect("app.db") as db:
+        db.execute("INSERT INTO t SELECT count(*) FROM t")
+    db.close()
+
+world = World(systems={"db": SQLiteSystem("app.db")})
+agent = Agent(world, [Action("more", more, max_calls=2)])
+"""
+
+
+def test_afterwards_nothing_watches_a_database_any_more(folder: Folder) -> None:
+    (folder.path / "small.py").write_text(AGENT)
+    db = sqlite3.connect(folder.path / "app.db")
+    db.execute("CREATE TABLE t (n)")
+    folder.clew("explore", "small:agent")
+    assert db.execute("SELECT name FROM sqlite_master").fetchall() == [("t",)]
+    assert db.execute("SELECT * FROM t").fetchall() == []
+    db.close()
 
 
 def test_reports(shop: Folder) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import signal
+import subprocess
+import sys
 
 import pytest
 
@@ -66,6 +68,17 @@ def test_a_failed_run_says_so_and_goes_on_when_it_is_mended(folder: Folder) -> N
     (folder.path / "mended").touch()
     assert folder.json("resume", "r")["values"]["b"] == 2
     assert folder.json("resume", "r")["status"] == "completed"  # a finished one is shown as it is
+
+
+def test_a_confined_failure_is_run_again_and_not_resumed(folder: Folder) -> None:
+    program = "import flow; from clew import Engine; "
+    program += "Engine(flow.confining, store='clew.db', on_error='continue').run({'a': 1}, run_id='r')"
+    subprocess.run([sys.executable, "-c", program], cwd=folder.path, check=True, env=folder.environment())
+    done = folder.clew("resume", "r", "--graph", "flow:confining", code=1)
+    assert done.stderr.splitlines()[1] == "hint: mend it, and run again what it affects: clew rerun r"
+    (folder.path / "mended").touch()
+    again = folder.json("rerun", "r", "--graph", "flow:confining")
+    assert (again["values"]["b"], again["values"]["c"]) == (2, 3)
 
 
 def test_a_question_is_answered_by_another_process(folder: Folder) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from itertools import count
@@ -89,3 +92,38 @@ def test_a_question_about_something_that_did_not_hold(store: Store) -> None:
     assert (failed.status, asked(failed)) == ("failed", [])
     assert asked(resumed(graph(1, "taken"), store)) == [("ask#0", "taken?")]
     assert resumed(graph(1, "taken"), store, answer="yes")["answer"] == "yes"
+
+
+PROGRAM = """
+import os, signal, sys
+from clew import Engine, Graph, SQLiteStore, interrupt
+from clew.runtime.ledger import Ledger
+
+def ask(name):
+    return interrupt(output=name, name=name)(lambda x: f"{name}, {sys.argv[2]}?")
+
+engine = Engine(Graph([ask("a"), ask("b")]), store=SQLiteStore(sys.argv[1]))
+if sys.argv[2] == "first":
+    print(engine.run({"x": 1}, run_id="r").status)
+elif sys.argv[2] == "killed":
+    append = Ledger._append
+    def appended(self, work):
+        append(self, work)
+        if work[1] and not work[0]:  # the old question is gone, and the new one is not there yet
+            os.kill(os.getpid(), signal.SIGKILL)
+    Ledger._append = appended
+    engine.resume("r", answers={"a#0": 1})
+else:
+    print(engine.resume("r").status, engine.resume("r", answer=2).status)
+"""
+
+
+def test_killed_between_the_old_question_and_the_new_one(tmp_path: Path) -> None:
+    def go(phase: str) -> tuple[int, str]:
+        command = [sys.executable, "-W", "ignore", "-c", PROGRAM, str(tmp_path / "runs.db"), phase]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+        return done.returncode, done.stdout + done.stderr
+
+    assert go("first") == (0, "waiting\n")
+    assert go("killed") == (-signal.SIGKILL, "")
+    assert go("afterwards") == (0, "waiting completed\n")

@@ -75,6 +75,8 @@ def explore(
     except KeyboardInterrupt:
         complain(*_interrupted(agent))
         raise
+    if aborted is None:
+        _leave(agent.world)
     for report in reports or ():
         result.save(report)
     if as_json:
@@ -86,6 +88,17 @@ def explore(
     if aborted is not None:
         complain(str(aborted), "what was found so far is above")
     return 1 if result.violations or aborted is not None else 0
+
+
+def _leave(world: Any) -> None:
+    """Take out of the systems what watched them: nobody will go back to a state any more."""
+    for name, system in world.systems.items():
+        close = getattr(system, "close", None)
+        if callable(close):
+            try:
+                close()
+            except Exception as error:
+                note(f"system {name!r} could not be closed: {error}")
 
 
 def _interrupted(agent: Any) -> tuple[str, str]:

@@ -88,6 +88,8 @@ def say_result(result: RunResult) -> None:
         where = f" ({notes[0]})" if notes else ""
         told = f"{type(error).__name__}: {error}".replace("\n", " ")
         what = f"run {run_id!r} failed after step {result.steps}: {told}{where}"
+        if result.state.position.failed:  # the failure was confined, and the run has ended
+            raise Failed(what, f"mend it, and run again what it affects: clew rerun {run_id}", code=1)
         raise Failed(what, f"mend it, and go on with: clew resume {run_id}", code=1)
     what = "waits for an answer" if result.status == "waiting" else result.status
     print(f"run {run_id} {what} after {count(result.steps, 'step')}")

@@ -130,7 +130,10 @@ class Journal:
             _check(self._former, head_of(*self._about, b""))
         self.sign()
         if self._anchor is not None and not anchor.put_back(self._about[0], self._anchor, self._pieces):
-            self._anchor = None  # it shows the same, and is to be kept itself
+            raise JournalMismatchError(
+                "a process was killed while it explored into this store, which has the only copy of what the systems "
+                "held then, and these are others: explore those once more first, or explore into a new store"
+            )
 
     def sign(self) -> None:
         """Say which process explores."""

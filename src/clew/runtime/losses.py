@@ -115,8 +115,8 @@ def lost_entries(
     gaps = [(kind, path, n) for (kind, path), ns in numbers.items() for n in _gaps(kind, ns)]
     census = row.census or {}
     for kind, before in census.items():
-        if kind == "journal" and row.status == "running":
-            continue  # since then a step may have taken it in
+        if kind in ("journal", "question") and row.status == "running":
+            continue  # since then a step may have taken it in, or it was to be asked in other words
         if kind and found[kind] < before and (kinds is None or kind in kinds):
             noun = _NOUNS.get(kind, f"{kind}s")
             gone = before - found[kind]

@@ -459,8 +459,8 @@ class SQLiteStore:
     @contextmanager
     def _transaction(self, what: str, begin: str) -> Iterator[sqlite3.Connection]:
         with self._translated(what), self._lock:
-            self._db.execute(begin)
             try:
+                self._db.execute(begin)
                 yield self._db
                 self._db.execute("COMMIT")
             except BaseException:
@@ -476,8 +476,8 @@ class SQLiteStore:
     def _unwaited(self, writing: AbstractContextManager[sqlite3.Connection]) -> Iterator[sqlite3.Connection]:
         """A transaction of which the commit is handed to the operating system only."""
         with self._lock:
-            self._db.execute("PRAGMA synchronous = NORMAL")
             try:
+                self._db.execute("PRAGMA synchronous = NORMAL")  # an interrupt may come right after it
                 with writing as db:
                     yield db
             finally:

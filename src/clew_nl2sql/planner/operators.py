@@ -68,7 +68,7 @@ def _count(reading: Reading, cue: Cue, flat: list[str]) -> list[Option]:
                 f"k.uniq={column.unique}",
                 f"k.id={column.is_key or column.is_ref}",
             ]
-            for role in ("cntd", "cntc", "sumc"):
+            for role in ("cntd", "cntc", "sumc") if column.kind == "number" else ("cntd", "cntc"):
                 features = tuple(f"k.{role}|{f}" for f in flat + base + extra) + tuple(shape)
                 made.append(Option(f"k.{role}", (role, target.column), use, features))
         for target in [t for t in mention.targets if t.column is None][:2]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import sqlite3
 import subprocess
 import sys
@@ -299,6 +300,41 @@ def test_the_same_state_reached_another_way_is_the_same(app: sqlite3.Connection,
     system.rollback(token)
     app.execute("INSERT INTO t(v) VALUES ('c')")
     assert app.execute("SELECT max(id) FROM t").fetchone() == (3,)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_writes_that_a_conflict_swallows(app: sqlite3.Connection, open_system: Open, seed: int) -> None:
+    """What is observed and restored is what the rows are, whichever way a statement deals with a conflict."""
+    rng = random.Random(seed)
+    app.execute("CREATE TABLE p (id INTEGER PRIMARY KEY, k TEXT UNIQUE, n INT)")
+    system = open_system()
+
+    def rows() -> list[dict[str, Any]]:
+        return [{"id": a, "k": b, "n": c} for a, b, c in app.execute("SELECT id, k, n FROM p ORDER BY id")]
+
+    states = [(system.checkpoint("start"), rows())]
+    for _ in range(60):
+        key, other = rng.choice("abc"), rng.choice("abc")
+        choice = rng.randrange(7)
+        if choice < 2:
+            how = rng.choice(["IGNORE", "REPLACE"])
+            app.execute(f"INSERT OR {how} INTO p (k, n) VALUES (?, ?)", (key, rng.randrange(3)))
+        elif choice == 2:
+            app.execute(
+                f"UPDATE OR {rng.choice(['IGNORE', 'REPLACE'])} p SET k = ? WHERE k = ?", (key, other)
+            )
+        elif choice == 3:
+            app.execute("DELETE FROM p WHERE k = ?", (key,))
+        elif choice == 4:
+            app.execute("INSERT INTO p (k, n) VALUES (?, 1) ON CONFLICT (k) DO UPDATE SET n = n + 1", (key,))
+        elif choice == 5:
+            states.append((system.checkpoint("here"), rows()))
+        else:
+            token, were = rng.choice(states)
+            system.rollback(token)
+            assert rows() == were
+        if rng.random() < 0.5:
+            assert sorted(system.observe().data["p"], key=lambda row: row["id"]) == rows()
 
 
 def test_what_an_observation_shows(app: sqlite3.Connection, open_system: Open) -> None:

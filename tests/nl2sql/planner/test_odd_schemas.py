@@ -95,6 +95,20 @@ def test_how_many_counts_each_once(path: Path, catalog: Catalog) -> None:
     assert _answer(path, catalog, "How many orders do customers from Norway have?") == [(5,)]
 
 
+def test_dates_are_not_added_up(tmp_path: Path) -> None:
+    connection = sqlite3.connect(tmp_path / "lib.db")
+    connection.executescript(
+        "CREATE TABLE loans (id INTEGER PRIMARY KEY, member_id INTEGER, book_id INTEGER, loaned_on TEXT, back_on TEXT);"
+        "INSERT INTO loans VALUES (1, 1, 1, '2024-01-05', '2024-01-20'), (2, 1, 2, '2024-02-01', NULL);"
+        "INSERT INTO loans VALUES (3, 2, 1, '2023-12-01', '2023-12-24')"
+    )
+    connection.close()
+    plan = RulePlanner(threshold=0.0).plan(
+        "How many loans in January 2024?", catalog_from_sqlite(tmp_path / "lib.db")
+    )
+    assert "SUM(" not in str(plan.sql)
+
+
 def test_a_total_of_many_is_no_list(catalog: Catalog) -> None:
     plan = RulePlanner().plan("What is the total amount of orders in 2023?", catalog)
     assert plan.abstained or "SUM(" in str(plan.sql)

@@ -373,7 +373,7 @@ class SharedSQLite:
                 write_sequences(connection, era.schema, node.facts.sequences)
             if self._seq:
                 connection.execute(f"DELETE FROM {JOURNAL}")
-                connection.execute(f"DELETE FROM {SUSPECTS}")
+            connection.execute(f"DELETE FROM {SUSPECTS}")  # an ignored write notes some, and journals nothing
         era.version, self._seq, self._delta, self._now = version, 0, {}, node.facts
         tables = era.schema.tables
         add(self._shadows, {item: count for item, count in way.items() if tables[item[0]].shadow})
