@@ -12,6 +12,7 @@ from clew import END, Engine, Graph, Send, interrupt, node, route
 from clew.errors import ConflictError, MaxStepsError, StalledError
 from clew.graph import Node
 from clew.testing import Stepper, VirtualClock
+from tests.refusing import below_ten
 
 RUN = "run"
 
@@ -330,16 +331,9 @@ def test_a_node_that_nothing_selected_and_that_lacks_an_input_is_no_failure() ->
 # ---- a failure that shows only when the step is merged
 
 
-def refusing(current: int, update: int) -> int:
-    """A reducer that takes no sum above ten."""
-    if current + update > 10:
-        raise ValueError(f"{current} + {update} is too much")
-    return current + update
-
-
 class Limited(TypedDict, total=False):
     x: int
-    total: Annotated[int, refusing]
+    total: Annotated[int, below_ten]
     v_quick: str
     v_below: str
     v_after: str
@@ -457,7 +451,7 @@ def test_what_runs_again_after_a_refused_update_sees_that_it_was_refused(broken_
         x: int
         v: int
         h: list[int]
-        total: Annotated[int, refusing]
+        total: Annotated[int, below_ten]
 
     seen: list[int] = []
 

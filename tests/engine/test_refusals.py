@@ -17,14 +17,9 @@ from clew.engine.terms import Memory
 from clew.errors import ConflictError
 from clew.graph import Node
 from clew.testing import Stepper, VirtualClock
+from tests.refusing import below_ten
 
 RUN = "run"
-
-
-def below_ten(current: int, update: int) -> int:
-    if current + update > 10:
-        raise ValueError(f"{current} + {update} is too much")
-    return current + update
 
 
 class State(TypedDict, total=False):

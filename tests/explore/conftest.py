@@ -8,6 +8,7 @@ from secrets import token_hex
 import pytest
 
 from tests.explore.systems.postgres_databases import Database
+from tests.explore.systems.servers import RedisServer
 from tests.stores.servers import PostgresServer
 
 
@@ -26,3 +27,12 @@ def database(server: PostgresServer) -> Iterator[Database]:
             for each in reversed(made.open):
                 each.close()
             admin.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)".encode())
+
+
+@pytest.fixture(scope="module", params=["redis", "valkey"])
+def redis_server(request: pytest.FixtureRequest) -> Iterator[RedisServer]:
+    """A server of each kind."""
+    running = RedisServer(request.param)
+    running.start()
+    yield running
+    running.remove()

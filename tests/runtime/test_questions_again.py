@@ -16,6 +16,7 @@ import pytest
 from clew import Context, Engine, Graph, MemoryStore, SQLiteStore, interrupt, node
 from clew.stores import Store
 from clew.testing import Stepper, VirtualClock
+from tests.refusing import below_ten
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -60,12 +61,6 @@ def test_a_question_with_the_time_in_it(store: Store, asking: Any, durability: s
     assert asked(Engine(graph, store=store).result("r")) == [("b#0", "b, 1?")]
     third = resumed(graph, store, answer="no", durability=durability)
     assert (third.status, third["a"], third["b"]) == ("completed", "yes", "no")
-
-
-def below_ten(current: int, update: int) -> int:
-    if current + update > 10:
-        raise ValueError("too much")
-    return current + update
 
 
 class State(TypedDict, total=False):

@@ -137,9 +137,8 @@ _TICK = 0.01  # seconds between two looks
 _IDLE = 500  # looks at nothing, after which nobody looks any more
 
 _guard = Lock()
-_followers: dict[
-    Follower, float
-] = {}  # those without a thread that have something, and when they are to have one
+# Those without a thread that have something, and when they are to have one.
+_followers: dict[Follower, float] = {}
 _looker: Thread | None = None
 
 

@@ -522,14 +522,6 @@ def test_what_is_of_another_directory_is_left_alone(tmp_path: Path) -> None:
 # -- Redis ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module", params=["valkey", "redis"])
-def redis_server(request: pytest.FixtureRequest) -> Iterator[RedisServer]:
-    server = RedisServer(request.param)
-    server.start()
-    yield server
-    server.remove()
-
-
 @pytest.fixture
 def client(redis_server: RedisServer) -> Iterator[redis.Redis]:
     with redis.Redis.from_url(redis_server.url) as made:

@@ -21,12 +21,9 @@ from tests.explore.systems.servers import RedisServer
 Step = Callable[[Any], object]
 
 
-@pytest.fixture(scope="module", params=["redis", "valkey"])
-def server(request: pytest.FixtureRequest) -> Iterator[RedisServer]:
-    running = RedisServer(request.param)
-    running.start()
-    yield running
-    running.remove()
+@pytest.fixture(scope="module")
+def server(redis_server: RedisServer) -> RedisServer:
+    return redis_server
 
 
 @pytest.fixture
