@@ -4,7 +4,9 @@ It is there as soon as Clew is installed, and imports nothing of it until a fixt
 
 ``clew_store``   a fresh SQLite store in the test's own folder;
 ``clew_replay``  a function that replays recorded runs and fails the test with a report that a person can read:
-                 ``clew_replay("recorded.db")``, ``clew_replay(store, graph=graph, runs=["monday"])``.
+                 ``clew_replay("recorded.db", graph=graph)``, ``clew_replay(store, graph=graph, runs=["monday"])``.
+                 Without `graph`, each run is replayed with the graph of its name in the project's own list,
+                 ``[tool.clew] graphs`` in the pyproject.toml of the working directory. A store names no code.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ class Replay(Protocol):
         graph: Graph | None = None,
         runs: Iterable[str] | None = None,
     ) -> list[ReplayReport]:
-        """Replay runs, all of the store by default; with `graph`, or each with the graph that it remembers."""
+        """Replay runs, all of the store by default, with `graph` or with the graphs that the project lists."""
 
 
 @pytest.fixture

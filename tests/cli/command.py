@@ -18,12 +18,22 @@ FLOW = Path(__file__).with_name("flow.py")
 COMMAND = [sys.executable, "-m", "clew.cli"]
 
 
+# The graphs of flow.py that commands may load because a run names them.
+PROJECT = """
+[tool.clew]
+graphs = [
+    "flow:graph", "flow:asking", "flow:failing", "flow:made", "flow:slow", "flow:looping", "flow:nested",
+]
+"""
+
+
 class Folder:
-    """A folder with flow.py in it, where commands are given."""
+    """A folder with flow.py in it and a project that lists its graphs, where commands are given."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         shutil.copy(FLOW, path / "flow.py")
+        (path / "pyproject.toml").write_text(PROJECT)
 
     def environment(self, **more: str) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("CLEW_")}

@@ -15,7 +15,7 @@ import typer
 from clew.cli.outcome import id_of
 from clew.cli.place import IdOption, JsonOption, StoreOption, find_run, store_at
 from clew.cli.progress import progress
-from clew.cli.speech import Failed, count, note, say_json, say_table
+from clew.cli.speech import Failed, count, note, say, say_json, say_table
 
 if TYPE_CHECKING:
     from clew_nl2sql import Answer, Pipeline, PipelineError, UserContext
@@ -180,25 +180,25 @@ def _answered(verb: Callable[[], Answer], run_id: str, explain: bool, as_json: b
 
 def say_answer(answer: Answer, explain: bool) -> None:
     """An answer for people: text, rows, queries, where it came from; what is wrong goes to standard error."""
-    print(answer.text)
+    say(answer.text)
     if answer.columns and not (len(answer.rows) == 1 and len(answer.columns) == 1):
-        print()
+        say()
         say_table(answer.columns, [[_cell(value) for value in row] for row in answer.rows[:SHOWN]])
         if len(answer.rows) > SHOWN:
-            print(f"({len(answer.rows) - SHOWN} more rows; --json has them)")
+            say(f"({len(answer.rows) - SHOWN} more rows; --json has them)")
     if answer.scans:
-        print()
+        say()
     for name, sql in answer.sql.items():
-        print(f"{name}: {sql}")
+        say(f"{name}: {sql}")
     if answer.provenance:
-        print()
+        say()
         for line in answer.provenance:
-            print(line if line in answer.notes else f"from {line}")
+            say(line if line in answer.notes else f"from {line}")
     if explain:
-        print()
+        say()
         for line in plan_lines(answer):
-            print(line)
-    print(f"run {answer.run_id}")
+            say(line)
+    say(f"run {answer.run_id}")
     for warning in answer.warnings:
         note(warning)
     for told, times in Counter(map(_error_line, answer.errors)).items():
@@ -248,25 +248,25 @@ def _converse(
     if asks:
         with suppress(ImportError):
             import readline  # noqa: F401 - gives input() a history
-        print(REPL)
+        say(REPL)
     worst = 0
     while True:
         try:
             line = input("ask> " if asks else "").strip()
         except EOFError:
             if asks:
-                print()
+                say()
             break
         except KeyboardInterrupt:
             if not asks:
                 raise
-            print()
+            say()
             continue
         if line in (".quit", ".exit", "exit", "quit"):
             break
         if line == ".explain":
             explain = not explain
-            print(f"explain is {'on' if explain else 'off'}")
+            say(f"explain is {'on' if explain else 'off'}")
         elif line.startswith("."):
             _command(line, pipeline)
         elif line:
@@ -277,11 +277,11 @@ def _converse(
 def _command(line: str, pipeline: Pipeline) -> None:
     if line == ".sources":
         for name, source in pipeline.equipment.sources.items():
-            print(f"{name}: {source!r}")
+            say(f"{name}: {source!r}")
         return
     if line != ".help":
         note(f"there is no command {line!r}")
-    print(REPL)
+    say(REPL)
 
 
 def _asked(

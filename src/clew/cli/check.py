@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from clew.cli.place import JsonOption
-from clew.cli.speech import Failed, note, say_json
+from clew.cli.speech import Failed, note, say, say_json
 from clew.cli.values import ValuesArgument, read_values
 
 
@@ -97,7 +97,7 @@ def check(
     if as_json:
         say_json(result.to_json())
     else:
-        print(result)
+        say(result)
     for name in save or ():
         note(f"wrote {name}")
     return 0 if result.ok else 1
@@ -146,6 +146,6 @@ def _replay(made: Any, path: str, as_json: bool) -> int:
         )
     else:
         for (each, tale), is_wrong in zip(tales, again, strict=True):
-            print(f"{each['invariant']}: {'still wrong' if is_wrong else 'not wrong any more'}")
-            print(tale, end="\n\n")
+            say(f"{each['invariant']}: {'still wrong' if is_wrong else 'not wrong any more'}")
+            say(tale, end="\n\n")
     return 1 if any(again) else 0

@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from clew.cli.place import GraphOption, JsonOption, StoreOption, engine_of, find_run, store_at
-from clew.cli.speech import plain, say_json
+from clew.cli.place import JsonOption, StoreOption, inspector, find_run, store_at
+from clew.cli.speech import plain, say, say_json
 
 
 def register(app: typer.Typer) -> None:
@@ -18,7 +18,6 @@ def register(app: typer.Typer) -> None:
 def diff(
     a: Annotated[str, typer.Argument(metavar="A", help="A run.")],
     b: Annotated[str, typer.Argument(metavar="B", help="Another run.")],
-    graph: GraphOption = None,
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> int:
@@ -66,9 +65,9 @@ def diff(
 
     with store_at(store) as opened:
         one, other = find_run(opened, a), find_run(opened, b)
-        found = engine_of(opened, one, graph).diff(one.run_id, other.run_id)
+        found = inspector(opened).diff(one.run_id, other.run_id)
     if as_json:
         say_json(tree(found))
     else:
-        print(found)
+        say(found)
     return 0

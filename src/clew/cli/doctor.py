@@ -9,8 +9,8 @@ from typing import Any
 import typer
 
 from clew import Graph
-from clew.cli.place import GraphOption, JsonOption, StoreOption, store_at
-from clew.cli.speech import count, local_time, say_json
+from clew.cli.place import JsonOption, StoreOption, store_at
+from clew.cli.speech import command, count, local_time, say_json, say_line
 from clew.errors import DefinitionError
 from clew.runtime.documents import time_json
 from clew.runtime.soundness import complaints, needs_graph
@@ -23,7 +23,7 @@ def register(app: typer.Typer) -> None:
     app.command("doctor")(doctor)
 
 
-def doctor(graph: GraphOption = None, store: StoreOption = None, as_json: JsonOption = False) -> int:
+def doctor(store: StoreOption = None, as_json: JsonOption = False) -> int:
     """Check a store from end to end.
 
     Is it sound, does each run's content fit its digests, who owns what, what was left behind?
@@ -37,7 +37,7 @@ def doctor(graph: GraphOption = None, store: StoreOption = None, as_json: JsonOp
     command that goes on with them.
     """
     with store_at(store) as opened:
-        found = examine(opened, graph)
+        found = examine(opened)
         name = repr(opened)
     if as_json:
         say_json({"store": name, **found})
@@ -97,21 +97,21 @@ def _ownership(
             why = f"its owner, {owner.name}, is dead"
         else:
             why = f"the lease of its owner, {owner.name}, ran out at {local_time(owner.until)}"
-        orphans.append({"run_id": row.run_id, "reason": why, "command": f"clew resume {row.run_id}"})
+        orphans.append({"run_id": row.run_id, "reason": why, "command": command("resume", row.run_id)})
 
 
 def _say(name: str, found: dict[str, Any]) -> None:
     told = ", ".join(f"{count} {status}" for status, count in found["statuses"].items())
-    print(f"{name}: {count(found['runs'], 'run')}" + (f" ({told})" if told else ""))
+    say_line(f"{name}: {count(found['runs'], 'run')}" + (f" ({told})" if told else ""))
     for line in found["damage"]:
-        print(f"damage: {line}")
+        say_line(f"damage: {line}")
     for each in found["unverified"]:
-        print(f"not verified: {each['run_id']}: {each['reason']}")
+        say_line(f"not verified: {each['run_id']}: {each['reason']}")
     for each in found["owners"]:
-        print(f"running: {each['run_id']}, by {each['owner']}")
+        say_line(f"running: {each['run_id']}, by {each['owner']}")
     for each in found["orphans"]:
-        print(f"left behind: {each['run_id']}: {each['reason']}; go on with: {each['command']}")
+        say_line(f"left behind: {each['run_id']}: {each['reason']}; go on with: {each['command']}")
     if not found["damage"]:
-        print(
+        say_line(
             "the store is sound" + ("" if found["unverified"] else ": every log was read, every digest fits")
         )

@@ -7,7 +7,7 @@ import typer
 
 from clew.cli.dependencies import NodeArgument, TargetArgument, dependency_graph
 from clew.cli.place import JsonOption, StoreOption
-from clew.cli.speech import say_json
+from clew.cli.speech import say, say_json
 
 
 def register(app: typer.Typer) -> None:
@@ -31,5 +31,5 @@ def explain(
     if as_json:
         say_json(msgspec.to_builtins(told))
     else:
-        print(told)
+        say(told)
     return 0

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from clew.cli.place import JsonOption
-from clew.cli.speech import Failed, complain, note, say_json
+from clew.cli.speech import Failed, complain, note, say, say_json
 from clew.errors import ExplorationAborted
 
 FORMS = (".json", ".html", ".xml", ".md", ".dot")
@@ -82,7 +82,7 @@ def explore(
     if as_json:
         say_json(result.to_json())
     else:
-        print(result)
+        say(result)
     for report in reports or ():
         note(f"wrote {report}")
     if aborted is not None:

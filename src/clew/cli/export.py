@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from clew.cli.place import GraphOption, JsonOption, RunArgument, StoreOption, engine_of, find_run, store_at
-from clew.cli.speech import count, say_json
+from clew.cli.place import JsonOption, RunArgument, StoreOption, inspector, find_run, store_at
+from clew.cli.speech import count, say_json, say_line
 
 
 def register(app: typer.Typer) -> None:
@@ -26,7 +26,6 @@ def export(
     latest: Annotated[
         bool, typer.Option("--latest", help="Of the checkpoints only the last; the log is whole in any case.")
     ] = False,
-    graph: GraphOption = None,
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> int:
@@ -41,7 +40,7 @@ def export(
     """
     with store_at(store) as opened:
         row = find_run(opened, run)
-        document = engine_of(opened, row, graph).export(row.run_id, latest=latest)
+        document = inspector(opened).export(row.run_id, latest=latest)
     if output is None:
         say_json(document)
         return 0
@@ -50,5 +49,5 @@ def export(
     if as_json:
         say_json(about)
     else:
-        print(f"run {row.run_id} is in {output}: {count(len(document['checkpoints']), 'checkpoint')}")
+        say_line(f"run {row.run_id} is in {output}: {count(len(document['checkpoints']), 'checkpoint')}")
     return 0

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, cast
 import typer
 
 from clew.cli.place import JsonOption
-from clew.cli.speech import Failed, say_json
+from clew.cli.speech import Failed, say, say_json
 from clew.runtime.targets import load_graph
 
 
@@ -34,9 +34,9 @@ def graph(
     if as_json:
         say_json(loaded.describe(json=True))
     elif form == "text":
-        print(loaded.describe())
+        say(loaded.describe())
     elif form in ("mermaid", "dot", "svg"):
-        print(loaded.draw(cast(Literal["mermaid", "dot", "svg"], form)))
+        say(loaded.draw(cast(Literal["mermaid", "dot", "svg"], form)))
     else:
         raise Failed(f"there is no format {form!r}", "give text, mermaid, dot or svg")
     return 0

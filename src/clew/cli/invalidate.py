@@ -6,7 +6,7 @@ import typer
 
 from clew.cli.dependencies import NodeArgument, TargetArgument, dependency_graph
 from clew.cli.place import JsonOption, StoreOption
-from clew.cli.speech import say_json
+from clew.cli.speech import say, say_json
 
 
 def register(app: typer.Typer) -> None:
@@ -32,7 +32,7 @@ def invalidate(
     if as_json:
         say_json({"node": told.node, "freshness": told.freshness, "revision": told.revision})
     elif told.freshness is None:
-        print(f"{told.node} has no value: there is nothing to do")
+        say(f"{told.node} has no value: there is nothing to do")
     else:
-        print(f"{told.node} is {told.freshness} at revision {told.revision}")
+        say(f"{told.node} is {told.freshness} at revision {told.revision}")
     return 0

@@ -13,7 +13,7 @@ import msgspec
 
 from clew import Engine, RunResult
 from clew.cli.progress import progress
-from clew.cli.speech import Failed, count, plain, plain_values, say_json, say_values
+from clew.cli.speech import Failed, command, count, plain, plain_values, say_json, say_line, say_values
 from clew.errors import EncodeError, StoreUnavailableError
 from clew.runtime.documents import error_json
 from clew.runtime.events import Listener
@@ -39,12 +39,12 @@ def drive(run_id: str, make: Make, verb: Drive, as_json: bool) -> int:
     except KeyboardInterrupt:
         raise Failed(
             f"run {run_id!r} was interrupted; all that it finished is kept",
-            f"go on with: clew resume {run_id}",
+            f"resume it with: {command('resume', run_id)}",
             code=1,
         ) from None
     except (StoreUnavailableError, EncodeError) as error:
         raise Failed(
-            str(error).partition("; ")[0], f"when that is mended, go on with: clew resume {run_id}", code=1
+            str(error).partition("; ")[0], f"fix that, then resume with: {command('resume', run_id)}", code=1
         ) from error
     if as_json:
         say_json(result_json(result))
@@ -89,19 +89,19 @@ def say_result(result: RunResult) -> None:
         told = f"{type(error).__name__}: {error}".replace("\n", " ")
         what = f"run {run_id!r} failed after step {result.steps}: {told}{where}"
         if result.state.position.failed:  # the failure was confined, and the run has ended
-            raise Failed(what, f"mend it, and run again what it affects: clew rerun {run_id}", code=1)
-        raise Failed(what, f"mend it, and go on with: clew resume {run_id}", code=1)
+            raise Failed(what, f"fix it, then run again what it affects: {command('rerun', run_id)}", code=1)
+        raise Failed(what, f"fix it, then resume with: {command('resume', run_id)}", code=1)
     what = "waits for an answer" if result.status == "waiting" else result.status
-    print(f"run {run_id} {what} after {count(result.steps, 'step')}")
+    say_line(f"run {run_id} {what} after {count(result.steps, 'step')}")
     if result.status == "waiting":
         for question in result.questions:
-            print(f"  {question.path} asks: {_text(question.question)}")
+            say_line(f"  {question.path} asks: {_text(question.question)}")
         if len(result.questions) == 1:
-            print(f"answer with: clew resume {run_id} --answer JSON")
+            say_line(f"answer with: {command('resume', run_id, '--answer JSON')}")
         else:
-            print(f"answer with: clew resume {run_id} --answers FILE")
+            say_line(f"answer with: {command('resume', run_id, '--answers FILE')}")
     elif result.status == "cancelled":
-        print(f"go on with: clew resume {run_id}")
+        say_line(f"resume it with: {command('resume', run_id)}")
     else:
         say_values(result.values)
 

@@ -13,7 +13,8 @@ from clew import Engine
 from clew.cli.speech import Failed
 from clew.errors import StoreError, UnknownRunError
 from clew.runtime.events import Listener
-from clew.runtime.targets import load_graph, open_store
+from clew.runtime.project import graph_for
+from clew.runtime.targets import open_store
 from clew.stores import RunRow, Store
 
 StoreOption = Annotated[
@@ -25,7 +26,7 @@ StoreOption = Annotated[
 GraphOption = Annotated[
     str | None,
     typer.Option(
-        "--graph", metavar="MODULE:GRAPH", help="The graph, instead of the one that the run remembers."
+        "--graph", metavar="MODULE:GRAPH", help="Use this graph. [default: the one listed in [tool.clew] graphs of pyproject.toml]"
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Say it as JSON.")]
@@ -67,8 +68,11 @@ def find_run(store: Store, text: str) -> RunRow:
 def engine_of(
     store: Store, row: RunRow, graph: str | None, listeners: Sequence[Listener] = (), **options: Any
 ) -> Engine:
-    """An engine for the graph that made a run, or for the one that is asked for."""
-    target = graph or row.target
-    if not target:
-        raise Failed(f"run {row.run_id!r} does not say which graph made it", "name it: --graph MODULE:GRAPH")
-    return Engine(load_graph(target), store=store, listeners=listeners, target=target, **options)
+    """Return an engine that can run nodes of a run: with the graph that was asked for, or a listed one."""
+    loaded, target = graph_for(row, graph)
+    return Engine(loaded, store=store, listeners=listeners, target=target, **options)
+
+
+def inspector(store: Store) -> Engine:
+    """Return an engine that can inspect every run of a store. It has no graph, so no code is imported."""
+    return Engine(store=store)

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from clew.cli.speech import inline
 from clew.runtime.events import Event, Listener
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ class Board:
         from rich.table import Table
         from rich.text import Text
 
-        title = f"{self.run_id}  step {self.step}  {time.monotonic() - self.began:.1f} s"
+        title = f"{inline(self.run_id)}  step {self.step}  {time.monotonic() - self.began:.1f} s"
         table = Table(title=title, title_justify="left", box=None, show_header=False, padding=(0, 1))
         colours = {
             "running": "yellow",
@@ -84,7 +85,7 @@ class Board:
             count = f"{line.done}/{line.total}" if line.total > 1 else ""
             state = line.state or "queued"
             mark = Text(f"{marks.get(state, '·')} {state}", style=colours.get(state, "dim"))
-            table.add_row(Text(name), mark, Text(count), Text(line.told, style="dim", no_wrap=True))
+            table.add_row(Text(inline(name)), mark, Text(count), Text(inline(line.told), style="dim", no_wrap=True))
         return table
 
 

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from clew.cli.place import JsonOption, StoreOption, store_at
-from clew.cli.speech import Failed, count, say_json
+from clew.cli.speech import Failed, count, say_json, say_line
 from clew.runtime.retention import prune as prune_store
 from clew.runtime.rows import STATUSES
 
@@ -61,8 +61,8 @@ def prune(
         say_json({"deleted": gone, "dry_run": dry_run})
         return 0
     for run_id in gone:
-        print(run_id)
-    print(f"{count(len(gone), 'run')} {'would be deleted' if dry_run else 'deleted'}")
+        say_line(run_id)
+    say_line(f"{count(len(gone), 'run')} {'would be deleted' if dry_run else 'deleted'}")
     return 0
 
 

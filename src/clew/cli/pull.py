@@ -8,7 +8,7 @@ import typer
 
 from clew.cli.dependencies import NodeArgument, TargetArgument, dependency_graph
 from clew.cli.place import JsonOption, StoreOption
-from clew.cli.speech import plain, say_json
+from clew.cli.speech import plain, say, say_json
 
 
 def register(app: typer.Typer) -> None:
@@ -36,5 +36,5 @@ def pull(
             told = graph.explain(node)
             say_json({"node": told.node, "value": plain(value), "revision": told.revision})
         else:
-            print(json.dumps(plain(value), indent=2, ensure_ascii=False))
+            say(json.dumps(plain(value), indent=2, ensure_ascii=False))
     return 0

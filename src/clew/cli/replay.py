@@ -8,7 +8,7 @@ import msgspec
 import typer
 
 from clew.cli.place import GraphOption, JsonOption, StoreOption, find_run, store_at
-from clew.cli.speech import Failed, say_json
+from clew.cli.speech import Failed, say, say_json
 from clew.runtime.targets import load_graph
 
 
@@ -57,12 +57,12 @@ def replay(
         ):
             found.append(verdict)
             if not as_json:
-                print(verdict)
+                say(verdict)
     good = sum(verdict.ok for verdict in found)
     if as_json:
         say_json([_plain(verdict) for verdict in found])
     elif everything:
-        print(f"{good} of {len(found)} runs replay")
+        say(f"{good} of {len(found)} runs replay")
     return 0 if good == len(found) else 1
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from clew.cli.place import JsonOption, StoreOption, store_at
-from clew.cli.speech import Failed, local_time, say_json, say_table
+from clew.cli.speech import Failed, local_time, say, say_json, say_table
 from clew.errors import StoreCorruptError
 from clew.runtime.documents import error_json, time_json
 from clew.runtime.retrieval import LAST
@@ -42,7 +42,7 @@ def runs(
     if as_json:
         say_json(found)
     elif not found:
-        print("there are no runs" if status is None else f"no run is {status}")
+        say("there are no runs" if status is None else f"no run is {status}")
     else:
         say_table(
             ("run", "status", "steps", "changed", "graph", ""),

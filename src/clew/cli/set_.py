@@ -8,7 +8,7 @@ import typer
 
 from clew.cli.dependencies import NodeArgument, TargetArgument, dependency_graph
 from clew.cli.place import JsonOption, StoreOption
-from clew.cli.speech import say_json
+from clew.cli.speech import say, say_json
 from clew.cli.values import read_file, read_json
 from clew.state import from_tree
 
@@ -48,7 +48,7 @@ def set_(
     if as_json:
         say_json({"node": told.node, "origin": told.origin, "revision": told.revision})
     else:
-        print(f"{told.node} is {told.origin} at revision {told.revision}")
+        say(f"{told.node} is {told.origin} at revision {told.revision}")
     return 0
 
 

@@ -8,9 +8,9 @@ import typer
 
 from clew import Checkpoint
 from clew.cli.fork import step_of
-from clew.cli.place import GraphOption, JsonOption, RunArgument, StoreOption, engine_of, find_run, store_at
+from clew.cli.place import JsonOption, RunArgument, StoreOption, inspector, find_run, store_at
 from clew.cli.runs import row_json
-from clew.cli.speech import count, local_time, one_line, say_json, say_table, say_values
+from clew.cli.speech import count, local_time, one_line, say_json, say_line, say_table, say_values
 from clew.errors import UnknownRunError
 from clew.runtime.documents import checkpoint_json
 
@@ -29,7 +29,6 @@ def show(
     nested: Annotated[
         bool, typer.Option("--nested", help="Subgraphs' steps too, under their items.")
     ] = False,
-    graph: GraphOption = None,
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> int:
@@ -43,7 +42,7 @@ def show(
     """
     with store_at(store) as opened:
         row = find_run(opened, run)
-        engine = engine_of(opened, row, graph)
+        engine = inspector(opened)
         chain = engine.history(row.run_id, nested=nested)
         about = row_json(opened, row)
         if step is not None:
@@ -56,14 +55,14 @@ def show(
             return 0
         of = f" of {about['target'] or about['graph']}" if about["target"] or about["graph"] else ""
         came = f", forked from {row.parent} at step {row.parent_step}" if row.parent is not None else ""
-        print(f"run {row.run_id}{of}: {row.status} after {count(about['steps'], 'step')}{came}")
+        say_line(f"run {row.run_id}{of}: {row.status} after {count(about['steps'], 'step')}{came}")
         rows: list[tuple[str, ...]] = []
         _collect(chain, rows, "")
         say_table(("step", "time", "label", "items", "values"), rows)
         if about["error"] is not None:
-            print(f"failed: {about['error']['type'].rpartition(':')[2]}: {about['error']['message']}")
+            say_line(f"failed: {about['error']['type'].rpartition(':')[2]}: {about['error']['message']}")
         for question in engine.result(row.run_id).questions if row.status == "waiting" else ():
-            print(f"{question.path} asks: {one_line(question.question, 200)}")
+            say_line(f"{question.path} asks: {one_line(question.question, 200)}")
     return 0
 
 
@@ -103,10 +102,10 @@ def _collect(
 
 def _say_state(checkpoint: Checkpoint) -> None:
     label = f" ({checkpoint.label})" if checkpoint.label else ""
-    print(f"step {checkpoint.step_id}{label} of run {checkpoint.run_id}, {local_time(checkpoint.timestamp)}")
-    print(f"digest {checkpoint.digest}")
+    say_line(f"step {checkpoint.step_id}{label} of run {checkpoint.run_id}, {local_time(checkpoint.timestamp)}")
+    say_line(f"digest {checkpoint.digest}")
     if checkpoint.items:
-        print(f"items: {' '.join(checkpoint.items)}")
+        say_line(f"items: {' '.join(checkpoint.items)}")
     say_values(checkpoint.values)
     for call in checkpoint.recorded_ios:
         args, kwargs = call.request
@@ -118,6 +117,6 @@ def _say_state(checkpoint: Checkpoint) -> None:
         asked = ", ".join(
             [*(one_line(a, 40) for a in args), *(f"{k}={one_line(v, 40)}" for k, v in kwargs.items())]
         )
-        print(f"{call.path} called {call.name}({asked}) -> {came}")
+        say_line(f"{call.path} called {call.name}({asked}) -> {came}")
     following = [item.path for item in checkpoint.frontier]
-    print(f"next: {' '.join(following) or 'nothing'}")
+    say_line(f"next: {' '.join(following) or 'nothing'}")

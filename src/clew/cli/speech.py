@@ -1,13 +1,19 @@
-"""What commands say: errors in two lines, tables, values, JSON."""
+"""What commands print: errors in two lines, tables, values, JSON.
+
+Run ids, labels, node names, values and messages may come from a store that a stranger wrote. So nothing is printed as
+it comes: control characters, and characters that reorder text, are printed as escapes (``\\x1b``), and lines of data are
+cut to the width of the terminal.
+"""
 
 from __future__ import annotations
 
 import json
 import re
+import shlex
 import shutil
 import sys
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TextIO
 
@@ -25,14 +31,63 @@ class Failed(Exception):
         self.code = code
 
 
+# Control characters of both ranges, DEL, line separators, lone surrogates, and marks that change the direction of text.
+_UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def _escape(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+
+def printable(text: str) -> str:
+    """Return text in which every control character but the line feed is an escape."""
+    return "\n".join(map(inline, text.split("\n")))
+
+
+def inline(text: str) -> str:
+    """Return text for a place inside a line: every control character is an escape."""
+    return text if text.isprintable() else _UNSAFE.sub(_escape, text)
+
+
+def say(text: object = "", *, end: str = "\n", cut: bool = False) -> None:
+    """Print text on standard output; with `cut`, each line cut to the width of the terminal."""
+    shown = printable(str(text))
+    print("\n".join(map(fitted, shown.split("\n"))) if cut else shown, end=end)
+
+
+def say_line(text: str) -> None:
+    """Print one line that holds data: names and ids cannot add lines to it."""
+    say(fitted(inline(text)))
+
+
+def command(verb: str, run_id: str, *more: str) -> str:
+    """Return a command about a run that a person can copy into a shell, whatever characters its id has."""
+    return " ".join(["clew", verb, shlex.quote(inline(run_id)), *more])
+
+
+def fitted(line: str, columns: int | None = None) -> str:
+    """Return a line cut to a number of columns, the terminal's by default. Wide characters count twice."""
+    from rich.cells import cell_len, set_cell_size
+
+    columns = width() if columns is None else columns
+    return line if cell_len(line) <= columns else set_cell_size(line, max(columns - 1, 1)) + "…"
+
+
 # The library speaks of calls; here people type commands.
 _RUN = r"(?:'([^']*)'|\"([^\"]*)\")"
-_COMMANDS = [
+
+
+def _with_run(verb: str, *more: str) -> Callable[[re.Match[str]], str]:
+    return lambda found: f"`{command(verb, found[1] or found[2] or '', *more)}`"
+
+
+_COMMANDS: list[tuple[str, str | Callable[[re.Match[str]], str]]] = [
     (r"engine\.runs\(\)", "`clew runs`"),
-    (rf"engine\.resume\({_RUN}, accept_changes=True\)", r"`clew resume \1\2 --accept-changes`"),
-    (rf"engine\.resume\({_RUN}, answer=\.\.\.\)", r"`clew resume \1\2 --answer JSON`"),
-    (rf"engine\.resume\({_RUN}\)", r"`clew resume \1\2`"),
-    (rf"engine\.fork\({_RUN}, step=\.\.\.\)", r"`clew fork \1\2 --step N`"),
+    (rf"engine\.resume\({_RUN}, accept_changes=True\)", _with_run("resume", "--accept-changes")),
+    (rf"engine\.resume\({_RUN}, answer=\.\.\.\)", _with_run("resume", "--answer JSON")),
+    (rf"engine\.resume\({_RUN}\)", _with_run("resume")),
+    (rf"engine\.fork\({_RUN}, step=\.\.\.\)", _with_run("fork", "--step N")),
     (r"resume it with answer=\.\.\.", "answer with `clew resume RUN --answer JSON`"),
     (r"give answers=\{path: \.\.\.\}", 'answer them with --answers FILE, a JSON object {"path": answer}'),
     (r"engine\.export\(run_id\)", "`clew export RUN`"),
@@ -50,18 +105,18 @@ def complain(message: str, hint: str = "", *, usage: str = "") -> None:
     if not hint:
         told, split, advice = what.rpartition("; ")
         what, hint = (told, advice) if split else (what, usage)
-    for pattern, command in _COMMANDS:
-        what, hint = re.sub(pattern, command, what), re.sub(pattern, command, hint)
-    print(f"error: {what}", file=sys.stderr)
+    for pattern, instead in _COMMANDS:
+        what, hint = re.sub(pattern, instead, what), re.sub(pattern, instead, hint)
+    print(f"error: {inline(what)}", file=sys.stderr)
     if hint:
-        print(f"hint: {hint}", file=sys.stderr)
+        print(f"hint: {inline(hint)}", file=sys.stderr)
     if more:
-        print(more, file=sys.stderr)
+        print(printable(more), file=sys.stderr)
 
 
 def note(message: str) -> None:
     """Something worth knowing, on standard error."""
-    print(f"note: {message}", file=sys.stderr)
+    print(f"note: {printable(message)}", file=sys.stderr)
 
 
 def show_warnings() -> None:
@@ -87,9 +142,14 @@ def show_warnings() -> None:
 
 
 def say_json(data: Any) -> None:
-    """Data as JSON on standard output. What is no text (names of files may be such) is written as an escape."""
-    written = json.dumps(data, indent=2, ensure_ascii=False)
-    print(written.encode("utf-8", "backslashreplace").decode())
+    """Print data as JSON on standard output."""
+    print(json_text(data, indent=2))
+
+
+def json_text(data: Any, *, indent: int | None = None) -> str:
+    """Return data as JSON; what would be unsafe to print is an escape of JSON, so that it reads back the same."""
+    written = json.dumps(data, indent=indent, ensure_ascii=False)
+    return _UNSAFE.sub(lambda found: "\n" if found[0] == "\n" else f"\\u{ord(found[0]):04x}", written)
 
 
 def plain(value: Any) -> Any:
@@ -106,9 +166,8 @@ def plain_values(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def one_line(value: Any, width: int) -> str:
-    """A value as one line of JSON, cut to a width."""
-    text = json.dumps(plain(value), ensure_ascii=False)
-    return text if len(text) <= width else f"{text[: max(width - 1, 1)]}…"
+    """Return a value as one line of JSON, cut to a width."""
+    return fitted(json_text(plain(value)), width)
 
 
 def width() -> int:
@@ -118,17 +177,19 @@ def width() -> int:
 
 def say_values(values: Mapping[str, Any]) -> None:
     """Values by name, one a line."""
-    longest = max(map(len, values), default=0)
+    names = {name: inline(name) for name in values}
+    longest = max(map(len, names.values()), default=0)
     for name, value in values.items():
-        print(f"  {name:<{longest}}  {one_line(value, max(min(width(), 400) - longest - 4, 20))}")
+        shown = one_line(value, max(min(width(), 400) - longest - 4, 20))
+        say(f"  {names[name]:<{longest}}  {shown}", cut=True)
 
 
 def say_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Rows under headings; the last column takes what is left of the line."""
-    widths = [max(map(len, column)) for column in zip(headings, *rows)]
-    for row in (headings, *rows):
-        line = "  ".join(f"{cell:<{w}}" for cell, w in zip(row, widths)).rstrip()
-        print(line if len(line) <= width() else f"{line[: width() - 1]}…")
+    lines = [[inline(cell) for cell in row] for row in (headings, *rows)]
+    widths = [max(map(len, column)) for column in zip(*lines)]
+    for row in lines:
+        say("  ".join(f"{cell:<{w}}" for cell, w in zip(row, widths)).rstrip(), cut=True)
 
 
 def count(number: int, what: str) -> str:

@@ -7,8 +7,8 @@ from typing import Annotated
 import msgspec
 import typer
 
-from clew.cli.place import GraphOption, JsonOption, RunArgument, StoreOption, engine_of, find_run, store_at
-from clew.cli.speech import say_json
+from clew.cli.place import JsonOption, RunArgument, StoreOption, inspector, find_run, store_at
+from clew.cli.speech import say, say_json
 
 
 def register(app: typer.Typer) -> None:
@@ -19,7 +19,6 @@ def register(app: typer.Typer) -> None:
 def why(
     run: RunArgument,
     value: Annotated[str, typer.Argument(metavar="VALUE", help="A value or a node.")],
-    graph: GraphOption = None,
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> int:
@@ -31,9 +30,9 @@ def why(
     """
     with store_at(store) as opened:
         row = find_run(opened, run)
-        found = engine_of(opened, row, graph).why(row.run_id, value)
+        found = inspector(opened).why(row.run_id, value)
     if as_json:
         say_json(msgspec.to_builtins(found))
     else:
-        print(found)
+        say(found)
     return 0

@@ -30,6 +30,7 @@ from clew.runtime.codes import (
 from clew.runtime.events import Listener, Listeners
 from clew.runtime.ledger import Ledger
 from clew.runtime.log import Accepted, Answered, Resumed, RunLog
+from clew.runtime.run_ids import new_run_id
 from clew.runtime.session import Session
 from clew.runtime.settings import Settings
 from clew.state import GraphState, Position
@@ -95,7 +96,7 @@ class Opener:
         on_conflict: str | None = None,
     ) -> Session:
         """A new run on values, or one that goes on from a state."""
-        run_id = _new_id(run_id)
+        run_id = new_run_id(run_id)
         if isinstance(values, GraphState):
             return self._from_state(values, run_id, None, listener)
         given, seeded = check_values(self.graph, values if type(values) is dict else self._mapping(values))
@@ -153,7 +154,7 @@ class Opener:
         log, number = self._log_at(parent, step)
         state = log.chain(self.program(log.start)).state(number)
         state = self._with(state, values, f"fork of {parent!r}")
-        return self._from_state(state, _new_id(run_id), parent, None, self._on_conflict(log))
+        return self._from_state(state, new_run_id(run_id), parent, None, self._on_conflict(log))
 
     def rerun(self, parent: str, values: Mapping[str, Any] | None, run_id: str | None) -> Session:
         """A new run on the values of another one, and some others, that uses again what it can of it."""
@@ -164,7 +165,7 @@ class Opener:
         reuse = Reuse(log, self.program(start), self.graph, self.settings)  # before there is a run
         if start.step or log.row.parent is not None:  # it went on from a state, and so does this one
             state = self._with(start, values, f"rerun of {parent!r}")
-            session = self._from_state(state, _new_id(run_id), log.row.parent, None, self._on_conflict(log))
+            session = self._from_state(state, new_run_id(run_id), log.row.parent, None, self._on_conflict(log))
         else:
             given = {name: start.get(name) for name in start.position.given}
             values = {} if values is None else values
@@ -378,18 +379,7 @@ class Opener:
     def _seed(self, run_id: str) -> int:
         if self.settings.seed is not None:
             return self.settings.seed
-        try:
-            return int.from_bytes(hashlib.sha256(run_id.encode()).digest()[:7], "big")
-        except UnicodeEncodeError:
-            raise InputError(f"run_id is text, and {run_id!r} has half a surrogate pair in it") from None
-
-
-def _new_id(run_id: str | None) -> str:
-    if run_id is None:
-        return os.urandom(16).hex()
-    if not run_id or type(run_id) is not str:
-        raise InputError(f"run_id is a string that is not empty, not {run_id!r}")
-    return run_id
+        return int.from_bytes(hashlib.sha256(run_id.encode()).digest()[:7], "big")
 
 
 def _check_step(step: Any) -> None:

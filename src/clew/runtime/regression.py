@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from clew.errors import ClewError, DefinitionError, StoreCorruptError, StoreError
+from clew.errors import ClewError, DefinitionError, InputError, StoreCorruptError, StoreError
 from clew.graph import Graph
 from clew.runtime.codes import changed_structure
 from clew.runtime.engine import Engine
+from clew.runtime.project import graph_for
 from clew.runtime.replay import ReplayReport
-from clew.runtime.targets import load_graph
 from clew.stores import Store
 
 
@@ -42,27 +42,16 @@ def replays(
     *,
     strict: bool = True,
 ) -> Iterator[Verdict]:
-    """Replay runs of a store, all of them by default, each with its own graph unless one is given."""
-    graphs: dict[str, Graph | DefinitionError] = {}
+    """Replay runs of a store, all of them by default, with `graph` or with the graphs that the project lists."""
     for run_id in [row.run_id for row in store.rows()] if runs is None else runs:
         try:
             row = store.row(run_id)
-        except StoreCorruptError as error:
+            found = graph if graph is not None else graph_for(row)[0]
+        except (StoreCorruptError, DefinitionError, InputError) as error:
             yield Verdict(run_id, None, str(error))
             continue
-        found: Graph | DefinitionError | None = graph
-        if found is None:
-            if not row.target:
-                yield Verdict(run_id, None, "it does not say which graph made it; give the graph")
-                continue
-            if row.target not in graphs:
-                graphs[row.target] = _loaded(row.target)
-            found = graphs[row.target]
-        if isinstance(found, DefinitionError):
-            yield Verdict(run_id, None, str(found))
-            continue
         try:
-            report = Engine(found, store=store, target=row.target).replay(run_id, strict=strict)
+            report = Engine(found, store=store).replay(run_id, strict=strict)
         except Exception as error:
             if row.structure and row.structure != found.structure_hash and not isinstance(error, StoreError):
                 yield Verdict(run_id, None, changed_structure(row, found))
@@ -72,10 +61,3 @@ def replays(
                 raise
         else:
             yield Verdict(run_id, report)
-
-
-def _loaded(target: str) -> Graph | DefinitionError:
-    try:
-        return load_graph(target)
-    except DefinitionError as error:
-        return error

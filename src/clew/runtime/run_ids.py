@@ -1,0 +1,41 @@
+"""Run ids: which strings may name a run.
+
+A run id has 1 to 255 characters and no control characters, so that it fits in one line of a terminal, a log or a
+database column. The rule holds when a run is created: by `run`, `fork`, `rerun` and `import_run`.
+"""
+
+from __future__ import annotations
+
+import os
+import unicodedata
+from typing import Any
+
+from clew.errors import InputError
+
+MAX_LENGTH = 255
+
+_FORBIDDEN = frozenset({"Cc", "Cs", "Zl", "Zp"})  # control, lone surrogate, line and paragraph separator
+
+
+def new_run_id(given: Any = None) -> str:
+    """Return the id of a new run: the given one if it is valid, else a random one."""
+    if given is None:
+        return os.urandom(16).hex()
+    problem = run_id_problem(given)
+    if problem:
+        raise InputError(f"run_id {problem}; give 1 to {MAX_LENGTH} characters without control characters")
+    return str(given)
+
+
+def run_id_problem(run_id: Any) -> str:
+    """Return why a value cannot name a run, or an empty string if it can."""
+    if type(run_id) is not str:
+        return f"is a {type(run_id).__name__}, not a string"
+    if not run_id:
+        return "is empty"
+    if len(run_id) > MAX_LENGTH:
+        return f"has {len(run_id)} characters"
+    for character in run_id:
+        if character != " " and not character.isprintable() and unicodedata.category(character) in _FORBIDDEN:
+            return f"contains {character!r}"
+    return ""

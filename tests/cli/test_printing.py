@@ -1,0 +1,73 @@
+"""What is printed holds no control characters, whatever a store holds."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from clew import Engine, Graph, SQLiteStore, node
+from clew.cli.speech import command, fitted, inline, json_text, printable
+from tests.cli.command import Folder
+
+EVIL = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202egnp.exe\r\n\x7f"
+UNSAFE = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u2028\u2029]")
+
+
+def test_text_is_escaped() -> None:
+    assert not UNSAFE.search(printable(EVIL))
+    assert printable("a\nb") == "a\nb"
+    assert inline("a\nb") == "a\\x0ab"
+    assert inline("héllo 日本 😀") == "héllo 日本 😀"
+    assert not UNSAFE.search(inline(EVIL))
+
+
+def test_json_reads_back_the_same() -> None:
+    data = {"a": EVIL, "b": [1, "\ud800"]}
+    assert not UNSAFE.search(json_text(data))
+    assert json.loads(json_text(data, indent=2)) == data
+
+
+def test_lines_are_cut_to_columns() -> None:
+    assert fitted("x" * 100, 10) == "x" * 9 + "…"
+    assert fitted("日" * 100, 10) == "日" * 4 + " …"
+    assert fitted("short", 10) == "short"
+
+
+def test_a_command_can_be_copied_into_a_shell() -> None:
+    assert command("resume", "monday") == "clew resume monday"
+    assert command("resume", "a; rm -rf ~") == "clew resume 'a; rm -rf ~'"
+
+
+@pytest.fixture
+def hostile(folder: Folder) -> Folder:
+    @node(output="answer", name="an\x1b[31mswer")
+    def answer(query: str) -> str:
+        return query
+
+    def broken(answer: str) -> str:
+        raise ValueError(EVIL)
+
+    with Engine(Graph([answer, broken]), store=SQLiteStore(folder.path / "clew.db")) as engine:
+        engine.run({"query": EVIL}, run_id="r")
+        engine.checkpoint("r", EVIL)
+        engine.run({"query": EVIL + "other"}, run_id="s")
+    return folder
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["runs"], ["show", "r"], ["show", "r", "--step", "1"], ["why", "r", "answer"], ["diff", "r", "s"], ["doctor"]],
+    ids=" ".join,
+)
+def test_commands_print_no_control_characters(hostile: Folder, words: list[str]) -> None:
+    done = hostile.clew(*words)
+    assert done.stdout
+    assert not UNSAFE.search(done.stdout + done.stderr)
+
+
+def test_json_of_commands_is_safe_and_exact(hostile: Folder) -> None:
+    done = hostile.clew("show", "r", "--json")
+    assert not UNSAFE.search(done.stdout)
+    assert json.loads(done.stdout)["checkpoints"][0]["state"]["query"] == EVIL
