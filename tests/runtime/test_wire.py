@@ -16,7 +16,7 @@ from clew import Engine, Graph, Overwrite, Send, SQLiteStore, node
 from clew.engine.records import Journaled, Outcome, Question, Retry, Single, Start, Step
 from clew.errors import EncodeError, RecordCorruptError, StoreCorruptError
 from clew.runtime.doubts import Intent
-from clew.runtime.log import Answered, Labelled, Resumed
+from clew.runtime.log_records import Answered, Labelled, Resumed
 from clew.runtime.recorder import RecordedCall
 from clew.runtime.wire import LARGE, Reader, Writer
 from clew.stores import Entry

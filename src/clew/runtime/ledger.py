@@ -27,9 +27,10 @@ from clew.engine.records import Journaled, Question, Single, Step, Withdrawn
 from clew.errors import EncodeError
 from clew.runtime.crash_points import reach
 from clew.runtime.follower import Follower, Work, joined
+from clew.runtime.log_records import JOURNAL, is_own_step, with_epoch
 from clew.runtime.recorder import RecordedCall
 from clew.runtime.snapshots import Blobs, snapshot_entry
-from clew.runtime.wire import Writer, with_epoch
+from clew.runtime.wire import Writer
 from clew.state import GraphState
 from clew.stores import Entry, Statement, Store
 
@@ -167,13 +168,13 @@ class Ledger:
                 record = msgspec.structs.replace(record, n=numbers[-1])
             elif type(record) is Withdrawn:
                 item = (record.path, record.epoch)
-                drop += [("journal", with_epoch(*item), n) for n in self._journaled.pop(item, ())]
+                drop += [(JOURNAL.name, with_epoch(*item), n) for n in self._journaled.pop(item, ())]
                 continue
             elif self._journaled and type(record) is Step:
                 for outcome in record.outcomes:
                     item = (record.prefix + outcome.path, record.epoch)
                     path = with_epoch(*item)
-                    drop += [("journal", path, n) for n in self._journaled.pop(item, ())]
+                    drop += [(JOURNAL.name, path, n) for n in self._journaled.pop(item, ())]
             try:
                 entries.append(writer.entry(record))
             except EncodeError as error:
@@ -189,7 +190,7 @@ class Ledger:
         blobs, writer.blobs = writer.blobs, {}
         if entries or drop:
             self._carry((entries, drop, blobs, statements))
-        steps = [len(entry.body) for entry in entries if entry.kind == "step" and not entry.path]
+        steps = [len(entry.body) for entry in entries if is_own_step(entry)]
         if steps:
             self._since += sum(steps) + sum(map(len, blobs.values()))
         if refused is not None:

@@ -11,9 +11,11 @@ from clew.engine.terms import Status
 from clew.errors import GraphChangedError, InputError, RunStateError
 from clew.graph import Graph
 from clew.runtime.events import Event, Listener, Listeners
-from clew.runtime.log import Labelled, read_log, story_of
+from clew.runtime.log import read_log, story_of
+from clew.runtime.log_records import Labelled
 from clew.runtime.opening import Opener, is_text
 from clew.runtime.result import Checkpoint, RunResult
+from clew.runtime.retrieval import StoredRun
 from clew.runtime.session import Session
 from clew.runtime.settings import Settings
 from clew.runtime.upcoming import upcoming
@@ -37,11 +39,15 @@ class Looking:
 
     def result(self, run_id: str) -> RunResult:
         """The result of a run as it stands, without running anything."""
-        log = self._opener.log(run_id)
+        return self._standing(self._opener.open(run_id))
+
+    def _standing(self, run: StoredRun) -> RunResult:
+        """The result of a run as it stands."""
+        log = run.log()
         machine = self._opener.machine_at(log)
         while machine.take() is not None:
             pass  # what was journaled is recalled on the way; the rest is not executed
-        result = self._result(run_id, machine, log.row.status, log.start, elapsed=0.0)
+        result = self._result(log.row.run_id, machine, log.row.status, log.start, elapsed=0.0)
         result.error, result.questions = log.row.error, tuple(log.questions)
         return result
 
@@ -53,7 +59,7 @@ class Looking:
         """One checkpoint for each S(k); with `nested`, subgraphs' steps are under their items."""
         if not isinstance(nested, bool):
             raise InputError(f"nested is True or False, not {nested!r}")
-        log = self._opener.log(run_id, whole=True)
+        log = self._opener.open(run_id).whole()
         chain = log.chain(self._opener.program(log.start))
         return log.checkpoints(chain, self.graph, nested=nested)
 
@@ -61,7 +67,7 @@ class Looking:
         """Give S(step), the latest by default, a name."""
         if type(label) is not str or not label or not is_text(label):
             raise InputError(f"a label is text that is not empty, not {label!r}")
-        log = self._opener.log(run_id, whole=True)
+        log = self._opener.open(run_id).whole()
         chain = log.chain(self._opener.program(log.start))
         number = log.step_of(chain, step)
         known = log.labels.get(label)
@@ -85,8 +91,8 @@ class Looking:
         """Which change made a node run last, or made the value that it wrote."""
         if not isinstance(target, str):
             raise InputError(f"the target of why is the name of a node or a value, not {target!r}")
-        log = self._opener.log(run_id, whole=True)
-        story = story_of(log, lambda parent: self._opener.log(parent, whole=True))
+        log = self._opener.open(run_id).whole()
+        story = story_of(log, lambda parent: self._opener.open(parent).whole())
         for step in story.steps:
             for outcome in step.outcomes:
                 if outcome.node not in self.graph.nodes:
@@ -100,7 +106,7 @@ class Looking:
         """Where run `b` parts from run `a`, and what became of it; readable as text."""
         from clew.runtime.compare import compare
 
-        return compare(a, b, lambda run: self._opener.log(run, whole=True), self._opener.state)
+        return compare(a, b, lambda run: self._opener.open(run).whole(), self._opener.state)
 
     def frontier(self, run_id: str, step: int | str | None = None) -> list[WorkItem]:
         """The items that would run next at the latest state, or at S(step)."""
@@ -111,7 +117,7 @@ class Looking:
         """The runs in the store, oldest first; those of one status, if one is given."""
         if status is not None and status not in get_args(Status):
             raise InputError(f"status is one of {', '.join(get_args(Status))}, not {status!r}")
-        return self._opener.archive.rows(status)
+        return self._opener.runs.rows(status)
 
     def delete(self, run_id: str) -> None:
         """Forget a run. RunOwnedError if a living owner has it."""
@@ -154,8 +160,7 @@ class Looking:
         """A run as a JSON document, with a checkpoint of each state, or of the `latest` only."""
         from clew.runtime.transfer import export_run
 
-        self._opener.log(run_id)  # warns of other reducers
-        return export_run(self.graph, self.store, self._opener.archive, run_id, latest=latest)
+        return export_run(self.graph, self._opener.open(run_id), latest=latest)
 
     def import_run(self, document: Mapping[str, Any]) -> RunRow:
         """Keep a run that `export` wrote, of this store or another one."""
@@ -176,7 +181,7 @@ class Looking:
     ) -> RunResult:
         def state() -> GraphState:
             if records is None:
-                log = self._opener.log(run_id)
+                log = self._opener.open(run_id).log()
             else:  # the store may have dropped it
                 row = RunRow(run_id, seed=machine.options.seed)
                 log = read_log(row, start, records, machine.options.on_conflict)

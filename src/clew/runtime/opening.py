@@ -16,7 +16,7 @@ from clew.engine.machine import Machine
 from clew.engine.programs import check_values, complaint, program_of
 from clew.engine.rules import Program
 from clew.engine.terms import Memory, Options
-from clew.errors import ClewError, GraphChangedError, GraphWarning, InputError, StoreError
+from clew.errors import ClewError, GraphChangedError, GraphWarning, InputError, RunOwnedError, StoreError
 from clew.graph import Graph
 from clew.runtime.archive import Archive, fresh_owner
 from clew.runtime.cache import Cache
@@ -29,7 +29,9 @@ from clew.runtime.codes import (
 )
 from clew.runtime.events import Listener, Listeners
 from clew.runtime.ledger import Ledger
-from clew.runtime.log import Accepted, Answered, Resumed, RunLog
+from clew.runtime.log import RunLog
+from clew.runtime.log_records import Accepted, Answered, Resumed
+from clew.runtime.retrieval import Retrieval, StoredRun
 from clew.runtime.session import Session
 from clew.runtime.settings import Settings
 from clew.state import GraphState, Position
@@ -58,30 +60,27 @@ class Opener:
             str, tuple[int, str]
         ] = {}  # runs that could not be released: process and owner's name
 
-    def log(self, run_id: str, *, whole: bool = False, upto: int | None = None) -> RunLog:
-        """A run's log: from the last snapshot up to a step, or from its beginning; with a warning of other reducers."""
-        log = self.archive.log(run_id, whole=whole, upto=upto)
+    @property
+    def runs(self) -> Retrieval:
+        """The runs of the store, for reading."""
+        return self.archive.runs
+
+    def open(self, run_id: str) -> StoredRun:
+        """Open a run for reading, with a warning if its reducers are others than those of the graph."""
+        run = self.runs.open(run_id)
         if self.store.encodes:
-            warn_of_reducers(log.row, self.graph)
-        return log
+            warn_of_reducers(run.accepted, self.graph)
+        return run
 
     def state(self, run_id: str, step: int | str | None = None) -> GraphState:
         """The latest state of a run, or S(step); `step` may be a label."""
-        if isinstance(step, str) or not self.store.encodes:
-            log, number = self._log_at(run_id, step)
-            return log.chain(self.program(log.start)).state(number)
-        _check_step(step)
-        warn_of_reducers(self.archive.accepted(run_id), self.graph)
-        return self.archive.state(run_id, step)
+        return self._at(run_id, step)[0]
 
-    def _log_at(self, run_id: str, step: int | str | None) -> tuple[RunLog, int]:
-        """A run's log up to a step, and the number of that step; it may be a label."""
+    def _at(self, run_id: str, step: int | str | None) -> tuple[GraphState, StoredRun]:
+        """A state of a run, by number or label, and the run."""
         _check_step(step)
-        log = self.log(run_id, upto=step if isinstance(step, int) else None)
-        if isinstance(step, str):
-            step = log.label(step)
-            log = self.archive.log(run_id, upto=step)
-        return log, log.step_of(log.chain(self.program(log.start)), step)
+        run = self.open(run_id)
+        return run.state(run.log().label(step) if isinstance(step, str) else step), run
 
     def program(self, start: GraphState) -> Program:
         """The program of a run that started from this state."""
@@ -150,26 +149,27 @@ class Opener:
         self, parent: str, step: int | str | None, values: Mapping[str, Any] | None, run_id: str | None
     ) -> Session:
         """A new run that goes on from a step of another one, with other values."""
-        log, number = self._log_at(parent, step)
-        state = log.chain(self.program(log.start)).state(number)
+        state, run = self._at(parent, step)
         state = self._with(state, values, f"fork of {parent!r}")
-        return self._from_state(state, _new_id(run_id), parent, None, self._on_conflict(log))
+        return self._from_state(state, _new_id(run_id), parent, None, self._on_conflict(run.on_conflict))
 
     def rerun(self, parent: str, values: Mapping[str, Any] | None, run_id: str | None) -> Session:
         """A new run on the values of another one, and some others, that uses again what it can of it."""
         from clew.runtime.reuse import Reuse
 
-        log = self.archive.log(parent, whole=True)  # where a reducer is another, none of its states is used
+        log = self.runs.open(parent).whole()  # where a reducer is another, none of its states is used
         start = log.start
         reuse = Reuse(log, self.program(start), self.graph, self.settings)  # before there is a run
         if start.step or log.row.parent is not None:  # it went on from a state, and so does this one
             state = self._with(start, values, f"rerun of {parent!r}")
-            session = self._from_state(state, _new_id(run_id), log.row.parent, None, self._on_conflict(log))
+            session = self._from_state(
+                state, _new_id(run_id), log.row.parent, None, self._on_conflict(log.on_conflict)
+            )
         else:
             given = {name: start.get(name) for name in start.position.given}
             values = {} if values is None else values
             _check_mapping(values)
-            session = self.new({**given, **values}, run_id, on_conflict=self._on_conflict(log))
+            session = self.new({**given, **values}, run_id, on_conflict=self._on_conflict(log.on_conflict))
         session.use_again(reuse)
         return session
 
@@ -190,13 +190,27 @@ class Opener:
 
     def again(
         self, run_id: str, answer: Any, answers: Mapping[str, Any] | None, accept_changes: bool
-    ) -> Session:
-        """Go on with a run."""
-        fence, owner = self.claim(run_id)
+    ) -> Session | StoredRun:
+        """Continue a run. If it has completed and nothing is asked of it: the run, for reading.
+
+        The row is read once, after the claim: before it, somebody else might still change it.
+        """
+        is_plain = answer is NO_ANSWER and not answers and not accept_changes
         try:
-            log = self.archive.log(run_id)
+            fence, owner = self.claim(run_id)
+        except RunOwnedError:  # nobody has to own a completed run to be told so
+            run = self.runs.open(run_id)
+            if is_plain and run.row.status == "completed":
+                return run
+            raise
+        try:
+            run = self.runs.open(run_id)
+            if is_plain and run.row.status == "completed":
+                self.release(run_id, fence, owner)
+                return run
+            log = run.log()
             self._check_structure(log.row, accept_changes)  # before an answer is kept: it is asked for again
-            on_conflict = self._on_conflict(log)
+            on_conflict = self._on_conflict(log.on_conflict)
             if answers is not None and not isinstance(answers, Mapping):
                 raise InputError(f"answers maps the paths of questions to answers, not {answers!r}")
             if not isinstance(accept_changes, bool):
@@ -207,7 +221,7 @@ class Opener:
             if given:
                 answered = [Answered(path, value, log.asked[path].number) for path, value in given.items()]
                 self.archive.ledger(log, fence, "sync").write(answered)
-                log = self.archive.log(run_id)
+                log = run.log()
             log.on_conflict = on_conflict
             options, listeners = self._options(log.row.seed, None, on_conflict)
             machine = self.machine_at(log, options)
@@ -223,7 +237,7 @@ class Opener:
                 machine,
                 ledger,
                 self.settings,
-                recall=self.archive.recall(run_id, intents=self.settings.on_ambiguous != "retry"),
+                recall=self.runs.recall(run_id, intents=self.settings.on_ambiguous != "retry"),
                 stretch=stretch,
                 listeners=listeners,
                 cache=self._cache,
@@ -236,9 +250,9 @@ class Opener:
             raise
         return session
 
-    def _on_conflict(self, log: RunLog) -> str:
-        """What a run that is gone on with does about conflicts: once the last one counts, that stays."""
-        return "last" if "last" in (log.on_conflict, self.settings.on_conflict) else "error"
+    def _on_conflict(self, rule: str) -> str:
+        """What a run that continues does about conflicts, given its rule: once the last one counts, that stays."""
+        return "last" if "last" in (rule, self.settings.on_conflict) else "error"
 
     def _accept(self, log: RunLog, ledger: Ledger, accept_changes: bool, on_conflict: str) -> None:
         """Keep what a run goes on with from now on, if it is not what it was made with."""
@@ -368,7 +382,7 @@ class Opener:
         ledger = self.archive.fresh_ledger(
             run_id, start, seed, created, fence, settings.durability, owes=not wait
         )
-        recall = self.archive.recall(run_id, intents=True) if self.store.encodes else None
+        recall = self.runs.recall(run_id, intents=True) if self.store.encodes else None
         session = Session(
             run_id, machine, ledger, settings, recall=recall, listeners=listeners, cache=self._cache
         )

@@ -14,6 +14,7 @@ from zlib import compress, decompress
 from zlib import error as ZlibError
 
 from clew.errors import DecodeError, StoreCorruptError
+from clew.runtime.log_records import SNAPSHOT
 from clew.runtime.starts import with_contents
 from clew.runtime.wire import LARGE, may_be_large
 from clew.state import GraphState, decode, encode
@@ -43,7 +44,7 @@ def snapshot_entry(state: GraphState, blobs: Blobs | None = None) -> tuple[Entry
         body = _IN_PIECES + compress(encode([apart, body], at="snapshot", ordered=True), 1)
     else:
         body = compress(body, 1)
-    return Entry("snapshot", "", state.step, body, bytes.fromhex(state.digest)), weight
+    return Entry(SNAPSHOT.name, "", state.step, body, bytes.fromhex(state.digest)), weight
 
 
 def _is_long(value: Any) -> bool:

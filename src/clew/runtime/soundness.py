@@ -11,8 +11,9 @@ from clew.engine.programs import program_of
 from clew.errors import RecordCorruptError, StoreCorruptError
 from clew.graph import Graph
 from clew.runtime.log import RunLog, read_log
+from clew.runtime.log_records import SNAPSHOT
 from clew.runtime.losses import damaged_steps, lost_entries
-from clew.runtime.retrieval import Retrieval
+from clew.runtime.retrieval import Retrieval, StoredRun
 from clew.runtime.rows import opened_row
 from clew.runtime.snapshots import snapshot_state
 from clew.runtime.starts import first_state, is_fork
@@ -24,7 +25,7 @@ from clew.stores import Entry, RunRow, Store
 
 def read_entries(row: RunRow, start: GraphState, entries: Iterable[Entry], reader: Reader) -> RunLog:
     """The log that entries make, each checked by itself; only its own steps are checked together yet."""
-    records = [reader.record(entry) for entry in entries if entry.kind != "snapshot"]
+    records = [reader.record(entry) for entry in entries if entry.kind != SNAPSHOT.name]
     return read_log(row, start, records, "error")
 
 
@@ -52,12 +53,12 @@ def _complaints(store: Store, row: RunRow, graph: Graph | None) -> Iterator[str]
     log = read_entries(row, start, entries, Reader(row.run_id, store.blob, row.created))
     wrong = [*damaged_steps(log, entries), *lost_entries(row, entries)]
     yield from wrong
-    for snapshot in store.find(row.run_id, "snapshot", ""):
+    for snapshot in store.find(row.run_id, SNAPSHOT.name, ""):
         digest = snapshot_state(snapshot, store.blob)[0].digest
         if digest != bytes(snapshot.digest).hex():
             yield f"run {row.run_id!r}: the snapshot at step {snapshot.n} is not of that step"
     last = start.step + len(log.steps)
-    beyond = [entry.n for entry in entries if entry.kind == "snapshot" and entry.n > last]
+    beyond = [entry.n for entry in entries if entry.kind == SNAPSHOT.name and entry.n > last]
     if not wrong and (beyond or (graph is not None and _is_cut_off(log, graph))):
         why = "there is a snapshot of a later one" if beyond else "the run has ended, and is not at its end"
         yield f"run {row.run_id!r}: step {last + 1} is missing: {why}"
@@ -79,5 +80,5 @@ def needs_graph(store: Store, row: RunRow) -> bool:
 
 def _start(store: Store, row: RunRow, graph: Graph | None) -> GraphState | None:
     if needs_graph(store, row):
-        return None if graph is None else Retrieval(graph, store, "error").start(row)
+        return None if graph is None else StoredRun(Retrieval(graph, store, "error"), row).start()
     return first_state(row.start, store.blob)

@@ -26,7 +26,9 @@ from clew.runtime.documents import FORMAT, Json, checkpoint_json, error_json, re
 from clew.runtime.failures import error_of
 from clew.runtime.ledger import Ledger
 from clew.runtime.log import RunLog
+from clew.runtime.log_records import SNAPSHOT
 from clew.runtime.losses import damaged_steps
+from clew.runtime.retrieval import StoredRun
 from clew.runtime.rows import sealed_error
 from clew.runtime.soundness import read_entries
 from clew.runtime.starts import kept_start
@@ -48,11 +50,11 @@ _ROW = (
 )
 
 
-def export_run(graph: Graph, store: Store, archive: Archive, run_id: str, *, latest: bool = False) -> Json:
+def export_run(graph: Graph, run: StoredRun, *, latest: bool = False) -> Json:
     """A run as a document; with `latest`, its readable part has the last checkpoint only."""
-    log = archive.log(run_id, whole=True)
-    row = log.row
-    entries, blobs = _entries(store, log, archive)
+    store, log = run.store, run.whole()
+    row, run_id = log.row, log.row.run_id
+    entries, blobs = _entries(store, log)
     if (
         not store.encodes
     ):  # what is read is what an import would read: times are rounded when they are written
@@ -72,7 +74,7 @@ def export_run(graph: Graph, store: Store, archive: Archive, run_id: str, *, lat
             "digest": bytes(entry.digest).hex(),
         }
         for entry in entries
-        if entry.kind != "snapshot"
+        if entry.kind != SNAPSHOT.name
     ]
     beside["blobs"] = {digest: blobs[digest].decode() for digest in sorted(blobs)}
     document: Json = {"run_id": run_id, **_readable(graph, log, latest=latest)}
@@ -103,7 +105,7 @@ def import_run(
             f"export it again"
         )
     _keep(store, archive, log, entries, blobs, now)
-    return archive.row(run_id)
+    return archive.runs.open(run_id).row
 
 
 # -- writing -----------------------------------------------------------------------------------------------------
@@ -132,7 +134,7 @@ class _Capture:
         self.blobs.update(blobs)
 
 
-def _entries(store: Store, log: RunLog, archive: Archive) -> tuple[Sequence[Entry], dict[str, bytes]]:
+def _entries(store: Store, log: RunLog) -> tuple[Sequence[Entry], dict[str, bytes]]:
     """The entries of a run as bytes, and the large contents that they speak of."""
     run_id = log.row.run_id
     if not store.encodes:
@@ -146,7 +148,7 @@ def _entries(store: Store, log: RunLog, archive: Archive) -> tuple[Sequence[Entr
         blobs[digest] = store.blob(digest)
         return blobs[digest]
 
-    entries = [entry for entry in store.entries(run_id, after=log.start.step) if entry.kind != "snapshot"]
+    entries = [entry for entry in store.entries(run_id, after=log.start.step) if entry.kind != SNAPSHOT.name]
     read_entries(log.row, log.start, entries, Reader(run_id, remember, log.row.created))
     return entries, blobs
 
@@ -281,7 +283,7 @@ def _keep(
     fence = archive.claim(run_id, fresh_owner(), 30.0, now)
     try:
         store.append(run_id, kept, fence, blobs=blobs)
-        for snapshot, pieces in archive.snapshots(run_id) if store.encodes else ():
+        for snapshot, pieces in archive.runs.open(run_id).missing_snapshots() if store.encodes else ():
             store.append(run_id, [snapshot], fence, blobs=pieces)
         plain = sealed_error(error) if error and store.encodes else error
         store.update(run_id, status=status, updated=row.updated, error=plain, fence=fence, release=True)
@@ -297,7 +299,7 @@ def _has_parent(archive: Archive, row: RunRow, start: GraphState) -> bool:
         return False
     touched = start.position.touched
     try:
-        state = archive.state(row.parent, row.parent_step)
+        state = archive.runs.open(row.parent).state(row.parent_step)
     except (ClewError, IndexError):
         return False
     if touched:

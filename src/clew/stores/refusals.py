@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from clew.stores.protocol import Entry
+from clew.stores.protocol import OWN_STEP, Entry
 
 NO_DATABASE = (
     "ctx.transaction() writes to the store's own database, and a store in memory has none; give the engine a "
@@ -70,6 +70,6 @@ def refused(run_id: str, sql: str, error: Exception) -> str:
 
 def place(kind: str, path: str, n: int) -> str:
     """An entry's name, for people."""
-    if kind == "step":
+    if kind == OWN_STEP:
         return f"step {n} of {path}" if path else f"step {n}"
     return f"{kind} {path} {n}".replace("  ", " ")

@@ -33,7 +33,7 @@ from clew.errors import (
 )
 from clew.stores.forking import guard
 from clew.stores.liveness import Lifeline, fresh_owner, is_alive
-from clew.stores.protocol import Entry, Owner, RunRow, Statement
+from clew.stores.protocol import OWN_STEP, Entry, Owner, RunRow, Statement
 from clew.stores.refusals import conflict, exists, has_fork, lost_content, owned, taken_over, unknown
 from clew.stores.sql_rows import (
     COLUMNS,
@@ -276,7 +276,7 @@ class SQLiteStore:
             number = fence >> 32
             try:
                 with self._lock:
-                    if kind == "step" and not path and 0 <= n < SPAN:
+                    if kind == OWN_STEP and not path and 0 <= n < SPAN:
                         key = number * SPAN + n
                         done = self._db.execute(_ADD_STEP, (key, body, digest, crc, number, fence, run_id))
                     else:
@@ -319,7 +319,7 @@ class SQLiteStore:
                     "DELETE FROM log WHERE run = ? AND kind = ? AND path = ? AND n = ?",
                     (number, kind, path, n),
                 )
-                if kind == "step" and not path and 0 <= n < SPAN:
+                if kind == OWN_STEP and not path and 0 <= n < SPAN:
                     db.execute("DELETE FROM steps WHERE id = ?", (number * SPAN + n,))
             self._put_blobs(db, number, blobs)
 
@@ -352,7 +352,7 @@ class SQLiteStore:
         last = MOST if upto is None else upto
         with self._reading(f"run {run_id!r}") as db:
             number = self._number(db, run_id)
-            steps = [] if "step" in skip else own_steps(db, number, after, last)
+            steps = [] if OWN_STEP in skip else own_steps(db, number, after, last)
             rest = others(db, number, after, last, skip)
         if not rest:
             return checked(run_id, steps)
