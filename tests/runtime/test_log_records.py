@@ -53,9 +53,9 @@ def spelled_kinds(file: Path) -> list[tuple[int, str]]:
             names = {getattr(part, "attr", getattr(part, "id", "")) for part in parts}
             if not names & {"kind", "kinds"}:
                 continue
-        elif isinstance(each, ast.Call) and getattr(each.func, "attr", "") in ("last", "find", "within"):
-            parts = [*each.args]
-        elif isinstance(each, ast.Call) and getattr(each.func, "id", "") == "Entry":
+        elif (
+            isinstance(each, ast.Call) and getattr(each.func, "attr", "") in ("last", "find", "within")
+        ) or (isinstance(each, ast.Call) and getattr(each.func, "id", "") == "Entry"):
             parts = [*each.args]
         found += [
             (part.lineno, part.value)

@@ -372,7 +372,7 @@ class Engine(Looking):
                 raise RunStateError(f"run {run_id!r} is running; wait for it, or cancel it")
             self._resuming.add(mine)
         try:
-            found = self._opener.again(run_id, answer, answers, accept_changes)
+            found = self._opener.again(run_id, answer, answers, accept_changes, unless_completed=True)
             if isinstance(found, Session):
                 self._live[run_id] = found
         finally:

@@ -189,16 +189,25 @@ class Opener:
         return state.set_multiple(values)
 
     def again(
-        self, run_id: str, answer: Any, answers: Mapping[str, Any] | None, accept_changes: bool
+        self,
+        run_id: str,
+        answer: Any,
+        answers: Mapping[str, Any] | None,
+        accept_changes: bool,
+        *,
+        unless_completed: bool = False,
     ) -> Session | StoredRun:
-        """Continue a run. If it has completed and nothing is asked of it: the run, for reading.
+        """Continue a run. With `unless_completed`, give the run for reading if it has completed and is asked nothing.
 
         The row is read once, after the claim: before it, somebody else might still change it.
         """
-        is_plain = answer is NO_ANSWER and not answers and not accept_changes
+        is_plain = unless_completed and answer is NO_ANSWER and not answers and not accept_changes
         try:
             fence, owner = self.claim(run_id)
-        except RunOwnedError:  # nobody has to own a completed run to be told so
+        except (
+            RunOwnedError,
+            StoreError,
+        ):  # nobody has to own a completed run, or to be able to, to be told so
             run = self.runs.open(run_id)
             if is_plain and run.row.status == "completed":
                 return run

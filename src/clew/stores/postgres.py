@@ -27,7 +27,17 @@ from clew.stores.postgres_link import LIVES, BrokenRule, Link, execute, rehearse
 from clew.stores.postgres_schema import key_of
 from clew.stores.protocol import OWN_STEP, Entry, Owner, RunRow, Statement
 from clew.stores.refusals import conflict, exists, has_fork, lost_content, owned, taken_over, unknown
-from clew.stores.sql_rows import COLUMNS, ROW, checked, checksum, complaints, counted, read_row, row_values
+from clew.stores.sql_rows import (
+    COLUMNS,
+    ORIGIN,
+    ROW,
+    checked,
+    checksum,
+    complaints,
+    counted,
+    read_row,
+    row_values,
+)
 
 if TYPE_CHECKING:
     from clew.stores.postgres_link import Cursor
@@ -71,7 +81,7 @@ _CREATE = f"""
         INSERT INTO runs (key, {COLUMNS})
         VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT (key) DO NOTHING RETURNING id
     ), began AS (
-        INSERT INTO origins SELECT id, %s::bytea, %s, %s::bigint FROM made
+        INSERT INTO origins (run, {ORIGIN}) SELECT id, %s::bytea, %s, %s, %s, %s::bigint FROM made
     ), kept AS (
         INSERT INTO blobs SELECT blob.* FROM made, unnest(%s::text[], %s::bytea[]) AS blob ON CONFLICT DO NOTHING
     ), used AS (

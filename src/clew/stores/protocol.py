@@ -65,7 +65,7 @@ class RunRow(msgspec.Struct):
 
     run_id: str
     graph: str = ""  # the graph's name
-    start: Any = None  # S(0), or the state that the run went on from
+    start: Any = None  # S(0): as a whole or, for a fork, what was changed in a state of its parent
     seed: int = 0
     status: str = "running"
     created: float = 0.0
@@ -75,6 +75,10 @@ class RunRow(msgspec.Struct):
     error: Any = None
     structure: str = ""  # the graph's structure hash
     codes: Mapping[str, str] = {}  # each node's code hash
+    start_digest: str = ""  # the digest of S(0)
+    description: Any = (
+        ""  # the digest of the blob that describes the graph; the graph itself where nothing is encoded
+    )
     target: str = ""  # MODULE:GRAPH, where the run was started from one
     damage: str = (
         ""  # what is wrong with this row, as far as the store can tell; such a row is listed, not read

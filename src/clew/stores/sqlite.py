@@ -37,6 +37,7 @@ from clew.stores.protocol import OWN_STEP, Entry, Owner, RunRow, Statement
 from clew.stores.refusals import conflict, exists, has_fork, lost_content, owned, taken_over, unknown
 from clew.stores.sql_rows import (
     COLUMNS,
+    ORIGIN,
     ROW,
     checked,
     checksum,
@@ -68,6 +69,7 @@ _PUT_ENTRIES = (
     f"ON CONFLICT (run, kind, path, n) {_UNLESS_SAME}",
 )
 _ADD_ROW = f"INSERT INTO runs ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_ADD_ORIGIN = f"INSERT INTO origins (run, {ORIGIN}) VALUES (?, ?, ?, ?, ?, ?)"
 _RELEASED = "owner = '', slot = 0, until = 0.0"
 _by_name = attrgetter("kind", "path", "n")
 
@@ -150,7 +152,7 @@ class SQLiteStore:
             except sqlite3.IntegrityError:
                 raise RunExistsError(exists(row.run_id)) from None
             assert number is not None
-            db.execute("INSERT INTO origins VALUES (?, ?, ?, ?)", (number, *origin))
+            db.execute(_ADD_ORIGIN, (number, *origin))
             self._put_blobs(db, number, blobs)
             return self._take(db, number, 0, owner, now + lease) if owner else 0
 

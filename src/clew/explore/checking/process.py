@@ -97,7 +97,7 @@ class Process:
     def resume(self, answers: Mapping[str, Any]) -> None:
         """Go on with what is on the disk."""
         session = self._opener.again(RUN, NO_ANSWER, dict(answers), accept_changes=False)
-        assert isinstance(session, Session), "a run that has completed does not continue"
+        assert isinstance(session, Session)
         self._live(session)
 
     def _live(self, session: Session) -> None:
