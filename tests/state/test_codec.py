@@ -17,8 +17,8 @@ import msgspec
 import pytest
 
 from clew.errors import DecodeError, EncodeError
-from clew.state.codec import decode, digest, encode, encode_both, from_tree, to_tree
-from clew.state.writers import MAX_DEPTH, TOO_DEEP
+from clew.state import decode, digest, encode, encode_both, from_tree, to_tree
+from clew.state.writers import MAX_DEPTH
 
 PARIS = ZoneInfo("Europe/Paris")
 CET = timezone(timedelta(hours=1), "CET")
