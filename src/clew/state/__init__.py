@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from clew.state.codec import decode, digest, encode, from_tree, to_tree
 from clew.state.graph_state import GraphState
-from clew.state.position import NodeExecution, Position
+from clew.state.position import NodeExecution, Position, changed_digest, first_digest
 from clew.state.reducers import Overwrite, append, merge
 from clew.state.registry import register_type
 from clew.state.schema import Field, Schema, read_schema
@@ -26,10 +26,12 @@ __all__ = [
     "StoredObject",
     "append",
     "canonical",
+    "changed_digest",
     "decode",
     "digest",
     "encode",
     "encode_both",
+    "first_digest",
     "from_tree",
     "merge",
     "read_schema",
