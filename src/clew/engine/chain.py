@@ -2,10 +2,11 @@
 
 While a run goes on the machine keeps only where it stands, and the steps that it committed are data. Everything
 that somebody may want to know afterwards is computed from these when they look: a `Chain` applies the steps once
-more, with the very code that made them, so there is no second account that could differ.
+more, with the very code that made them, so there is no second account that could differ. Only custom reducers are not
+called again: what they made is in the steps (``clew.engine.deltas``).
 
 The digest of S(k) is SHA-256 over the digest of S(k-1) and the canonical bytes of step k: paths, updates as given,
-decisions. No clock and no run id is in it.
+decisions and, where a custom reducer ran, deltas. No clock and no run id is in it.
 """
 
 from __future__ import annotations
@@ -16,10 +17,12 @@ from typing import Any
 
 import msgspec
 
+from clew.engine.deltas import plain_deltas
+from clew.engine.merging import DeltaError
 from clew.engine.records import Choice, Outcome, Step
 from clew.engine.rules import Program
 from clew.engine.view import View
-from clew.errors import GraphChangedError
+from clew.errors import GraphChangedError, StoreCorruptError
 from clew.graph import Send
 from clew.state import GraphState, NodeExecution, Overwrite, encode, register_type
 from clew.state.position import Versions
@@ -33,15 +36,17 @@ def step_digest(previous: str, step: Step) -> str:
         outcome_bytes(o.path, encode(dict(o.update), at="state"), o.decision, o.error is not None)
         for o in step.outcomes
     ]
-    return digest_after(bytes.fromhex(previous), parts).hex()
+    deltas = encode(plain_deltas(step.deltas), at="state") if step.deltas else b""
+    return digest_after(bytes.fromhex(previous), parts, deltas).hex()
 
 
-def digest_after(previous: bytes, outcomes: Sequence[bytes]) -> bytes:
+def digest_after(previous: bytes, outcomes: Sequence[bytes], deltas: bytes = b"") -> bytes:
     """The digest of the state after a step of these outcomes, each as its canonical bytes.
 
-    It is ``digest(b"clew:step", previous, content)``, with the lengths that never change written out.
+    `deltas` are the canonical bytes of `plain_deltas`, and empty for a step without deltas. The digest is
+    ``digest(b"clew:step", previous, content)``, with the lengths that never change written out.
     """
-    content = b"[" + b",".join(outcomes) + b"]"
+    content = b"[" + b",".join(outcomes) + b"]" + deltas
     return sha256(_BEFORE + previous + len(content).to_bytes(8, "big") + content).digest()
 
 
@@ -64,6 +69,16 @@ def _plain(choice: Choice) -> Any:
     return [choice.target, dict(choice.payload)] if isinstance(choice, Send) else choice
 
 
+def apply_step(view: View, step: Step, on_conflict: str) -> None:
+    """Apply a committed step to a view: no custom reducer is called."""
+    try:
+        view.apply(step.outcomes, on_conflict=on_conflict, recorded=step.deltas)
+    except DeltaError as error:
+        raise StoreCorruptError(
+            f"step {step.number}{f' of {step.prefix}' if step.prefix else ''}: {error}"
+        ) from error
+
+
 def executions_of(program: Program, view: View, step: Step, on_conflict: str) -> Iterator[NodeExecution]:
     """Apply a step to a view; the executions that it adds: the last item of a batch stands for its node."""
     last: dict[str, Outcome] = {}
@@ -77,7 +92,7 @@ def executions_of(program: Program, view: View, step: Step, on_conflict: str) ->
         name: {value: view.versions[value] for value in nodes[name].inputs if value in view.versions}
         for name in last
     }
-    view.apply(step.outcomes, on_conflict=on_conflict)
+    apply_step(view, step, on_conflict)
     for name, outcome in last.items():
         versions = {value: view.versions[value] for value in nodes[name].outputs if value in written[name]}
         yield NodeExecution(
@@ -198,7 +213,7 @@ class Chain:
 
     def _apply(self, view: View, step: Step) -> None:
         _known(self.program, step)
-        view.apply(step.outcomes, on_conflict=self._on_conflict)
+        apply_step(view, step, self._on_conflict)
 
     def _view(self) -> View:
         return View.restore(self.program, self.start)
