@@ -7,13 +7,15 @@ does between the two, item by item, is in ``clew.engine.machine``; what it start
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from clew.engine import ahead, endings, refusals
-from clew.engine.records import Journaled, Step
+from clew.engine.deltas import SAME, Delta
+from clew.engine.merging import MergeFailure, custom_names
+from clew.engine.records import Journaled, Outcome, Step
 from clew.engine.strand import Item, Level, Strand
 from clew.engine.terms import Notice
-from clew.engine.view import MergeFailure
 from clew.errors import ConflictError
 
 if TYPE_CHECKING:
@@ -46,6 +48,22 @@ def plan(machine: Machine, strand: Strand) -> None:
     machine.queue(level, batches)
 
 
+def _recorded(steps: Mapping[tuple[str, int], Step], strand: Strand, level: Level) -> Mapping[str, Delta]:
+    """The deltas of a step of a run that is retraced.
+
+    Of a step that was not committed, or had other items, nobody knows what custom reducers would make: their values
+    stay as they are.
+    """
+    outcomes, then = level.outcomes(), steps.get((strand.prefix, level.number))
+    if then is not None and _shape(then.outcomes) == _shape(outcomes):
+        return then.deltas
+    return dict.fromkeys(custom_names(strand.program, strand.view.values, outcomes), SAME)
+
+
+def _shape(outcomes: Sequence[Outcome]) -> list[tuple[str, Collection[str]]]:
+    return [(outcome.path, outcome.update.keys()) for outcome in outcomes]
+
+
 def commit(machine: Machine, strand: Strand) -> None:
     """Commit the first level, and all after it that are complete by then."""
     view = strand.view
@@ -54,7 +72,11 @@ def commit(machine: Machine, strand: Strand) -> None:
         level = levels[0]
         outcomes = level.outcomes()
         try:
-            view.apply(outcomes, on_conflict=machine.options.on_conflict)
+            deltas = view.apply(
+                outcomes,
+                on_conflict=machine.options.on_conflict,
+                recorded=None if (then := machine.retraced) is None else _recorded(then, strand, level),
+            )
         except MergeFailure as failure:
             if not refusals.reject(machine, level, failure):
                 return
@@ -67,10 +89,12 @@ def commit(machine: Machine, strand: Strand) -> None:
             endings.check_drained(machine, strand)
             return
         del levels[0]
+        if strand.unfinished:
+            ahead.settle(strand, level.number)
         strand.step = level.number
         if strand.owner is None:
             machine.counters.steps += 1
-        machine.outbox.append(Step(strand.prefix, level.number, outcomes, strand.epoch))
+        machine.outbox.append(Step(strand.prefix, level.number, outcomes, strand.epoch, deltas))
         if machine.options.listening:
             machine.outbox.append(
                 Notice("step_committed", level.number, strand.prefix, {"items": len(outcomes)})

@@ -46,6 +46,9 @@ class Memory(msgspec.Struct, frozen=True):
     attempts: Mapping[str, int] = {}
     strands: Mapping[str, tuple[Start, Sequence[Step]]] = {}
     errors: Sequence[tuple[Order, BaseException]] = ()  # confined failures in the chain
+    retraced: Mapping[tuple[str, int], Step] | None = (
+        None  # by strand and number; None unless the run is retraced
+    )
     held: set[str] = set()  # subgraph items between two attempts: handed to the driver, who knows the time
 
     def with_answer(self, path: str, answer: Any) -> Memory:

@@ -83,6 +83,13 @@ class RunLog(msgspec.Struct):
         found.update(self.journal)
         return found
 
+    def steps_by_place(self) -> dict[tuple[str, int], Step]:
+        """The steps of the run and of its subgraphs, by strand and number."""
+        found = {("", step.number): step for step in self.steps}
+        for prefix, (_, steps) in self.strands.items():
+            found.update(((prefix, step.number), step) for step in steps)
+        return found
+
     def chain(self, program: Program) -> Chain:
         """The chain of the run."""
         return Chain(program, self.start, self.steps, seed=self.row.seed, on_conflict=self.on_conflict)

@@ -45,8 +45,7 @@ class Looking:
         """The result of a run as it stands."""
         log = run.log()
         machine = self._opener.machine_at(log)
-        while machine.take() is not None:
-            pass  # what was journaled is recalled on the way; the rest is not executed
+        machine.look()
         result = self._result(log.row.run_id, machine, log.row.status, log.start, elapsed=0.0)
         result.error, result.questions = log.row.error, tuple(log.questions)
         return result
