@@ -12,17 +12,16 @@ from functools import cached_property
 from itertools import count
 from typing import Any
 
-from clew.engine.programs import program_of
 from clew.graph import Graph
-from clew.runtime.codes import Codes, kept_codes
+from clew.runtime.codes import Codes, description_of, kept_codes
 from clew.runtime.crash_points import reach
+from clew.runtime.large_values import Blobs
 from clew.runtime.ledger import Durability, Ledger
 from clew.runtime.log import RunLog
 from clew.runtime.log_records import SNAPSHOT
 from clew.runtime.retrieval import Retrieval
 from clew.runtime.rows import sealed_error
-from clew.runtime.snapshots import Blobs, snapshot_entry
-from clew.runtime.starts import is_fork, kept_start
+from clew.runtime.snapshots import is_fork, snapshot_entry, stored_fork, stored_start
 from clew.runtime.wire import Writer
 from clew.state import GraphState
 from clew.stores import RunRow, Store
@@ -34,7 +33,7 @@ _DEEP = 16  # forks of forks, of which the last one gets a snapshot of its own
 class Archive:
     """The runs of one graph in one store."""
 
-    def __init__(self, graph: Graph, store: Store, on_conflict: str) -> None:
+    def __init__(self, graph: Graph | None, store: Store, on_conflict: str) -> None:
         self._graph = graph
         self._store = store
         self._on_conflict = on_conflict
@@ -65,9 +64,11 @@ class Archive:
         """Keep a new run, and become its owner where the store is one that others may use too: the fence."""
         if not self._keeps:
             return 0
+        graph = self._graph
+        assert graph is not None, "only a graph makes runs"
         row = RunRow(
             run_id=run_id,
-            graph=self._graph.name or "",
+            graph=graph.name or "",
             start=start,
             seed=seed,
             status="running",
@@ -75,15 +76,22 @@ class Archive:
             updated=now,
             parent=parent,
             parent_step=parent_step,
-            codes=Codes(self._graph, on_conflict),
+            codes=Codes(graph, on_conflict),
+            description=graph,
             target=target,
         )
         if not self._store.encodes:
             self._store.create(row)
             return 0
-        row.structure = self._graph.structure_hash
-        row.codes = kept_codes(self._graph, on_conflict)
-        row.start, blobs = kept_start(start, parent, parent_step)
+        row.structure = graph.structure_hash
+        row.codes = kept_codes(graph, on_conflict)
+        row.description, described = description_of(graph)
+        blobs: Blobs = {row.description: described}
+        row.start_digest = start.digest
+        if parent is None:
+            row.start = stored_start(start, blobs)
+        else:
+            row.start = stored_fork(parent, start, blobs)
         more: Any = {} if wait else {"wait": False}
         reach("before-create")
         fence = self._store.create(row, blobs, owner=owner, lease=lease, now=now, **more)
@@ -109,7 +117,6 @@ class Archive:
         self,
         run_id: str,
         start: GraphState,
-        seed: int,
         created: float,
         fence: int,
         durability: Durability,
@@ -124,8 +131,8 @@ class Archive:
             run_id,
             fence,
             durability=durability,
-            writer=Writer({"": start.digest}, seed, created),
-            snapshot=lambda: self.runs.open(run_id).state(),
+            writer=Writer({"": start.digest}, created),
+            snapshot=lambda: self.runs.open(run_id).state(fetched=False),
             snapshots=lambda: self.runs.open(run_id).missing_snapshots(),
             owes=owes,
         )
@@ -135,17 +142,14 @@ class Archive:
         run_id = log.row.run_id
         if not self._store.encodes:
             return Ledger(self._store, run_id, fence)
-        chain = log.chain(program_of(self._graph, log.start.position.given))
-        digests = {"": chain.digest(chain.last)}
-        for prefix, inner in log.inner_chains(self._graph):
-            digests[prefix] = inner.digest(inner.last)
+        digests = {prefix: known[-1] for prefix, known in log.digests.items()}
         return Ledger(
             self._store,
             run_id,
             fence,
             durability=durability,
-            writer=Writer(digests, log.row.seed, log.row.created),
-            snapshot=lambda: self.runs.open(run_id).state(),
+            writer=Writer(digests, log.row.created),
+            snapshot=lambda: self.runs.open(run_id).state(fetched=False),
             snapshots=lambda: self.runs.open(run_id).missing_snapshots(),
             weight=log.weight,
             since=log.since,

@@ -48,25 +48,25 @@ _NOT_ENDED = (StoreError, RunOwnedError, UnknownRunError, CommitConflictError)
 
 
 class Engine(Looking):
-    """Runs one graph, and keeps its runs in a store."""
+    """Runs one graph, and keeps its runs in a store. Without a graph, it inspects the runs of the store."""
 
     _resuming: ClassVar[set[tuple[int, str]]] = set()  # engine and run: on their way to being live
     _resuming_lock = threading.Lock()
 
     def __init__(
         self,
-        graph: Graph,
+        graph: Graph | None = None,
         *,
         store: Store | str | PathLike[str] | None = None,
         listeners: Sequence[Listener] = (),
         **options: Any,
     ) -> None:
-        self.graph = graph_of(graph)
         self.store: Store = MemoryStore() if store is None else store_of(store)
         self._settings: Settings = read_settings(options)
         self._listeners = listeners_of(listeners) if listeners != () else ()
         self._live: dict[str, Session] = {}
-        self._opener = Opener(graph, self.store, self._settings, self._listeners)
+        made_of = None if graph is None else graph_of(graph)
+        self._opener = Opener(made_of, self.store, self._settings, self._listeners)
         self._heartbeat = Heartbeat(self.store, self._settings.lease) if self.store.encodes else None
 
     def __enter__(self) -> Engine:
@@ -84,7 +84,8 @@ class Engine(Looking):
         self.store.close()
 
     def __repr__(self) -> str:
-        return f"<Engine of {self.graph.name!r} on {self.store!r}>"
+        of = f" of {self.graph.name!r}" if self._opener.has_graph else ""
+        return f"<Engine{of} on {self.store!r}>"
 
     # -- running -----------------------------------------------------------------------------------------
 

@@ -50,6 +50,8 @@ class RunLog(msgspec.Struct):
     errors: list[
         tuple[tuple[int, ...], BaseException]
     ] = []  # confined failures before `start`, with their places
+    digests: dict[str, list[str]] = {}  # of the states of each strand, as a store keeps them
+    has_objects: bool = False  # values hold instances of classes
 
     @property
     def questions(self) -> list[Question]:
@@ -92,7 +94,22 @@ class RunLog(msgspec.Struct):
 
     def chain(self, program: Program) -> Chain:
         """The chain of the run."""
-        return Chain(program, self.start, self.steps, seed=self.row.seed, on_conflict=self.on_conflict)
+        return self._chain(program, "", self.start, self.steps)
+
+    def inner_chain(self, graph: Graph, prefix: str) -> Chain:
+        """The chain of the strand at `prefix`, whose graph is `graph`."""
+        start, steps = self.strands[prefix]
+        return self._chain(program_of(graph, start.given), prefix, start_state(start, self.row.seed), steps)
+
+    def _chain(self, program: Program, prefix: str, start: GraphState, steps: Sequence[Step]) -> Chain:
+        return Chain(
+            program,
+            start,
+            steps,
+            seed=self.row.seed,
+            on_conflict=self.on_conflict,
+            digests=self.digests.get(prefix, ()),
+        )
 
     def label(self, label: str) -> int:
         """The step that has a label."""
@@ -154,10 +171,8 @@ class RunLog(msgspec.Struct):
 
     def inner_chains(self, graph: Graph) -> Iterator[tuple[str, Chain]]:
         """The chains of all strands, by their prefixes."""
-        for prefix, (start, steps) in self.strands.items():
-            program = program_of(graph_at(graph, prefix), start.given)
-            state = start_state(start, self.row.seed)
-            yield prefix, Chain(program, state, steps, seed=self.row.seed, on_conflict=self.on_conflict)
+        for prefix in self.strands:
+            yield prefix, self.inner_chain(graph_at(graph, prefix), prefix)
 
     def _nested(
         self, graph: Graph, prefix: str, outcomes: Sequence[Outcome]
@@ -168,18 +183,11 @@ class RunLog(msgspec.Struct):
             if inside is None:
                 continue
             path = prefix + outcome.path
-            for inner, (start, steps) in self.strands.items():
+            for inner in self.strands:
                 if inner == f"{path}/" or (
                     inner.startswith(f"{path}[") and inner.count("/") == path.count("/") + 1
                 ):
-                    state = start_state(start, self.row.seed)
-                    chain = Chain(
-                        program_of(inside.graph, start.given),
-                        state,
-                        steps,
-                        seed=self.row.seed,
-                        on_conflict=self.on_conflict,
-                    )
+                    chain = self.inner_chain(inside.graph, inner)
                     found[inner[:-1]] = tuple(
                         self.checkpoints(chain, inside.graph, nested=True, prefix=inner)
                     )
@@ -207,6 +215,13 @@ def _check_answer(graph: Graph, path: str, answer: Any) -> None:
             raise InputError(
                 f"the answer to {path!r} does not fit {node.outputs[0]!r}: {error}; answer again"
             ) from error
+
+
+def with_accepted(row: RunRow, accepted: Accepted) -> RunRow:
+    """Give a row with the graph that the run continues with."""
+    return msgspec.structs.replace(
+        row, structure=accepted.structure, codes=accepted.codes, description=accepted.description
+    )
 
 
 def start_state(start: Start, seed: int) -> GraphState:
@@ -292,7 +307,7 @@ class _Collected:
         log = self.log
         if accepted.n >= log.accepted:
             log.accepted = accepted.n + 1
-            log.row = msgspec.structs.replace(log.row, structure=accepted.structure, codes=accepted.codes)
+            log.row = with_accepted(log.row, accepted)
 
     def resumed(self, resumed: Resumed) -> None:
         self.log.stretch = max(self.log.stretch, resumed.stretch)

@@ -32,6 +32,7 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
+from clew.engine.deltas import NO_DELTAS, Delta, deltas_from
 from clew.engine.records import Journaled, Outcome, Question, Retry, Start, Step
 from clew.runtime.doubts import Intent
 from clew.runtime.failures import error_of, plain_error
@@ -69,6 +70,7 @@ class Accepted(msgspec.Struct, frozen=True):
     n: int
     structure: str
     codes: Mapping[str, str]
+    description: Any = ""  # as a run's row has it
 
 
 # -- the table -------------------------------------------------------------------------------------------------------
@@ -86,15 +88,15 @@ class Encoding(Protocol):
     def outcome(self, outcome: Outcome) -> Any:
         """Encode what an item did."""
 
+    def deltas(self, deltas: Mapping[str, Delta]) -> Any:
+        """Encode what custom reducers made."""
+
 
 class Decoding(Protocol):
-    """What the decoder of entries offers to the kinds."""
+    """What the decoder of entries offers to the kinds; values are decoded already."""
 
-    def values(self, stored: Any) -> dict[str, Any]:
-        """Decode values by name."""
-
-    def outcome(self, stored: Any) -> Outcome:
-        """Decode what an item did."""
+    def outcome(self, plain: Any) -> Outcome:
+        """Put together what an item did."""
 
 
 Encoded = tuple[str, int, Any]
@@ -125,19 +127,26 @@ def _encode_start(start: Start, out: Encoding) -> Encoded:
 
 def _decode_start(entry: Entry, body: Any, into: Decoding) -> Start:
     prefix, _ = without_epoch(entry.path)
-    return Start(prefix, into.values(body[0]), frozenset(body[1]), tuple(body[2]))
+    return Start(prefix, body[0], frozenset(body[1]), tuple(body[2]))
 
 
 def _encode_step(step: Step, out: Encoding) -> Encoded:
-    body = [out.outcome(outcome) for outcome in step.outcomes]
-    return with_epoch(step.prefix, step.epoch), step.number, body[0] if len(body) == 1 else body
+    body: Any = [out.outcome(outcome) for outcome in step.outcomes]
+    if step.deltas:
+        body = {"o": body, "m": out.deltas(step.deltas)}
+    elif len(body) == 1:
+        body = body[0]
+    return with_epoch(step.prefix, step.epoch), step.number, body
 
 
 def _decode_step(entry: Entry, body: Any, into: Decoding) -> Step:
     prefix, epoch = without_epoch(entry.path)
-    if body and isinstance(body[0], str):
+    deltas = NO_DELTAS
+    if isinstance(body, dict):
+        body, deltas = body["o"], deltas_from(body["m"])
+    elif body and isinstance(body[0], str):
         body = [body]
-    return Step(prefix, entry.n, tuple(map(into.outcome, body)), epoch or _first_attempts(prefix))
+    return Step(prefix, entry.n, tuple(map(into.outcome, body)), epoch or _first_attempts(prefix), deltas)
 
 
 def _encode_journal(journaled: Journaled, out: Encoding) -> Encoded:
@@ -277,8 +286,8 @@ ACCEPTED = Kind(
     "accepted changes",
     "always",
     0,
-    lambda accepted, out: ("", accepted.n, [accepted.structure, dict(accepted.codes)]),
-    lambda entry, body, into: Accepted(entry.n, body[0], body[1]),
+    lambda accepted, out: ("", accepted.n, [accepted.structure, dict(accepted.codes), accepted.description]),
+    lambda entry, body, into: Accepted(entry.n, body[0], body[1], body[2]),
 )
 SNAPSHOT = Kind(
     "snapshot", type(None), "snapshots", "last", None, _encode_snapshot, lambda entry, body, into: None

@@ -13,11 +13,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-from clew.engine.chain import step_digest
-from clew.engine.records import Step
 from clew.engine.strand import Item
+from clew.errors import DecodeError
 from clew.runtime.doubts import Intent
-from clew.runtime.log import RunLog, start_state
 from clew.runtime.log_records import (
     CALL,
     INTENT,
@@ -25,46 +23,65 @@ from clew.runtime.log_records import (
     START,
     STEP,
     is_own_step,
-    with_epoch,
+    without_epoch,
 )
 from clew.runtime.recorder import RecordedCall
+from clew.runtime.wire import digest_of_start, digest_of_step
 from clew.stores import Entry, RunRow
 
 Visits = Mapping[str, int]
 """How often each node has run."""
 
 
-def damaged_steps(log: RunLog, entries: Iterable[Entry], *, upto: int | None = None) -> Iterator[str]:
-    """A sentence for each chain of a log that has a gap, or whose digests do not fit its content.
+class Chains:
+    """The chains of a log, checked in their stored form: by their numbers and digests, and nothing is decoded."""
 
-    With `upto` the log was read up to that step, which there has to be if the run ever came to it.
-    """
-    stored = {
-        (entry.path, entry.n): bytes(entry.digest).hex() for entry in entries if entry.kind == STEP.name
-    }
-    chains: list[tuple[str, str, Sequence[Step]]] = [("", log.start.digest, log.steps)]
-    for prefix, (start, steps) in log.strands.items():
-        chains.append((prefix, start_state(start, log.row.seed).digest, steps))
-    for prefix, digest, chain in chains:
-        first = 1 if prefix else log.start.step + 1
-        told = _damaged(prefix, digest, chain, first, stored)
-        if told is None and not prefix:
-            last, beyond = last_step(log.row, upto), first + len(chain)
-            told = missing(beyond) if last is not None and last >= beyond else None
-        if told is not None:
-            yield f"run {log.row.run_id!r}: {told}"
+    def __init__(self, run_id: str, entries: Iterable[Entry], step: int, digest: str) -> None:
+        """`step` and `digest` are those of the state that the run's own steps among `entries` follow."""
+        self._run_id = run_id
+        self._step = step
+        self._starts = {"": bytes.fromhex(digest)}
+        self._steps: dict[str, list[Entry]] = {"": []}  # by path in the store
+        self.digests: dict[str, list[str]] = {}  # of the states of each chain, as far as it is sound
+        for entry in entries:
+            if entry.kind == STEP.name:
+                self._steps.setdefault(entry.path, []).append(entry)
+            elif entry.kind == START.name:
+                self._starts[entry.path] = digest_of_start(entry.body)
+
+    def damage(self, row: RunRow, upto: int | None = None) -> Iterator[str]:
+        """A sentence for each chain that has a gap, or whose digests do not fit its content.
+
+        With `upto` the log was read up to that step, which there has to be if the run ever came to it.
+        """
+        for path, start in self._starts.items():
+            first = self._step + 1 if not path else 1
+            told = self._follow(path, start, self._steps.get(path, ()), first)
+            if told is None and not path:
+                last, beyond = last_step(row, upto), first + len(self._steps[""])
+                told = missing(beyond) if last is not None and last >= beyond else None
+            if told is not None:
+                yield f"run {self._run_id!r}: {told}"
+
+    def _follow(self, path: str, digest: bytes, steps: Iterable[Entry], first: int) -> str | None:
+        known = self.digests[path] = [digest.hex()]
+        prefix, _ = without_epoch(path)
+        for number, entry in enumerate(steps, start=first):
+            if entry.n != number:
+                return missing(number, prefix)
+            if digest_after_entry(digest, entry) != bytes(entry.digest):
+                return changed(number, prefix)
+            digest = bytes(entry.digest)
+            known.append(digest.hex())
+        return None
 
 
-def _damaged(
-    prefix: str, digest: str, chain: Sequence[Step], first: int, stored: dict[tuple[str, int], str]
-) -> str | None:
-    for number, step in enumerate(chain, start=first):
-        if step.number != number:
-            return missing(number, prefix)
-        digest = step_digest(digest, step)
-        if stored.get((with_epoch(prefix, step.epoch), number)) != digest:
-            return changed(number, prefix)
-    return None
+def digest_after_entry(digest: bytes, entry: Entry) -> bytes:
+    """The digest that a step makes of the one before it; b"" if its bytes are no step."""
+    try:
+        return digest_of_step(digest, entry.body)
+    except DecodeError:
+        return b""
 
 
 def last_step(row: RunRow, upto: int | None) -> int | None:

@@ -24,6 +24,7 @@ from clew.runtime.codes import (
     changed_code,
     changed_structure,
     conflict_rule,
+    description_of,
     kept_codes,
     warn_of_reducers,
 )
@@ -45,17 +46,17 @@ _LEFT = 1_000  # runs that are known to be left, while a store is away
 
 
 class Opener:
-    """Opens the runs of one graph in one store."""
+    """Opens the runs of one graph in one store. Without a graph, runs can only be read."""
 
     def __init__(
-        self, graph: Graph, store: Store, settings: Settings, listeners: tuple[Listener, ...]
+        self, graph: Graph | None, store: Store, settings: Settings, listeners: tuple[Listener, ...]
     ) -> None:
-        self.graph = graph
+        self._graph = graph
         self.store = store
         self.settings = settings
         self.archive = Archive(graph, store, settings.on_conflict)
         self._listeners = listeners
-        self._cache = Cache() if graph.has_cached_nodes else None
+        self._cache = Cache() if graph is not None and graph.has_cached_nodes else None
         self._left: dict[
             str, tuple[int, str]
         ] = {}  # runs that could not be released: process and owner's name
@@ -65,21 +66,29 @@ class Opener:
         """The runs of the store, for reading."""
         return self.archive.runs
 
-    def open(self, run_id: str) -> StoredRun:
-        """Open a run for reading, with a warning if its reducers are others than those of the graph."""
-        run = self.runs.open(run_id)
-        if self.store.encodes:
-            warn_of_reducers(run.accepted, self.graph)
-        return run
+    @property
+    def has_graph(self) -> bool:
+        """Whether there is a graph that nodes can be run of."""
+        return self._graph is not None
+
+    @property
+    def graph(self) -> Graph:
+        """The graph that nodes are run of."""
+        if self._graph is None:
+            raise InputError(
+                "this engine has no graph, so it can inspect runs and not run nodes; pass the graph: Engine(graph, "
+                "store=...)"
+            )
+        return self._graph
 
     def state(self, run_id: str, step: int | str | None = None) -> GraphState:
         """The latest state of a run, or S(step); `step` may be a label."""
-        return self._at(run_id, step)[0]
+        return self.at(run_id, step)[0]
 
-    def _at(self, run_id: str, step: int | str | None) -> tuple[GraphState, StoredRun]:
+    def at(self, run_id: str, step: int | str | None) -> tuple[GraphState, StoredRun]:
         """A state of a run, by number or label, and the run."""
         _check_step(step)
-        run = self.open(run_id)
+        run = self.runs.open(run_id)
         return run.state(run.log().label(step) if isinstance(step, str) else step), run
 
     def program(self, start: GraphState) -> Program:
@@ -149,8 +158,8 @@ class Opener:
         self, parent: str, step: int | str | None, values: Mapping[str, Any] | None, run_id: str | None
     ) -> Session:
         """A new run that goes on from a step of another one, with other values."""
-        state, run = self._at(parent, step)
-        state = self._with(state, values, f"fork of {parent!r}")
+        state, run = self.at(parent, step)
+        state = self._with(state.rooted(), values, f"fork of {parent!r}")
         return self._from_state(state, _new_id(run_id), parent, None, self._on_conflict(run.on_conflict))
 
     def rerun(self, parent: str, values: Mapping[str, Any] | None, run_id: str | None) -> Session:
@@ -201,6 +210,7 @@ class Opener:
 
         The row is read once, after the claim: before it, somebody else might still change it.
         """
+        graph = self.graph  # before the run is claimed
         is_plain = unless_completed and answer is NO_ANSWER and not answers and not accept_changes
         try:
             fence, owner = self.claim(run_id)
@@ -224,16 +234,14 @@ class Opener:
                 raise InputError(f"answers maps the paths of questions to answers, not {answers!r}")
             if not isinstance(accept_changes, bool):
                 raise InputError(f"accept_changes is True or False, not {accept_changes!r}")
-            given = log.check_answers(
-                {} if answer is NO_ANSWER else {"answer": answer}, answers or {}, self.graph
-            )
+            given = log.check_answers({} if answer is NO_ANSWER else {"answer": answer}, answers or {}, graph)
             if given:
                 answered = [Answered(path, value, log.asked[path].number) for path, value in given.items()]
                 self.archive.ledger(log, fence, "sync").write(answered)
                 log = run.log()
             log.on_conflict = on_conflict
             options, listeners = self._options(log.row.seed, None, on_conflict)
-            machine = self.machine_at(log, options)
+            machine = self.machine_at(log, run.program(log.start), options, self.program(log.start))
             ledger = self.archive.ledger(log, fence, self.settings.durability)
             ledger.records = None
             self._accept(log, ledger, accept_changes, on_conflict)
@@ -267,12 +275,17 @@ class Opener:
         """Keep what a run goes on with from now on, if it is not what it was made with."""
         row = log.row
         structure, codes = row.structure, dict(row.codes)
+        description, content = row.description, b""
         if accept_changes and self.store.encodes:
             structure, codes = self.graph.structure_hash, kept_codes(self.graph, on_conflict)
+            description, content = description_of(self.graph)
         elif conflict_rule(codes, "error") != on_conflict:
             codes = {**codes, ":conflict": on_conflict}
         if structure != row.structure or codes != row.codes:
-            ledger.write([Accepted(log.accepted, structure, codes)])
+            ledger.write(
+                [Accepted(log.accepted, structure, codes, description)],
+                {description: content} if content else {},
+            )
 
     def claim(self, run_id: str) -> tuple[int, str]:
         """Become the owner of a run, where the store is one that others may use too: the fence, and the owner's name.
@@ -320,10 +333,14 @@ class Opener:
                 f"run {row.run_id!r} goes on with changed code in {told}", GraphWarning, stacklevel=4
             )
 
-    def machine_at(self, log: RunLog, options: Options | None = None) -> Machine:
-        """A machine where a run's log ends."""
-        program = self.program(log.start)
+    def machine_at(
+        self, log: RunLog, program: Program, options: Options | None = None, now: Program | None = None
+    ) -> Machine:
+        """A machine where a run's log ends. `program` is the run's own; the machine continues with that of `now`."""
         chain = log.chain(program)
+        state = chain.state(chain.last)
+        if now is not None and now is not program:
+            _check_nodes(state, now, log.row.run_id)
         memory = Memory(
             journal=log.journal,
             answers=log.answers,
@@ -333,7 +350,7 @@ class Opener:
             held=set(log.due),
         )
         options = options or self._options(log.row.seed, None, log.on_conflict)[0]
-        return Machine.restore(program, chain.state(chain.last), options, memory)
+        return Machine.restore(now or program, state, options, memory)
 
     def _options(
         self, seed: int, listener: Listener | None, on_conflict: str | None = None
@@ -388,9 +405,7 @@ class Opener:
         except StoreError:  # the run may be there all the same, and this process's
             self.left(run_id, owner)
             raise
-        ledger = self.archive.fresh_ledger(
-            run_id, start, seed, created, fence, settings.durability, owes=not wait
-        )
+        ledger = self.archive.fresh_ledger(run_id, start, created, fence, settings.durability, owes=not wait)
         recall = self.runs.recall(run_id, intents=True) if self.store.encodes else None
         session = Session(
             run_id, machine, ledger, settings, recall=recall, listeners=listeners, cache=self._cache
@@ -418,6 +433,17 @@ def _new_id(run_id: str | None) -> str:
 def _check_step(step: Any) -> None:
     if not (step is None or type(step) in (int, str)):
         raise InputError(f"a step is a whole number or a label, not {step!r}")
+
+
+def _check_nodes(state: GraphState, program: Program, run_id: str) -> None:
+    """Refuse to continue with a graph that lacks a node of the run."""
+    position = state.position
+    for name in sorted({*position.visits, *position.wakes, *position.sends, *position.failed}):
+        if name not in program.index:
+            raise GraphChangedError(
+                f"run {run_id!r} knows a node {name!r} that this graph does not have; give the node back (its code "
+                f"may be another), or run the new graph from the start"
+            )
 
 
 def _check_mapping(values: Any) -> None:

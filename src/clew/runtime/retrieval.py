@@ -4,6 +4,10 @@
 itself, each chain by its digests, and whether all is there that was there when the run was last released. `log` gives
 what the entries mean together (`RunLog`), `state` a state. Nobody below this module calls back up.
 
+A run is read with its own graph: the engine's, if its structure is the run's, or else a graph without code that is made
+from the description which the run keeps. So reading needs no code of the user, and calls none. Without a graph of the
+engine's, no class is built either.
+
 What is read is what is needed. A state takes the run's own steps after the last snapshot before it, some at a time. To
 continue a run takes what is known of its open items too, but nothing of the subgraphs that have ended. Only `whole`
 reads the whole log.
@@ -18,18 +22,25 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any, TypeVar
 
-from msgspec.structs import replace
+import msgspec
 
 from clew.engine.programs import program_of
 from clew.engine.records import Step
 from clew.engine.rules import Program
-from clew.errors import CheckpointError, DecodeError, StoreCorruptError, UnknownRunError
+from clew.errors import (
+    ClassChangedError,
+    DecodeError,
+    DefinitionError,
+    StoreCorruptError,
+    UnknownRunError,
+)
 from clew.graph import Graph
 from clew.runtime.advance import Advance
 from clew.runtime.codes import conflict_rule
 from clew.runtime.doubts import Intent
+from clew.runtime.large_values import Blobs, fetched
 from clew.runtime.ledger import FIRST_SNAPSHOT, OUTWEIGH
-from clew.runtime.log import RunLog, read_log
+from clew.runtime.log import RunLog, read_log, with_accepted
 from clew.runtime.log_records import (
     ACCEPTED,
     CALL,
@@ -40,17 +51,31 @@ from clew.runtime.log_records import (
     SNAPSHOT,
     START,
     STEP,
-    Accepted,
     is_own_step,
     names_of,
+    with_epoch,
 )
-from clew.runtime.losses import changed, damaged_steps, is_harmless, last_step, lost_entries, missing
+from clew.runtime.losses import (
+    Chains,
+    changed,
+    digest_after_entry,
+    is_harmless,
+    last_step,
+    lost_entries,
+    missing,
+)
 from clew.runtime.recorder import Recall, RecordedCall
 from clew.runtime.rows import opened_row
-from clew.runtime.snapshots import Blobs, snapshot_entry, snapshot_state
-from clew.runtime.starts import first_state, fork_of, is_fork
+from clew.runtime.snapshots import (
+    StoredFork,
+    decode_fork,
+    is_fork,
+    read_snapshot,
+    read_start,
+    snapshot_entry,
+)
 from clew.runtime.wire import Reader
-from clew.state import GraphState
+from clew.state import GraphState, decode
 from clew.stores import Entry, RunRow, Store
 
 T = TypeVar("T")
@@ -66,12 +91,39 @@ _PARTLY_READ = names_of(*(kind for kind in KINDS.values() if kind.need == "open"
 
 
 class Retrieval:
-    """Opens the runs of one store for reading, with one graph."""
+    """Opens the runs of one store for reading, with a graph or without one."""
 
-    def __init__(self, graph: Graph, store: Store, on_conflict: str) -> None:
+    def __init__(self, graph: Graph | None, store: Store, on_conflict: str) -> None:
         self.graph = graph
         self.store = store
         self.on_conflict = on_conflict
+        self._skeletons: dict[str, Graph] = {}  # by the digest of the description
+
+    @property
+    def classes(self) -> bool:
+        """Whether registered classes are built."""
+        return self.graph is not None
+
+    def graph_of(self, row: RunRow) -> Graph:
+        """Give the graph to read a run with."""
+        if not self.store.encodes:
+            kept: Graph = self.graph or row.description
+            return kept
+        if self.graph is not None and self.graph.structure_hash == row.structure:
+            return self.graph
+        from clew.graph.skeleton import skeleton
+
+        found = self._skeletons.get(row.description)
+        if found is None:
+            try:
+                found = skeleton(msgspec.json.decode(self.store.blob(row.description)))
+            except (StoreCorruptError, DefinitionError, msgspec.MsgspecError) as error:
+                raise StoreCorruptError(
+                    f"run {row.run_id!r}: the description of its graph is damaged ({error}); pass the graph that made "
+                    f"the run"
+                ) from error
+            self._skeletons[row.description] = found
+        return found
 
     def open(self, run_id: str) -> StoredRun:
         """Open a run for reading. StoreCorruptError if its row is damaged."""
@@ -94,7 +146,7 @@ class Retrieval:
     def recall(self, run_id: str, *, intents: bool) -> Recall:
         """Give a function that looks up the recorded calls of one item of a run, and the intents to call."""
         if self.store.encodes:
-            reader = Reader(run_id, self.store.blob)
+            reader = Reader(run_id, self.store.blob, classes=self.classes)
             kinds = names_of(CALL, INTENT) if intents else names_of(CALL)
             return lambda path: [
                 reader.record(entry) for kind in kinds for entry in self.store.find(run_id, kind, path)
@@ -114,11 +166,20 @@ class StoredRun:
         self._runs = runs
         self.store = runs.store
         self._run_id = row.run_id
-        self._reader = Reader(row.run_id, runs.store.blob, row.created)
+        self._reader = self._reader_of()
+
+    def _reader_of(self, *, keeps: bool = False) -> Reader:
+        row = self.row
+        return Reader(row.run_id, self.store.blob, row.created, classes=self._runs.classes, keeps=keeps)
+
+    @cached_property
+    def graph(self) -> Graph:
+        """The graph to read the run with."""
+        return self._runs.graph_of(self.accepted)
 
     def program(self, start: GraphState) -> Program:
         """Give the program of the run, which started from this state."""
-        return program_of(self._runs.graph, start.position.given)
+        return program_of(self.graph, start.position.given)
 
     @cached_property
     def accepted(self) -> RunRow:
@@ -128,8 +189,7 @@ class StoredRun:
         found = self.store.last(self._run_id, ACCEPTED.name, "", LAST)
         if found is None:
             return self.row
-        last: Accepted = self._reader.record(found)
-        return replace(self.row, structure=last.structure, codes=last.codes)
+        return with_accepted(self.row, self._reader.record(found))
 
     @property
     def on_conflict(self) -> str:
@@ -143,21 +203,21 @@ class StoredRun:
         if not self.store.encodes:
             return self._in_memory()
         entries = self.store.entries(self._run_id)
+        start = self.start()
+        chains = Chains(self._run_id, entries, start.step, start.digest)
+        self._raise(chains.damage(self.row))
         records = [self._reader.record(entry) for entry in entries if entry.kind != SNAPSHOT.name]
-        log = read_log(self.row, self.start(), records, self._runs.on_conflict)
-        log.errors = self._failures(log.start)
-        for wrong in (*damaged_steps(log, entries), *lost_entries(self.row, entries)):
-            raise StoreCorruptError(wrong)
+        log = self._log(start, records, chains)
+        self._raise(lost_entries(self.row, entries))
         return log
 
     def log(self, upto: int | None = None) -> RunLog:
         """Read what it takes to continue from the last state, or from S(upto)."""
         if not self.store.encodes:
             return self._in_memory()
-        run_id, row = self._run_id, self.row
         start, weight, since = self._near_the_end(upto)
         kinds = names_of(STEP, *_OF_RUN)
-        entries = list(self.store.within(run_id, kinds, _OWN, after=start.step, upto=upto))
+        entries = list(self.store.within(self._run_id, kinds, _OWN, after=start.step, upto=upto))
         records = list[Any]()
         for entry in entries:
             before = self._reader.fetched
@@ -167,16 +227,27 @@ class StoredRun:
         visits = _visits(start, records)
         more = self._open_items(dict(visits))
         entries += more
-        records += map(self._reader.record, more)
-        log = read_log(row, start, records, self._runs.on_conflict)
+        chains = Chains(self._run_id, entries, start.step, start.digest)
+        self._raise(chains.damage(self.row, upto))
+        log = self._log(start, [*records, *map(self._reader.record, more)], chains)
         log.weight, log.since = weight, since
-        log.errors = self._failures(start)
-        damage = *damaged_steps(log, entries, upto=upto), *lost_entries(row, entries, _COUNTED, visits)
-        for wrong in damage:
-            raise StoreCorruptError(wrong)
-        if upto is None and row.status != "completed":
+        self._raise(lost_entries(self.row, entries, _COUNTED, visits))
+        if upto is None and self.row.status != "completed":
             self._check_unread(visits)  # what has ended does not continue
         return log
+
+    def _log(self, start: GraphState, records: Sequence[Any], chains: Chains) -> RunLog:
+        log = read_log(self.row, start, records, self._runs.on_conflict)
+        log.digests = {"": chains.digests[""]}
+        for prefix, (inner, _) in log.strands.items():
+            log.digests[prefix] = chains.digests[with_epoch(prefix, inner.epoch)]
+        log.errors = self._failures(start)
+        log.has_objects = self._reader.has_objects
+        return log
+
+    def _raise(self, damage: Iterable[str]) -> None:
+        for wrong in damage:
+            raise StoreCorruptError(wrong)
 
     def _in_memory(self) -> RunLog:
         return read_log(self.row, self.row.start, self.store.entries(self._run_id), self._runs.on_conflict)
@@ -192,8 +263,7 @@ class StoredRun:
             if now.get(kind, 0) < before[kind]:
                 entries = self.store.within(self._run_id, (kind,), _INSIDE)
                 if not is_harmless(self.row, entries, kind, visits):
-                    for wrong in lost_entries(self.row, entries, (kind,)):
-                        raise StoreCorruptError(wrong)
+                    self._raise(lost_entries(self.row, entries, (kind,)))
 
     def _near_the_end(self, upto: int | None) -> tuple[GraphState, int, int]:
         """Find a state that not too many steps come after: it, its weight, and the bytes that led to it since."""
@@ -230,7 +300,7 @@ class StoredRun:
         visits."""
         found = list(self.store.within(self._run_id, names_of(*_OF_ITEMS)))
         journaled = {entry.path for entry in found if entry.kind == JOURNAL.name}
-        nodes = [name for name, node in self._runs.graph.nodes.items() if node.subgraph is not None]
+        nodes = [name for name, node in self.graph.nodes.items() if node.subgraph is not None]
         while nodes:  # a node may be some visits ahead of the last step
             items = [(name, f"{name}#{visits.get(name, 0)}") for name in nodes]
             spans = [span for _, item in items for span in _spans(item)]
@@ -243,13 +313,14 @@ class StoredRun:
 
     # -- states ------------------------------------------------------------------------------------------
 
-    def state(self, step: int | None = None) -> GraphState:
-        """Read S(step), the last one by default."""
+    def state(self, step: int | None = None, *, fetched: bool = True) -> GraphState:
+        """Read S(step), the last one by default. Unless `fetched`, large values may be `Kept`: nobody needs them."""
         if not self.store.encodes:
             log = self._in_memory()
             chain = log.chain(self.program(log.start))
             return chain.state(log.step_of(chain, step))
-        base = [self.snapshot(LAST if step is None else step) or (self.start(), 0)]
+        upto = LAST if step is None else step
+        base = [self.snapshot(upto, keeps=not fetched) or (self.start(), 0)]
         first = base[0][0].step
         # popped: who held the state would have its lists copied
         advance = self._walked(base.pop()[0], step)
@@ -257,7 +328,7 @@ class StoredRun:
             raise UnknownRunError(
                 f"run {self._run_id!r} has no step {step}; it has {first} to {advance.step}"
             )
-        return advance.state()
+        return advance.state(fetched=fetched)
 
     def _walked(self, state: GraphState, upto: int | None, *, at_least: int = 0) -> Advance:
         walk = self.walk(state, upto=upto, at_least=at_least)
@@ -273,9 +344,12 @@ class StoredRun:
         """Move on from a state of the run, and after each step say how many bytes it takes; first of all, where that
         begins. Each step is checked, and that there is one for each number up to `at_least`."""
         program = self.program(state)
-        advance = Advance(program, state, seed=self.row.seed, on_conflict=self.on_conflict)
+        advance = Advance(
+            program, state, seed=self.row.seed, on_conflict=self.on_conflict, fetch=self._fetched
+        )
         del state  # a list that nobody else holds need not be copied
         yield advance, 0
+        reader = self._reader_of(keeps=True)
         newest = self.store.last(self._run_id, STEP.name, "", LAST if upto is None else upto)
         end = max(at_least, last_step(self.row, upto) or 0, 0 if newest is None else newest.n)
         while advance.step < end:
@@ -283,22 +357,24 @@ class StoredRun:
             for entry in found if found else (None,):
                 if entry is None or entry.n != advance.step + 1:
                     raise StoreCorruptError(f"run {self._run_id!r}: {missing(advance.step + 1)}")
-                before = self._reader.fetched
-                advance.add(self._reader.record(entry))
-                if advance.digest != bytes(entry.digest).hex():
+                digest = bytes(entry.digest)
+                if digest_after_entry(bytes.fromhex(advance.digest), entry) != digest:
                     raise StoreCorruptError(f"run {self._run_id!r}: {changed(entry.n)}")
-                yield advance, len(entry.body) + self._reader.fetched - before
+                before = reader.fetched
+                advance.add(reader.record(entry), digest.hex())
+                yield advance, len(entry.body) + reader.fetched - before
+
+    def _fetched(self, value: Any) -> Any:
+        return fetched(value, self.store.blob, classes=self._runs.classes)
 
     def start(self) -> GraphState:
         """Read the state that the run began with. Forks are made again from the first state that is there as a whole;
         in a loop, as there may be thousands."""
         run: StoredRun = self
-        forks: list[
-            tuple[StoredRun, int, dict[str, Any]]
-        ] = []  # each with the step and the values of its fork
+        forks: list[tuple[StoredRun, StoredFork]] = []
         while True:
             row = run.row
-            upto = forks[-1][1] if forks else row.parent_step
+            upto = forks[-1][1].step if forks else row.parent_step
             base = run.snapshot(upto) if is_fork(row.start) or forks else None
             if base is not None and (forks or base[0].step == row.parent_step):
                 state = base[0]
@@ -306,37 +382,58 @@ class StoredRun:
             if not is_fork(row.start):
                 state = run._first_state()
                 break
-            try:
-                parent, step, values = fork_of(row.start, self.store.blob)
-            except (DecodeError, StoreCorruptError, LookupError, TypeError, AttributeError) as error:
-                raise StoreCorruptError(
-                    f"run {row.run_id!r}: what it began with is damaged ({error})"
-                ) from error
-            forks.append((run, step, values))
-            run = self._runs.open(parent)
+            fork = run.fork()
+            forks.append((run, fork))
+            run = self._runs.open(fork.parent)
         while forks:
-            child, step, values = forks.pop()
-            state = run._walked(state, step, at_least=step).state()
-            state = state.set_multiple(values) if values else state
+            child, fork = forks.pop()
+            state = run._walked(state, fork.step, at_least=fork.step).state()
+            state = child._forked(state, fork)
             run = child
         return state
 
-    def snapshot(self, upto: int | None) -> tuple[GraphState, int] | None:
+    def fork(self) -> StoredFork:
+        """Read what a fork changed in its parent."""
+        try:
+            return decode_fork(self.row.start)
+        except (msgspec.MsgspecError, ValueError, TypeError) as error:
+            raise StoreCorruptError(
+                f"run {self._run_id!r}: what it began with is damaged ({error})"
+            ) from error
+
+    def _forked(self, state: GraphState, fork: StoredFork) -> GraphState:
+        """Give the first state of this fork, made from the state of its parent."""
+        if fork.digest(state.digest) != self.row.start_digest:
+            raise StoreCorruptError(
+                f"run {self._run_id!r}: what it began with is damaged: its digest does not fit; other runs can be read"
+            )
+        values = self._restored(
+            fork.step, lambda: decode(bytes(fork.set), blob=self.store.blob, classes=self._runs.classes)
+        )
+        return state.rooted().set_multiple(values).with_digest(self.row.start_digest)
+
+    def snapshot(self, upto: int | None, *, keeps: bool = False) -> tuple[GraphState, int] | None:
         """Read the last snapshot up to a step: the state, and its weight."""
         found = None if upto is None else self.store.last(self._run_id, SNAPSHOT.name, "", upto)
         if found is None:
             return None
-        return self._restored(found.n, lambda: snapshot_state(found, self.store.blob))
+        classes = self._runs.classes
+        return self._restored(
+            found.n, lambda: read_snapshot(found, self.store.blob, classes=classes, keeps=keeps)
+        )
 
     def _first_state(self) -> GraphState:
-        return self._restored(0, lambda: first_state(self.row.start, self.store.blob))
+        row, classes = self.row, self._runs.classes
+        return self._restored(
+            0, lambda: read_start(row.start, row.start_digest, self.store.blob, classes=classes)
+        )
 
     def _restored(self, step: int, load: Callable[[], T]) -> T:
         try:
             return load()
-        except (CheckpointError, DecodeError, StoreCorruptError, TypeError, ValueError) as error:
-            if "register" in str(error):
-                raise
+        except ClassChangedError:
+            raise  # nothing is damaged
+        except (DecodeError, StoreCorruptError, TypeError, ValueError) as error:
             raise StoreCorruptError(
                 f"run {self._run_id!r}: the state at step {step} is damaged ({error})"
             ) from error
@@ -344,14 +441,14 @@ class StoredRun:
     def missing_snapshots(self) -> Iterator[tuple[Entry, Blobs]]:
         """Make the snapshots that the run lacks after its last one: those that would have been written on the way."""
         since = 0
-        state, weight = self.snapshot(LAST) or (self.start(), 0)
+        state, weight = self.snapshot(LAST, keeps=True) or (self.start(), 0)
         walk = self.walk(state)
         del state
         for advance, size in walk:
             since += size
             if since > max(FIRST_SNAPSHOT, OUTWEIGH * weight):
                 blobs: Blobs = {}
-                entry, weight = snapshot_entry(advance.state(), blobs)
+                entry, weight = snapshot_entry(advance.state(fetched=False), blobs)
                 yield entry, blobs
                 since = 0
 

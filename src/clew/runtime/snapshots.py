@@ -1,9 +1,9 @@
 """States as a store keeps them: what a run began with, and snapshots on the way.
 
 A state is a JSON object: its values in their stored form (``clew.state.stored``), and beside them versions, decisions,
-history and position. Content of more than 64 KiB is a blob, raw and kept once, as in steps: a snapshot of a value that a
-step has written refers to the same blob. A long list is kept in pieces, compressed, so that the next snapshot of a list
-that has grown writes the new end of it only. The body of a snapshot is compressed.
+history and position. Content of more than 64 KiB is a blob, raw and kept once, as in steps: a snapshot of a value that
+a step has written refers to the same blob. A long list is kept in pieces, compressed, so that the next snapshot of a
+list that has grown writes the new end of it only. The body of a snapshot is compressed.
 
 A run that was forked from another one keeps the change instead of a state: which step of which run, and what was set.
 
@@ -13,7 +13,7 @@ that digest; it is never made from decoded values, which another version of a cl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from typing import Any
 from zlib import compress, decompress
@@ -22,6 +22,7 @@ from zlib import error as ZlibError
 import msgspec
 
 from clew.errors import DecodeError, StoreCorruptError
+from clew.runtime.large_values import Blobs, Kept, Lookup, blobs_of, kept_of, part_kept
 from clew.runtime.log_records import SNAPSHOT
 from clew.state import (
     LARGE,
@@ -31,6 +32,7 @@ from clew.state import (
     canonical,
     changed_digest,
     decode,
+    encode,
     stored_value,
     stored_values,
 )
@@ -39,19 +41,9 @@ from clew.stores import Entry
 
 PIECE = 1024  # items of a list that are kept together
 
-Blobs = dict[str, bytes]
-Lookup = Callable[[str], bytes]
-
 _json = msgspec.json.Encoder().encode
 _FORK = b'{"parent"'
 _EXECUTION = NodeExecution.__slots__
-
-
-class Kept(msgspec.Struct, frozen=True):
-    """A large value of a state that was not fetched: the kind and the digest of its blob."""
-
-    kind: str
-    digest: str
 
 
 class StoredFork(msgspec.Struct, frozen=True):
@@ -59,14 +51,16 @@ class StoredFork(msgspec.Struct, frozen=True):
 
     parent: str
     step: int
-    set: msgspec.Raw = msgspec.Raw(b"{}")
+    set: msgspec.Raw
     versions: dict[str, int] = {}
+    decided: dict[str, str | list[str]] = {}
 
     def digest(self, before: str) -> str:
         """Give the digest of the fork's first state; `before` is that of the parent's state."""
-        if not self.versions:
+        if not self.versions and not self.decided:
             return before
-        return changed_digest(before, canonical(bytes(self.set)), self.versions)
+        decided = [encode(_decisions(self.decided))] if self.decided else []
+        return changed_digest(before, canonical(bytes(self.set)), self.versions, *decided)
 
 
 # -- writing ---------------------------------------------------------------------------------------------------------
@@ -77,18 +71,27 @@ def stored_start(state: GraphState, blobs: Blobs) -> bytes:
     return _stored_state(state, blobs)[0]
 
 
-def stored_fork(parent: str, step: int, state: GraphState, changed: frozenset[str], blobs: Blobs) -> StoredFork:
-    """Encode a fork: `changed` are the values of its first state that are not the parent's."""
-    if not changed:
-        return StoredFork(parent, step)
-    values = {name: state.get(name) for name in sorted(changed)}
+def stored_fork(parent: str, state: GraphState, blobs: Blobs) -> bytes:
+    """Encode a fork: its first state is one of the parent's in which values were set by hand."""
+    position = state.position
+    values = {name: state.get(name) for name in sorted(position.touched)}
     stored, _ = stored_values(values, at="state", blobs=blobs)
-    return StoredFork(parent, step, msgspec.Raw(stored), {name: state.get_version(name) for name in values})
-
-
-def encode_fork(fork: StoredFork) -> bytes:
-    """Encode a fork as the row of a run keeps it."""
+    fork = StoredFork(
+        parent,
+        state.step,
+        msgspec.Raw(stored),
+        {name: state.get_version(name) for name in values},
+        {gate: _listed(state.gate_decisions[gate]) for gate in sorted(position.decided)},
+    )
     return _json(fork)
+
+
+def _listed(decision: str | tuple[str, ...]) -> str | list[str]:
+    return decision if isinstance(decision, str) else list(decision)
+
+
+def _decisions(decided: Mapping[str, str | list[str]]) -> dict[str, str | tuple[str, ...]]:
+    return {gate: chosen if isinstance(chosen, str) else tuple(chosen) for gate, chosen in decided.items()}
 
 
 def snapshot_entry(state: GraphState, blobs: Blobs) -> tuple[Entry, int]:
@@ -103,7 +106,9 @@ def _stored_state(state: GraphState, blobs: Blobs, *, in_pieces: bool = False) -
     for name, value in state.values.items():
         if type(value) is Kept:
             kept[name] = {"$blob": [value.kind, value.digest]}
-        elif in_pieces and type(value) is list and len(value) > PIECE and (found := _pieces(name, value, own)):
+        elif (
+            in_pieces and type(value) is list and len(value) > PIECE and (found := _pieces(name, value, own))
+        ):
             pieces[name] = found
         else:
             plain[name] = value
@@ -118,6 +123,8 @@ def _stored_state(state: GraphState, blobs: Blobs, *, in_pieces: bool = False) -
     if kept or pieces:
         form["names"] = list(state.values)
     form["rest"] = msgspec.Raw(stored_value(_rest(state), at="state", blobs=blobs))
+    if state.step:
+        form["step"] = state.step
     body = _json(form)
     return body, weight + len(body) - len(stored)
 
@@ -129,7 +136,9 @@ def _rest(state: GraphState) -> dict[str, Any]:
         "versions": {name: version for name, version in state.versions.items() if version},
         "decisions": dict(state.gate_decisions),
         "terminated": state.terminated,
-        "history": [[_plain(getattr(run, name)) for name in _EXECUTION] for run in state.node_history.values()],
+        "history": [
+            [_plain(getattr(run, name)) for name in _EXECUTION] for run in state.node_history.values()
+        ],
         "position": {
             name: _plain(value)
             for name in Position.__struct_fields__
@@ -147,7 +156,8 @@ def _plain(field: Any) -> Any:
     if not isinstance(field, Mapping):
         return field
     return {
-        name: tuple(map(_plain_pending, part)) if isinstance(part, tuple) else part for name, part in field.items()
+        name: tuple(map(_plain_pending, part)) if isinstance(part, tuple) else part
+        for name, part in field.items()
     }
 
 
@@ -199,11 +209,30 @@ def read_snapshot(
     entry: Entry, blob: Lookup, *, classes: bool = True, keeps: bool = False
 ) -> tuple[GraphState, int]:
     """Read a snapshot: the state, and its weight. With `keeps`, large values are not fetched: they are `Kept`."""
+    return _state(_decompressed(entry.body), bytes(entry.digest).hex(), blob, classes, keeps=keeps)
+
+
+def step_of_start(data: bytes) -> int:
+    """Give the step of a state that a run began with; ValueError if it is damaged."""
+    return msgspec.json.decode(data, type=_Form).step
+
+
+def blobs_of_snapshot(entry: Entry, blob: Lookup) -> Iterator[tuple[str, bytes]]:
+    """The contents that a snapshot refers to: digest and content. DecodeError if it is damaged."""
+    body = _decompressed(entry.body)
+    yield from blobs_of(body, blob)
+    for pieces in msgspec.json.decode(body, type=_Form).pieces.values():
+        for digest in pieces:
+            content = blob(digest)
+            yield digest, content
+            yield from blobs_of(_decompressed(content), blob)
+
+
+def _decompressed(data: bytes) -> bytes:
     try:
-        body = decompress(entry.body)
+        return decompress(data)
     except ZlibError as error:
         raise DecodeError(f"it is not compressed as it should be: {error}") from error
-    return _state(body, bytes(entry.digest).hex(), blob, classes, keeps=keeps)
 
 
 class _Form(msgspec.Struct, forbid_unknown_fields=True):
@@ -212,6 +241,7 @@ class _Form(msgspec.Struct, forbid_unknown_fields=True):
     kept: dict[str, msgspec.Raw] = {}
     pieces: dict[str, list[str]] = {}
     names: list[str] = []
+    step: int = 0
 
 
 def _state(data: bytes, digest: str, blob: Lookup, classes: bool, *, keeps: bool) -> tuple[GraphState, int]:
@@ -228,15 +258,17 @@ def _state(data: bytes, digest: str, blob: Lookup, classes: bool, *, keeps: bool
         stored, held = part_kept(bytes(form.values)) if keeps else (bytes(form.values), {})
         values: dict[str, Any] = {**decode(stored, blob=fetch, classes=classes), **held}
         for name, reference in form.kept.items():
-            values[name] = kept_of(reference) if keeps else decode(bytes(reference), blob=fetch, classes=classes)
+            values[name] = (
+                kept_of(reference) if keeps else decode(bytes(reference), blob=fetch, classes=classes)
+            )
         for name, digests in form.pieces.items():
-            pieces = (decode(decompress(fetch(each)), blob=fetch, classes=classes) for each in digests)
+            pieces = (decode(_decompressed(fetch(each)), blob=fetch, classes=classes) for each in digests)
             values[name] = [item for piece in pieces for item in piece]
         if form.names:
             values = {name: values[name] for name in form.names}
         rest = decode(bytes(form.rest), blob=fetch, classes=classes)
         return _assembled(values, rest, digest), weight
-    except (msgspec.MsgspecError, ZlibError, LookupError, TypeError, ValueError, AttributeError) as error:
+    except (msgspec.MsgspecError, LookupError, TypeError, ValueError, AttributeError) as error:
         raise StoreCorruptError(f"its parts do not fit: {error}") from error
 
 
@@ -258,28 +290,3 @@ def _fixed(run: NodeExecution) -> NodeExecution:
     object.__setattr__(run, "input_versions", Versions(run.input_versions))
     object.__setattr__(run, "output_versions", Versions(run.output_versions))
     return run
-
-
-# -- large values that are not fetched -------------------------------------------------------------------------------
-
-
-def part_kept(stored: bytes) -> tuple[bytes, dict[str, Kept]]:
-    """Part stored values by name: those to be decoded, and those that are blobs as a whole."""
-    if b'"$blob"' not in stored:
-        return stored, {}
-    values = msgspec.json.decode(stored, type=dict[str, msgspec.Raw])
-    kept = {name: kept_of(raw) for name, raw in values.items() if bytes(raw).startswith(b'{"$blob":')}
-    return _json({name: None if name in kept else raw for name, raw in values.items()}), kept
-
-
-def kept_of(reference: msgspec.Raw) -> Kept:
-    """Read the form that refers to a blob."""
-    kind, digest = msgspec.json.decode(reference, type=dict[str, tuple[str, str]])["$blob"]
-    return Kept(kind, digest)
-
-
-def fetched(value: Any, blob: Lookup, *, classes: bool = True) -> Any:
-    """Give the value, fetched if it is `Kept`."""
-    if type(value) is not Kept:
-        return value
-    return decode(_json({"$blob": [value.kind, value.digest]}), blob=blob, classes=classes)

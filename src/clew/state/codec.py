@@ -123,7 +123,9 @@ def _read(tree: Any, reading: Reading) -> Any:
     return value
 
 
-_TOO_DEEP_TO_READ = "it is nested too deep to have been written by clew, or the caller left no room on the stack"
+_TOO_DEEP_TO_READ = (
+    "it is nested too deep to have been written by clew, or the caller left no room on the stack"
+)
 
 
 def digest(*parts: bytes) -> str:

@@ -139,6 +139,12 @@ class GraphState:
         new._own_digest = digest
         return new
 
+    def rooted(self) -> GraphState:
+        """Return the same state as one that something new begins with: digests of later changes build on its own."""
+        new = self._copy()
+        new._chain_digest = lambda: self.digest
+        return new
+
     # Values
 
     @property

@@ -79,7 +79,9 @@ class Reading:
     def blob(self, payload: Any) -> Any:
         kind, digest = payload
         if kind not in ("bytes", "bytearray", "str", "json"):
-            raise DecodeError(f"{kind!r} is not a kind of content; a newer version of clew may have written it")
+            raise DecodeError(
+                f"{kind!r} is not a kind of content; a newer version of clew may have written it"
+            )
         if type(digest) is not str or not _DIGEST.fullmatch(digest):
             raise DecodeError(f"{digest!r} is not a digest")
         found = self._contents.get((kind, digest))
@@ -88,7 +90,9 @@ class Reading:
         content = self._content(digest)
         if kind == "bytearray":
             return bytearray(content)
-        value = self._json(content) if kind == "json" else content if kind == "bytes" else str(content, "utf-8")
+        value = (
+            self._json(content) if kind == "json" else content if kind == "bytes" else str(content, "utf-8")
+        )
         if type(value) is str or type(value) is bytes:  # what cannot be changed may be shared
             self._contents[kind, digest] = value
         return value

@@ -32,7 +32,16 @@ from typing import Any
 from clew.errors import DecodeError, EncodeError
 from clew.state.codec import encode, has_forms, parsed
 from clew.state.scalars import INT_MAX, INT_MIN
-from clew.state.writers import LARGE, NO_ROOM, Refusal, apart, canonical_json, ordered_json, sorted_pairs, write
+from clew.state.writers import (
+    LARGE,
+    NO_ROOM,
+    Refusal,
+    apart,
+    canonical_json,
+    ordered_json,
+    sorted_pairs,
+    write,
+)
 
 _SHORT = LARGE // 8  # a text of this length stays below LARGE, whatever has to be escaped in it
 

@@ -66,8 +66,8 @@ def read_row(found: Sequence[Any]) -> RunRow:
     except (ValueError, TypeError, msgspec.DecodeError) as error:
         wrong = wrong or str(error)
         values[3], values[11] = 0, {}
-    start_digest, description, target = more
-    row = RunRow(*values[:12], start_digest or "", description or "", target)
+    row = RunRow(*values[:12])
+    row.start_digest, row.description, row.target = more
     row.census = counts
     row.damage = damaged_row(str(run_id), wrong) if wrong else ""
     return row

@@ -241,7 +241,7 @@ class Process:
         machine, copy = copy_of(life.machine)
         archive = self._opener.archive
         row = archive.runs.open(RUN).row
-        ledger = archive.fresh_ledger(RUN, life.start, row.seed, row.created, life.fence, "sync")
+        ledger = archive.fresh_ledger(RUN, life.start, row.created, life.fence, "sync")
         assert ledger._writer is not None
         ledger._writer._digests = dict(life.digests)
         ledger._journaled = {item: list(numbers) for item, numbers in life.journaled.items()}
