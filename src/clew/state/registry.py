@@ -115,7 +115,11 @@ def register_type(
         name = _origin(cls) if older is None else older.name
     elif not _is_name(name):
         raise DefinitionError(f"register_type({cls.__name__}): {name!r} is no name for a class")
-    for table, key in ((_by_name, name), (_by_alias, _dotted(name)), *((_by_alias, alias) for alias in others)):
+    for table, key in (
+        (_by_name, name),
+        (_by_alias, _dotted(name)),
+        *((_by_alias, alias) for alias in others),
+    ):
         held = table.get(key)
         if held is not None and _origin(held.cls) != _origin(cls):
             raise DefinitionError(
