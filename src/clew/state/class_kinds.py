@@ -24,6 +24,8 @@ import msgspec
 
 from clew.state.stored_object import StoredObject
 
+Default = Callable[[dict[str, Any]], Any]  # takes the fields before it
+
 
 class Functions(NamedTuple):
     """How the instances of one class are stored."""
@@ -111,12 +113,12 @@ def _struct(cls: type[msgspec.Struct]) -> Functions:
 
 def _dataclass(cls: type) -> Functions:
     names = tuple(field.name for field in dataclasses.fields(cls))
-    defaults: dict[str, Callable[[], Any]] = {}
+    defaults: dict[str, Default] = {}
     for field in dataclasses.fields(cls):
         if field.default is not dataclasses.MISSING:
             defaults[field.name] = _constant(field.default)
         elif field.default_factory is not dataclasses.MISSING:
-            defaults[field.name] = field.default_factory
+            defaults[field.name] = _made(field.default_factory)
 
     def put_together(parts: Any, lost: list[str]) -> Any:
         instance: Any = object.__new__(cls)
@@ -135,11 +137,7 @@ _UNSET, _EXTRA, _PRIVATE = "_unset", "_extra", "_private"
 def _pydantic_model(cls: Any) -> Functions:
     fields: Mapping[str, Any] = cls.model_fields
     names = tuple(fields)
-    defaults = {
-        name: (lambda field=field: field.get_default(call_default_factory=True))
-        for name, field in fields.items()
-        if not field.is_required()
-    }
+    defaults = {name: _model_default(field) for name, field in fields.items() if not field.is_required()}
 
     def take_apart(model: Any) -> dict[str, Any]:
         inside = model.__getstate__()
@@ -157,19 +155,20 @@ def _pydantic_model(cls: Any) -> Functions:
     def put_together(parts: Any, lost: list[str]) -> Any:
         stored = _mapping(parts)
         unset, extra = set(stored.pop(_UNSET, ())), _mapping(stored.pop(_EXTRA, {}))
-        private = _private(cls, _mapping(stored.pop(_PRIVATE, {})), lost)
+        private = _mapping(stored.pop(_PRIVATE, {}))
         # What was extra, and has become a field since.
         stored.update({name: extra.pop(name) for name in names if name in extra and name not in stored})
         if cls.model_config.get("extra") != "allow":
             lost.extend(extra)
             extra = {}
+        complete = _complete(stored, names, defaults, lost)
         model = cls.__new__(cls)
         model.__setstate__(
             {
-                "__dict__": _complete(stored, names, defaults, lost),
+                "__dict__": complete,
                 "__pydantic_fields_set__": ({*names} & {*stored} | {*extra}) - unset,
                 "__pydantic_extra__": extra if cls.model_config.get("extra") == "allow" else None,
-                "__pydantic_private__": private,
+                "__pydantic_private__": _private(cls, private, complete, lost),
             }
         )
         return model
@@ -177,19 +176,30 @@ def _pydantic_model(cls: Any) -> Functions:
     return Functions(take_apart, put_together, (_UNSET, _EXTRA, _PRIVATE))
 
 
-def _private(cls: Any, stored: dict[str, Any], lost: list[str]) -> dict[str, Any] | None:
+def _private(
+    cls: Any, stored: dict[str, Any], fields: dict[str, Any], lost: list[str]
+) -> dict[str, Any] | None:
     """The private attributes of a model: as stored, and their defaults where the class has gained some."""
     attributes: Mapping[str, Any] = cls.__private_attributes__
     lost.extend(name for name in stored if name not in attributes)
     if not attributes:
         return None
-    complete = {}
     undefined = sys.modules["pydantic"].fields.PydanticUndefined
+    complete: dict[str, Any] = {}
     for name, attribute in attributes.items():
-        value = stored[name] if name in stored else attribute.get_default()
+        value = stored[name] if name in stored else _model_default(attribute)({**fields, **complete})
         if value is not undefined:
             complete[name] = value
     return complete
+
+
+def _model_default(field: Any) -> Default:
+    """The default of a model's field or private attribute, whichever version of pydantic made it."""
+    if field.default_factory is None:
+        return lambda before: field.get_default()  # a copy, if it can be changed
+    if getattr(field, "default_factory_takes_validated_data", False):
+        return lambda before: field.default_factory(before)
+    return lambda before: field.default_factory()
 
 
 def _fields_of(names: tuple[str, ...]) -> Callable[[Any], dict[str, Any]]:
@@ -205,20 +215,26 @@ def _mapping(parts: Any) -> dict[str, Any]:
 
 
 def _complete(
-    parts: Any, names: tuple[str, ...], defaults: Mapping[str, Callable[[], Any]], lost: list[str]
+    parts: Any, names: tuple[str, ...], defaults: Mapping[str, Default], lost: list[str]
 ) -> dict[str, Any]:
     """All fields in their order: as stored, or their defaults. Adds to ``lost`` what is no field any more."""
     stored = _mapping(parts)
     missing = tuple(name for name in names if name not in stored and name not in defaults)
     if missing:
         raise MissingFields(missing)
-    complete = {name: stored.pop(name) if name in stored else defaults[name]() for name in names}
+    complete: dict[str, Any] = {}
+    for name in names:
+        complete[name] = stored.pop(name) if name in stored else defaults[name](complete)
     lost.extend(stored)
     return complete
 
 
-def _constant(value: Any) -> Callable[[], Any]:
-    return lambda: value
+def _constant(value: Any) -> Default:
+    return lambda before: value
+
+
+def _made(factory: Callable[[], Any]) -> Default:
+    return lambda before: factory()
 
 
 _no_default = _constant(msgspec.NODEFAULT)

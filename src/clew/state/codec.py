@@ -73,10 +73,17 @@ def decode(data: bytes, *, blob: Lookup | None = None, classes: bool = True) -> 
         ClassChangedError: A stored object does not fit its class any more.
         DecodeError: Anything else that is wrong with the bytes.
     """
-    data, tree = parsed(data)
-    if not has_forms(data):
-        return tree
-    return _read(tree, Reading(blob, builds=classes))
+    try:
+        data, tree = parsed(data)
+        if not has_forms(data):
+            return tree
+        reading = Reading(blob, builds=classes)
+        value = read(tree, reading)
+        if reading.lost:
+            reading.warn(stacklevel=2)
+        return value
+    except RecursionError:
+        raise DecodeError(NO_ROOM_TO_READ) from None
 
 
 def parsed(data: bytes) -> tuple[bytes, Any]:
@@ -87,8 +94,6 @@ def parsed(data: bytes) -> tuple[bytes, Any]:
         return data, msgspec.json.decode(data)
     except (msgspec.MsgspecError, ValueError, TypeError) as error:
         raise DecodeError(f"these bytes are not JSON: {error}") from error
-    except RecursionError:
-        raise DecodeError(_TOO_DEEP_TO_READ) from None
 
 
 def has_forms(data: bytes) -> bool:
@@ -111,19 +116,17 @@ def to_tree(value: Any, *, at: str = "value") -> Any:
 
 def from_tree(tree: Any) -> Any:
     """The value that ``to_tree`` took apart; a class that is not registered is an error."""
-    return _read(tree, Reading(is_strict=True))
-
-
-def _read(tree: Any, reading: Reading) -> Any:
     try:
+        reading = Reading(is_strict=True)
         value = read(tree, reading)
+        if reading.lost:
+            reading.warn(stacklevel=2)
+        return value
     except RecursionError:
-        raise DecodeError(_TOO_DEEP_TO_READ) from None
-    reading.warn(stacklevel=3)
-    return value
+        raise DecodeError(NO_ROOM_TO_READ) from None
 
 
-_TOO_DEEP_TO_READ = (
+NO_ROOM_TO_READ = (
     "it is nested too deep to have been written by clew, or the caller left no room on the stack"
 )
 

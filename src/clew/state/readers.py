@@ -35,7 +35,7 @@ _MAX_CONTENTS = 8  # what Clew writes is never deeper than two
 class Reading:
     """What one call to read a tree needs to know, and what it has found so far."""
 
-    __slots__ = ("_contents", "_entries", "_is_strict", "_lost", "_nested", "builds", "lookup")
+    __slots__ = ("_contents", "_entries", "_is_strict", "_nested", "builds", "lookup", "lost")
 
     def __init__(self, lookup: Lookup | None = None, *, builds: bool = True, is_strict: bool = False) -> None:
         self.lookup = lookup
@@ -44,11 +44,11 @@ class Reading:
         self._entries: dict[str, Entry | None] = {}
         self._contents: dict[tuple[str, str], str | bytes] = {}  # asked for once, however often it is met
         self._nested = 0
-        self._lost: dict[tuple[str, str], None] = {}
+        self.lost: dict[tuple[str, str], None] = {}
 
     def warn(self, stacklevel: int) -> None:
         """Tell which fields were dropped, each of them once."""
-        for name, field in self._lost:
+        for name, field in self.lost:
             warnings.warn(lost_message(name, field), GraphWarning, stacklevel=stacklevel + 1)
 
     def object(self, payload: Any) -> Any:
@@ -64,7 +64,7 @@ class Reading:
                 lost: list[str] = []
                 instance = build(entry, name, read(parts, self), lost)
                 for field in lost:
-                    self._lost[name, field] = None
+                    self.lost[name, field] = None
                 return instance
             if self._is_strict:
                 raise DecodeError(

@@ -30,7 +30,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from clew.errors import DecodeError, EncodeError
-from clew.state.codec import encode, has_forms, parsed
+from clew.state.codec import NO_ROOM_TO_READ, encode, has_forms, parsed
 from clew.state.scalars import INT_MAX, INT_MIN
 from clew.state.writers import (
     LARGE,
@@ -54,11 +54,13 @@ def stored_values(values: Mapping[str, Any], *, at: str, blobs: dict[str, bytes]
         at: What an error message calls them: ``state`` makes ``state.docs[3].client``.
         blobs: Large contents are added to it, by their digests.
     """
-    if len(values) == 1 and _is_itself(*values, *values.values()):
-        encoded = ordered_json(values)
-        return encoded, encoded
     try:
-        tree = write(values if type(values) is dict else dict(values), 0, blobs)
+        if type(values) is not dict:
+            values = dict(values)
+        if len(values) == 1 and _is_itself(*values, *values.values()):
+            encoded = ordered_json(values)
+            return encoded, encoded
+        tree = write(values, 0, blobs)
         stored = ordered_json(tree)
         if len(stored) > LARGE:
             tree = _parted(tree, stored, blobs)
@@ -88,19 +90,22 @@ def encode_both(value: dict[str, Any], *, at: str = "value") -> tuple[bytes, byt
     if len(value) == 1 and _is_itself(*value, *value.values()):
         encoded = ordered_json(value)
         return encoded, encoded
-    ordered = encode(value, at=at, ordered=True)
-    return ordered, canonical(ordered)
+    try:
+        ordered = encode(value, at=at, ordered=True)
+        return ordered, canonical(ordered)
+    except RecursionError:
+        raise EncodeError(f"{at}: {NO_ROOM}") from None
 
 
 def canonical(stored: bytes) -> bytes:
     """The canonical form of stored bytes: what ``stored_values`` gave beside them."""
-    stored, tree = parsed(stored)
     try:
+        stored, tree = parsed(stored)
         return canonical_json(sorted_pairs(tree) if has_forms(stored) else tree)
     except (TypeError, ValueError, OverflowError) as error:
         raise DecodeError(f"these bytes are not a stored form: {error}") from error
     except RecursionError:
-        raise DecodeError("these bytes are not a stored form: they are nested too deep") from None
+        raise DecodeError(NO_ROOM_TO_READ) from None
 
 
 def _parted(tree: dict[str, Any], stored: bytes, blobs: dict[str, bytes]) -> dict[str, Any]:

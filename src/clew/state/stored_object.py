@@ -84,4 +84,4 @@ def _key(value: Any) -> Any:
         return bytearray, bytes(value)
     if kind is StoredObject:
         return value._key()
-    return (kind, value) if kind.__hash__ is not None else (kind, id(value))
+    return (kind, value) if getattr(kind, "__hash__", None) else (kind, id(value))
