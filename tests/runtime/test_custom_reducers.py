@@ -408,3 +408,65 @@ def test_a_reader_of_the_whole_state_waits_too() -> None:
     run.complete("slow#0")
     run.complete("reader#0")
     assert "id" in run.finish()["seen"]
+
+
+def in_two_lanes(reducer: Any, first: Any, second: Any = None) -> Stepper:
+    """A quick lane beside a slow one, three steps each: ``quick`` writes the value in step 1, ``mid`` (if it is given
+    something) in step 2, and ``reader`` reads it in step 3."""
+
+    def slow(name: str, after: list[str]) -> Node:
+        return node(name=name, output=name, after=after)(lambda x: 1)
+
+    quick = node(name="quick", output="log")(lambda x: first)
+    mid = node(name="mid", writes=("log", "side"), after=["quick"])(
+        lambda x: {"side": 1} if second is None else {"side": 1, "log": second}
+    )
+    reader = node(name="reader", output="seen", after=["mid"])(lambda log: repr(log))
+    fields = {
+        "x": int,
+        "log": Annotated[list, reducer],
+        "side": int,
+        "seen": str,
+        "s1": int,
+        "s2": int,
+        "third": int,
+    }
+    graph = Graph(
+        [quick, mid, reader, slow("s1", []), slow("s2", ["s1"]), slow("third", ["mid"])],
+        state=TypedDict("State", fields, total=False),  # type: ignore[operator]
+    )
+    run = Stepper(Engine(graph, clock=VirtualClock(), seed=0), {"x": 1, "log": [0]}, run_id=RUN)
+    run.complete("quick#0")
+    run.complete("mid#0")
+    run.complete("third#0")  # of step 3, so what is after step 2 has been planned
+    assert run.running == ["s1#0"]
+    return run
+
+
+def test_once_the_step_is_committed_its_readers_are_started_in_later_steps() -> None:
+    run = in_two_lanes(Numbering(), ["a"])
+    run.complete("s1#0")
+    assert run.running == ["s2#0", "reader#0"]
+    run.complete("reader#0")
+    run.complete("s2#0")
+    result = run.finish()
+    assert (result.status, result["seen"]) == ("completed", repr(result["log"]))
+
+
+class Bag:
+    """Joined with a list it is a list of what it holds, twice."""
+
+    def __radd__(self, other: list[int]) -> list[int]:
+        return [*other, 7, 7]
+
+
+@pytest.mark.parametrize("reducer", [operator.add, Numbering()], ids=["add", "numbering"])
+def test_what_is_written_on_an_unfinished_value_is_unfinished_too(reducer: Any) -> None:
+    run = in_two_lanes(reducer, Bag() if reducer is operator.add else ["a"], [5])
+    run.complete("s1#0")
+    assert run.running == ["s2#0"]
+    run.complete("s2#0")
+    run.complete("reader#0")
+    result = run.finish()
+    assert (result.status, result["seen"]) == ("completed", repr(result["log"]))
+    assert len(result["log"]) == (4 if reducer is operator.add else 3)

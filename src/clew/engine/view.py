@@ -309,9 +309,7 @@ class View:
         changed: set[int] = set()
         for name, value in fresh.items():
             if value is UNFINISHED:
-                self.values.pop(
-                    name, None
-                )  # of a branch: what its origin has is seen again, also after the commit
+                self.values.pop(name, None)  # a branch sees what its origin has, also after the commit
             else:
                 self.values[name] = value.value if type(value) is Overwrite else value
             version = versions.get(name)

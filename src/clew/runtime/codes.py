@@ -190,7 +190,7 @@ def _listed(part: Any) -> str:
     if isinstance(part, Mapping):
         fields = (
             f"{name}: {kind}" + (f" by {reducer.rpartition(':')[2]}" if reducer else "")
-            for name, (kind, reducer) in part.items()
+            for name, (kind, reducer, _) in part.items()
         )
         return _cut(", ".join(fields))
     pairs = (" to ".join(each) if isinstance(each, list) else str(each) for each in part or ())
