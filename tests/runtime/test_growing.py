@@ -263,7 +263,7 @@ def test_a_step_takes_its_payload_and_little_more_and_the_same_at_any_length(tmp
     assert sizes[1_000] / 1_000 <= 133 + 150
     each = [(sizes[1_000] - sizes[100]) / 900, (sizes[4_000] - sizes[1_000]) / 3_000]
     assert max(each) <= 133 + 150, each  # a busy machine has longer durations to write
-    assert max(each) / min(each) < 1.15, each
+    assert max(each) / min(each) < 1.2, each  # a file grows by pages
 
 
 # -- loading is bounded --------------------------------------------------------------------------------------------

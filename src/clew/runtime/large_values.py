@@ -25,21 +25,22 @@ class Kept(msgspec.Struct, frozen=True):
 
     kind: str
     digest: str
+    where: str = ""  # what refers to it, for people
 
 
-def part_kept(stored: bytes) -> tuple[bytes, dict[str, Kept]]:
-    """Part stored values by name: those to be decoded, and those that are blobs as a whole."""
+def part_kept(stored: bytes, where: str) -> tuple[bytes, dict[str, Kept]]:
+    """Part stored values by name: those to be decoded, and those that are blobs as a whole; `where` they are."""
     if b'"$blob"' not in stored:
         return stored, {}
     values = msgspec.json.decode(stored, type=dict[str, msgspec.Raw])
-    kept = {name: kept_of(raw) for name, raw in values.items() if bytes(raw).startswith(b'{"$blob":')}
+    kept = {name: kept_of(raw, where) for name, raw in values.items() if bytes(raw).startswith(b'{"$blob":')}
     return _json({name: None if name in kept else raw for name, raw in values.items()}), kept
 
 
-def kept_of(reference: msgspec.Raw) -> Kept:
+def kept_of(reference: msgspec.Raw, where: str) -> Kept:
     """Read the form that refers to a blob."""
     kind, digest = msgspec.json.decode(reference, type=dict[str, tuple[str, str]])["$blob"]
-    return Kept(kind, digest)
+    return Kept(kind, digest, where)
 
 
 def fetched(value: Any, blob: Lookup, *, classes: bool = True) -> Any:

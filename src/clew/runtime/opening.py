@@ -158,7 +158,9 @@ class Opener:
         self, parent: str, step: int | str | None, values: Mapping[str, Any] | None, run_id: str | None
     ) -> Session:
         """A new run that goes on from a step of another one, with other values."""
+        graph = self.graph
         state, run = self.at(parent, step)
+        _check_nodes(state, graph, parent)
         state = self._with(state.rooted(), values, f"fork of {parent!r}")
         return self._from_state(state, _new_id(run_id), parent, None, self._on_conflict(run.on_conflict))
 
@@ -340,7 +342,7 @@ class Opener:
         chain = log.chain(program)
         state = chain.state(chain.last)
         if now is not None and now is not program:
-            _check_nodes(state, now, log.row.run_id)
+            _check_nodes(state, now.graph, log.row.run_id)
         memory = Memory(
             journal=log.journal,
             answers=log.answers,
@@ -435,11 +437,11 @@ def _check_step(step: Any) -> None:
         raise InputError(f"a step is a whole number or a label, not {step!r}")
 
 
-def _check_nodes(state: GraphState, program: Program, run_id: str) -> None:
+def _check_nodes(state: GraphState, graph: Graph, run_id: str) -> None:
     """Refuse to continue with a graph that lacks a node of the run."""
     position = state.position
     for name in sorted({*position.visits, *position.wakes, *position.sends, *position.failed}):
-        if name not in program.index:
+        if name not in graph.nodes:
             raise GraphChangedError(
                 f"run {run_id!r} knows a node {name!r} that this graph does not have; give the node back (its code "
                 f"may be another), or run the new graph from the start"

@@ -35,6 +35,7 @@ from clew.errors import (
     UnknownRunError,
 )
 from clew.graph import Graph
+from clew.graph.skeleton import skeleton
 from clew.runtime.advance import Advance
 from clew.runtime.codes import conflict_rule
 from clew.runtime.doubts import Intent
@@ -111,8 +112,6 @@ class Retrieval:
             return kept
         if self.graph is not None and self.graph.structure_hash == row.structure:
             return self.graph
-        from clew.graph.skeleton import skeleton
-
         found = self._skeletons.get(row.description)
         if found is None:
             try:
@@ -365,7 +364,10 @@ class StoredRun:
                 yield advance, len(entry.body) + reader.fetched - before
 
     def _fetched(self, value: Any) -> Any:
-        return fetched(value, self.store.blob, classes=self._runs.classes)
+        try:
+            return fetched(value, self.store.blob, classes=self._runs.classes)
+        except StoreCorruptError as error:
+            raise StoreCorruptError(f"run {self._run_id!r}: {value.where}: {error}") from error
 
     def start(self) -> GraphState:
         """Read the state that the run began with. Forks are made again from the first state that is there as a whole;

@@ -125,6 +125,8 @@ def _stored_state(state: GraphState, blobs: Blobs, *, in_pieces: bool = False) -
     form["rest"] = msgspec.Raw(stored_value(_rest(state), at="state", blobs=blobs))
     if state.step:
         form["step"] = state.step
+    if in_pieces:
+        form["digest"] = state.digest
     body = _json(form)
     return body, weight + len(body) - len(stored)
 
@@ -217,6 +219,11 @@ def step_of_start(data: bytes) -> int:
     return msgspec.json.decode(data, type=_Form).step
 
 
+def is_of_step(entry: Entry) -> bool:
+    """Tell whether a snapshot holds the state that its digest says. DecodeError if it is damaged."""
+    return msgspec.json.decode(_decompressed(entry.body), type=_Form).digest == bytes(entry.digest).hex()
+
+
 def blobs_of_snapshot(entry: Entry, blob: Lookup) -> Iterator[tuple[str, bytes]]:
     """The contents that a snapshot refers to: digest and content. DecodeError if it is damaged."""
     body = _decompressed(entry.body)
@@ -242,6 +249,7 @@ class _Form(msgspec.Struct, forbid_unknown_fields=True):
     pieces: dict[str, list[str]] = {}
     names: list[str] = []
     step: int = 0
+    digest: str = ""
 
 
 def _state(data: bytes, digest: str, blob: Lookup, classes: bool, *, keeps: bool) -> tuple[GraphState, int]:
@@ -255,11 +263,14 @@ def _state(data: bytes, digest: str, blob: Lookup, classes: bool, *, keeps: bool
 
     try:
         form = msgspec.json.decode(data, type=_Form)
-        stored, held = part_kept(bytes(form.values)) if keeps else (bytes(form.values), {})
+        where = f"the state at step {form.step}"
+        if form.digest and form.digest != digest:
+            raise ValueError("it is of another state")
+        stored, held = part_kept(bytes(form.values), where) if keeps else (bytes(form.values), {})
         values: dict[str, Any] = {**decode(stored, blob=fetch, classes=classes), **held}
         for name, reference in form.kept.items():
             values[name] = (
-                kept_of(reference) if keeps else decode(bytes(reference), blob=fetch, classes=classes)
+                kept_of(reference, where) if keeps else decode(bytes(reference), blob=fetch, classes=classes)
             )
         for name, digests in form.pieces.items():
             pieces = (decode(_decompressed(fetch(each)), blob=fetch, classes=classes) for each in digests)

@@ -16,7 +16,7 @@ from clew.runtime.large_values import blobs_of
 from clew.runtime.log_records import SNAPSHOT, STEP
 from clew.runtime.losses import Chains, lost_entries
 from clew.runtime.rows import opened_row
-from clew.runtime.snapshots import blobs_of_snapshot, decode_fork, is_fork, step_of_start
+from clew.runtime.snapshots import blobs_of_snapshot, decode_fork, is_fork, is_of_step, step_of_start
 from clew.runtime.wire import check_entry
 from clew.stores import Entry, RunRow, Store
 
@@ -49,7 +49,8 @@ def _complaints(store: Store, row: RunRow) -> Iterator[str]:
     known = chains.digests[""]
     for snapshot in (entry for entry in entries if entry.kind == SNAPSHOT.name):
         at = snapshot.n - first
-        if 0 <= at < len(known) and known[at] != bytes(snapshot.digest).hex():
+        is_other = 0 <= at < len(known) and known[at] != bytes(snapshot.digest).hex()
+        if is_other or not is_of_step(snapshot):
             yield f"run {run_id!r}: the snapshot at step {snapshot.n} is not of that step"
         elif at >= len(known) and not wrong:
             yield f"run {run_id!r}: step {first + len(known)} is missing: there is a snapshot of a later one"

@@ -296,7 +296,7 @@ class Reader:
         outcomes = tree["o"] if isinstance(tree, dict) else tree if isinstance(tree[0], list) else [tree]
         kept = []
         for outcome in outcomes:
-            stored, held = part_kept(_json(outcome[2]))
+            stored, held = part_kept(_json(outcome[2]), describe_entry(entry))
             outcome[2] = msgspec.Raw(stored)
             kept.append(held)
         step: Step = STEP.decode(entry, decode(_json(tree), blob=self.blob, classes=self._classes), self)
