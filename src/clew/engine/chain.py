@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from clew.engine.deltas import Delta, plain_deltas
-from clew.engine.merging import DeltaError
+from clew.engine.merging import DeltaError, MergeFailure
 from clew.engine.records import Choice, Outcome, Step
 from clew.engine.rules import Program
 from clew.engine.view import View
@@ -97,7 +97,7 @@ def apply_step(view: View, step: Step, on_conflict: str) -> None:
     """Apply a committed step to a view: no custom reducer is called."""
     try:
         view.apply(step.outcomes, on_conflict=on_conflict, recorded=step.deltas)
-    except DeltaError as error:
+    except (DeltaError, MergeFailure) as error:
         raise StoreCorruptError(
             f"step {step.number}{f' of {step.prefix}' if step.prefix else ''}: {error}"
         ) from error

@@ -142,12 +142,10 @@ def _list_delta(before: Any, after: Any, updates: Sequence[tuple[int, Any]]) -> 
 def _prefix(before: Sequence[Any], after: Sequence[Any]) -> int:
     """The number of items at the beginning of both that are alike."""
     most = min(len(before), len(after))
-    keep = bytes(map(is_, before, after)).find(0)  # at the speed of C: most reducers keep the items
-    if keep < 0:
+    if all(map(is_, before, after)):  # at the speed of C: most reducers keep the items
         return most
-    while keep < most and _are_alike(before[keep], after[keep]):
-        keep += 1
-    return keep
+    pairs = zip(before, after, strict=False)
+    return next((place for place, pair in enumerate(pairs) if not _are_alike(*pair)), most)
 
 
 def _list_refs(tail: list[Any], updates: Sequence[tuple[int, Any]], spread: bool) -> tuple[int, ...]:

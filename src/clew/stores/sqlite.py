@@ -18,6 +18,7 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from hashlib import sha256
+from io import BytesIO
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -70,6 +71,8 @@ _PUT_ENTRIES = (
 )
 _ADD_ROW = f"INSERT INTO runs ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _ADD_ORIGIN = f"INSERT INTO origins (run, {ORIGIN}) VALUES (?, ?, ?, ?, ?, ?)"
+_PARTS = "SELECT body FROM blobs WHERE digest = ? AND run = 0 ORDER BY part"
+_PART = 1 << 20
 _RELEASED = "owner = '', slot = 0, until = 0.0"
 _by_name = attrgetter("kind", "path", "n")
 
@@ -394,11 +397,14 @@ class SQLiteStore:
 
     def blob(self, digest: str) -> bytes:
         """A large content, checked."""
+        content = BytesIO()
         with self._reading(f"the content {digest[:12]}…") as db:
-            found = db.execute("SELECT body FROM blobs WHERE digest = ? AND run = 0", (digest,)).fetchone()
-        if found is None or sha256(found[0]).hexdigest() != digest:
-            raise StoreCorruptError(lost_content(digest, str(self.path), is_there=found is not None))
-        return bytes(found[0])
+            for (part,) in db.execute(_PARTS, (digest,)):
+                content.write(part)
+        found = content.getvalue()
+        if sha256(found).hexdigest() != digest:
+            raise StoreCorruptError(lost_content(digest, str(self.path), is_there=bool(found)))
+        return found
 
     # -- the file ----------------------------------------------------------------------------------------
 
@@ -455,8 +461,8 @@ class SQLiteStore:
 
     def _put_blobs(self, db: sqlite3.Connection, number: int, blobs: Mapping[str, bytes]) -> None:
         if blobs:
-            rows = [row for d, body in blobs.items() for row in ((d, 0, body), (d, number, None))]
-            db.executemany("INSERT INTO blobs VALUES (?, ?, ?) ON CONFLICT DO NOTHING", rows)
+            rows = (row for d, body in blobs.items() for row in (*_parts(d, body), (d, number, 0, None)))
+            db.executemany("INSERT INTO blobs VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING", rows)
 
     @contextmanager
     def _transaction(self, what: str, begin: str) -> Iterator[sqlite3.Connection]:
@@ -495,6 +501,13 @@ class SQLiteStore:
             yield
         except (sqlite3.Error, OverflowError, UnicodeError) as error:
             raise explained(error, what, self.path) from error
+
+
+def _parts(digest: str, content: bytes) -> Iterator[tuple[str, int, int, memoryview]]:
+    """The rows of a large content: SQLite copies what it is given twice, so it is given a part at a time."""
+    view = memoryview(content)
+    for part, first in enumerate(range(0, len(content) or 1, _PART)):
+        yield digest, 0, part, view[first : first + _PART]
 
 
 def _crc(entry: Entry) -> int:
