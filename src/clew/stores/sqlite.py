@@ -18,7 +18,6 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from hashlib import sha256
-from io import BytesIO
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -47,6 +46,7 @@ from clew.stores.sql_rows import (
     read_row,
     row_values,
 )
+from clew.stores.sqlite_blobs import drop_blobs, put_blobs, read_blob
 from clew.stores.sqlite_file import APPLICATION_ID, Inherited, execute, explained, insert, open_file, rehearse
 from clew.stores.sqlite_log import MOST, SPAN, census, is_own_step, named, newest, others, own_steps, within
 
@@ -71,8 +71,6 @@ _PUT_ENTRIES = (
 )
 _ADD_ROW = f"INSERT INTO runs ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _ADD_ORIGIN = f"INSERT INTO origins (run, {ORIGIN}) VALUES (?, ?, ?, ?, ?, ?)"
-_PARTS = "SELECT body FROM blobs WHERE digest = ? AND run = 0 ORDER BY part"
-_PART = 1 << 20
 _RELEASED = "owner = '', slot = 0, until = 0.0"
 _by_name = attrgetter("kind", "path", "n")
 
@@ -156,7 +154,7 @@ class SQLiteStore:
                 raise RunExistsError(exists(row.run_id)) from None
             assert number is not None
             db.execute(_ADD_ORIGIN, (number, *origin))
-            self._put_blobs(db, number, blobs)
+            put_blobs(db, number, blobs)
             return self._take(db, number, 0, owner, now + lease) if owner else 0
 
     def row(self, run_id: str) -> RunRow:
@@ -201,13 +199,7 @@ class SQLiteStore:
             base = number * SPAN
             db.execute("DELETE FROM steps WHERE id >= ? AND id < ?", (base, base + SPAN))
             db.execute("DELETE FROM log WHERE run = ?", (number,))
-            brought = db.execute("SELECT digest FROM blobs WHERE run = ? AND run > 0", (number,)).fetchall()
-            db.execute("DELETE FROM blobs WHERE run = ? AND run > 0", (number,))
-            db.executemany(
-                "DELETE FROM blobs WHERE digest = ?1 AND run = 0 "
-                "AND NOT EXISTS (SELECT 1 FROM blobs WHERE digest = ?1 AND run > 0)",
-                brought,
-            )
+            drop_blobs(db, number)
             db.execute("DELETE FROM origins WHERE run = ?", (number,))
             db.execute("DELETE FROM runs WHERE id = ?", (number,))
 
@@ -326,7 +318,7 @@ class SQLiteStore:
                 )
                 if kind == OWN_STEP and not path and 0 <= n < SPAN:
                     db.execute("DELETE FROM steps WHERE id = ?", (number * SPAN + n,))
-            self._put_blobs(db, number, blobs)
+            put_blobs(db, number, blobs)
 
     def _has(self, number: int, entry: Entry) -> bool:
         known = newest(self._db, number, entry.kind, entry.path, entry.n)
@@ -397,13 +389,10 @@ class SQLiteStore:
 
     def blob(self, digest: str) -> bytes:
         """A large content, checked."""
-        content = BytesIO()
         with self._reading(f"the content {digest[:12]}…") as db:
-            for (part,) in db.execute(_PARTS, (digest,)):
-                content.write(part)
-        found = content.getvalue()
-        if sha256(found).hexdigest() != digest:
-            raise StoreCorruptError(lost_content(digest, str(self.path), is_there=bool(found)))
+            found = read_blob(db, digest)
+        if found is None or sha256(found).hexdigest() != digest:
+            raise StoreCorruptError(lost_content(digest, str(self.path), is_there=found is not None))
         return found
 
     # -- the file ----------------------------------------------------------------------------------------
@@ -459,11 +448,6 @@ class SQLiteStore:
             raise RunOwnedError(taken_over(run_id))
         return int(found[0])
 
-    def _put_blobs(self, db: sqlite3.Connection, number: int, blobs: Mapping[str, bytes]) -> None:
-        if blobs:
-            rows = (row for d, body in blobs.items() for row in (*_parts(d, body), (d, number, 0, None)))
-            db.executemany("INSERT INTO blobs VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING", rows)
-
     @contextmanager
     def _transaction(self, what: str, begin: str) -> Iterator[sqlite3.Connection]:
         with self._translated(what), self._lock:
@@ -501,13 +485,6 @@ class SQLiteStore:
             yield
         except (sqlite3.Error, OverflowError, UnicodeError) as error:
             raise explained(error, what, self.path) from error
-
-
-def _parts(digest: str, content: bytes) -> Iterator[tuple[str, int, int, memoryview]]:
-    """The rows of a large content: SQLite copies what it is given twice, so it is given a part at a time."""
-    view = memoryview(content)
-    for part, first in enumerate(range(0, len(content) or 1, _PART)):
-        yield digest, 0, part, view[first : first + _PART]
 
 
 def _crc(entry: Entry) -> int:

@@ -3,8 +3,8 @@
 A run's own steps, most of what is ever written, lie in a table whose key is one integer (the run's number, then the
 step's), so a step costs one insert at the end of one tree, and neither run nor path is repeated in it. All other
 entries lie in `log`. What a run began with is apart from its row, which is rewritten when an owner renews its lease.
-A large content lies in `blobs` under the run 0, in parts, and once more, without its body, under each run that brought
-it: each table and each index takes a page, which a small file should not have to pay for.
+Large contents are in ``clew.stores.sqlite_blobs``. Each table and each index takes a page, which a small file should not
+have to pay for, so there are few.
 
 A file of another program, of a newer version of this library, or of a format before `OLDEST`, is refused before
 anything is changed in it.
@@ -50,9 +50,10 @@ MIGRATIONS: tuple[str, ...] = (
     );
     CREATE UNIQUE INDEX log_by_name ON log (run, kind, path, n);
     CREATE TABLE blobs (
-        digest TEXT NOT NULL, run INTEGER NOT NULL, part INTEGER NOT NULL, body BLOB,
-        PRIMARY KEY (digest, run, part)
+        digest TEXT NOT NULL, run INTEGER NOT NULL, body BLOB, first INTEGER, last INTEGER,
+        PRIMARY KEY (digest, run)
     ) WITHOUT ROWID;
+    CREATE TABLE parts (id INTEGER PRIMARY KEY, body BLOB NOT NULL);
     CREATE INDEX blobs_by_run ON blobs (run) WHERE run > 0;
     """,
 )
