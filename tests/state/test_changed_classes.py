@@ -321,8 +321,9 @@ class TestHooksThatRaise:
         def endless(fields: Any) -> Any:
             return endless(fields)
 
-        with pytest.raises(DecodeError):
+        with pytest.raises(DecodeError) as caught:
             read(Doc, {"title": "a"}, upgrade=endless)
+        assert not isinstance(caught.value, ClassChangedError)  # as when a caller left no room on the stack
 
 
 class TestAliases:
