@@ -162,6 +162,9 @@ class TestFields:
         with pytest.raises(CheckpointError) as caught:
             GraphState.from_checkpoint(data)
         assert isinstance(caught.value.__cause__, ClassChangedError)
+        _redefine(monkeypatch, ["title"])
+        with pytest.warns(GraphWarning, match="'notes'"):
+            assert GraphState.from_checkpoint(data).get("doc") == Doc("a")
 
 
 def _redefine(monkeypatch: Any, fields: Any) -> None:
