@@ -95,6 +95,7 @@ def test_equal_means_stored_alike():
     different += [of(b"a"), of(bytearray(b"a")), of(1, "b:Doc"), of(of(1)), of(object())]
     assert len(set(different)) == len(different)
     assert of(1) != 1
+    assert all(one == one for one in different)
     assert of({"a": {"b": bytearray(b"x")}}) in {of({"a": {"b": bytearray(b"x")}})}
 
 

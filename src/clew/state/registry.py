@@ -152,10 +152,7 @@ def adopt(cls: type) -> Entry | None:
     if found is not None or older is None or not (older.is_given or is_storable_kind(cls)):
         return found
     entry = _entry(cls, older.name, older, None, (), None)
-    if _defined(cls) in (None, cls):
-        _enter(entry)
-    else:  # the module holds a newer one
-        _by_class[cls] = entry
+    _enter(entry)
     return entry
 
 
