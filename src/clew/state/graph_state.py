@@ -29,15 +29,7 @@ import msgspec
 from immutables import Map
 
 from clew.errors import StateError, UnknownValueError
-from clew.state.codec import encode
-from clew.state.position import (
-    NodeExecution,
-    Position,
-    Versions,
-    canonical_values,
-    changed_digest,
-    first_digest,
-)
+from clew.state.position import NodeExecution, Position, Versions, digest_of
 from clew.state.views import View
 
 Decision = str | tuple[str, ...]
@@ -270,19 +262,8 @@ class GraphState:
         by hand since."""
         if self._own_digest is not None:
             return self._own_digest
-        values, versions = self._ordered_values(), self._ordered_versions()
-        position = self.located()
-        decided = (
-            [encode({gate: self._decisions[gate] for gate in position.decided})] if position.decided else []
-        )
-        if not position.digest:
-            return first_digest(canonical_values(values), versions, *decided)
-        if not position.touched and not decided:
-            return position.digest
-        touched = {name: versions[name] for name in position.touched}
-        return changed_digest(
-            position.digest, canonical_values({name: values[name] for name in touched}), touched, *decided
-        )
+        columns = self._ordered_values(), self._ordered_versions()
+        return digest_of(self.located(), *columns, self._decisions)
 
     # Staleness
 

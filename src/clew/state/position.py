@@ -67,7 +67,23 @@ class Position(msgspec.Struct, frozen=True):
     """Gates whose decision was recorded by hand since the last step."""
 
 
-def canonical_values(values: Mapping[str, Any]) -> bytes:
+def digest_of(
+    position: Position,
+    values: Mapping[str, Any],
+    versions: Mapping[str, int],
+    decisions: Mapping[str, str | tuple[str, ...]],
+) -> str:
+    """Give the digest of a state: the run's, joined with what was written and decided by hand since."""
+    decided = [encode({gate: decisions[gate] for gate in position.decided})] if position.decided else []
+    if not position.digest:
+        return first_digest(_canonical(values), versions, *decided)
+    if not position.touched and not decided:
+        return position.digest
+    touched = {name: versions[name] for name in position.touched}
+    return changed_digest(position.digest, _canonical({name: values[name] for name in touched}), touched, *decided)
+
+
+def _canonical(values: Mapping[str, Any]) -> bytes:
     """Give the canonical bytes of values by name, as digests are over them: large content counts by its digest."""
     return stored_values(values, at="state", blobs={})[1]
 

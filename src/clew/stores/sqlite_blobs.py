@@ -1,8 +1,8 @@
 """Large contents in a SQLite file: each once, for as long as a run that brought it is there.
 
-A content lies in `blobs` under its digest and the run 0, and once more, without its body, under each run that brought it.
-SQLite copies what it is given twice, so a content of more than a part is cut into rows of `parts`, and `blobs` says which.
-Everything here runs within a transaction that somebody else began.
+A content lies in `blobs` under its digest and the run 0, and once more, without its body, under each run that brought
+it. SQLite copies what it is given twice, so a content of more than a part is cut into rows of `parts`, and `blobs` says
+which. Everything here runs within a transaction that somebody else began.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 A run's own steps, most of what is ever written, lie in a table whose key is one integer (the run's number, then the
 step's), so a step costs one insert at the end of one tree, and neither run nor path is repeated in it. All other
 entries lie in `log`. What a run began with is apart from its row, which is rewritten when an owner renews its lease.
-Large contents are in ``clew.stores.sqlite_blobs``. Each table and each index takes a page, which a small file should not
-have to pay for, so there are few.
+Large contents are in ``clew.stores.sqlite_blobs``. Each table and each index takes a page, which a small file should
+not have to pay for, so there are few.
 
 A file of another program, of a newer version of this library, or of a format before `OLDEST`, is refused before
 anything is changed in it.
