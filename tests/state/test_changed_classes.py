@@ -162,7 +162,7 @@ class TestFields:
         with pytest.raises(CheckpointError) as caught:
             GraphState.from_checkpoint(data)
         assert isinstance(caught.value.__cause__, ClassChangedError)
-        _redefine(monkeypatch, ["title"])
+        _redefine(monkeypatch, ["title", ("tags", tuple, ())])
         with pytest.warns(GraphWarning, match="'notes'"):
             assert GraphState.from_checkpoint(data).get("doc") == Doc("a")
 
