@@ -156,13 +156,15 @@ class Machine:
         If so the plan of that step is taken back, for `Solo` to take it the short way; `open` plans it again.
         """
         root, slot = self.root, self.slot
-        if not self._is_planned and self._memory is None and not self.options.listening:
+        options = self.options
+        if options.listening or options.step_by_step:
+            return False
+        if not self._is_planned and self._memory is None:
             self._is_planned = True
             return True
         if (
             slot is None
             or self._memory is not None
-            or self.options.listening
             or slot.attempt
             or len(root.levels) != 1
             or slot.batch.level is not root.levels[0]

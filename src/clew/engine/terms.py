@@ -27,6 +27,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     on_error: Literal["stop", "continue"] = "stop"
     on_conflict: Literal["error", "last"] = "error"
     listening: bool = False
+    step_by_step: bool = False  # every item is taken by the driver: none goes the short way
 
 
 class Notice(msgspec.Struct, frozen=True):

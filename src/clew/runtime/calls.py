@@ -14,8 +14,10 @@ from typing import Any
 
 from clew.engine.rules import Program
 from clew.engine.strand import Item
+from clew.errors import ClassChangedError
 from clew.graph import Node
 from clew.graph.signature import MISSING
+from clew.state.stored_object import find_stored
 
 Arguments = tuple[list[Any], dict[str, Any]]
 Call = Callable[[Item, Any], Any]
@@ -96,6 +98,25 @@ def arguments(item: Item, context: Any) -> Arguments:
         else:
             args.append(value)
     return args, kwargs
+
+
+def unbuilt_input(item: Item) -> ClassChangedError | None:
+    """Say which input of an item holds an instance that was not built, because its class is not registered."""
+    if item.node.subgraph is not None:
+        return None  # what is inside it reads
+    values = item.values() if item.node.reads_state else {}
+    for param in item.node.params:
+        if param.kind == "value":
+            values = {**values, param.source: item.lookup(param.source, None)}
+    for name, value in values.items():
+        found = find_stored(value)
+        if found is not None:
+            return ClassChangedError(
+                f"node {item.node.name!r} at {item.path} reads {name!r}, which holds a stored {found.name!r} whose "
+                f"class is not registered; register the class with clew.register_type, or its new one with an alias",
+                name=found.name,
+            )
+    return None
 
 
 def whole_state(item: Item) -> Any:

@@ -36,6 +36,7 @@ from clew.runtime.retrieval import Retrieval, StoredRun
 from clew.runtime.session import Session
 from clew.runtime.settings import Settings
 from clew.state import GraphState, Position
+from clew.state.stored_object import have_been_made
 from clew.stores import RunRow, Store
 
 if TYPE_CHECKING:
@@ -367,6 +368,7 @@ class Opener:
                 on_error=settings.on_error,
                 on_conflict=settings.on_conflict if on_conflict is None else on_conflict,  # type: ignore[arg-type]
                 listening=bool(told),
+                step_by_step=have_been_made(),
             ),
             Listeners(told) if told else None,
         )

@@ -24,7 +24,7 @@ from clew.engine.strand import Item
 from clew.engine.terms import Notice, Status
 from clew.errors import ClewError, NodeTimeoutError, OutputError, StoreUnavailableError
 from clew.runtime.cache import NO_RESULT, Cache, key_of
-from clew.runtime.calls import calls_of
+from clew.runtime.calls import calls_of, unbuilt_input
 from clew.runtime.context import Asking
 from clew.runtime.events import Event, Listeners
 from clew.runtime.host import SLEPT, Host
@@ -99,7 +99,9 @@ class Session(Host):
         self._written: dict[tuple[Item, int], list[Statement]] = {}  # by attempts that are under way
         self.cache = cache
         self._keys: dict[Item, str] = {}  # of cached nodes that are executing
-        self.take: Callable[[], Item | None] = machine.take if cache is None else self._take
+        self.take: Callable[[], Item | None] = machine.take
+        if cache is not None or machine.options.step_by_step:
+            self.take = self._take
 
     @property
     def recorder(self) -> Recorder:  # type: ignore[override]
@@ -124,6 +126,9 @@ class Session(Host):
     def _is_settled(self, item: Item) -> bool:
         """Whether there is nothing to execute: the result is known, or the next attempt is not due yet."""
         machine = self.machine
+        if machine.options.step_by_step and (unbuilt := unbuilt_input(item)) is not None:
+            machine.fail(item, unbuilt, self.clock.time())
+            return True
         if self._held and item.path in self._held:
             due, delay = self._held.pop(item.path)
             wait = min(due - self.clock.time(), delay)  # not longer, should the clock have been set back

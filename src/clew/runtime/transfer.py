@@ -324,9 +324,10 @@ def _keep(
     if store.encodes and row.parent is not None:
         row.start = stored_fork(row.parent, log.start, apart)
     if not store.encodes:
-        reader = Reader(run_id, _lookup(blobs), row.created)
+        classes = archive.runs.classes
+        reader = Reader(run_id, _lookup(blobs), row.created, classes=classes)
         kept, apart = [reader.record(entry) for entry in entries], {}
-        row.start = read_start(row.start, row.start_digest, _lookup(blobs))
+        row.start = read_start(row.start, row.start_digest, _lookup(blobs), classes=classes)
         row.description = graph
     store.create(row, apart)
     fence = archive.claim(run_id, fresh_owner(), 30.0, now)

@@ -16,6 +16,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+_have_been_made = False
+
+
+def have_been_made() -> bool:
+    """Tell whether this process has met a stored instance whose class it did not build: most never do."""
+    return _have_been_made
+
+
+def find_stored(value: Any) -> StoredObject | None:
+    """Find a stored object in a value that is built of containers; None if there is none."""
+    kind = type(value)
+    if kind is StoredObject:
+        return value
+    if kind is dict:
+        return next((found for pair in value.items() for part in pair if (found := find_stored(part))), None)
+    if kind in (list, tuple, set, frozenset):
+        return next((found for item in value if (found := find_stored(item))), None)
+    return None
+
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class StoredObject:
@@ -28,6 +47,8 @@ class StoredObject:
     """Its fields by name; the member's name for an enum; what ``encode`` returned for a class that has one."""
 
     def __post_init__(self) -> None:
+        global _have_been_made
+        _have_been_made = True
         if type(self.name) is not str or not self.name or not self.name.isprintable():
             raise ValueError(f"{self.name!r} is not the name of a class")
 
