@@ -12,6 +12,7 @@ import pytest
 
 from clew import END, Command, Engine, Graph, GraphState, SQLiteStore, append, node
 from clew.errors import StoreCorruptError
+from clew.runtime.large_values import Kept
 from clew.runtime.snapshots import PIECE, read_snapshot, snapshot_entry
 
 
@@ -108,3 +109,51 @@ def test_pieces_go_with_the_last_run_that_has_them(file: Path) -> None:
     assert len(Engine(Graph([say], state=Talk), store=store).state("r1").values["messages"]) == 2_500
     store.delete("r1")
     assert store._db.execute("SELECT count(*) FROM blobs").fetchone() == (0,)
+
+
+# -- large values ------------------------------------------------------------------------------------------------------
+
+LARGE = bytes(range(256)) * 12_000  # three parts in a SQLite file
+
+
+@node(output="doc")
+def load(x: int) -> bytes:
+    return LARGE
+
+
+@node(output="size")
+def measure(doc: bytes) -> int:
+    return len(doc)
+
+
+def test_a_large_value_is_written_once_and_no_snapshot_fetches_it(tmp_path: Path) -> None:
+    store = SQLiteStore(tmp_path / "large.db")
+    fetched: list[str] = []
+    blob = store.blob
+    store.blob = lambda digest: fetched.append(digest) or blob(digest)  # type: ignore[method-assign,func-returns-value]
+    engine = Engine(Graph([load, measure]), store=store)
+    for run_id in ("a", "b"):
+        assert engine.run({"x": 1}, run_id=run_id)["size"] == len(LARGE)
+        assert [entry.n for entry in store.find(run_id, "snapshot", "")] == [1]
+    assert fetched == []
+    assert (tmp_path / "large.db").stat().st_size + (tmp_path / "large.db-wal").stat().st_size < 3 * len(
+        LARGE
+    )
+    assert store._db.execute("SELECT sum(length(body)) FROM parts").fetchone() == (len(LARGE),)
+    assert engine.state("a").get("doc") == LARGE
+    engine.delete("a")
+    assert engine.state("b").get("doc") == LARGE
+    engine.delete("b")
+    assert store._db.execute("SELECT count(*) FROM parts").fetchone() == (0,)
+
+
+def test_a_large_value_that_is_kept_is_written_as_the_same_reference() -> None:
+    state = GraphState({"a": 1, "doc": LARGE, "z": ["x" * 70_000]})
+    blobs: dict[str, bytes] = {}
+    entry, _ = snapshot_entry(state, blobs)
+    kept, _ = read_snapshot(entry, blobs.__getitem__, keeps=True)
+    assert type(kept.get("doc")) is Kept
+    assert list(kept.values) == ["a", "doc", "z"]
+    again, _ = snapshot_entry(kept, more := {})
+    assert kept.get("doc").digest not in more
+    assert read_snapshot(again, blobs.__getitem__)[0] == state

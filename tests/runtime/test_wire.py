@@ -12,13 +12,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from clew import Engine, Graph, Overwrite, Send, SQLiteStore, node
+from clew import Engine, Graph, GraphState, Overwrite, Send, SQLiteStore, node
+from clew.engine.chain import step_digest
+from clew.engine.deltas import Delta
 from clew.engine.records import Journaled, Outcome, Question, Retry, Single, Start, Step
-from clew.errors import EncodeError, RecordCorruptError, StoreCorruptError
+from clew.errors import DecodeError, EncodeError, RecordCorruptError, StoreCorruptError
 from clew.runtime.doubts import Intent
+from clew.runtime.log import start_state
 from clew.runtime.log_records import Answered, Labelled, Resumed
 from clew.runtime.recorder import RecordedCall
-from clew.runtime.wire import Reader, Writer
+from clew.runtime.wire import Reader, Writer, digest_of_start, digest_of_step
 from clew.state import LARGE
 from clew.stores import Entry
 
@@ -132,6 +135,47 @@ def test_the_digest_of_a_step_is_that_of_the_chain() -> None:
     first = whole.entry(one)
     again = Writer({"": first.digest.hex()}, epoch=0.0)
     assert whole.entry(two).digest == again.entry(two).digest != later.entry(two).digest
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        Step("", 1, (Outcome("n", 0, -1, {"x": 1}),)),
+        Step("", 1, (Outcome("n", 3, -1, {"x": 1.5, "a": {"z": 1, "b": {2: "x", 1: "y"}}}),)),
+        Step(
+            "",
+            1,
+            (Outcome("n", 0, 4, {"x": {"b": 1, "a": 2}}, ("one", Send("two", {"q": {"z": 1, "a": 2}}))),),
+        ),
+        Step("", 1, (Outcome("n", 0, -1, {}, ("one",)), Outcome("m", 0, -1, {"é": 'a ":{"$dict" b'}))),
+        Step("", 1, (Outcome("n", 0, -1, {"x": b"x" * 70_000, "y": ["y" * 70_000, {"k": b"z" * 70_000}]}),)),
+        Step("", 1, (Outcome("n", 0, -1, {"x": ["long"] * 20_000}, ()),)),
+        Step("", 1, (Outcome("n", 0, -1, {}, (Send("m", {"p": "x" * 200_000}),), error=ValueError("no")),)),
+        Step("", 1, (Outcome("n", 0, -1, {"$dict": {1: 2}}),)),
+        Step("", 1, (Outcome("n", 0, -1, {"log": ["a"]}),), (), {"log": Delta("list", 2, refs=(0,))}),
+        Step(
+            "", 1, (Outcome("n", 0, -1, {"log": 1}),), (), {"log": Delta("whole", value={"b": {2: 1, 1: 2}})}
+        ),
+    ],
+    ids=lambda step: str(step.outcomes[0].update)[:20],
+)
+def test_the_digest_follows_from_stored_bytes_alone(step: Step) -> None:
+    """In memory, when it is written, and when it is checked, which decodes nothing: the digest is the same."""
+    entry = Writer({"": "00" * 32}, epoch=0.0).entry(step)
+    assert entry.digest.hex() == step_digest("00" * 32, step)
+    assert digest_of_step(bytes(32), entry.body) == entry.digest
+    for wrong in (b"", b"[]", b"[1]", b'{"o":1}', entry.body[:-1]):
+        try:
+            assert digest_of_step(bytes(32), wrong) != entry.digest
+        except DecodeError:
+            pass
+
+
+def test_the_digest_of_a_start_follows_from_stored_bytes_alone() -> None:
+    for values in ({}, {"z": 1, "a": {"q": 1, "b": 2}}, {"x": b"x" * 70_000}, {"$dict": 1}):
+        start = Start("sub#0/", values, frozenset(values))
+        entry = Writer({}, epoch=0.0).entry(start)
+        assert digest_of_start(entry.body).hex() == start_state(start, 1).digest == GraphState(values).digest
 
 
 def test_attempts_of_a_subgraph_have_names_of_their_own() -> None:

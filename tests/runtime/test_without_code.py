@@ -195,7 +195,12 @@ def forget(cls: Any) -> None:
     """A process that has never heard of a class: nothing but the registry knows it."""
     from clew.state import registry
 
-    tables: list[dict[Any, Any]] = [registry._by_class, registry._by_name, registry._by_origin, registry._by_alias]
+    tables: list[dict[Any, Any]] = [
+        registry._by_class,
+        registry._by_name,
+        registry._by_origin,
+        registry._by_alias,
+    ]
     for table in tables:
         for key in [key for key, entry in table.items() if entry.cls.__name__ == cls.__name__]:
             del table[key]

@@ -42,6 +42,7 @@ class Advance:
         self._on_conflict = on_conflict
         self._fetch = fetch
         self._view: View | None = None
+        self.has_kept = any(type(value) is Kept for value in start.values.values())
         self.step = start.step
         self.digest = start.digest
 
@@ -52,7 +53,7 @@ class Advance:
             self._view = View.restore(self._program, self._start)
             self._history = dict(self._start.node_history)
             self._start = None
-        if self._program.reducers:
+        if self.has_kept and self._program.reducers:
             step = self._needed(self._view, step)
         for execution in executions_of(self._program, self._view, step, self._on_conflict):
             self._history[execution.node_name] = execution

@@ -51,7 +51,6 @@ class RunLog(msgspec.Struct):
         tuple[tuple[int, ...], BaseException]
     ] = []  # confined failures before `start`, with their places
     digests: dict[str, list[str]] = {}  # of the states of each strand, as a store keeps them
-    has_objects: bool = False  # values hold instances of classes
 
     @property
     def questions(self) -> list[Question]:

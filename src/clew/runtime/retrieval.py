@@ -241,7 +241,6 @@ class StoredRun:
         for prefix, (inner, _) in log.strands.items():
             log.digests[prefix] = chains.digests[with_epoch(prefix, inner.epoch)]
         log.errors = self._failures(start)
-        log.has_objects = self._reader.has_objects
         return log
 
     def _raise(self, damage: Iterable[str]) -> None:
@@ -360,7 +359,9 @@ class StoredRun:
                 if digest_after_entry(bytes.fromhex(advance.digest), entry) != digest:
                     raise StoreCorruptError(f"run {self._run_id!r}: {changed(entry.n)}")
                 before = reader.fetched
-                advance.add(reader.record(entry), digest.hex())
+                step = reader.record(entry)
+                advance.has_kept |= reader.has_kept
+                advance.add(step, digest.hex())
                 yield advance, len(entry.body) + reader.fetched - before
 
     def _fetched(self, value: Any) -> Any:

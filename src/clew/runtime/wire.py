@@ -23,7 +23,7 @@ import msgspec
 
 from clew.engine.chain import digest_after, outcome_bytes, stored_decision, stored_deltas
 from clew.engine.deltas import Delta
-from clew.engine.records import Choice, Journaled, Outcome, Single, Start, Step, item_path
+from clew.engine.records import Choice, Journaled, Outcome, Single, Start, Step
 from clew.errors import ClassChangedError, DecodeError, EncodeError, RecordCorruptError, StoreCorruptError
 from clew.graph import Send
 from clew.runtime.failures import error_of, plain_error
@@ -211,19 +211,23 @@ def digest_of_step(previous: bytes, body: bytes) -> bytes:
 
 
 def _part(fields: Sequence[msgspec.Raw]) -> bytes:
+    """The canonical bytes of an outcome: what `outcome_bytes` gives, put together from stored bytes."""
     node, visit, update, _, _, *more = fields
-    index, decision, has_failed = -1, _NO_DECISION, False
+    index, decision, ending = b"", _NO_DECISION, b",false]"
     if more:
         raw = bytes(more[0])
         if raw.startswith(b'"'):
             decision = b"[" + raw + b"]"
         else:
             rest = _rest(raw)
-            index, has_failed = rest.i, rest.e is not msgspec.UNSET
+            index = b"[%d]" % rest.i if rest.i >= 0 else b""
             decision = _NO_DECISION if rest.d is msgspec.UNSET else canonical(bytes(rest.d))
-    return outcome_bytes(
-        item_path(_plain(node), _plain(visit), index), canonical(bytes(update)), decision, has_failed
-    )
+            ending = b",false]" if rest.e is msgspec.UNSET else b",true]"
+    stored = bytes(update)
+    # One name, and no dict or form below it: there is nothing to sort.
+    is_plain = stored.count(b'":') == 1 and b'"$' not in stored
+    path = b"[" + bytes(node)[:-1] + b"#" + bytes(visit) + index + b'",'
+    return path + (stored if is_plain else canonical(stored)) + b"," + decision + ending
 
 
 def digest_of_start(body: bytes) -> bytes:
@@ -264,7 +268,7 @@ class Reader:
         self._classes = classes
         self._keeps = keeps
         self.fetched = 0  # bytes of large contents
-        self.has_objects = False  # instances of classes were read
+        self.has_kept = False  # some value was not fetched
 
     def blob(self, digest: str) -> bytes:
         """A large content."""
@@ -277,10 +281,8 @@ class Reader:
         check_entry(self._run_id, entry)
         try:
             body = bytes(entry.body)
-            if b'"$object"' in body or b'"$blob"' in body:
-                self.has_objects = True
-                if self._keeps and entry.kind == STEP.name:
-                    return self._keeping(entry, body)
+            if self._keeps and b'"$blob"' in body and entry.kind == STEP.name:
+                return self._keeping(entry, body)
             plain = decode(body, blob=self.blob, classes=self._classes)
             return KINDS[entry.kind].decode(entry, plain, self)
         except ClassChangedError:
@@ -302,6 +304,7 @@ class Reader:
         step: Step = STEP.decode(entry, decode(_json(tree), blob=self.blob, classes=self._classes), self)
         for outcome, held in zip(step.outcomes, kept, strict=True):
             if held:
+                self.has_kept = True
                 outcome.update.update(held)  # type: ignore[attr-defined]  # it was decoded just now
         return step
 

@@ -27,7 +27,7 @@ def have_been_made() -> bool:
 def find_stored(value: Any) -> StoredObject | None:
     """Find a stored object in a value that is built of containers; None if there is none."""
     kind = type(value)
-    if kind is StoredObject:
+    if isinstance(value, StoredObject):
         return value
     if kind is dict:
         return next((found for pair in value.items() for part in pair if (found := find_stored(part))), None)
