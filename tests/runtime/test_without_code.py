@@ -287,7 +287,8 @@ def test_a_missing_class_is_an_error_only_where_a_node_reads_it(
     assert result.status == "failed"
     assert isinstance(result.error, ClassChangedError)
     assert result.error.name == "shop_of_the_test:Order"
-    assert "'order'" in str(result.error) and "'tell'" in str(result.error)
+    assert "'order'" in str(result.error)
+    assert "'tell'" in str(result.error)
     assert engine.state("r").get("go") is True  # what does not read it goes on
     cls = register_type(define(["title", "notes"]))
     assert Engine(ordering(cls), store=durable()).resume("r")["told"] == "book 1 None"
