@@ -179,10 +179,10 @@ class Machine:
             self._accept(item, outcome)
             return True
         item.attempt = max(item.attempt, memory.attempts.get(path, 0))
-        answers = memory.answers.get(path, ())
-        if item.node.kind == "interrupt" and answers:
-            self._settle(item, answers[0], 0.0, 0.0)
-            return True
+        if item.node.kind == "interrupt":
+            for answer in memory.answers.get(path, {}).values():
+                self._settle(item, answer, 0.0, 0.0)
+                return True
         return False
 
     # -- what a driver says ------------------------------------------------------------------------------
@@ -233,10 +233,11 @@ class Machine:
         else:
             self.fail(item, error, started, duration)
 
-    def ask(self, item: Item, question: Any, about: str = "") -> None:
-        """The item's function asks a question and has stopped. `about` names what else is asked about than the item."""
+    def ask(self, item: Item, question: Any, about: str = "", position: str | None = None) -> None:
+        """The item's function asks a question and has stopped. `about` names what else is asked about than the item;
+        `position` is where in the function it is asked, by default after all that were answered."""
         if self._returns(item):
-            self._ask(item, question, about)
+            self._ask(item, question, about, position)
 
     def _returns(self, item: Item) -> bool:
         """An item comes back from a worker. False if nobody waits for it any more."""
@@ -256,7 +257,7 @@ class Machine:
         """A person answered what the item asks: an interrupt has its value, any other node starts over."""
         asked = item.strand.questions.pop(item.order)
         item.batch.stuck -= 1
-        self._memory = (self._memory or Memory()).with_answer(asked.path, answer)
+        self._memory = (self._memory or Memory()).with_answer(asked.path, asked.position, answer)
         self.frontier.push(item)
 
     def forget(self, strand: Strand, nodes: Mapping[str, int]) -> tuple[Sequence[Outcome], Mapping[str, int]]:
@@ -281,9 +282,9 @@ class Machine:
         found = self._memory.strands.get(prefix) if self._memory is not None else None
         return found if found is not None and found[0].epoch == epoch else None
 
-    def answers(self, item: Item, about: str = "") -> Sequence[Any]:
-        """The answers that the item's earlier questions were given."""
-        return () if self._memory is None else self._memory.answers.get(item.path + about, ())
+    def answers(self, item: Item, about: str = "") -> Mapping[str, Any]:
+        """The answers that the item's earlier questions were given, by position, in the order of the answers."""
+        return {} if self._memory is None else self._memory.answers.get(item.path + about, {})
 
     # -- outcomes ----------------------------------------------------------------------------------------
 
@@ -397,9 +398,10 @@ class Machine:
         item.batch.stuck += 1
         endings.check_drained(self, strand)
 
-    def _ask(self, item: Item, question: Any, about: str = "") -> None:
+    def _ask(self, item: Item, question: Any, about: str = "", position: str | None = None) -> None:
         number = len(self.answers(item, about))
-        asked = Question(item.path + about, item.node.name, question, item.step, number)
+        at = str(number) if position is None else position
+        asked = Question(item.path + about, item.node.name, question, item.step, number, at)
         item.strand.questions[item.order] = asked
         item.batch.stuck += 1
         self.outbox.append(asked)

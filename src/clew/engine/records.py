@@ -102,13 +102,18 @@ class Withdrawn(msgspec.Struct, frozen=True):
 
 
 class Question(msgspec.Struct, frozen=True):
-    """What an item asks of a person. `number` counts the questions of one item."""
+    """What an item asks of a person. `number` counts the answers that the item had before.
+
+    `position` is where in the item's function it is asked: the numbers of the recorded calls around it, then its own
+    among the questions there, as in ``2.0``. The answer belongs to it.
+    """
 
     path: str
     node: str
     question: Any
     step: int
     number: int = 0
+    position: str = "0"
 
 
 class Retry(msgspec.Struct, frozen=True):

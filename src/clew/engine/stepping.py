@@ -222,7 +222,7 @@ def _settled(machine: Machine, items: _Items) -> tuple[Run, list[Any]]:
     effects: list[Any] = []
     while (item := machine.take()) is not None:
         items.executing[item.path] = item
-        answers = tuple(machine.answers(item))
+        answers = tuple(machine.answers(item).values())
         effects.append(Execute(item.path, item.node.name, item.attempt, _inputs(item), answers))
     said, machine.outbox[:] = list(machine.outbox), ()
     for record in said:

@@ -42,15 +42,17 @@ class Memory(msgspec.Struct, frozen=True):
     """What earlier work on the same run left behind, by path: used instead of executing again."""
 
     journal: Mapping[str, Outcome] = {}
-    answers: Mapping[str, Sequence[Any]] = {}
+    answers: Mapping[
+        str, Mapping[str, Any]
+    ] = {}  # by path and position, in the order in which they were given
     attempts: Mapping[str, int] = {}
     strands: Mapping[str, tuple[Start, Sequence[Step]]] = {}
     errors: Sequence[tuple[Order, BaseException]] = ()  # confined failures in the chain
     held: set[str] = set()  # subgraph items between two attempts: handed to the driver, who knows the time
 
-    def with_answer(self, path: str, answer: Any) -> Memory:
-        """The memory with one more answer to the item at `path`."""
-        answers = {**self.answers, path: (*self.answers.get(path, ()), answer)}
+    def with_answer(self, path: str, position: str, answer: Any) -> Memory:
+        """The memory with one more answer: to the question of the item at `path` that was asked at `position`."""
+        answers = {**self.answers, path: {**self.answers.get(path, {}), position: answer}}
         return msgspec.structs.replace(self, answers=answers)
 
     def with_attempt(self, path: str, attempt: int) -> Memory:

@@ -41,6 +41,8 @@ def recorded_io_json(call: RecordedCall) -> Json:
     """A recorded call of the specification; the response of one that raised is null."""
     args, kwargs = call.request
     beside: Json = {"path": call.path, "call": call.number, "name": call.name, "awaited": call.awaited}
+    if call.within:
+        beside["within"] = list(call.within)
     if call.error is not None:
         beside["error"] = error_json(call.error)
     return {

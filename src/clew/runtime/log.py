@@ -27,11 +27,12 @@ from clew.stores import RunRow
 
 
 class Answered(msgspec.Struct, frozen=True):
-    """Somebody answered the question at `path`."""
+    """Somebody answered the question of the item at `path` that was asked at `position`."""
 
     path: str
     answer: Any
     number: int = 0
+    position: str = "0"
 
 
 class Labelled(msgspec.Struct, frozen=True):
@@ -63,7 +64,7 @@ class RunLog(msgspec.Struct):
     on_conflict: str
     steps: list[Step]
     journal: dict[str, Outcome]
-    answers: dict[str, list[Any]]
+    answers: dict[str, dict[str, Any]]  # by path and position, in the order in which they were given
     attempts: dict[str, int]
     strands: dict[str, tuple[Start, list[Step]]]
     asked: dict[str, Question]
@@ -260,7 +261,7 @@ def read_log(row: RunRow, start: GraphState, entries: Sequence[Any], on_conflict
     inner: list[Step] = []
     journal: list[Journaled] = []
     retries: list[Retry] = []
-    answers: dict[str, dict[int, Any]] = {}
+    answers: dict[str, dict[int, Answered]] = {}
     done: set[str] = set()
     for entry in entries:
         if isinstance(entry, Single):
@@ -284,7 +285,7 @@ def read_log(row: RunRow, start: GraphState, entries: Sequence[Any], on_conflict
             if entry.path not in log.asked or log.asked[entry.path].number <= entry.number:
                 log.asked[entry.path] = entry
         elif isinstance(entry, Answered):
-            answers.setdefault(entry.path, {})[entry.number] = entry.answer
+            answers.setdefault(entry.path, {})[entry.number] = entry
         elif isinstance(entry, Labelled):
             log.labels[entry.label] = entry.step
         elif isinstance(entry, Accepted):
@@ -317,7 +318,10 @@ def read_log(row: RunRow, start: GraphState, entries: Sequence[Any], on_conflict
         ):
             log.journal[each.path] = each.outcome
     log.on_conflict = conflict_rule(log.row.codes, on_conflict)
-    log.answers = {path: [numbered[n] for n in sorted(numbered)] for path, numbered in answers.items()}
+    log.answers = {
+        path: {numbered[n].position: numbered[n].answer for n in sorted(numbered)}
+        for path, numbered in answers.items()
+    }
     for path, question in list(log.asked.items()):
         item = path.partition("!")[0]  # a question about a call of it
         if item in done or item in log.journal or question.number < len(log.answers.get(path, ())):

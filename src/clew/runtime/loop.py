@@ -18,9 +18,9 @@ from typing import Any
 from clew.engine.solo import general, steps
 from clew.engine.strand import Item
 from clew.errors import NodeError
-from clew.runtime.context import Asking
 from clew.runtime.crossing import submit
 from clew.runtime.ledger import LONG
+from clew.runtime.scopes import Asking
 from clew.runtime.session import Session, Timer
 from clew.runtime.threads import Threads
 

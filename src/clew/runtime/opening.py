@@ -205,7 +205,11 @@ class Opener:
                 {} if answer is NO_ANSWER else {"answer": answer}, answers or {}, self.graph
             )
             if given:
-                answered = [Answered(path, value, log.asked[path].number) for path, value in given.items()]
+                asked = log.asked
+                answered = [
+                    Answered(path, value, asked[path].number, asked[path].position)
+                    for path, value in given.items()
+                ]
                 self.archive.ledger(log, fence, "sync").write(answered)
                 log = self.archive.log(run_id)
             log.on_conflict = on_conflict

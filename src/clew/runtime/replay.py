@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, Literal
 
@@ -29,7 +29,7 @@ import msgspec
 from clew.engine.endings import raised_by
 from clew.engine.machine import Machine
 from clew.engine.outcomes import read
-from clew.engine.records import Journaled, Outcome, Start, Step
+from clew.engine.records import Journaled, Outcome, Question, Start, Step
 from clew.engine.refusals import is_refusal
 from clew.engine.rules import Program
 from clew.engine.strand import Item
@@ -45,12 +45,13 @@ from clew.errors import (
 )
 from clew.graph import Send
 from clew.runtime.codes import changed_reducers, structure_changes
-from clew.runtime.context import Asking
 from clew.runtime.difference import difference
+from clew.runtime.doubts import told_place
 from clew.runtime.failures import name_of
 from clew.runtime.host import Host
 from clew.runtime.log import RunLog
 from clew.runtime.recorder import OWN, History, RecordedCall, Request, answer, same
+from clew.runtime.scopes import Asking, Scope
 from clew.runtime.settings import Settings
 
 Kind = Literal[
@@ -125,11 +126,12 @@ class ReplayReport(msgspec.Struct, frozen=True):
 class Recordings:
     """Answers `ctx.record` from recordings; what it cannot answer is noted, should the node swallow the error."""
 
-    def __init__(self, calls: Iterable[RecordedCall]) -> None:
+    def __init__(self, calls: Iterable[RecordedCall], asked: Mapping[str, Question]) -> None:
         by_path: dict[str, list[RecordedCall]] = {}
         for call in calls:
             by_path.setdefault(call.path, []).append(call)
         self._histories = {path: History(found) for path, found in by_path.items()}
+        self._asked = asked
         self.answered = 0
         self.wrong: list[tuple[Kind, str, str]] = []
 
@@ -142,7 +144,7 @@ class Recordings:
         self,
         item: Item,
         attempt: int,
-        number: int,
+        scope: Scope,
         name: str,
         fn: Callable[..., Any],
         args: tuple[Any, ...],
@@ -150,9 +152,15 @@ class Recordings:
     ) -> Any:
         """The recording of a call: of this attempt, or a success of another one."""
         history = self._histories.get(item.path, _NOTHING)
-        known = history.candidates(item.strand.epoch, attempt, number)
-        where = f"node {item.node.name!r} at {item.path}, call {number} ({name!r})"
+        known = history.candidates(item.strand.epoch, attempt, scope.place)
+        at = told_place(scope.place)
+        where = f"node {item.node.name!r} at {item.path}, call {at} ({name!r})"
         if not known:
+            question = self._asked.get(item.path)
+            if question is not None and question.position.startswith(f"{at}."):
+                raise Asking(
+                    question.question
+                )  # the call was left with it: what it did before was not recorded
             told = f"{where} was never recorded: it is new, or the node went another way"
             self.wrong.append(("missing", told, ""))
             raise ReplayMissingError(told)
@@ -199,7 +207,7 @@ class Replayer:
         self._items = 0
         self._settled: set[str] = set()  # items that have an outcome in this replay
         self._broken: list[str] = []  # subgraphs of which today's code makes nothing
-        self._recordings = Recordings(log.calls)
+        self._recordings = Recordings(log.calls, log.asked)
         self._steps: dict[tuple[str, int], Step] = {("", step.number): step for step in log.steps}
         for prefix, (_, steps) in log.strands.items():
             self._steps.update(((prefix, step.number), step) for step in steps)

@@ -25,10 +25,10 @@ from clew.engine.terms import Notice, Status
 from clew.errors import ClewError, NodeTimeoutError, OutputError, StoreUnavailableError
 from clew.runtime.cache import NO_RESULT, Cache, key_of
 from clew.runtime.calls import calls_of
-from clew.runtime.context import Asking
 from clew.runtime.events import Event, Listeners
 from clew.runtime.host import SLEPT, Host
 from clew.runtime.recorder import Recall, Recorder
+from clew.runtime.scopes import Asking
 from clew.state import GraphState
 from clew.stores import Statement
 
@@ -197,10 +197,11 @@ class Session(Host):
             return
         if self._recorder is not None:
             self._recorder.ended(item, attempt)
-        if isinstance(error, Asking):
-            self.machine.ask(item, error.question, error.about)
+        if isinstance(error, Asking) and error.refusal is None:
+            self.machine.ask(item, error.question, error.about, error.position)
         else:
-            self.machine.fail(item, error, started, duration)
+            refusal = error.refusal if isinstance(error, Asking) else None
+            self.machine.fail(item, refusal or error, started, duration)
 
     def timeout_of(self, item: Item) -> float | None:
         """How long an attempt of this item may take."""

@@ -9,8 +9,8 @@ journal     the item            counts         its outcome, until its step is co
 call        the item            counts         a recorded call, with its attempt and number
 intent      the item            counts         a call, or a whole node, that is about to be made; or that it has ended
 retry       the item            the attempt    when the next attempt is due, and why
-question    the item            its number     what it asks
-answer      the item            its number     what it was answered
+question    the item            its number     what it asks, and its position in the node
+answer      the item            its number     what it was answered, and the position of the question
 label       the label           0              a step
 resume      ""                  counts         a run that had failed is gone on with
 accepted    ""                  counts         what is kept of the graph that it goes on with: structure and codes
@@ -85,18 +85,17 @@ class Writer:
         if kind is RecordedCall:
             return self._call(record)
         if kind is Intent:
-            body = [record.name, record.attempt, record.number, list(record.epoch)]
+            body = [record.name, record.attempt, _plain_place(record.place), list(record.epoch)]
             body += [True] if record.is_settled else []
             return _checked("intent", record.path, record.n, body)
         if kind is Retry:
             body = [record.delay, plain_error(record.error), record.due]
             return _checked("retry", with_epoch(record.path, record.epoch), record.attempt, body)
         if kind is Question:
-            return _checked(
-                "question", record.path, record.number, [record.node, record.question, record.step]
-            )
+            body = [record.node, record.question, record.step, record.position]
+            return _checked("question", record.path, record.number, body)
         if kind is Answered:
-            return _checked("answer", record.path, record.number, record.answer)
+            return _checked("answer", record.path, record.number, [record.answer, record.position])
         if kind is Accepted:
             return _checked("accepted", "", record.n, [record.structure, dict(record.codes)])
         if kind is Resumed:
@@ -162,7 +161,7 @@ class Writer:
             call.duration,
             call.awaited,
             call.attempt,
-            call.number,
+            _plain_place(call.place),
             list(call.epoch),
             call.stretch,
         ]
@@ -251,6 +250,15 @@ def _rest(outcome: Outcome) -> dict[str, Any]:
     if outcome.error is not None:
         rest["e"] = msgspec.Raw(encode(plain_error(outcome.error), at="error", ordered=True))
     return rest
+
+
+def _plain_place(place: tuple[int, ...]) -> Any:
+    """The place of a call: its number, or with the numbers of the calls around it a list."""
+    return place[0] if len(place) == 1 else list(place)
+
+
+def _place(plain: Any) -> tuple[int, ...]:
+    return tuple(plain) if isinstance(plain, list) else (plain,)
 
 
 def _plain_choice(choice: Choice) -> Any:
@@ -357,7 +365,7 @@ class Reader:
         return RecordedCall(
             path=entry.path,
             attempt=attempt,
-            number=number,
+            number=_place(number)[-1],
             name=name,
             request=(tuple(request[0]), request[1]),
             response=response,
@@ -368,11 +376,13 @@ class Reader:
             epoch=tuple(epoch),
             stretch=stretch,
             n=entry.n,
+            within=_place(number)[:-1],
         )
 
     def _intent(self, entry: Entry, body: Any) -> Intent:
         name, attempt, number, epoch, *settled = body
-        return Intent(entry.path, attempt, number, name, tuple(epoch), entry.n, bool(settled))
+        *within, last = _place(number)
+        return Intent(entry.path, attempt, last, name, tuple(epoch), entry.n, bool(settled), tuple(within))
 
     def _retry(self, entry: Entry, body: Any) -> Retry:
         path, epoch = _without_epoch(entry.path)
@@ -380,10 +390,12 @@ class Reader:
         return Retry(None, path, entry.n, body[0], error_of(body[1]), body[2], epoch)
 
     def _question(self, entry: Entry, body: Any) -> Question:
-        return Question(entry.path, body[0], body[1], body[2], entry.n)
+        node, question, step, position = body
+        return Question(entry.path, node, question, step, entry.n, position)
 
     def _answer(self, entry: Entry, body: Any) -> Answered:
-        return Answered(entry.path, body, entry.n)
+        answer, position = body
+        return Answered(entry.path, answer, entry.n, position)
 
     def _accepted(self, entry: Entry, body: Any) -> Accepted:
         return Accepted(entry.n, body[0], body[1])

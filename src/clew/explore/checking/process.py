@@ -30,9 +30,9 @@ from clew.engine.strand import Item
 from clew.errors import EncodeError, InjectedFaultError, MutationError, NodeTimeoutError
 from clew.explore.checking.effects import Effect
 from clew.graph import Graph
-from clew.runtime.context import Asking
 from clew.runtime.opening import NO_ANSWER, Opener
 from clew.runtime.recorder import Recorder, is_async
+from clew.runtime.scopes import Asking, Scope
 from clew.runtime.session import Session, Timer
 from clew.runtime.settings import Settings, read_settings
 from clew.state import encode
@@ -278,7 +278,7 @@ class _Watched(Recorder):
         self,
         item: Item,
         attempt: int,
-        number: int,
+        scope: Scope,
         name: str,
         fn: Callable[..., Any],
         args: tuple[Any, ...],
@@ -286,21 +286,21 @@ class _Watched(Recorder):
     ) -> Any:
         """The recording of this call, or the call itself, noted and recorded."""
         if name.startswith("clew."):
-            return super().call(item, attempt, number, name, fn, args, kwargs)
+            return super().call(item, attempt, scope, name, fn, args, kwargs)
 
-        request = _encoded([list(args), kwargs])
+        request, place = _encoded([list(args), kwargs]), scope.place
         same = (item.path, item.strand.epoch, attempt, name, request)
         occurrence = self._asked[same]  # so often it has been asked for in this attempt, recorded or not
         self._asked[same] += 1
 
         def made(*args: Any, **kwargs: Any) -> Any:
-            self._note(Effect(item.path, number, name, request), occurrence)
+            self._note(Effect(item.path, place[-1], name, request, within=place[:-1]), occurrence)
             return fn(*args, **kwargs)
 
         async def amade(*args: Any, **kwargs: Any) -> Any:
             return await made(*args, **kwargs)
 
-        return super().call(item, attempt, number, name, amade if is_async(fn) else made, args, kwargs)
+        return super().call(item, attempt, scope, name, amade if is_async(fn) else made, args, kwargs)
 
 
 def _encoded(request: Any) -> bytes:
