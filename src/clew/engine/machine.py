@@ -27,7 +27,7 @@ import msgspec
 from clew.engine import ahead, descent, endings, steps
 from clew.engine.frontier import Frontier
 from clew.engine.outcomes import read
-from clew.engine.records import Journaled, Outcome, Question, Retry, Start, Step, item_path
+from clew.engine.records import Failure, Journaled, Outcome, Question, Retry, Start, Step, item_path
 from clew.engine.rules import Program
 from clew.engine.strand import Batch, Item, Level, Strand
 from clew.engine.terms import Counters, Memory, Notice, Options, Status, stream
@@ -54,13 +54,13 @@ class Machine:
         self.slot: Item | None = None  # the only startable item, where there is but one
         self._memory = memory
         self.root = root = Strand(program, view, step=step, prefix="", order=(), owner=None)
-        if memory is not None and memory.errors:
-            root.errors.extend(memory.errors)
+        if memory is not None and memory.failures:
+            root.failures.extend(memory.failures)
         if view.failed:
             root.failed.update(program.names[node] for node in view.failed)
-            if not root.errors:
-                root.errors.extend(
-                    ((step, node), endings.failed_before(program.names[node])) for node in view.failed
+            if not root.failures:
+                root.failures.extend(
+                    ((step, node), endings.failed_before(program.names[node], step)) for node in view.failed
                 )
         self._is_planned = False
 
@@ -313,12 +313,13 @@ class Machine:
         self.counters.executed += 1
         self._settle(item, value, 0.0, 0.0)
 
-    def _accept(self, item: Item, outcome: Outcome) -> None:
+    def _accept(self, item: Item, outcome: Outcome, failure: Failure | None = None) -> None:
         batch = item.batch
         level = batch.level
         if outcome.error is not None:  # a failure that is confined
             level.strand.failed.add(outcome.node)
-            level.strand.errors.append((item.order, outcome.error))
+            failure = failure or endings.failure_at(item, outcome.error, outcome)
+            level.strand.failures.append((item.order, failure))
         elif self.options.listening:
             self.notice(
                 "item_finished", item, node=outcome.node, duration=outcome.duration, update=outcome.update
@@ -353,8 +354,9 @@ class Machine:
         duration: float = 0.0,
         *,
         retry: bool = True,
+        inside: Failure | None = None,
     ) -> None:
-        """An attempt failed: try again later, or fail for good."""
+        """An attempt failed: try again later, or fail for good. `inside` is what failed within a subgraph item."""
         policy = item.node.policy.retry_policy
         if self.options.listening:
             self.notice("item_failed", item, node=item.node.name, error=error, attempt=item.attempt)
@@ -364,7 +366,7 @@ class Machine:
             and policy is not None
             and item.attempt + 1 < policy.max_attempts
             and isinstance(error, Exception)
-            and not isinstance(error, AmbiguousCallError)  # which only a person can clear up
+            and not issubclass(type(error), AmbiguousCallError)  # which only a person can clear up
             and endings.is_retryable(policy, error)
         ):
             draw = stream(self.options.seed, item.path, item.attempt, "retry").random()
@@ -376,7 +378,7 @@ class Machine:
             if self.options.listening:
                 self.notice("item_retried", item, node=item.node.name, attempt=item.attempt, delay=delay)
             return
-        endings.note(error, item)
+        failure = endings.failure_at(item, error, inside=inside)
         if self.options.on_error == "continue":
             batch = item.batch
             self._accept(
@@ -392,9 +394,10 @@ class Machine:
                     duration,
                     error=error,
                 ),
+                failure,
             )
             return
-        endings.fail(strand, item.order, item.step, error)
+        endings.fail(strand, item.order, item.step, failure)
         item.batch.stuck += 1
         endings.check_drained(self, strand)
 
@@ -438,9 +441,9 @@ class Machine:
                 Notice("item_queued", level.number, path, {"node": batch.node.name, "items": batch.open})
             )
 
-    def error(self) -> BaseException | None:
-        """Why the run failed."""
-        return endings.error_of(self.root)
+    def failures(self) -> tuple[Failure, ...]:
+        """Why the run failed: of the lowest (step, order) first, then the others of its step."""
+        return endings.failures_of(self.root)
 
     def notice(self, kind: str, item: Item, **data: Any) -> None:
         """Put something to show into the outbox."""

@@ -138,7 +138,7 @@ class Run:
     @property
     def error(self) -> BaseException | None:
         """Why it failed."""
-        return self._machine.error()
+        return next((failure.error for failure in self._machine.failures()), None)
 
 
 def begin(

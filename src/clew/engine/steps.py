@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from clew.engine import ahead, endings, refusals
-from clew.engine.records import Journaled, Step
+from clew.engine.records import Failure, Journaled, Step
 from clew.engine.strand import Item, Level, Strand
 from clew.engine.terms import Notice
 from clew.engine.view import MergeFailure
@@ -61,9 +61,9 @@ def commit(machine: Machine, strand: Strand) -> None:
             continue
         except ConflictError as error:
             machine.outbox.extend(Journaled(strand.prefix, outcome, strand.epoch) for outcome in outcomes)
-            endings.fail(
-                strand, (*strand.order, level.number, len(strand.program.nodes)), level.number, error
-            )
+            order = (*strand.order, level.number, len(strand.program.nodes))
+            found = Failure(error, level.number, path=strand.prefix[:-1])
+            endings.fail(strand, order, level.number, found)
             endings.check_drained(machine, strand)
             return
         del levels[0]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from clew.engine.records import Outcome, Start, Step
+from clew.engine.records import Failure, Outcome, Start, Step
 from clew.graph import Graph
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Memory(msgspec.Struct, frozen=True):
     ] = {}  # by path and position, in the order in which they were given
     attempts: Mapping[str, int] = {}
     strands: Mapping[str, tuple[Start, Sequence[Step]]] = {}
-    errors: Sequence[tuple[Order, BaseException]] = ()  # confined failures in the chain
+    failures: Sequence[tuple[Order, Failure]] = ()  # confined failures in the chain
     held: set[str] = set()  # subgraph items between two attempts: handed to the driver, who knows the time
 
     def with_answer(self, path: str, position: str, answer: Any) -> Memory:

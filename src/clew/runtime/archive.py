@@ -8,12 +8,13 @@ first state, so that loading one does not take all of them.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import count
 from typing import Any
 
 from clew.engine.programs import program_of
+from clew.engine.records import Failure
 from clew.errors import StoreCorruptError
 from clew.graph import Graph
 from clew.runtime.codes import Codes, kept_codes
@@ -23,7 +24,7 @@ from clew.runtime.ledger import FIRST_SNAPSHOT, OUTWEIGH, Durability, Ledger
 from clew.runtime.log import RunLog
 from clew.runtime.recorder import Recall, RecordedCall
 from clew.runtime.retrieval import LAST, Retrieval
-from clew.runtime.rows import opened_row, sealed_error
+from clew.runtime.rows import opened_row, sealed_failures
 from clew.runtime.snapshots import Blobs, snapshot_entry
 from clew.runtime.starts import is_fork, kept_start
 from clew.runtime.wire import Reader, Writer
@@ -157,19 +158,19 @@ class Archive:
 
     def begin(self, run_id: str, fence: int, now: float) -> None:
         """A stretch of a run begins: it had stopped, and is gone on with."""
-        self._update(run_id, "running", now, None, fence, release=False)
+        self._update(run_id, "running", now, (), fence, release=False)
 
-    def close(self, run_id: str, fence: int, status: str, now: float, error: BaseException | None) -> None:
+    def close(self, run_id: str, fence: int, status: str, now: float, failures: Sequence[Failure]) -> None:
         """A stretch of a run has ended: others may have it."""
         if self._keeps:
-            self._update(run_id, status, now, error, fence, release=self._store.encodes)
+            self._update(run_id, status, now, failures, fence, release=self._store.encodes)
 
     def _update(
-        self, run_id: str, status: str, now: float, error: BaseException | None, fence: int, *, release: bool
+        self, run_id: str, status: str, now: float, failures: Sequence[Failure], fence: int, *, release: bool
     ) -> None:
-        kept: Any = error
-        if self._store.encodes and error is not None:
-            kept = sealed_error(error)
+        kept: Any = tuple(failures) or None
+        if self._store.encodes and failures:
+            kept = sealed_failures(failures)
         reach("before-update")
         self._store.update(run_id, status=status, updated=now, error=kept, fence=fence, release=release)
         reach("after-update")
@@ -208,9 +209,7 @@ class Archive:
 
     def rows(self, status: str | None = None) -> list[RunRow]:
         """All runs. The error of one of which the row is damaged is the StoreCorruptError that says so."""
-        rows = self._store.rows(status)
-        if self._store.encodes:
-            rows = [opened_row(row) for row in rows]
+        rows = [opened_row(row) for row in self._store.rows(status)]
         for row in rows:
             if row.damage:
                 row.error = StoreCorruptError(row.damage)

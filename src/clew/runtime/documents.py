@@ -12,8 +12,8 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any
 
-from clew.engine.records import WorkItem
-from clew.runtime.failures import plain_error
+from clew.engine.records import Failure, WorkItem
+from clew.runtime.failures import plain_error, plain_failure
 from clew.runtime.recorder import RecordedCall
 from clew.runtime.result import Checkpoint
 from clew.state import NodeExecution, encode, to_tree
@@ -102,6 +102,11 @@ def values_json(values: Mapping[str, Any]) -> Json:
 def error_json(error: BaseException) -> Json:
     """An error: its type, message and notes. Where it was raised stays in the log."""
     return {key: value for key, value in plain_error(error).items() if key != "traceback"}
+
+
+def failure_json(failure: Failure) -> Json:
+    """A failure: its error, and under ``at`` its step, node, path and attempt."""
+    return {key: value for key, value in plain_failure(failure).items() if key != "traceback"}
 
 
 def time_json(seconds: float) -> str:

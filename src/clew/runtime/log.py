@@ -14,7 +14,7 @@ import msgspec
 from clew.engine.chain import Chain
 from clew.engine.programs import program_of
 from clew.engine.reasons import Story
-from clew.engine.records import Journaled, Outcome, Question, Retry, Single, Start, Step, Withdrawn
+from clew.engine.records import Failure, Journaled, Outcome, Question, Retry, Single, Start, Step, Withdrawn
 from clew.engine.rules import Program
 from clew.errors import InputError, RunStateError, UnknownRunError
 from clew.graph import Graph
@@ -76,9 +76,7 @@ class RunLog(msgspec.Struct):
     weight: int = 0  # bytes of the snapshot that it was read from
     since: int = 0  # bytes of the steps after it, with what they keep apart
     accepted: int = 0  # how often changes were accepted
-    errors: list[
-        tuple[tuple[int, ...], BaseException]
-    ] = []  # confined failures before `start`, with their places
+    failures: list[tuple[tuple[int, ...], Failure]] = []  # confined ones before `start`, with their orders
 
     @property
     def questions(self) -> list[Question]:

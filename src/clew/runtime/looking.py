@@ -42,7 +42,7 @@ class Looking:
         while machine.take() is not None:
             pass  # what was journaled is recalled on the way; the rest is not executed
         result = self._result(run_id, machine, log.row.status, log.start, elapsed=0.0)
-        result.error, result.questions = log.row.error, tuple(log.questions)
+        result.failures, result.questions = log.row.failures, tuple(log.questions)
         return result
 
     def state(self, run_id: str, step: int | str | None = None) -> GraphState:

@@ -310,7 +310,7 @@ class Opener:
             answers=log.answers,
             attempts=log.attempts,
             strands=log.strands,
-            errors=[*log.errors, *chain.errors()],
+            failures=[*log.failures, *chain.failures()],
             held=set(log.due),
         )
         options = options or self._options(log.row.seed, None, log.on_conflict)[0]

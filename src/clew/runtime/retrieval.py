@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from clew.engine.programs import program_of
-from clew.engine.records import Step
+from clew.engine.records import Failure, Step
 from clew.errors import CheckpointError, DecodeError, StoreCorruptError, UnknownRunError
 from clew.graph import Graph
 from clew.runtime.advance import Advance
@@ -53,7 +53,7 @@ class Retrieval:
     def row(self, run_id: str) -> RunRow:
         """What is known about a run, its error as an exception. StoreCorruptError if that is damaged."""
         row = self._store.row(run_id)
-        row = opened_row(row) if self._store.encodes else row
+        row = opened_row(row)
         if row.damage:
             raise StoreCorruptError(row.damage)
         return row
@@ -88,7 +88,7 @@ class Retrieval:
             records += map(reader.record, more)
         log = read_log(row, start, records, self._on_conflict)
         log.weight, log.since = weight, since
-        log.errors = self._failures(run_id, start, reader)
+        log.failures = self._failures(run_id, start, reader)
         for wrong in (*damaged_steps(log, entries, upto=upto), *lost_entries(row, entries, counted, visits)):
             raise StoreCorruptError(wrong)
         if visits is not None and upto is None and row.status != "completed":
@@ -122,17 +122,18 @@ class Retrieval:
 
     def _failures(
         self, run_id: str, start: GraphState, reader: Reader
-    ) -> list[tuple[tuple[int, ...], BaseException]]:
-        """The confined failures before a state, each with its place: the steps in which these nodes ran last."""
+    ) -> list[tuple[tuple[int, ...], Failure]]:
+        """The confined failures before a state, each with its order: the steps in which these nodes ran last."""
         index = program_of(self._graph, start.position.given).index
-        found: list[tuple[tuple[int, ...], BaseException]] = []
+        found: list[tuple[tuple[int, ...], Failure]] = []
         for name in sorted(start.position.failed):
             last = start.node_history[name].step if name in start.node_history else 0
             for entry in self._store.within(run_id, ("step",), OWN, after=last - 1, upto=last):
+                step = reader.record(entry)
                 found += [
-                    ((entry.n, index.get(name, -1), max(outcome.index, 0)), outcome.error)
-                    for outcome in reader.record(entry).outcomes
-                    if outcome.node == name and outcome.error is not None
+                    ((entry.n, index.get(name, -1), max(outcome.index, 0)), failure)
+                    for outcome in step.outcomes
+                    if outcome.node == name and (failure := outcome.failure(step)) is not None
                 ]
         return found
 

@@ -197,11 +197,12 @@ class Session(Host):
             return
         if self._recorder is not None:
             self._recorder.ended(item, attempt)
-        if isinstance(error, Asking) and error.refusal is None:
-            self.machine.ask(item, error.question, error.about, error.position)
-        else:
-            refusal = error.refusal if isinstance(error, Asking) else None
-            self.machine.fail(item, refusal or error, started, duration)
+        if type(error) is Asking:
+            if error.refusal is None:
+                self.machine.ask(item, error.question, error.about, error.position)
+                return
+            error = error.refusal
+        self.machine.fail(item, error, started, duration)
 
     def timeout_of(self, item: Item) -> float | None:
         """How long an attempt of this item may take."""

@@ -22,12 +22,11 @@ from clew.engine.programs import program_of
 from clew.errors import CheckpointError, ClewError, RecordCorruptError, StateError, StoreCorruptError
 from clew.graph import Graph
 from clew.runtime.archive import Archive, fresh_owner
-from clew.runtime.documents import FORMAT, Json, checkpoint_json, error_json, recorded_io_json
-from clew.runtime.failures import error_of
+from clew.runtime.documents import FORMAT, Json, checkpoint_json, failure_json, recorded_io_json
+from clew.runtime.failures import failure_of
 from clew.runtime.ledger import Ledger
 from clew.runtime.log import RunLog
 from clew.runtime.losses import damaged_steps
-from clew.runtime.rows import sealed_error
 from clew.runtime.soundness import read_entries
 from clew.runtime.starts import kept_start
 from clew.runtime.wire import Reader, Writer
@@ -61,7 +60,7 @@ def export_run(graph: Graph, store: Store, archive: Archive, run_id: str, *, lat
     if not store.encodes:  # a store in memory does not keep these
         beside["structure"] = graph.structure_hash
     beside["codes"] = dict(beside["codes"])
-    beside["error"] = None if row.error is None else error_json(row.error)
+    beside["failures"] = [failure_json(failure) for failure in row.failures]
     beside["start"] = b64encode(log.start.to_checkpoint()).decode()
     beside["entries"] = [
         {
@@ -201,8 +200,7 @@ def _opened(
             raise TypeError("run_id is a string that is not empty")
         start = GraphState.from_checkpoint(b64decode(beside["start"], validate=True))
         row = RunRow(run_id, start=start, **{name: beside[name] for name in _ROW})
-        if beside["error"] is not None:
-            row.error = error_of(beside["error"])
+        row.failures = tuple(failure_of(plain) for plain in beside["failures"])
         entries = [
             Entry(e["kind"], e["path"], e["n"], e["body"].encode(), bytes.fromhex(e["digest"]))
             for e in beside["entries"]
@@ -266,7 +264,7 @@ def _keep(
     store: Store, archive: Archive, log: RunLog, entries: list[Entry], blobs: dict[str, bytes], now: float
 ) -> None:
     row, start, run_id = log.row, log.start, log.row.run_id
-    status, error = row.status, row.error
+    status, failures, row.failures = row.status, row.failures, ()
     row.parent = row.parent if _has_parent(archive, row, start) else None
     row.parent_step = None if row.parent is None else row.parent_step
     row.error = None
@@ -283,8 +281,7 @@ def _keep(
         store.append(run_id, kept, fence, blobs=blobs)
         for snapshot, pieces in archive.snapshots(run_id) if store.encodes else ():
             store.append(run_id, [snapshot], fence, blobs=pieces)
-        plain = sealed_error(error) if error and store.encodes else error
-        store.update(run_id, status=status, updated=row.updated, error=plain, fence=fence, release=True)
+        archive.close(run_id, fence, status, row.updated, failures)
     except BaseException:
         archive.release(run_id, fence)
         store.delete(run_id)

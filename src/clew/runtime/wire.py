@@ -21,7 +21,8 @@ Bodies are JSON in the order in which values came, so that code which goes on wi
 value of more than 64 KiB is kept apart, once, by its digest. A step is its only outcome, or a list of several. An
 outcome is its node, its visit, its update, and when it began and how long it took, in microseconds since the run was
 created; what is out of the ordinary follows: the one node that it chose, or by name ``i`` its index in a batch, ``d``
-what it decided, ``a`` its attempt, ``c`` that it was not executed, ``e`` its error.
+what it decided, ``a`` its attempt, ``c`` that it was not executed, ``e`` its error, ``r`` the value
+whose reducer refused its update.
 """
 
 from __future__ import annotations
@@ -247,6 +248,8 @@ def _rest(outcome: Outcome) -> dict[str, Any]:
         rest["a"] = outcome.attempt
     if outcome.cached:
         rest["c"] = True
+    if outcome.refused:
+        rest["r"] = outcome.refused
     if outcome.error is not None:
         rest["e"] = msgspec.Raw(encode(plain_error(outcome.error), at="error", ordered=True))
     return rest
@@ -326,6 +329,7 @@ class Reader:
             attempt=rest.get("a", 0),
             cached=rest.get("c", False),
             error=error_of(rest["e"]) if "e" in rest else None,
+            refused=rest.get("r", ""),
         )
 
     def _values(self, plain: Any) -> dict[str, Any]:

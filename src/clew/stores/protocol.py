@@ -68,7 +68,7 @@ class RunRow(msgspec.Struct):
     updated: float = 0.0
     parent: str | None = None  # the run that this one was forked from, and where
     parent_step: int | None = None
-    error: Any = None
+    error: Any = None  # why it failed: bytes, or what the store was given; once it is read, the exception
     structure: str = ""  # the graph's structure hash
     codes: Mapping[str, str] = {}  # each node's code hash
     target: str = ""  # MODULE:GRAPH, where the run was started from one
@@ -78,6 +78,7 @@ class RunRow(msgspec.Struct):
     # What the log had when the run was last let go of by an update, None if it never was: the number of entries of
     # each kind, but of the run's own steps (kind "step", path ""), under "", the n of the last one.
     census: Mapping[str, int] | None = None
+    failures: tuple[Any, ...] = ()  # once it is read: why it failed, and where
 
 
 class Owner(msgspec.Struct, frozen=True):

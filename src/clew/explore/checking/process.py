@@ -27,6 +27,7 @@ import msgspec
 from clew.engine.copying import copy_of
 from clew.engine.machine import Machine
 from clew.engine.strand import Item
+from clew.error_text import type_name
 from clew.errors import EncodeError, InjectedFaultError, MutationError, NodeTimeoutError
 from clew.explore.checking.effects import Effect
 from clew.graph import Graph
@@ -139,9 +140,9 @@ class Process:
         session.flush()
         session.ledger.close()
         status = session.status()
-        error = session.machine.error() if status == "failed" else None
+        failures = session.machine.failures() if status == "failed" else ()
         archive = self._opener.archive
-        archive.close(RUN, session.fence, status, self._settings.clock.time(), error)
+        archive.close(RUN, session.fence, status, self._settings.clock.time(), failures)
 
     # -- choices ---------------------------------------------------------------------------------------------
 
@@ -337,7 +338,7 @@ def errors_of(process: Process | None) -> list[list[Any]]:
         return []
     machine = process.session.machine
     return [
-        [strand.prefix, list(order), type(error).__name__]
+        [strand.prefix, list(order), type_name(failure.error)]
         for strand in machine._strands(machine.root)
-        for order, error in sorted(strand.errors, key=lambda pair: pair[0])
+        for order, failure in sorted(strand.failures, key=lambda pair: pair[0])
     ]
