@@ -412,7 +412,7 @@ def test_only_exception_classes_are_built(
 ) -> None:
     called: list[Any] = []
     monkeypatch.setattr("os.system", called.append)
-    named = {"type": kind, "message": "touch /tmp/owned", "args": ["touch /tmp/owned"]}
+    named = {"type": kind, "message": "touch owned", "args": ["touch owned"]}
     plain: dict[str, Any] = {"type": "nowhere:Y", "message": "m"}
     plain |= {
         "type": named,

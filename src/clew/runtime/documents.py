@@ -1,8 +1,8 @@
 """Checkpoints, work items and recorded calls as JSON: exactly the specification's fields, under its names.
 
-What the specification has no field for is in one object ``clew`` beside them. Order keys are 16 hexadecimal digits,
-because an unsigned 64-bit number survives few readers of JSON; times are RFC 3339 in UTC; values are trees of the
-canonical codec, so they come back as they were.
+What the specification has no field for is in one object ``clew`` beside them. Order keys are 16 hexadecimal digits and
+seeds are text, because numbers beyond 2^53 survive few readers of JSON; times are RFC 3339 in UTC; values are trees of
+the canonical codec, so they come back as they were.
 """
 
 from __future__ import annotations
@@ -13,14 +13,11 @@ from hashlib import sha256
 from typing import Any
 
 from clew.engine.records import Failure, WorkItem
+from clew.runtime.document_form import FORMAT, Json
 from clew.runtime.failures import plain_error, plain_failure
 from clew.runtime.recorder import RecordedCall
 from clew.runtime.result import Checkpoint
 from clew.state import NodeExecution, encode, to_tree
-
-FORMAT = 1
-
-Json = dict[str, Any]
 
 
 def work_item_json(item: WorkItem) -> Json:
@@ -85,7 +82,7 @@ def checkpoint_json(checkpoint: Checkpoint, history: Mapping[str, NodeExecution]
         "step_id": checkpoint.step_id,
         "state": values_json(state.values),
         "frontier": [work_item_json(item) for item in checkpoint.frontier],
-        "rng_seed": checkpoint.rng_seed,
+        "rng_seed": str(checkpoint.rng_seed),
         "recorded_ios": [recorded_io_json(call) for call in checkpoint.recorded_ios],
         "idempotency_key": checkpoint.idempotency_key,
         "timestamp": time_json(checkpoint.timestamp),

@@ -12,7 +12,7 @@ scopes, numbered when ``ctx.record`` is called, so branches that are recorded ma
 
 from __future__ import annotations
 
-import asyncio
+import sys
 import threading
 from contextvars import ContextVar, Token
 from typing import Any
@@ -135,8 +135,10 @@ def _order(asking: Asking) -> list[int]:
 
 
 def _asker() -> object:
-    try:
-        task = asyncio.current_task()
-    except RuntimeError:
-        task = None
+    task, asyncio = None, sys.modules.get("asyncio")
+    if asyncio is not None:
+        try:
+            task = asyncio.current_task()
+        except RuntimeError:  # no loop runs in this thread
+            pass
     return threading.get_ident() if task is None else task

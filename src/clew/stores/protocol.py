@@ -116,9 +116,10 @@ class Store(Protocol):
         owner: str = ...,
         lease: float = ...,
         now: float = ...,
+        entries: Sequence[Any] = ...,
     ) -> int:
-        """Keep a new run. RunExistsError if its id is taken, UnknownRunError if its parent is not there. With an
-        `owner`, `claim` it too: the fence, else 0."""
+        """Keep a new run, with `entries` as its log, all or nothing. RunExistsError if its id is taken, UnknownRunError
+        if its parent is not there. With an `owner`, `claim` it too: the fence, else 0."""
 
     def row(self, run_id: str) -> RunRow:
         """One run. UnknownRunError if there is none of that id, StoreCorruptError if its row is damaged."""
