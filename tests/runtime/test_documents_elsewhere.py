@@ -238,7 +238,7 @@ def places(tree: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 def mutated(document: Any, draw: random.Random, known: list[tuple[Any, ...]]) -> Any:
     """A document that differs from the original in some place."""
     changed = copy.deepcopy(document)
-    for _ in range(draw.choice((1, 1, 1, 2, 3))):
+    for _ in range(draw.choice((1, 1, 1, 2, 3)) if known else 0):
         *way, last = draw.choice(known)
         holder = changed
         try:
@@ -247,8 +247,16 @@ def mutated(document: Any, draw: random.Random, known: list[tuple[Any, ...]]) ->
             value = holder[last]
         except (LookupError, TypeError):
             continue  # an earlier change has taken it away
-        kind = draw.randrange(7)
-        if kind == 0:
+        if not isinstance(holder, dict | list):
+            continue
+        kind = draw.randrange(8)
+        if last in ("body", "failures") and kind > 3 and isinstance(value, str):
+            try:
+                inside = json.loads(value)
+                holder[last] = json.dumps(mutated(inside, draw, list(places(inside))))
+            except (ValueError, IndexError):
+                continue
+        elif kind == 0:
             del holder[last]
         elif kind == 1 and isinstance(holder, dict):
             holder[draw.choice(("x", f"{last}x", "$int", "format"))] = holder.pop(last)
@@ -297,14 +305,17 @@ def nothing_in(store: Any) -> bool:
 
 
 def try_mutations(folder: Path, seeds: range) -> None:
-    originals = [(made, document, list(places(document))) for made, document in documents()]
+    originals = [
+        (made, document, list(places(document)), _bodies(document)) for made, document in documents()
+    ]
     stores = [MemoryStore(), SQLiteStore(folder / "target.db")]
     refused = taken = 0
     for seed in seeds:
         draw = random.Random(seed)
-        made, document, known = draw.choice(originals)
+        made, document, known, bodies = draw.choice(originals)
         store = draw.choice(stores)
-        changed, is_sealed = mutated(document, draw, known), draw.random() < 0.5
+        is_sealed = draw.random() < 0.5
+        changed = mutated(document, draw, bodies if draw.random() < 0.3 else known)
         if is_sealed:
             changed = sealed(changed)
         engine = Engine(made, store=store)
@@ -323,6 +334,12 @@ def try_mutations(folder: Path, seeds: range) -> None:
     assert taken
     for store in stores:
         store.close()
+
+
+def _bodies(document: Any) -> list[tuple[Any, ...]]:
+    """The paths of what is stored as text: log entries and failures."""
+    entries = range(len(document["clew"]["entries"]))
+    return [("clew", "failures"), *(("clew", "entries", at, "body") for at in entries)]
 
 
 def _same(one: Any, other: Any) -> bool:

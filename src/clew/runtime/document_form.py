@@ -99,18 +99,13 @@ def document_of(document: Any) -> Document:
     names = [(entry.kind, entry.path, entry.n) for entry in beside.entries]
     if len(set(names)) != len(names):
         raise CheckpointError(f"{what}: an entry of its log is there twice; export it again")
-    for text in (found.run_id, beside.graph, beside.target, *(part for name in names for part in name[:2])):
-        if "\0" in text or not _is_encodable(text):
+    texts = [found.run_id, beside.graph, beside.target, beside.parent or "", beside.structure]
+    texts += [part for pair in beside.codes.items() for part in pair]
+    texts += [part for name in names for part in name[:2]]
+    for text in texts:
+        if "\0" in text:  # half a surrogate pair is found with the digest, which has to be encoded
             raise CheckpointError(f"{what}: {short(text)} is no name; export it again")
     return found
-
-
-def _is_encodable(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 # -- contents ----------------------------------------------------------------------------------------------------
@@ -185,7 +180,7 @@ def digest_of(document: Mapping[str, Any]) -> str:
     """The digest of a document, over all but itself."""
     beside = {name: value for name, value in document["clew"].items() if name != "digest"}
     tree = normal({**document, "clew": beside})
-    text = json.dumps(tree, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    text = json.dumps(tree, sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
     return f"sha256:{sha256(text.encode()).hexdigest()}"
 
 
