@@ -72,6 +72,7 @@ class History:
         self.calls: list[RecordedCall] = []
         self.intents: list[Intent] = []
         self.own: set[int] = set()  # intents of this session, by their places
+        self._at: dict[Place, list[RecordedCall]] = {}
         for entry in sorted(entries, key=lambda entry: entry.n):
             self.add(entry)
 
@@ -81,14 +82,15 @@ class History:
             self.intents.append(entry)
         else:
             self.calls.append(entry)
+            self._at.setdefault(entry.place, []).append(entry)
 
     def candidates(self, epoch: tuple[int, ...], attempt: int, at: Place) -> Sequence[RecordedCall]:
         """The recordings that may stand for a call, best first: its own, or else successes of other attempts."""
-        place = (epoch, attempt, at)
-        own = [call for call in self.calls if (call.epoch, call.attempt, call.place) == place]
+        known = self._at.get(at, ())
+        own = [call for call in known if call.attempt == attempt and call.epoch == epoch]
         if own:
             return own[-1:]
-        return [call for call in reversed(self.calls) if call.place == at and call.error is None]
+        return [call for call in reversed(known) if call.error is None]
 
     def made(self) -> set[Made]:
         """The calls that have a recording."""
