@@ -152,7 +152,7 @@ class PostgresStore:
                         raise UnknownRunError(unknown(row.parent))
                     made = cursor.execute(_CREATE, values).fetchone()
                     if made is not None and entries:
-                        cursor.execute(_ADD_ALL, _added(row.run_id, 0, entries))
+                        cursor.execute(_ADD_ALL, _added(row.run_id, 0, entries, (), {}))
             # Repeated: it may be our own, made by the first time.
             return made is not None or (again and self._row(cursor, row.run_id) == row)
 
@@ -458,14 +458,8 @@ class PostgresStore:
             self.close()
 
 
-def _added(
-    run_id: str,
-    fence: int,
-    entries: Collection[Entry],
-    gone: Collection[tuple[str, str, int]] = (),
-    blobs: Mapping[str, bytes] = {},
-) -> tuple[Any, ...]:
-    """The values of `_ADD_ALL`."""
+def _added(run_id: str, fence: int, entries: Any, gone: Any, blobs: Any) -> tuple[Any, ...]:
+    """The values of `_ADD_ALL`: entries to add, names to drop, blobs."""
     steps = (_content(e) for e in entries if _is_own_step(e.kind, e.path))
     others = ((*_named(e), *_content(e)) for e in entries if not _is_own_step(e.kind, e.path))
     return (
