@@ -60,8 +60,8 @@
             ├── DecisionError      a gate chose something that it may not choose
             └── MutationError      it changed an input in place
 
-An exception that a node itself raises is never wrapped: it is the run's ``error``, with a note
-that says which node, path and step raised it. Nor is one that a computor of a dependency graph raises:
+An exception that a node itself raises is never wrapped: it is the run's ``error``, and the run's ``failures``
+say which node, path and step raised it. Nor is one that a computor of a dependency graph raises:
 it comes out of the pull, with a note that says which node, with which bindings.
 """
 

@@ -158,13 +158,14 @@ def test_a_step_that_says_something_else_than_its_digest_is_named(file: Path) ->
     store = SQLiteStore(file)
     step = store.find("r1", "step", "")[1]
     from clew.stores import Entry
-    from clew.stores.sqlite import _crc
+    from clew.stores.sql_rows import checksum
 
     other = Entry("step", "", 2, bytes(step.body).replace(b"value", b"other"), step.digest)
     assert other.body != step.body
     with closing(sqlite3.connect(file)) as db:
         db.execute(
-            "UPDATE steps SET body = ?, crc = ? WHERE id = ?", (other.body, _crc(other), (2 << 32) + 2)
+            "UPDATE steps SET body = ?, crc = ? WHERE id = ?",
+            (other.body, checksum(other.body, other.digest), (2 << 32) + 2),
         )
         db.commit()
     with pytest.raises(StoreCorruptError, match="run 'r1': step 2 is damaged: its digest does not fit"):

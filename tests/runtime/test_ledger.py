@@ -201,7 +201,7 @@ def recorded(
 def test_of_several_recordings_of_a_call_the_last_one_holds() -> None:
     """A call that raised, and was made again because the run had failed, has two."""
     first, last = recorded(0, error=ValueError("no")), recorded(1, "yes", stretch=1)
-    assert list(History([last, first]).candidates((), 0, 0)) == [last]
+    assert list(History([last, first]).candidates((), 0, (0,))) == [last]
 
 
 def test_before_recordings_are_looked_up_what_this_session_has_is_written() -> None:

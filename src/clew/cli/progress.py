@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from clew.error_text import message_of
 from clew.runtime.events import Event, Listener
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ class Board:
             line.state, line.told = ("running" if line.running else "done"), f"{event.data['duration']:.2f} s"
         elif event.kind == "item_failed":
             line.running = max(line.running - 1, 0)
-            line.state, line.told = "failed", str(event.data["error"]).partition("\n")[0]
+            line.state, line.told = "failed", message_of(event.data["error"]).partition("\n")[0]
         elif event.kind == "item_retried":
             line.state, line.told = (
                 "waiting",

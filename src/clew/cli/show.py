@@ -11,6 +11,7 @@ from clew.cli.fork import step_of
 from clew.cli.place import GraphOption, JsonOption, RunArgument, StoreOption, engine_of, find_run, store_at
 from clew.cli.runs import row_json
 from clew.cli.speech import count, local_time, one_line, say_json, say_table, say_values
+from clew.error_text import line_of
 from clew.errors import UnknownRunError
 from clew.runtime.documents import checkpoint_json
 
@@ -110,11 +111,7 @@ def _say_state(checkpoint: Checkpoint) -> None:
     say_values(checkpoint.values)
     for call in checkpoint.recorded_ios:
         args, kwargs = call.request
-        came = (
-            one_line(call.response, 60)
-            if call.error is None
-            else f"{type(call.error).__name__}: {call.error}"
-        )
+        came = one_line(call.response, 60) if call.error is None else line_of(call.error)
         asked = ", ".join(
             [*(one_line(a, 40) for a in args), *(f"{k}={one_line(v, 40)}" for k, v in kwargs.items())]
         )

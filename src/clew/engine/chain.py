@@ -19,7 +19,7 @@ import msgspec
 
 from clew.engine.deltas import Delta, plain_deltas
 from clew.engine.merging import DeltaError, MergeFailure
-from clew.engine.records import Choice, Outcome, Step
+from clew.engine.records import Choice, Failure, Outcome, Step
 from clew.engine.rules import Program
 from clew.engine.view import View
 from clew.errors import GraphChangedError, StoreCorruptError
@@ -223,14 +223,14 @@ class Chain:
                 found[execution.node_name] = execution
         return found
 
-    def errors(self) -> list[tuple[tuple[int, ...], BaseException]]:
-        """The confined failures of the chain, each with its place."""
+    def failures(self) -> list[tuple[tuple[int, ...], Failure]]:
+        """The confined failures of the chain, in order."""
         index = self.program.index
         return [
-            ((step.number, index.get(outcome.node, -1), max(outcome.index, 0)), outcome.error)
+            ((step.number, index.get(outcome.node, -1), max(outcome.index, 0)), failure)
             for step in self.steps
             for outcome in step.outcomes
-            if outcome.error is not None
+            if (failure := outcome.failure(step)) is not None
         ]
 
     def executions(self) -> Iterator[NodeExecution]:

@@ -67,9 +67,10 @@ def _begin(
         for step in steps:
             apply_step(view, step, machine.options.on_conflict)
             for outcome in step.outcomes:
-                if outcome.error is not None:  # it was confined, and fails the strand in the end
+                failure = outcome.failure(step)
+                if failure is not None:  # it was confined, and fails the strand in the end
                     place = (step.number, program.index[outcome.node], max(outcome.index, 0))
-                    strand.errors.append(((*order, *place), outcome.error))
+                    strand.failures.append(((*order, *place), failure))
         return strand
     given, seeded = check_values(graph, values)
     program = program_of(graph, given)
@@ -99,9 +100,8 @@ def leave(machine: Machine, strand: Strand) -> None:
     del item.batch.strands[item.index]
     failed = next((other for other in strands if other.state == "failed"), None)
     if failed is not None:
-        error = endings.error_of(failed)
-        assert error is not None
-        machine.give_up(item, error)
+        first = endings.failures_of(failed)[0]
+        machine.give_up(item, first.error, inside=first)
         if item.waited:
             for over in strands:
                 over.drop()

@@ -28,7 +28,7 @@ from clew.engine import ahead, descent, endings, refusals, steps
 from clew.engine.frontier import Frontier
 from clew.engine.merging import MergeFailure
 from clew.engine.outcomes import read
-from clew.engine.records import Journaled, Outcome, Question, Retry, Start, Step, item_path
+from clew.engine.records import Failure, Journaled, Outcome, Question, Retry, Start, Step, item_path
 from clew.engine.rules import Program
 from clew.engine.strand import Batch, Item, Level, Strand
 from clew.engine.terms import Counters, Memory, Notice, Options, Status, stream
@@ -65,13 +65,13 @@ class Machine:
         self.slot: Item | None = None  # the only startable item, where there is but one
         self._memory = memory
         self.root = root = Strand(program, view, step=step, prefix="", order=(), owner=None)
-        if memory is not None and memory.errors:
-            root.errors.extend(memory.errors)
+        if memory is not None and memory.failures:
+            root.failures.extend(memory.failures)
         if view.failed:
             root.failed.update(program.names[node] for node in view.failed)
-            if not root.errors:
-                root.errors.extend(
-                    ((step, node), endings.failed_before(program.names[node])) for node in view.failed
+            if not root.failures:
+                root.failures.extend(
+                    ((step, node), endings.failed_before(program.names[node], step)) for node in view.failed
                 )
         self._is_planned = False
         self._is_looking = False
@@ -203,10 +203,10 @@ class Machine:
             self._accept(item, outcome)
             return True
         item.attempt = max(item.attempt, memory.attempts.get(path, 0))
-        answers = memory.answers.get(path, ())
-        if item.node.kind == "interrupt" and answers and not self._is_looking:
-            self._settle(item, answers[0], 0.0, 0.0)
-            return True
+        if item.node.kind == "interrupt" and not self._is_looking:
+            for answer in memory.answers.get(path, {}).values():
+                self._settle(item, answer, 0.0, 0.0)
+                return True
         return False
 
     # -- what a driver says ------------------------------------------------------------------------------
@@ -267,10 +267,11 @@ class Machine:
         else:
             self.fail(item, error, started, duration)
 
-    def ask(self, item: Item, question: Any, about: str = "") -> None:
-        """The item's function asks a question and has stopped. `about` names what else is asked about than the item."""
+    def ask(self, item: Item, question: Any, about: str = "", position: str | None = None) -> None:
+        """The item's function asks a question and has stopped. `about` names what else is asked about than the item;
+        `position` is where in the function it is asked, by default after all that were answered."""
         if self._returns(item):
-            self._ask(item, question, about)
+            self._ask(item, question, about, position)
 
     def _returns(self, item: Item) -> bool:
         """An item comes back from a worker. False if nobody waits for it any more."""
@@ -290,7 +291,7 @@ class Machine:
         """A person answered what the item asks: an interrupt has its value, any other node starts over."""
         asked = item.strand.questions.pop(item.order)
         item.batch.stuck -= 1
-        self._memory = (self._memory or Memory()).with_answer(asked.path, answer)
+        self._memory = (self._memory or Memory()).with_answer(asked.path, asked.position, answer)
         self.frontier.push(item)
 
     def forget(self, strand: Strand, nodes: Mapping[str, int]) -> tuple[Sequence[Outcome], Mapping[str, int]]:
@@ -320,9 +321,9 @@ class Machine:
         """The steps that were committed before, by strand and number, if this run is retraced; None if it is new."""
         return None if self._memory is None else self._memory.retraced
 
-    def answers(self, item: Item, about: str = "") -> Sequence[Any]:
-        """The answers that the item's earlier questions were given."""
-        return () if self._memory is None else self._memory.answers.get(item.path + about, ())
+    def answers(self, item: Item, about: str = "") -> Mapping[str, Any]:
+        """The answers that the item's earlier questions were given, by position, in the order of the answers."""
+        return {} if self._memory is None else self._memory.answers.get(item.path + about, {})
 
     # -- outcomes ----------------------------------------------------------------------------------------
 
@@ -351,12 +352,13 @@ class Machine:
         self.counters.executed += 1
         self._settle(item, value, 0.0, 0.0)
 
-    def _accept(self, item: Item, outcome: Outcome) -> None:
+    def _accept(self, item: Item, outcome: Outcome, failure: Failure | None = None) -> None:
         batch = item.batch
         level = batch.level
         if outcome.error is not None:  # a failure that is confined
             level.strand.failed.add(outcome.node)
-            level.strand.errors.append((item.order, outcome.error))
+            failure = failure or endings.failure_at(item, outcome.error, outcome)
+            level.strand.failures.append((item.order, failure))
         elif self.options.listening:
             self.notice(
                 "item_finished", item, node=outcome.node, duration=outcome.duration, update=outcome.update
@@ -391,8 +393,9 @@ class Machine:
         duration: float = 0.0,
         *,
         retry: bool = True,
+        inside: Failure | None = None,
     ) -> None:
-        """An attempt failed: try again later, or fail for good."""
+        """An attempt failed: try again later, or fail for good. `inside` is what failed within a subgraph item."""
         policy = item.node.policy.retry_policy
         if self.options.listening:
             self.notice("item_failed", item, node=item.node.name, error=error, attempt=item.attempt)
@@ -402,7 +405,7 @@ class Machine:
             and policy is not None
             and item.attempt + 1 < policy.max_attempts
             and isinstance(error, Exception)
-            and not isinstance(error, AmbiguousCallError)  # which only a person can clear up
+            and not issubclass(type(error), AmbiguousCallError)  # which only a person can clear up
             and endings.is_retryable(policy, error)
         ):
             draw = stream(self.options.seed, item.path, item.attempt, "retry").random()
@@ -414,7 +417,7 @@ class Machine:
             if self.options.listening:
                 self.notice("item_retried", item, node=item.node.name, attempt=item.attempt, delay=delay)
             return
-        endings.note(error, item)
+        failure = endings.failure_at(item, error, inside=inside)
         if self.options.on_error == "continue":
             batch = item.batch
             self._accept(
@@ -430,15 +433,17 @@ class Machine:
                     duration,
                     error=error,
                 ),
+                failure,
             )
             return
-        endings.fail(strand, item.order, item.step, error)
+        endings.fail(strand, item.order, item.step, failure)
         item.batch.stuck += 1
         endings.check_drained(self, strand)
 
-    def _ask(self, item: Item, question: Any, about: str = "") -> None:
+    def _ask(self, item: Item, question: Any, about: str = "", position: str | None = None) -> None:
         number = len(self.answers(item, about))
-        asked = Question(item.path + about, item.node.name, question, item.step, number)
+        at = str(number) if position is None else position
+        asked = Question(item.path + about, item.node.name, question, item.step, number, at)
         item.strand.questions[item.order] = asked
         item.batch.stuck += 1
         self.outbox.append(asked)
@@ -475,9 +480,9 @@ class Machine:
                 Notice("item_queued", level.number, path, {"node": batch.node.name, "items": batch.open})
             )
 
-    def error(self) -> BaseException | None:
-        """Why the run failed."""
-        return endings.error_of(self.root)
+    def failures(self) -> tuple[Failure, ...]:
+        """Why the run failed: of the lowest (step, order) first, then the others of its step."""
+        return endings.failures_of(self.root)
 
     def notice(self, kind: str, item: Item, **data: Any) -> None:
         """Put something to show into the outbox."""

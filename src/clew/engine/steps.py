@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from clew.engine import ahead, endings, refusals
 from clew.engine.deltas import SAME, Delta
 from clew.engine.merging import MergeFailure, custom_names
-from clew.engine.records import Journaled, Outcome, Step
+from clew.engine.records import Failure, Journaled, Outcome, Step
 from clew.engine.strand import Item, Level, Strand
 from clew.engine.terms import Notice
 from clew.errors import ConflictError
@@ -83,9 +83,9 @@ def commit(machine: Machine, strand: Strand) -> None:
             continue
         except ConflictError as error:
             machine.outbox.extend(Journaled(strand.prefix, outcome, strand.epoch) for outcome in outcomes)
-            endings.fail(
-                strand, (*strand.order, level.number, len(strand.program.nodes)), level.number, error
-            )
+            order = (*strand.order, level.number, len(strand.program.nodes))
+            found = Failure(error, level.number, path=strand.prefix[:-1])
+            endings.fail(strand, order, level.number, found)
             endings.check_drained(machine, strand)
             return
         del levels[0]

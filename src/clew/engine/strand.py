@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from clew.engine.records import Outcome, Question, WorkItem, item_path, order_key
+from clew.engine.records import Failure, Outcome, Question, WorkItem, item_path, order_key
 from clew.engine.rules import Program
 from clew.engine.view import View
 from clew.graph import Node
@@ -246,7 +246,7 @@ class Level:
         if any(outcome is not None and outcome.error is not None for outcome in batch.outcomes):
             strand.failed.discard(batch.node.name)
         size = len(batch.order)
-        strand.errors = [pair for pair in strand.errors if pair[0][:size] != batch.order]
+        strand.failures = [pair for pair in strand.failures if pair[0][:size] != batch.order]
         strand.questions = {o: asked for o, asked in strand.questions.items() if o[:size] != batch.order}
         return batch
 
@@ -281,8 +281,8 @@ class Strand:
 
     __slots__ = (
         "epoch",
-        "errors",
         "failed",
+        "failures",
         "levels",
         "limit",
         "open_ahead",
@@ -319,7 +319,7 @@ class Strand:
         # values that custom reducers have still to make: name -> the open steps that write it, ascending
         self.unfinished: dict[str, tuple[int, ...]] = {}
         self.limit = NO_LIMIT  # no item of a later step is started (after a failure)
-        self.errors: list[tuple[tuple[int, ...], BaseException]] = []
+        self.failures: list[tuple[tuple[int, ...], Failure]] = []
         self.failed: set[str] = set()  # nodes whose failure was confined
         self.questions: dict[tuple[int, ...], Question] = {}  # by the order of the item that asks
         self.state: str = "running"  # running | completed | failed | dropped

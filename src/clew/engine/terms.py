@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from clew.engine.records import Outcome, Start, Step
+from clew.engine.records import Failure, Outcome, Start, Step
 from clew.graph import Graph
 
 if TYPE_CHECKING:
@@ -43,18 +43,20 @@ class Memory(msgspec.Struct, frozen=True):
     """What earlier work on the same run left behind, by path: used instead of executing again."""
 
     journal: Mapping[str, Outcome] = {}
-    answers: Mapping[str, Sequence[Any]] = {}
+    answers: Mapping[
+        str, Mapping[str, Any]
+    ] = {}  # by path and position, in the order in which they were given
     attempts: Mapping[str, int] = {}
     strands: Mapping[str, tuple[Start, Sequence[Step]]] = {}
-    errors: Sequence[tuple[Order, BaseException]] = ()  # confined failures in the chain
+    failures: Sequence[tuple[Order, Failure]] = ()  # confined failures in the chain
     retraced: Mapping[tuple[str, int], Step] | None = (
         None  # by strand and number; None unless the run is retraced
     )
     held: set[str] = set()  # subgraph items between two attempts: handed to the driver, who knows the time
 
-    def with_answer(self, path: str, answer: Any) -> Memory:
-        """The memory with one more answer to the item at `path`."""
-        answers = {**self.answers, path: (*self.answers.get(path, ()), answer)}
+    def with_answer(self, path: str, position: str, answer: Any) -> Memory:
+        """The memory with one more answer: to the question of the item at `path` that was asked at `position`."""
+        answers = {**self.answers, path: {**self.answers.get(path, {}), position: answer}}
         return msgspec.structs.replace(self, answers=answers)
 
     def with_attempt(self, path: str, attempt: int) -> Memory:

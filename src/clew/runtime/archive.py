@@ -8,10 +8,12 @@ snapshot of its first state, so that loading one does not take all of them.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from functools import cached_property
 from itertools import count
 from typing import Any
 
+from clew.engine.records import Failure
 from clew.graph import Graph
 from clew.runtime.codes import Codes, description_of, kept_codes
 from clew.runtime.crash_points import reach
@@ -20,7 +22,7 @@ from clew.runtime.ledger import Durability, Ledger
 from clew.runtime.log import RunLog
 from clew.runtime.log_records import SNAPSHOT
 from clew.runtime.retrieval import Retrieval
-from clew.runtime.rows import sealed_error
+from clew.runtime.rows import sealed_failures
 from clew.runtime.snapshots import is_fork, snapshot_entry, stored_fork, stored_start
 from clew.runtime.wire import Writer
 from clew.state import GraphState
@@ -159,19 +161,19 @@ class Archive:
 
     def begin(self, run_id: str, fence: int, now: float) -> None:
         """A stretch of a run begins: it had stopped, and is gone on with."""
-        self._update(run_id, "running", now, None, fence, release=False)
+        self._update(run_id, "running", now, (), fence, release=False)
 
-    def close(self, run_id: str, fence: int, status: str, now: float, error: BaseException | None) -> None:
+    def close(self, run_id: str, fence: int, status: str, now: float, failures: Sequence[Failure]) -> None:
         """A stretch of a run has ended: others may have it."""
         if self._keeps:
-            self._update(run_id, status, now, error, fence, release=self._store.encodes)
+            self._update(run_id, status, now, failures, fence, release=self._store.encodes)
 
     def _update(
-        self, run_id: str, status: str, now: float, error: BaseException | None, fence: int, *, release: bool
+        self, run_id: str, status: str, now: float, failures: Sequence[Failure], fence: int, *, release: bool
     ) -> None:
-        kept: Any = error
-        if self._store.encodes and error is not None:
-            kept = sealed_error(error)
+        kept: Any = tuple(failures) or None
+        if self._store.encodes and failures:
+            kept = sealed_failures(failures)
         reach("before-update")
         self._store.update(run_id, status=status, updated=now, error=kept, fence=fence, release=release)
         reach("after-update")

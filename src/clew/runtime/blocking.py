@@ -245,6 +245,6 @@ def _cancelled(item: Item) -> NodeError:
 
 
 def _is_asking(error: BaseException) -> bool:
-    from clew.runtime.context import Asking
+    from clew.runtime.scopes import Asking
 
-    return isinstance(error, Asking)
+    return issubclass(type(error), Asking)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from clew.engine.strand import Item
 from clew.engine.terms import stream
 from clew.errors import RunCancelledError
+from clew.runtime.scopes import Scope, scope_of
 from clew.runtime.transaction import Transaction
 
 if TYPE_CHECKING:
@@ -25,29 +26,16 @@ if TYPE_CHECKING:
     from clew.runtime.host import Host
 
 
-class Asking(BaseException):
-    """Unwinds a node that asks a question. Not an Exception, so that a node's own `except` lets it pass.
-
-    `about` tells questions about something within an item, such as one of its calls, from those of the item itself.
-    """
-
-    def __init__(self, question: Any, about: str = "") -> None:
-        super().__init__("a node asks a question; let this pass")
-        self.question = question
-        self.about = about
-
-
 class RunContext:
     """Implements ``clew.Context``."""
 
-    __slots__ = ("_asked", "_calls", "_host", "_item", "_random", "attempt")
+    __slots__ = ("_host", "_item", "_random", "_whole", "attempt")
 
     def __init__(self, host: Host, item: Item, attempt: int | None = None) -> None:
         self._host = host
         self._item = item
         self._random: Random | None = None
-        self._asked = 0
-        self._calls = 0
+        self._whole: Scope | None = None  # of the node's function itself
         self.attempt = item.attempt if attempt is None else attempt
 
     @property
@@ -110,12 +98,19 @@ class RunContext:
         self._host.tell("emitted", self._item, name=name, data=data)
 
     def interrupt(self, question: Any) -> Any:
+        scope = self._scope()
+        position = scope.next_position(self._item.node.name, self.path)
         answers = self._host.machine.answers(self._item)
-        number = self._asked
-        self._asked += 1
-        if number < len(answers):
-            return answers[number]
-        raise Asking(question)
+        if position in answers:
+            return answers[position]
+        raise scope.ask(question, position)
+
+    def _scope(self) -> Scope:
+        """What the node's code is in just now: one of its recorded calls, or the node's function itself."""
+        scope = scope_of(self) or self._whole
+        if scope is None:
+            scope = self._whole = Scope(self)
+        return scope
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
@@ -140,6 +135,6 @@ class RunContext:
                 f"node {self._item.node.name!r} at {self.path} asks for {name!r} after its attempt is over "
                 f"(it timed out, or the run was cancelled), so no call is made"
             )
-        number = self._calls
-        self._calls += 1
-        return self._host.recorder.call(self._item, self.attempt, number, name, fn, args, kwargs)
+        return self._host.recorder.call(
+            self._item, self.attempt, self._scope().within(), name, fn, args, kwargs
+        )

@@ -13,6 +13,7 @@ from os import PathLike
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from clew.engine.records import Failure
 from clew.errors import (
     ClewError,
     CommitConflictError,
@@ -317,12 +318,12 @@ class Engine(Looking):
         except EncodeError:
             pass
         try:
-            archive.close(run_id, session.fence, "failed", self._settings.clock.time(), error)
+            archive.close(run_id, session.fence, "failed", self._settings.clock.time(), (Failure(error),))
         except ClewError:
             self._opener.left(run_id, session.owner)
             raise
         result = self.result(run_id)
-        result.error = error
+        result.failures = (Failure(error),)
         if session.listening:
             session.announce("run_finished", result.steps, status="failed", error=error)
         return result
@@ -354,7 +355,7 @@ class Engine(Looking):
             records=session.ledger.records,
         )
         try:
-            self._opener.archive.close(run_id, session.fence, status, clock.time(), result.error)
+            self._opener.archive.close(run_id, session.fence, status, clock.time(), result.failures)
         except ClewError:
             self._opener.left(run_id, session.owner)
             if broken is None:

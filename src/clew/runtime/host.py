@@ -6,6 +6,7 @@ Here is what both share: how a node's function is called, and how the chunks of 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator
+from types import CoroutineType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from clew.engine.machine import Machine
@@ -13,6 +14,7 @@ from clew.engine.strand import Item
 from clew.runtime.calls import arguments, calls_of
 from clew.runtime.context import RunContext
 from clew.runtime.mutation import Watch
+from clew.runtime.scopes import Scope, raise_question
 from clew.stores import Statement
 
 if TYPE_CHECKING:
@@ -27,13 +29,13 @@ class Calls(Protocol):
         self,
         item: Item,
         attempt: int,
-        number: int,
+        scope: Scope,
         name: str,
         fn: Callable[..., Any],
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> Any:
-        """What the call gives, or an awaitable of it."""
+        """What the call gives, or an awaitable of it; its function runs inside `scope`, which has its place."""
 
 
 class Host:
@@ -64,15 +66,22 @@ class Host:
         program = batch.level.strand.program
         call, takes_context, _ = (program.calls or calls_of(program))[batch.number]
         node = item.node
-        if node.mode == "sync" and not self.settings.check_mutation:
-            return call(item, RunContext(self, item, attempt) if takes_context else None)
-        context = RunContext(self, item, attempt)
-        if self.settings.check_mutation:
-            return self._watched(item, context)
-        value = call(item, context)
-        if node.mode == "generator":
-            return self._chunks(item, value)
-        return self._async_chunks(item, value) if node.mode == "async_generator" else value
+        try:
+            if node.mode == "sync" and not self.settings.check_mutation:
+                return call(item, RunContext(self, item, attempt) if takes_context else None)
+            context = RunContext(self, item, attempt)
+            if self.settings.check_mutation:
+                value = self._watched(item, context)
+            else:
+                value = call(item, context)
+                if node.mode == "generator":
+                    return self._chunks(item, value)
+                if node.mode == "async_generator":
+                    value = self._async_chunks(item, value)
+        except BaseExceptionGroup as error:
+            raise_question(error)
+            raise
+        return _awaited(value) if takes_context and type(value) is CoroutineType else value
 
     def _watched(self, item: Item, context: RunContext) -> Any:
         args, kwargs = arguments(item, context)
@@ -103,6 +112,15 @@ class Host:
             chunks.append(chunk)
             self.tell("chunk", item, chunk=chunk)
         return chunks
+
+
+async def _awaited(coroutine: Any) -> Any:
+    """What a coroutine returns; a question that a task group has wrapped comes out as itself."""
+    try:
+        return await coroutine
+    except BaseExceptionGroup as error:
+        raise_question(error)
+        raise
 
 
 class _Slept:

@@ -14,7 +14,7 @@ import msgspec
 from clew.engine.chain import Chain
 from clew.engine.programs import program_of
 from clew.engine.reasons import Story
-from clew.engine.records import Journaled, Outcome, Question, Retry, Single, Start, Step, Withdrawn
+from clew.engine.records import Failure, Journaled, Outcome, Question, Retry, Single, Start, Step, Withdrawn
 from clew.engine.rules import Program
 from clew.errors import InputError, RunStateError, UnknownRunError
 from clew.graph import Graph
@@ -35,7 +35,7 @@ class RunLog(msgspec.Struct):
     on_conflict: str
     steps: list[Step]
     journal: dict[str, Outcome]
-    answers: dict[str, list[Any]]
+    answers: dict[str, dict[str, Any]]  # by path and position, in the order in which they were given
     attempts: dict[str, int]
     strands: dict[str, tuple[Start, list[Step]]]
     asked: dict[str, Question]
@@ -47,9 +47,7 @@ class RunLog(msgspec.Struct):
     weight: int = 0  # bytes of the snapshot that it was read from
     since: int = 0  # bytes of the steps after it, with what they keep apart
     accepted: int = 0  # how often changes were accepted
-    errors: list[
-        tuple[tuple[int, ...], BaseException]
-    ] = []  # confined failures before `start`, with their places
+    failures: list[tuple[tuple[int, ...], Failure]] = []  # confined ones before `start`, with their orders
     digests: dict[str, list[str]] = {}  # of the states of each strand, as a store keeps them
 
     @property
@@ -263,7 +261,7 @@ class _Collected:
         self.inner: list[Step] = []
         self.journal: list[Journaled] = []
         self.retries: list[Retry] = []
-        self.answers: dict[str, dict[int, Any]] = {}
+        self.answers: dict[str, dict[int, Answered]] = {}
         self.done: set[str] = set()  # items of committed steps
 
     # -- one record at a time ----------------------------------------------------------------------------
@@ -297,7 +295,7 @@ class _Collected:
             asked[question.path] = question
 
     def answer(self, answer: Answered) -> None:
-        self.answers.setdefault(answer.path, {})[answer.number] = answer.answer
+        self.answers.setdefault(answer.path, {})[answer.number] = answer
 
     def label(self, label: Labelled) -> None:
         self.log.labels[label.label] = label.step
@@ -329,7 +327,8 @@ class _Collected:
         self._finish_journal()
         log.on_conflict = conflict_rule(log.row.codes, on_conflict)
         log.answers = {
-            path: [numbered[n] for n in sorted(numbered)] for path, numbered in self.answers.items()
+            path: {numbered[n].position: numbered[n].answer for n in sorted(numbered)}
+            for path, numbered in self.answers.items()
         }
         for path, question in list(log.asked.items()):
             item = path.partition("!")[0]  # a question about a call of it

@@ -13,8 +13,8 @@ journal     the item            counts         its outcome, until its step is co
 call        the item            counts         a recorded call, with its attempt and number
 intent      the item            counts         a call, or a whole node, that is about to run; or that it has ended
 retry       the item            the attempt    when the next attempt is due, and why
-question    the item            its number     what it asks
-answer      the item            its number     what it was answered
+question    the item            its number     what it asks, and its position in the node
+answer      the item            its number     what it was answered, and the position of the question
 label       the label           0              a step
 resume      ""                  counts         a run that had failed continues
 accepted    ""                  counts         the graph that the run continues with: structure and codes
@@ -44,11 +44,12 @@ from clew.stores.protocol import OWN_STEP
 
 
 class Answered(msgspec.Struct, frozen=True):
-    """Somebody answered the question at `path`."""
+    """Somebody answered the question of the item at `path` that was asked at `position`."""
 
     path: str
     answer: Any
     number: int = 0
+    position: str = "0"
 
 
 class Labelled(msgspec.Struct, frozen=True):
@@ -171,7 +172,7 @@ def _encode_call(call: RecordedCall, out: Encoding) -> Encoded:
         call.duration,
         call.awaited,
         call.attempt,
-        call.number,
+        _plain_place(call.place),
         list(call.epoch),
         call.stretch,
     ]
@@ -183,7 +184,7 @@ def _decode_call(entry: Entry, body: Any, into: Decoding) -> RecordedCall:
     return RecordedCall(
         path=entry.path,
         attempt=attempt,
-        number=number,
+        number=_place(number)[-1],
         name=name,
         request=(tuple(request[0]), request[1]),
         response=response,
@@ -194,7 +195,17 @@ def _decode_call(entry: Entry, body: Any, into: Decoding) -> RecordedCall:
         epoch=tuple(epoch),
         stretch=stretch,
         n=entry.n,
+        within=_place(number)[:-1],
     )
+
+
+def _plain_place(place: tuple[int, ...]) -> Any:
+    """The place of a call: its number, or with the numbers of the calls around it a list."""
+    return place[0] if len(place) == 1 else list(place)
+
+
+def _place(plain: Any) -> tuple[int, ...]:
+    return tuple(plain) if isinstance(plain, list) else (plain,)
 
 
 def _encode_intent(intent: Intent, out: Encoding) -> Encoded:
@@ -209,7 +220,8 @@ def _encode_intent(intent: Intent, out: Encoding) -> Encoded:
 
 def _decode_intent(entry: Entry, body: Any, into: Decoding) -> Intent:
     name, attempt, number, epoch, *settled = body
-    return Intent(entry.path, attempt, number, name, tuple(epoch), entry.n, bool(settled))
+    *within, last = _place(number)
+    return Intent(entry.path, attempt, last, name, tuple(epoch), entry.n, bool(settled), tuple(within))
 
 
 def _encode_retry(retry: Retry, out: Encoding) -> Encoded:
@@ -224,11 +236,11 @@ def _decode_retry(entry: Entry, body: Any, into: Decoding) -> Retry:
 
 def _encode_question(question: Question, out: Encoding) -> Encoded:
     asked = out.value(question.question, f"question {question.path}")
-    return question.path, question.number, [question.node, asked, question.step]
+    return question.path, question.number, [question.node, asked, question.step, question.position]
 
 
 def _encode_answer(answer: Answered, out: Encoding) -> Encoded:
-    return answer.path, answer.number, out.value(answer.answer, f"answer {answer.path}")
+    return answer.path, answer.number, [out.value(answer.answer, f"answer {answer.path}"), answer.position]
 
 
 def _encode_snapshot(record: Any, out: Encoding) -> Encoded:
@@ -250,7 +262,7 @@ QUESTION = Kind(
     "always",
     0,
     _encode_question,
-    lambda entry, body, into: Question(entry.path, body[0], body[1], body[2], entry.n),
+    lambda entry, body, into: Question(entry.path, body[0], body[1], body[2], entry.n, body[3]),
     is_temporary=True,
 )
 ANSWER = Kind(
@@ -260,7 +272,7 @@ ANSWER = Kind(
     "always",
     0,
     _encode_answer,
-    lambda entry, body, into: Answered(entry.path, body, entry.n),
+    lambda entry, body, into: Answered(entry.path, body[0], entry.n, body[1]),
 )
 LABEL = Kind(
     "label",

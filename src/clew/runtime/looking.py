@@ -51,7 +51,7 @@ class Looking:
         machine = self._opener.machine_at(log, run.program(log.start))
         machine.look()
         result = self._result(log.row.run_id, machine, log.row.status, log.start, elapsed=0.0)
-        result.error, result.questions = log.row.error, tuple(log.questions)
+        result.failures, result.questions = log.row.failures, tuple(log.questions)
         return result
 
     def state(self, run_id: str, step: int | str | None = None) -> GraphState:

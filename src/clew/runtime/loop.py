@@ -18,9 +18,9 @@ from typing import Any
 from clew.engine.solo import general, steps
 from clew.engine.strand import Item
 from clew.errors import NodeError
-from clew.runtime.context import Asking
 from clew.runtime.crossing import submit
 from clew.runtime.ledger import LONG
+from clew.runtime.scopes import Asking
 from clew.runtime.session import Session, Timer
 from clew.runtime.threads import Threads
 
@@ -193,7 +193,7 @@ class Looping:
         was_interrupted, self._interrupted = self._interrupted, False
         if was_interrupted:
             driver.uncancel()
-        if isinstance(error, asyncio.CancelledError) and driver.cancelling() > self._cancelling:
+        if issubclass(type(error), asyncio.CancelledError) and driver.cancelling() > self._cancelling:
             raise error
         if not was_interrupted:
             session.raised(item, item.attempt, _own(item, error), started, duration)
@@ -338,7 +338,7 @@ class Looping:
 
 def _own(item: Item, error: BaseException) -> BaseException:
     """What a node raised; a CancelledError that nobody asked for is its failure like any other."""
-    if not isinstance(error, asyncio.CancelledError):
+    if not issubclass(type(error), asyncio.CancelledError):
         return error
     told = NodeError(
         f"node {item.node.name!r} at {item.path} raised CancelledError, and nobody cancelled it or the run: "

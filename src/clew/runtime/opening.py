@@ -239,7 +239,11 @@ class Opener:
                 raise InputError(f"accept_changes is True or False, not {accept_changes!r}")
             given = log.check_answers({} if answer is NO_ANSWER else {"answer": answer}, answers or {}, graph)
             if given:
-                answered = [Answered(path, value, log.asked[path].number) for path, value in given.items()]
+                asked = log.asked
+                answered = [
+                    Answered(path, value, asked[path].number, asked[path].position)
+                    for path, value in given.items()
+                ]
                 self.archive.ledger(log, fence, "sync").write(answered)
                 log = run.log()
             log.on_conflict = on_conflict
@@ -349,7 +353,7 @@ class Opener:
             answers=log.answers,
             attempts=log.attempts,
             strands=log.strands,
-            errors=[*log.errors, *chain.errors()],
+            failures=[*log.failures, *chain.failures()],
             held=set(log.due),
         )
         options = options or self._options(log.row.seed, None, log.on_conflict)[0]

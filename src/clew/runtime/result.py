@@ -8,9 +8,10 @@ from typing import Any
 import msgspec
 
 from clew.engine.machine import Machine
-from clew.engine.records import Question, WorkItem
+from clew.engine.records import Failure, Question, WorkItem
 from clew.engine.rules import Program
 from clew.engine.terms import Status
+from clew.error_text import line_of, safely
 from clew.errors import RunCancelledError, RunFailedError, UnknownValueError
 from clew.graph.names import nearest
 from clew.runtime.recorder import RecordedCall
@@ -98,7 +99,7 @@ class Checkpoint(msgspec.Struct, frozen=True):
 class RunResult:
     """The end of a run, or where it stands: ``status`` is completed, failed, waiting or cancelled."""
 
-    __slots__ = ("_elapsed", "_machine", "_state", "error", "questions", "run_id", "status")
+    __slots__ = ("_elapsed", "_machine", "_state", "failures", "questions", "run_id", "status")
 
     def __init__(
         self,
@@ -111,11 +112,16 @@ class RunResult:
     ) -> None:
         self.run_id = run_id
         self.status: Status = status
-        self.error = machine.error() if status == "failed" else None
+        self.failures: tuple[Failure, ...] = machine.failures() if status == "failed" else ()
         self.questions: tuple[Question, ...] = machine.questions() if status in ("waiting", "failed") else ()
         self._machine = machine
         self._state: GraphState | Callable[[], GraphState] = state
         self._elapsed = elapsed
+
+    @property
+    def error(self) -> BaseException | None:
+        """Why the run failed: the error of the first of `failures`, as the node raised it."""
+        return self.failures[0].error if self.failures else None
 
     @property
     def state(self) -> GraphState:
@@ -163,7 +169,7 @@ class RunResult:
             pass
         if self.error is not None:
             raise RunFailedError(
-                f"run {self.run_id!r} failed before it made {name!r}: {type(self.error).__name__}: {self.error}"
+                f"run {self.run_id!r} failed before it made {name!r}: {line_of(self.error)} ({self.failures[0]})"
             ) from self.error
         if self.status == "waiting":
             asked = ", ".join(question.path for question in self.questions)
@@ -193,7 +199,11 @@ class RunResult:
         return self._machine.root.view.plain_values()
 
     def __repr__(self) -> str:
-        told = f", error={self.error!r}" if self.error is not None else ""
+        told = (
+            f", error={safely(lambda: repr(self.error), line_of(self.error))}"
+            if self.error is not None
+            else ""
+        )
         asked = f", questions={len(self.questions)}" if self.questions else ""
         return f"<RunResult {self.run_id!r}: {self.status} after {self.steps} steps{told}{asked}>"
 

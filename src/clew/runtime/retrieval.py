@@ -25,7 +25,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from clew.engine.programs import program_of
-from clew.engine.records import Step
+from clew.engine.records import Failure, Step
 from clew.engine.rules import Program
 from clew.errors import (
     ClassChangedError,
@@ -126,17 +126,14 @@ class Retrieval:
 
     def open(self, run_id: str) -> StoredRun:
         """Open a run for reading. StoreCorruptError if its row is damaged."""
-        row = self.store.row(run_id)
-        row = opened_row(row) if self.store.encodes else row
+        row = opened_row(self.store.row(run_id))
         if row.damage:
             raise StoreCorruptError(row.damage)
         return StoredRun(self, row)
 
     def rows(self, status: str | None = None) -> list[RunRow]:
         """List all runs. The error of a run whose row is damaged is the StoreCorruptError that says so."""
-        rows = self.store.rows(status)
-        if self.store.encodes:
-            rows = [opened_row(row) for row in rows]
+        rows = [opened_row(row) for row in self.store.rows(status)]
         for row in rows:
             if row.damage:
                 row.error = StoreCorruptError(row.damage)
@@ -240,7 +237,7 @@ class StoredRun:
         log.digests = {"": chains.digests[""]}
         for prefix, (inner, _) in log.strands.items():
             log.digests[prefix] = chains.digests[with_epoch(prefix, inner.epoch)]
-        log.errors = self._failures(start)
+        log.failures = self._failures(start)
         return log
 
     def _raise(self, damage: Iterable[str]) -> None:
@@ -276,17 +273,18 @@ class StoredRun:
             since += size
         return advance.state(), weight, since
 
-    def _failures(self, start: GraphState) -> list[tuple[tuple[int, ...], BaseException]]:
-        """Find the confined failures before a state, each with its place: the steps in which these nodes ran last."""
+    def _failures(self, start: GraphState) -> list[tuple[tuple[int, ...], Failure]]:
+        """Find the confined failures before a state, each with its order: the steps in which these nodes ran last."""
         index = self.program(start).index
-        found: list[tuple[tuple[int, ...], BaseException]] = []
+        found: list[tuple[tuple[int, ...], Failure]] = []
         for name in sorted(start.position.failed):
             last = start.node_history[name].step if name in start.node_history else 0
             for entry in self._own_steps(last, last):
+                step = self._reader.record(entry)
                 found += [
-                    ((entry.n, index.get(name, -1), max(outcome.index, 0)), outcome.error)
-                    for outcome in self._reader.record(entry).outcomes
-                    if outcome.node == name and outcome.error is not None
+                    ((entry.n, index.get(name, -1), max(outcome.index, 0)), failure)
+                    for outcome in step.outcomes
+                    if outcome.node == name and (failure := outcome.failure(step)) is not None
                 ]
         return found
 

@@ -25,10 +25,10 @@ from clew.engine.terms import Notice, Status
 from clew.errors import ClewError, NodeTimeoutError, OutputError, StoreUnavailableError
 from clew.runtime.cache import NO_RESULT, Cache, key_of
 from clew.runtime.calls import calls_of, unbuilt_input
-from clew.runtime.context import Asking
 from clew.runtime.events import Event, Listeners
 from clew.runtime.host import SLEPT, Host
 from clew.runtime.recorder import Recall, Recorder
+from clew.runtime.scopes import Asking
 from clew.state import GraphState
 from clew.stores import Statement
 
@@ -202,10 +202,12 @@ class Session(Host):
             return
         if self._recorder is not None:
             self._recorder.ended(item, attempt)
-        if isinstance(error, Asking):
-            self.machine.ask(item, error.question, error.about)
-        else:
-            self.machine.fail(item, error, started, duration)
+        if type(error) is Asking:
+            if error.refusal is None:
+                self.machine.ask(item, error.question, error.about, error.position)
+                return
+            error = error.refusal
+        self.machine.fail(item, error, started, duration)
 
     def timeout_of(self, item: Item) -> float | None:
         """How long an attempt of this item may take."""

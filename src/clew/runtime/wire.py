@@ -5,7 +5,7 @@ which continues with them sees what it would have seen, and with large content a
 outcome, or a list of several; with deltas it is an object of outcomes (``o``) and deltas (``m``). An outcome is its
 node, its visit, its update, and when it began and how long it took, in microseconds since the run was created; what is
 out of the ordinary follows: the one node that it chose, or by name ``i`` its index in a batch, ``d`` what it decided,
-``a`` its attempt, ``c`` that it was not executed, ``e`` its error.
+``a`` its attempt, ``c`` that it was not executed, ``e`` its error, ``r`` the value whose reducer refused its update.
 
 The digest of a step continues its chain: it is over paths, updates, deltas and decisions, in the canonical form of the
 stored bytes. The digest of any other entry is a checksum of its body. Times, attempts and errors are under the checksum
@@ -117,6 +117,8 @@ class Writer:
             rest["a"] = outcome.attempt
         if outcome.cached:
             rest["c"] = True
+        if outcome.refused:
+            rest["r"] = outcome.refused
         if outcome.error is not None:
             rest["e"] = self.value(plain_error(outcome.error), "error")
         return rest
@@ -325,6 +327,7 @@ class Reader:
             attempt=rest.get("a", 0),
             cached=rest.get("c", False),
             error=error_of(rest["e"]) if "e" in rest else None,
+            refused=rest.get("r", ""),
         )
 
 

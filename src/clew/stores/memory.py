@@ -84,6 +84,7 @@ class MemoryStore:
         owner: str = "",
         lease: float = 0.0,
         now: float = 0.0,
+        entries: Sequence[Any] = (),
     ) -> int:
         """Keep a new run, and claim it for an `owner`. RunExistsError if its id is taken."""
         with self._lock:
@@ -95,6 +96,11 @@ class MemoryStore:
             run = self._runs[row.run_id] = _Run(replace(row), self._created)
             if blobs:
                 self._put(run, blobs)
+            for entry in entries:
+                if type(entry) is Entry:
+                    run.named[entry.name] = entry
+                else:
+                    run.log.append(entry)
             if self._keep is not None and len(self._runs) > self._keep:
                 self._drop_oldest()
         return self.claim(row.run_id, owner, lease=lease, now=now) if owner else 0

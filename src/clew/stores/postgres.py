@@ -144,19 +144,25 @@ class PostgresStore:
         owner: str = "",
         lease: float = 0.0,
         now: float = 0.0,
+        entries: Sequence[Entry] = (),
     ) -> int:
         """Keep a new run, and then claim it for an `owner`. RunExistsError if its id is taken."""
         first, origin = row_values(row)
         values = (key_of(row.run_id), *first, *origin, list(blobs), list(blobs.values()), list(blobs))
 
         def work(cursor: Cursor, again: bool) -> bool:
-            if row.parent is None:
+            if row.parent is None and not entries:
                 made = cursor.execute(_CREATE, values).fetchone()
             else:
                 with cursor.connection.transaction():
-                    if not cursor.execute(_STAYS, (key_of(row.parent),)).fetchone():
+                    if (
+                        row.parent is not None
+                        and not cursor.execute(_STAYS, (key_of(row.parent),)).fetchone()
+                    ):
                         raise UnknownRunError(unknown(row.parent))
                     made = cursor.execute(_CREATE, values).fetchone()
+                    if made is not None and entries:
+                        cursor.execute(_ADD_ALL, _added(row.run_id, 0, entries, (), {}))
             # Repeated: it may be our own, made by the first time.
             return made is not None or (again and self._row(cursor, row.run_id) == row)
 
@@ -318,17 +324,7 @@ class PostgresStore:
         if twice is not None:
             self._check_fence(run_id, fence)  # which comes before any other reason
             raise CommitConflictError(conflict(run_id, twice))
-        values = (
-            *(key_of(run_id), fence),
-            *_columns((_content(e) for e in kept.values() if _is_own_step(e.kind, e.path)), 4),
-            *_columns(
-                ((*_named(e), *_content(e)) for e in kept.values() if not _is_own_step(e.kind, e.path)), 7
-            ),
-            [n for kind, path, n in gone if _is_own_step(kind, path)],
-            *_columns(((kind, key_of(path), n) for kind, path, n in gone), 3),
-            *_columns(blobs.items(), 2),
-            list(blobs),
-        )
+        values = _added(run_id, fence, kept.values(), gone, blobs)
         try:
             if statements:
                 is_mine = self._with_statements(run_id, list(kept.values()), values, statements)
@@ -472,6 +468,21 @@ class PostgresStore:
     def __del__(self) -> None:
         if hasattr(self, "_link"):  # it could be opened
             self.close()
+
+
+def _added(run_id: str, fence: int, entries: Any, gone: Any, blobs: Any) -> tuple[Any, ...]:
+    """The values of `_ADD_ALL`: entries to add, names to drop, blobs."""
+    steps = (_content(e) for e in entries if _is_own_step(e.kind, e.path))
+    others = ((*_named(e), *_content(e)) for e in entries if not _is_own_step(e.kind, e.path))
+    return (
+        *(key_of(run_id), fence),
+        *_columns(steps, 4),
+        *_columns(others, 7),
+        [n for kind, path, n in gone if _is_own_step(kind, path)],
+        *_columns(((kind, key_of(path), n) for kind, path, n in gone), 3),
+        *_columns(blobs.items(), 2),
+        list(blobs),
+    )
 
 
 def _is_own_step(kind: str, path: str) -> bool:

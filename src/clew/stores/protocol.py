@@ -72,7 +72,7 @@ class RunRow(msgspec.Struct):
     updated: float = 0.0
     parent: str | None = None  # the run that this one was forked from, and where
     parent_step: int | None = None
-    error: Any = None
+    error: Any = None  # why it failed: bytes, or what the store was given; once it is read, the exception
     structure: str = ""  # the graph's structure hash
     codes: Mapping[str, str] = {}  # each node's code hash
     start_digest: str = ""  # the digest of S(0)
@@ -86,6 +86,7 @@ class RunRow(msgspec.Struct):
     # What the log had when the run was last let go of by an update, None if it never was: the number of entries of
     # each kind, but of the run's own steps (kind `OWN_STEP`, path ""), under "", the n of the last one.
     census: Mapping[str, int] | None = None
+    failures: tuple[Any, ...] = ()  # once it is read: why it failed, and where
 
 
 class Owner(msgspec.Struct, frozen=True):
@@ -123,9 +124,10 @@ class Store(Protocol):
         owner: str = ...,
         lease: float = ...,
         now: float = ...,
+        entries: Sequence[Any] = ...,
     ) -> int:
-        """Keep a new run. RunExistsError if its id is taken, UnknownRunError if its parent is not there. With an
-        `owner`, `claim` it too: the fence, else 0."""
+        """Keep a new run, with `entries` as its log, all or nothing. RunExistsError if its id is taken, UnknownRunError
+        if its parent is not there. With an `owner`, `claim` it too: the fence, else 0."""
 
     def row(self, run_id: str) -> RunRow:
         """One run. UnknownRunError if there is none of that id, StoreCorruptError if its row is damaged."""

@@ -47,8 +47,8 @@ from clew.stores.sql_rows import (
     row_values,
 )
 from clew.stores.sqlite_blobs import drop_blobs, put_blobs, read_blob
-from clew.stores.sqlite_file import APPLICATION_ID, Inherited, execute, explained, insert, open_file, rehearse
-from clew.stores.sqlite_log import MOST, SPAN, census, is_own_step, named, newest, others, own_steps, within
+from clew.stores.sqlite_file import APPLICATION_ID, Inherited, execute, explained, open_file, rehearse
+from clew.stores.sqlite_log import MOST, SPAN, census, named, newest, others, own_steps, put, within
 
 __all__ = ["SQLiteStore", "fresh_owner"]
 
@@ -60,14 +60,6 @@ _ADD_STEP = (
 _ADD_ENTRY = (
     "INSERT INTO log (run, kind, path, n, body, digest, crc) SELECT id, ?, ?, ?, ?, ?, ? FROM runs "
     "WHERE id = ? AND fence = ? AND run_id = ?"
-)
-# A name that is taken: nothing with the same digest; with another one NOT NULL stops the whole append.
-_UNLESS_SAME = "DO UPDATE SET body = NULL WHERE digest <> excluded.digest"
-_PUT_STEPS = ("INSERT INTO steps (id, body, digest, crc)", 4, f"ON CONFLICT (id) {_UNLESS_SAME}")
-_PUT_ENTRIES = (
-    "INSERT INTO log (run, kind, path, n, body, digest, crc)",
-    7,
-    f"ON CONFLICT (run, kind, path, n) {_UNLESS_SAME}",
 )
 _ADD_ROW = f"INSERT INTO runs ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _ADD_ORIGIN = f"INSERT INTO origins (run, {ORIGIN}) VALUES (?, ?, ?, ?, ?, ?)"
@@ -142,6 +134,7 @@ class SQLiteStore:
         lease: float = 0.0,
         now: float = 0.0,
         wait: bool = True,
+        entries: Sequence[Entry] = (),
     ) -> int:
         """Keep a new run, and claim it for an `owner`. RunExistsError if its id is taken."""
         with self._writing(f"run {row.run_id!r}", wait=wait) as db:
@@ -155,6 +148,7 @@ class SQLiteStore:
             assert number is not None
             db.execute(_ADD_ORIGIN, (number, *origin))
             put_blobs(db, number, blobs)
+            put(db, number, entries)
             return self._take(db, number, 0, owner, now + lease) if owner else 0
 
     def row(self, run_id: str) -> RunRow:
@@ -304,11 +298,8 @@ class SQLiteStore:
             kept = [entry for entry in entries if entry.name not in gone] if gone else entries
             if statements and not (kept and self._has(number, kept[0])):
                 execute(db, statements, run_id)
-            steps = [entry for entry in kept if is_own_step(entry)]
-            others = [entry for entry in kept if not is_own_step(entry)] if len(steps) < len(kept) else ()
             try:
-                insert(db, *_PUT_STEPS, [(number * SPAN + e.n, e.body, e.digest, _crc(e)) for e in steps])
-                insert(db, *_PUT_ENTRIES, [(number, *e.name, e.body, e.digest, _crc(e)) for e in others])
+                put(db, number, kept)
             except sqlite3.IntegrityError as error:
                 raise CommitConflictError(conflict(run_id, self._differing(number, kept))) from error
             for kind, path, n in gone:
@@ -485,7 +476,3 @@ class SQLiteStore:
             yield
         except (sqlite3.Error, OverflowError, UnicodeError) as error:
             raise explained(error, what, self.path) from error
-
-
-def _crc(entry: Entry) -> int:
-    return checksum(entry.body, entry.digest)

@@ -14,10 +14,21 @@ from typing import Any
 import msgspec
 
 from clew.stores.protocol import OWN_STEP, Entry
+from clew.stores.sql_rows import checksum
+from clew.stores.sqlite_file import insert
 
 SPAN = 1 << 32
 MOST = (1 << 63) - 1
 _ENTRY = "kind, path, n, body, digest, crc"
+
+# A name that is taken: nothing with the same digest; with another one NOT NULL stops the whole append.
+_UNLESS_SAME = "DO UPDATE SET body = NULL WHERE digest <> excluded.digest"
+_PUT_STEPS = ("INSERT INTO steps (id, body, digest, crc)", 4, f"ON CONFLICT (id) {_UNLESS_SAME}")
+_PUT_ENTRIES = (
+    "INSERT INTO log (run, kind, path, n, body, digest, crc)",
+    7,
+    f"ON CONFLICT (run, kind, path, n) {_UNLESS_SAME}",
+)
 
 Found = list[tuple[Any, ...]]
 """Rows with kind, path, n, body, digest and checksum."""
@@ -26,6 +37,18 @@ Found = list[tuple[Any, ...]]
 def is_own_step(entry: Entry) -> bool:
     """Whether an entry lies in the table of steps."""
     return entry.kind == OWN_STEP and not entry.path and 0 <= entry.n < SPAN
+
+
+def put(db: sqlite3.Connection, number: int, entries: Sequence[Entry]) -> None:
+    """Add entries. IntegrityError if the name of one is taken by another content."""
+    steps = [entry for entry in entries if is_own_step(entry)]
+    others = [entry for entry in entries if not is_own_step(entry)] if len(steps) < len(entries) else ()
+    insert(db, *_PUT_STEPS, [(number * SPAN + e.n, *_content(e)) for e in steps])
+    insert(db, *_PUT_ENTRIES, [(number, *e.name, *_content(e)) for e in others])
+
+
+def _content(entry: Entry) -> tuple[bytes, bytes, int]:
+    return entry.body, entry.digest, checksum(entry.body, entry.digest)
 
 
 def own_steps(db: sqlite3.Connection, number: int, after: int, last: int) -> Found:

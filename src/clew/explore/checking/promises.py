@@ -110,9 +110,10 @@ def _effects_once(unbroken: Ends) -> Check:
 
 def _same_key(unbroken: Ends) -> Check:
     def check(world: Any) -> Any:
-        asked: dict[tuple[str, int, str], bytes] = {}
+        asked: dict[tuple[Any, ...], bytes] = {}
         for effect in world.systems["run"].effects:
-            first = asked.setdefault((effect.path, effect.number, effect.name), effect.request)
+            call = (effect.path, effect.within, effect.number, effect.name)
+            first = asked.setdefault(call, effect.request)
             if first != effect.request:
                 return (
                     f"{effect.path}, call {effect.number} ({effect.name!r}) was made again with another request: "

@@ -60,8 +60,8 @@ from clew.explore.invariants import told as told_error
 from clew.explore.observation import Observation
 from clew.explore.systems.versions import Versions
 from clew.graph import Graph
-from clew.runtime.context import Asking
 from clew.runtime.retrieval import Retrieval, StoredRun
+from clew.runtime.scopes import Asking
 from clew.state import GraphState, encode
 
 Status = Literal["new", "running", "dead", "completed", "failed", "waiting"]
@@ -158,7 +158,11 @@ class RunSystem:
     def _effect(self, effect: Effect, occurrence: int) -> None:
         if self._death is not None:
             self._death.check()
-        earlier = [e for e in self._effects if (e.path, e.number) == (effect.path, effect.number)]
+        earlier = [
+            e
+            for e in self._effects
+            if (e.path, e.within, e.number) == (effect.path, effect.within, effect.number)
+        ]
         if is_kept(effect, occurrence, self._stored().whole()):
             effect = msgspec.structs.replace(effect, again=True)
         self._effects.append(effect)
@@ -254,7 +258,7 @@ class RunSystem:
         if not self.disk.has(RUN):
             return {}
         answers = self._stored().whole().answers
-        return {path: text_of(given) for path, given in answers.items()}
+        return {path: text_of(list(given.values())) for path, given in answers.items()}
 
     @property
     def running(self) -> list[str]:
