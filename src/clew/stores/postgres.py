@@ -27,17 +27,7 @@ from clew.stores.postgres_link import LIVES, BrokenRule, Link, execute, rehearse
 from clew.stores.postgres_schema import key_of
 from clew.stores.protocol import OWN_STEP, Entry, Owner, RunRow, Statement
 from clew.stores.refusals import conflict, exists, has_fork, lost_content, owned, taken_over, unknown
-from clew.stores.sql_rows import (
-    COLUMNS,
-    ORIGIN,
-    ROW,
-    checked,
-    checksum,
-    complaints,
-    counted,
-    read_row,
-    row_values,
-)
+from clew.stores.sql_rows import COLUMNS, ROW, checked, checksum, complaints, counted, read_row, row_values
 
 if TYPE_CHECKING:
     from clew.stores.postgres_link import Cursor
@@ -81,7 +71,8 @@ _CREATE = f"""
         INSERT INTO runs (key, {COLUMNS})
         VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT (key) DO NOTHING RETURNING id
     ), began AS (
-        INSERT INTO origins (run, {ORIGIN}) SELECT id, %s::bytea, %s, %s, %s, %s::bigint FROM made
+        INSERT INTO origins (run, start, codes, start_digest, description, crc)
+        SELECT id, %s::bytea, %s, %s, %s, %s::bigint FROM made
     ), kept AS (
         INSERT INTO blobs SELECT blob.* FROM made, unnest(%s::text[], %s::bytea[]) AS blob ON CONFLICT DO NOTHING
     ), used AS (
@@ -394,9 +385,7 @@ class PostgresStore:
     ) -> Sequence[Entry]:
         """A part of a run's log: some kinds, and of these the paths in some ranges; each is looked up in the index."""
         key, last = key_of(run_id), (1 << 63) - 1 if upto is None else upto
-        has_own = OWN_STEP in kinds and (
-            paths is None or any(not first and beyond for first, beyond in paths)
-        )
+        has_own = OWN_STEP in kinds and (paths is None or any(high and not low for low, high in paths))
         statement, values = _OTHERS, list[Any]([key])
         if paths is not None:
             statement = _OTHERS.replace(_RUN, f", {_SPANS} {_RUN} AND {_IN_SPAN}")
