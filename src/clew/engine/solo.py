@@ -17,6 +17,7 @@ from collections.abc import Callable, Generator
 from inspect import iscoroutinefunction
 from typing import Any
 
+from clew.engine.decisions import withdraw
 from clew.engine.machine import Machine
 from clew.engine.outcomes import read
 from clew.engine.records import Single
@@ -93,7 +94,11 @@ def steps(machine: Machine, epoch: float) -> Steps:
             visits[node] += 1
             due.clear()
             decisions[name] = chosen
-            target, bits = targets[chosen]
+            target, bits, others = targets[chosen]
+            for other, theirs in others:
+                if wakes[other] & theirs:  # selected before, and not due: only this node was
+                    withdraw(view, node)
+                    break
             if target < 0:
                 view.terminated = True
             else:
@@ -145,13 +150,13 @@ def _record_of(program: Program, number: int) -> tuple[Any, ...] | None:
     if output is not None:
         needers = program.needers.get(output, ())
         readers = tuple(wake for wake in program.data_readers[number].get(output, ()) if wake[1])
-    targets: dict[str, tuple[int, int]] | None = None
+    targets: dict[str, tuple[int, int, Wakes]] | None = None
     if node.kind == "route" and not node.multi and not node.pruned:
-        along = program.decision_wakes[number]
-        targets = {
-            target: (-1, 0) if target == "END" else (program.index[target], CHOSEN | along[target])
-            for target in node.targets
-        }
+        withdrawable = program.withdrawable[number] or ()
+        targets = {"END": (-1, 0, withdrawable)} if "END" in node.targets else {}
+        for target, mark in program.marks[number].items():
+            others = tuple(pair for pair in withdrawable if pair[0] != mark.target)
+            targets[target] = (mark.target, CHOSEN | mark.selected, others)
     return (
         node.func,
         sources[0] if len(sources) == 1 else None,
