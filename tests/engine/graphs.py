@@ -43,7 +43,9 @@ class Case:
     given: dict[str, Any]
     on_error: Literal["stop", "continue"]
     graph: Graph
-    changes: Mapping[int, Change] = field(default_factory=dict)  # what is changed by hand, and after which step
+    changes: Mapping[int, Change] = field(
+        default_factory=dict
+    )  # what is changed by hand, and after which step
 
     @cached_property
     def expected(self) -> Outcome:

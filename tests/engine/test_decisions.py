@@ -144,7 +144,9 @@ class TestSends:
 
         @node(output=(), goto=["fetch", "index"])
         def fetch(url):
-            return Command(goto=[*(Send("fetch", {"url": to}) for to in links[url]), Send("index", {"url": url})])
+            return Command(
+                goto=[*(Send("fetch", {"url": to}) for to in links[url]), Send("index", {"url": url})]
+            )
 
         @node(output="done")
         def index(url):
@@ -252,7 +254,9 @@ class TestWhy:
         assert (reason.path, reason.instead_of) == ("grade#3", ())
 
     def test_sends_that_a_fork_replaced_are_no_reasons(self):
-        send = route(targets=["work", "rest"], name="send")(lambda n: [Send("work", {"job": n})] if n < 5 else "rest")
+        send = route(targets=["work", "rest"], name="send")(
+            lambda n: [Send("work", {"job": n})] if n < 5 else "rest"
+        )
         rest = node(output="rested", name="rest")(lambda n: n)
         engine = Engine(Graph([send, work, rest], state=Rested))
         engine.run({"n": 1}, run_id="r")

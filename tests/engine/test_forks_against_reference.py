@@ -21,7 +21,9 @@ from tests.reference.generate import Knobs
 from tests.reference.interpreter import Change
 from tests.reference.model import END
 
-SENDING = Knobs(least=4, most=10, gates=0.4, backwards=0.5, sends=0.8, reduced=0.9, gotos=0.3, eager=0.15, control=0.3)
+SENDING = Knobs(
+    least=4, most=10, gates=0.4, backwards=0.5, sends=0.8, reduced=0.9, gotos=0.3, eager=0.15, control=0.3
+)
 KINDS = {"ordinary": Knobs(), "winding": WINDING, "dense": DENSE, "sending": SENDING}
 
 

@@ -74,8 +74,8 @@ class Item:
 class Outcome:
     """A finished run. ``error`` is (type name, node); only an error of an item has a node.
 
-    ``never_ran`` maps nodes to the inputs that they lacked. The status is "refused" when a loop cannot start: there is no run
-    then.
+    ``never_ran`` maps nodes to the inputs that they lacked. The status is "refused" when a loop cannot start: there is
+    no run then.
     """
 
     status: Status
@@ -386,7 +386,9 @@ def make_sends_final(run: Run, loop: Loop) -> None:
             replace(sent, is_final=True) if sent.gate in loop.nodes else sent for sent in run.sends[name]
         ]
         run.wakes[name] = {
-            replace(reason, is_final=True) if reason.rule == "send" and reason.source in loop.nodes else reason
+            replace(reason, is_final=True)
+            if reason.rule == "send" and reason.source in loop.nodes
+            else reason
             for reason in run.wakes[name]
         }
 

@@ -207,7 +207,7 @@ class TestDamage:
             ),
             (
                 sealed(plain({}), format=1),
-                "has format 1, and this version of clew reads format 2; make the checkpoint again",
+                "has format 1, and this version of clew reads format 2; make it again",
             ),
             ("text", "a checkpoint is bytes, not str"),
             (None, "a checkpoint is bytes, not NoneType"),

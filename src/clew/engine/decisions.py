@@ -4,9 +4,9 @@
 
 - When a plain item of a gate runs, all that its earlier plain items selected and nobody has consumed is withdrawn,
   before the new decision is recorded. END, nothing and a confined failure withdraw as any other decision does.
-- Sends are work, and add up over the turns of a loop. A new decision withdraws only what the gate sent in the same turn.
-  A Send becomes *final* when a turn of a loop begins that its gate is on. If another node begins that turn in the very
-  step in which the gate sends, and if the gate is eager, a Send is final at once.
+- Sends are work, and add up over the turns of a loop. A new decision withdraws only what the gate sent in the same
+  turn. A Send becomes *final* when a turn of a loop begins that its gate is on. If another node begins that turn in the
+  very step in which the gate sends, or if the gate is eager, a Send is final at once.
 - Items that came from Sends stand for themselves: what they decide is final, and they withdraw nothing.
 - What the items of one batch decide adds up.
 

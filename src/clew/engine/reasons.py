@@ -4,8 +4,8 @@ A node's reasons are what the steps since its previous run (that step included) 
 or sent to it, a node with a control link to it ran, another node wrote an input. The first run of a node that
 nothing points to has no other reason than the start of the run, and the inputs that came last.
 
-A decision that its gate withdrew before the node could run is not a reason. To know which these are, `_Replaced` follows
-the steps with a view, without values: reading calls no reducer.
+A decision that its gate withdrew before the node could run is not a reason. To know which these are, `_Replaced`
+follows the steps with a view, without values: reading calls no reducer.
 """
 
 from __future__ import annotations

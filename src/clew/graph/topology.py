@@ -14,8 +14,8 @@ two nested loops the smaller number is the outer one.
 
 *Up* of a node: everything it waits for if it is due, that is what reaches it along forward links, where a loop
 that the node is not on counts whole. *Reach* of a node: everything that can have a say in whether the node
-runs and what it writes, one step back, two steps back, and so on. Both are sets of nodes as bit masks, made when first asked
-for, because a chain of nodes run one by one asks for neither.
+runs and in what it writes, one step back, two steps back, and so on. Both are sets of nodes as bit masks, made when
+first asked for, because a chain of nodes run one by one asks for neither.
 """
 
 from __future__ import annotations
@@ -108,7 +108,11 @@ class Topology:
         self._reads_state = [node.reads_state for node in nodes]
         # a cutoff compares with the last write of a value, whoever made it: the other writers have a say
         self._compared = [
-            _mask(j for j, other in enumerate(nodes) if j != i and not set(node.outputs).isdisjoint(other.outputs))
+            _mask(
+                j
+                for j, other in enumerate(nodes)
+                if j != i and not set(node.outputs).isdisjoint(other.outputs)
+            )
             if node.cutoff is not None
             else 0
             for i, node in enumerate(nodes)

@@ -203,7 +203,7 @@ def _cycles_settle(view: View) -> None:
 
 
 def _selections_off_a_loop_last(view: View) -> None:
-    """Warn of a gate that can select a node after its loop and another turn at once: the next turn withdraws the node."""
+    """Warn of a gate that may select another turn of its loop and a node after it: the next turn withdraws the node."""
     for gate in view.nodes.values():
         loop = view.loops.get(gate.name)
         if not gate.multi or loop is None:
@@ -214,9 +214,9 @@ def _selections_off_a_loop_last(view: View) -> None:
         if on and off:
             left, kept = (", ".join(map(repr, some)) for some in (off, on))
             warnings.warn(
-                f"{gate.name!r} may select {kept} on its loop together with {left} off it, which waits until the loop has "
-                f"ended: the gate's next decision withdraws that selection; send to {left} with Send(...) to run it once "
-                f"for each turn, or select it with a gate that is not on the loop.",
+                f"{gate.name!r} may select {kept} on its loop together with {left} off it, which waits until the loop "
+                f"has ended: the gate's next decision withdraws that selection; send to {left} with Send(...) to run "
+                "it once for each turn, or select it with a gate that is not on the loop.",
                 GraphWarning,
                 stacklevel=4,
             )

@@ -136,7 +136,8 @@ class Opener:
             raise InputError(wrong)
         position = state.position
         targets = {**position.selections, **position.sends}
-        gates = {pending[0] for found in (position.selections, position.sends) for p in found.values() for pending in p}
+        gates = {gate for pending in position.selections.values() for gate, _ in pending}
+        gates.update(gate for pending in position.sends.values() for gate, _, _ in pending)
         for name in sorted({*position.visits, *position.wakes, *targets, *gates, *position.failed}):
             if name not in self.graph.nodes:
                 raise InputError(

@@ -125,7 +125,7 @@ def _open(data: bytes) -> memoryview:
     if version != FORMAT:
         raise CheckpointError(
             f"the checkpoint has format {version}, and this version of clew reads format {FORMAT}; "
-            + ("upgrade clew to read it" if version > FORMAT else "make the checkpoint again with this version")
+            + ("upgrade clew to read it" if version > FORMAT else "make it again with this version")
         )
     payload = view[_HEADER.size :]
     if len(payload) < length:
@@ -194,7 +194,9 @@ def _tree(state: GraphState) -> dict[str, Any]:
             "digest": position.digest,
             "visits": dict(position.visits),
             "wakes": dict(position.wakes),
-            "selections": {node: [list(pair) for pair in gates] for node, gates in position.selections.items()},
+            "selections": {
+                node: [list(pair) for pair in gates] for node, gates in position.selections.items()
+            },
             "sends": {node: _sent(node, items) for node, items in position.sends.items()},
             "failed": sorted(position.failed),
             "touched": sorted(position.touched),
@@ -205,7 +207,11 @@ def _tree(state: GraphState) -> dict[str, Any]:
 
 def _sent(node: str, items: Any) -> list[Any]:
     return [
-        [gate, {name: to_tree(value, at=f"Send to {node}: {name}") for name, value in payload.items()}, is_final]
+        [
+            gate,
+            {name: to_tree(value, at=f"Send to {node}: {name}") for name, value in payload.items()},
+            is_final,
+        ]
         for gate, payload, is_final in items
     ]
 
