@@ -269,6 +269,29 @@ class TestWhy:
         with pytest.raises(UnknownRunError, match="send#0 sent to it in step 1, and send#1 replaced"):
             engine.why("rested", "work")
 
+    def test_a_value_that_a_fork_brings_is_taken_into_account(self):
+        @route(targets=["first", "second"])
+        def pick(n, hint=""):
+            return "second" if hint else "first"
+
+        first = node(output="result", name="first")(lambda n, extra: f"first {extra}")
+        second = node(output="result", name="second")(lambda n: "second")
+        engine = Engine(Graph([pick, first, second]))
+        engine.run({"n": 1, "extra": 0}, run_id="r")
+        engine.fork("r", step=1, values={"hint": "!", "unread": 1}, run_id="other")
+        assert engine.result("other")["result"] == "second"
+        (reason,) = decided(engine, "other", "second")
+        assert (reason.path, reason.instead_of) == ("pick#1", ("first",))
+
+    def test_an_input_that_a_fork_brings_lets_a_node_run(self):
+        grade = route(targets=["late"], name="grade")(lambda n: "late")
+        late = node(output="result", name="late")(lambda n, missing: missing)
+        engine = Engine(Graph([grade, late]))
+        assert engine.run({"n": 1}, run_id="r").status == "failed"
+        assert engine.fork("r", step=1, values={"missing": 2}, run_id="other")["result"] == 2
+        (reason,) = decided(engine, "other", "late")
+        assert (reason.path, reason.instead_of) == ("grade#0", ())
+
     def test_a_decision_from_before_the_start_of_a_run_is_not_looked_for(self):
         engine = Engine(graded(lambda n: "high" if n >= 2 else "low"))
         engine.run({"n": 0}, run_id="r")

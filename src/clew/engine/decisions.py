@@ -20,6 +20,7 @@ A pending decision is a bit in the wake of its target (`Mark` in ``clew.engine.r
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from clew.engine.records import Choice, Outcome
@@ -32,12 +33,8 @@ if TYPE_CHECKING:
     from clew.engine.view import View
 
 
-class Sent(NamedTuple):
-    """A pending Send."""
-
-    gate: int
-    payload: Mapping[str, Any]
-    is_final: bool
+Sent = tuple[int, Mapping[str, Any], bool]
+"""A pending Send: the gate, the payload, and whether it is final. A plain tuple, since there may be thousands."""
 
 
 class BatchStart(NamedTuple):
@@ -60,15 +57,16 @@ class Withdrawal(NamedTuple):
         return tuple(choice for choice in self.choices if isinstance(choice, Send) or choice not in again)
 
 
+PLAIN_START = BatchStart(True, None)
+_GATE = itemgetter(0)
+
+
 # -- deciding ------------------------------------------------------------------------------------------------
 
 
 def has_send(outcomes: Sequence[Outcome]) -> bool:
     """Tell whether one of the outcomes sends anything."""
-    for outcome in outcomes:  # noqa: SIM110 - every step asks, and a generator takes three times as long
-        if outcome.decision and any(type(choice) is Send for choice in outcome.decision):
-            return True
-    return False
+    return any(isinstance(choice, Send) for outcome in outcomes for choice in outcome.decision or ())
 
 
 def record(view: View, outcomes: Sequence[Outcome], starts: Mapping[int, BatchStart]) -> None:
@@ -85,33 +83,58 @@ def record(view: View, outcomes: Sequence[Outcome], starts: Mapping[int, BatchSt
             from_send = outcome.index > 0 or not start.is_plain
             if outcome.decision:
                 is_over = start.turn is None and bool(turned >> gate & 1)
-                decide(view, gate, outcome.decision, from_send=from_send, turn_is_over=is_over)
+                decide(view, gate, outcome.decision, from_send, is_over)
             elif not from_send:
                 del view.decisions[outcome.node]
 
 
+def record_one(view: View, gate: int, decision: tuple[Choice, ...] | None, *, from_send: bool) -> None:
+    """Withdraw and `record` for the only item of a step. Most decide for one target, with no Send pending anywhere."""
+    choices = view.program.choices[gate]
+    name = view.program.names[gate]
+    if decision and len(decision) == 1 and choices is not None and not from_send and not view.sends:
+        (choice,) = decision
+        if isinstance(choice, str):
+            target, bits, others = choices[choice]
+            if others and any(view.wakes[other] & theirs for other, theirs in others):
+                withdraw(view, gate)
+            view.decisions[name] = choice
+            if target < 0:
+                view.terminated = True
+            else:
+                view.wakes[target] |= bits
+                view.judge(target)
+            return
+    if not from_send:
+        withdraw(view, gate)
+        view.decisions.pop(name, None)
+    if decision:
+        decide(view, gate, decision, from_send)
+
+
 def decide(
-    view: View, gate: int, decision: tuple[Choice, ...], *, from_send: bool, turn_is_over: bool = False
+    view: View, gate: int, decision: tuple[Choice, ...], from_send: bool, turn_is_over: bool = False
 ) -> None:
     """Record what an item of a gate decided; `from_send` says that the item came from a Send."""
-    wakes, marks, node = view.wakes, view.program.marks[gate], view.program.nodes[gate]
-    is_final = from_send or turn_is_over or node.eager
-    sent: dict[int, list[Sent]] = {}
+    program = view.program
+    node, marks = program.nodes[gate], program.marks[gate]
+    sent: dict[str, list[Mapping[str, Any]]] = {}
     for choice in decision:
         if isinstance(choice, Send):
-            mark = marks[choice.target]
-            sent.setdefault(mark.target, []).append(Sent(gate, choice.payload, is_final))
-            wakes[mark.target] |= mark.sent_final if is_final else mark.sent
+            sent.setdefault(choice.target, []).append(choice.payload)
         elif choice == "END":
             view.terminated = True
         else:
-            mark = marks[choice]
-            wakes[mark.target] |= CHOSEN | (mark.selected_final if from_send else mark.selected)
-            view.judge(mark.target)
-    for target, more in sent.items():
-        # by declaration of the gate, then in the order sent
-        view.sends[target] = tuple(sorted((*view.sends.get(target, ()), *more), key=lambda s: s.gate))
-        view.judge(target)
+            target, selected, _, selected_final, _ = marks[choice]
+            view.wakes[target] |= CHOSEN | (selected_final if from_send else selected)
+            view.judge(target)
+    for name, payloads in sent.items():
+        mark = marks[name]
+        is_final = from_send or turn_is_over or node.eager
+        view.wakes[mark.target] |= mark.sent_final if is_final else mark.sent
+        pending = [*view.sends.get(mark.target, ()), *[(gate, payload, is_final) for payload in payloads]]
+        view.sends[mark.target] = tuple(sorted(pending, key=_GATE))  # in the order sent, of each gate
+        view.judge(mark.target)
     first = decision[0]
     if len(decision) == 1 and not isinstance(first, Send) and not node.multi:
         view.decisions[node.name] = first
@@ -137,27 +160,27 @@ def decide_by_hand(view: View, name: str) -> None:
         if target != "END":
             mark = view.program.marks[gate][target]
             view.wakes[mark.target] |= CHOSEN | mark.selected
+            view.judge(mark.target)
 
 
 # -- withdrawing ---------------------------------------------------------------------------------------------
 
 
-def withdraw(view: View, gate: int) -> list[int]:
-    """Withdraw what the gate has decided, nobody has consumed and is not final; return the targets."""
-    wakes, selections, found = view.wakes, view.program.selections, []
+def withdraw(view: View, gate: int) -> None:
+    """Withdraw what the gate has decided, nobody has consumed and is not final."""
+    wakes, selections = view.wakes, view.program.selections
     for target, bits in view.program.withdrawable[gate] or ():
         wake = wakes[target]
         if wake & bits:
-            found.append(target)
             wake &= ~bits
             wakes[target] = wake if wake & selections[target] else wake & ~CHOSEN
             if target in view.sends:
-                kept = tuple(sent for sent in view.sends[target] if sent.gate != gate or sent.is_final)
+                kept = tuple(sent for sent in view.sends[target] if sent[0] != gate or sent[2])
                 if kept:
                     view.sends[target] = kept
                 else:
                     del view.sends[target]
-    return found
+            view.judge(target)
 
 
 def begin_turn(view: View, loop: int) -> None:
@@ -165,13 +188,13 @@ def begin_turn(view: View, loop: int) -> None:
     members, marks = view.program.topology.loop_masks[loop], view.program.marks
     for target, sends in view.sends.items():
         name = view.program.names[target]
-        gates = {sent.gate for sent in sends if not sent.is_final and members >> sent.gate & 1}
+        gates = {gate for gate, _, is_final in sends if not is_final and members >> gate & 1}
         for gate in gates:
             mark = marks[gate][name]
             view.wakes[target] = view.wakes[target] & ~mark.sent | mark.sent_final
         if gates:
             view.sends[target] = tuple(
-                sent._replace(is_final=sent.is_final or sent.gate in gates) for sent in sends
+                (gate, payload, is_final or gate in gates) for gate, payload, is_final in sends
             )
 
 
@@ -201,9 +224,9 @@ def _withdrawable(view: View, gate: int) -> tuple[Choice, ...]:
         if view.wakes[mark.target] & mark.selected:
             choices.append(name)
         choices += [
-            Send(name, sent.payload)
-            for sent in view.sends.get(mark.target, ())
-            if sent.gate == gate and not sent.is_final
+            Send(name, payload)
+            for sender, payload, is_final in view.sends.get(mark.target, ())
+            if sender == gate and not is_final
         ]
     return tuple(choices)
 
@@ -236,5 +259,5 @@ def restore(view: View, position: Position) -> None:
         for gate, payload, is_final in sends:
             if (mark := marks[index[gate]].get(name)) is not None:
                 wakes[mark.target] |= mark.sent_final if is_final else mark.sent
-            pending.append(Sent(index[gate], payload, is_final or mark is None))
+            pending.append((index[gate], payload, is_final or mark is None))
         view.sends[index[name]] = tuple(pending)

@@ -69,6 +69,7 @@ class Program:
     __slots__ = (
         "bound",
         "calls",
+        "choices",
         "control_wakes",
         "data_readers",
         "descendants",
@@ -225,6 +226,19 @@ class Program:
             tuple((mark.target, mark.withdrawable) for mark in marks.values()) if node.targets else None
             for node, marks in zip(self.nodes, self.marks, strict=True)
         ]
+
+        self.choices = [self._choices_of(gate) for gate in range(n)]
+
+    def _choices_of(self, gate: int) -> dict[str, tuple[int, int, Wakes]] | None:
+        """What each choice of one target means: the target (-1 for END), its bits, and what else it withdraws."""
+        withdrawable = self.withdrawable[gate]
+        if withdrawable is None or self.nodes[gate].multi:
+            return None
+        found: dict[str, tuple[int, int, Wakes]] = {"END": (-1, 0, withdrawable)}
+        for name, mark in self.marks[gate].items():
+            others = tuple(pair for pair in withdrawable if pair[0] != mark.target)
+            found[name] = (mark.target, CHOSEN | mark.selected, others)
+        return found
 
     def turn_of(self, node: int, wake: int) -> int | None:
         """The loop of which a node with this wake starts a turn, if it does."""

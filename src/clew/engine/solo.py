@@ -21,7 +21,7 @@ from clew.engine.decisions import withdraw
 from clew.engine.machine import Machine
 from clew.engine.outcomes import read
 from clew.engine.records import Single
-from clew.engine.rules import CHOSEN, Program, Wakes
+from clew.engine.rules import Program, Wakes
 from clew.engine.strand import Item
 from clew.graph import END, Command, Node, Send
 from clew.graph.signature import MISSING
@@ -95,10 +95,11 @@ def steps(machine: Machine, epoch: float) -> Steps:
             due.clear()
             decisions[name] = chosen
             target, bits, others = targets[chosen]
-            for other, theirs in others:
-                if wakes[other] & theirs:  # selected before, and not due: only this node was
-                    withdraw(view, node)
-                    break
+            if others:
+                for other, theirs in others:
+                    if wakes[other] & theirs:  # selected before, and not due: only this node was
+                        withdraw(view, node)
+                        break
             if target < 0:
                 view.terminated = True
             else:
@@ -152,11 +153,8 @@ def _record_of(program: Program, number: int) -> tuple[Any, ...] | None:
         readers = tuple(wake for wake in program.data_readers[number].get(output, ()) if wake[1])
     targets: dict[str, tuple[int, int, Wakes]] | None = None
     if node.kind == "route" and not node.multi and not node.pruned:
-        withdrawable = program.withdrawable[number] or ()
-        targets = {"END": (-1, 0, withdrawable)} if "END" in node.targets else {}
-        for target, mark in program.marks[number].items():
-            others = tuple(pair for pair in withdrawable if pair[0] != mark.target)
-            targets[target] = (mark.target, CHOSEN | mark.selected, others)
+        choices = program.choices[number] or {}
+        targets = {target: choices[target] for target in node.targets}
     return (
         node.func,
         sources[0] if len(sources) == 1 else None,

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from clew.engine import decisions
-from clew.engine.decisions import BatchStart, Sent
+from clew.engine.decisions import PLAIN_START, BatchStart, Sent
 from clew.engine.overlay import Overlay, branch_of
 from clew.engine.records import Choice, Outcome
 from clew.engine.rules import CHOSEN, FORWARD, WOKEN, Program
@@ -118,8 +118,6 @@ class View:
         self.terminated = state.terminated
         self.failed = frozenset(index[name] for name in position.failed)
         self.blocked = frozenset().union(*(program.downstream(node) for node in self.failed))
-        for name in sorted(position.decided):
-            decisions.decide_by_hand(self, name)
         history = state.node_history
         for value in position.touched:
             for i in program.outside_wakes.get(value, ()):
@@ -127,6 +125,8 @@ class View:
                 if record is not None and record.input_versions.get(value) != self.versions[value]:
                     self.wakes[i] |= WOKEN | FORWARD
         self._look()
+        for name in sorted(position.decided):
+            decisions.decide_by_hand(self, name)
         return self
 
     def _look(self) -> None:
@@ -207,6 +207,8 @@ class View:
 
     def starts(self, nodes: Iterable[int]) -> dict[int, BatchStart]:
         """Say how the batches of these nodes start if they run next."""
+        if not self.program.has_gates:
+            return dict.fromkeys(nodes, PLAIN_START)  # nothing is sent, and turns matter to Sends alone
         turn_of, wakes = self.program.turn_of, self.wakes
         return {node: BatchStart(self.has_plain_item(node), turn_of(node, wakes[node])) for node in nodes}
 
@@ -225,11 +227,7 @@ class View:
         self.spend(starts)
         for node, start in starts.items():
             if start.is_plain and self.program.withdrawable[node]:
-                self._withdraw(node)
-
-    def _withdraw(self, gate: int) -> None:
-        for target in decisions.withdraw(self, gate):
-            self.judge(target)
+                decisions.withdraw(self, node)
 
     def apply(
         self,
@@ -377,17 +375,8 @@ class View:
         for target, bits in program.control_wakes[node]:
             wakes[target] |= bits
             self.judge(target)
-        withdrawable = program.withdrawable[node]
-        if withdrawable is not None:  # a node that decides
-            if sent is None:
-                for target, bits in withdrawable:
-                    if wakes[target] & bits:
-                        self._withdraw(node)
-                        break
-                if not decision:
-                    self.decisions.pop(program.names[node], None)
-            if decision:
-                decisions.decide(self, node, decision, from_send=sent is not None)
+        if program.withdrawable[node] is not None:  # a node that decides
+            decisions.record_one(self, node, decision, from_send=sent is not None)
 
     def _install(
         self,
