@@ -313,7 +313,7 @@ class TestWhy:
     def test_an_input_that_a_fork_brings_lets_a_node_run(self):
         grade = route(targets=["late"], name="grade")(lambda n: "late")
         late = node(output="result", name="late")(lambda n, missing: missing)
-        report = node(output="report", name="report")(lambda result, missing: (result, missing))
+        report = node(output="report", name="report")(lambda result, missing=0: (result, missing))
         engine = Engine(Graph([grade, late, report]))
         assert engine.run({"n": 1}, run_id="r").status == "failed"
         assert engine.fork("r", step=1, values={"missing": 2}, run_id="other")["result"] == 2
