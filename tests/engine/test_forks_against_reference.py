@@ -16,14 +16,11 @@ import pytest
 from clew.state import GraphState
 from clew.testing import shuffled
 from tests.engine.graphs import Case, Played, Skipped, cases, expected_chain, play, without_context
-from tests.engine.test_against_reference import DENSE, WINDING, pending
+from tests.engine.test_against_reference import DENSE, SENDING, WINDING, pending
 from tests.reference.generate import Knobs
 from tests.reference.interpreter import Change
 from tests.reference.model import END
 
-SENDING = Knobs(
-    least=4, most=10, gates=0.4, backwards=0.5, sends=0.8, reduced=0.9, gotos=0.3, eager=0.15, control=0.3
-)
 KINDS = {"ordinary": Knobs(), "winding": WINDING, "dense": DENSE, "sending": SENDING}
 
 
