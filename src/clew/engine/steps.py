@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from clew.engine import ahead, endings, refusals
+from clew.engine.decisions import withdrawals
 from clew.engine.deltas import SAME, Delta
 from clew.engine.merging import MergeFailure, custom_names
 from clew.engine.records import Failure, Journaled, Outcome, Step
@@ -71,6 +72,7 @@ def commit(machine: Machine, strand: Strand) -> None:
     while True:
         level = levels[0]
         outcomes = level.outcomes()
+        withdrawn = withdrawals(view, outcomes) if machine.options.listening else ()
         try:
             deltas = view.apply(
                 outcomes,
@@ -96,6 +98,9 @@ def commit(machine: Machine, strand: Strand) -> None:
             machine.counters.steps += 1
         machine.outbox.append(Step(strand.prefix, level.number, outcomes, strand.epoch, deltas))
         if machine.options.listening:
+            for outcome, lost in ((each.outcome, each.lost) for each in withdrawn if each.lost):
+                path, data = strand.prefix + outcome.path, {"node": outcome.node, "decision": lost}
+                machine.outbox.append(Notice("decision_withdrawn", level.number, path, data))
             machine.outbox.append(
                 Notice("step_committed", level.number, strand.prefix, {"items": len(outcomes)})
             )

@@ -53,7 +53,7 @@ class StoredFork(msgspec.Struct, frozen=True):
     step: int
     set: msgspec.Raw
     versions: dict[str, int] = {}
-    decided: dict[str, str | list[str]] = {}
+    decided: dict[str, str | list[str] | None] = {}  # None where a gate was made to select nothing
 
     def digest(self, before: str) -> str:
         """Give the digest of the fork's first state; `before` is that of the parent's state."""
@@ -81,17 +81,17 @@ def stored_fork(parent: str, state: GraphState, blobs: Blobs) -> bytes:
         state.step,
         msgspec.Raw(stored),
         {name: state.get_version(name) for name in values},
-        {gate: _listed(state.gate_decisions[gate]) for gate in sorted(position.decided)},
+        {gate: _listed(state.gate_decisions.get(gate)) for gate in sorted(position.decided)},
     )
     return _json(fork)
 
 
-def _listed(decision: str | tuple[str, ...]) -> str | list[str]:
-    return decision if isinstance(decision, str) else list(decision)
+def _listed(decision: str | tuple[str, ...] | None) -> str | list[str] | None:
+    return list(decision) if isinstance(decision, tuple) else decision
 
 
-def _decisions(decided: Mapping[str, str | list[str]]) -> dict[str, str | tuple[str, ...]]:
-    return {gate: chosen if isinstance(chosen, str) else tuple(chosen) for gate, chosen in decided.items()}
+def _decisions(decided: Mapping[str, str | list[str] | None]) -> dict[str, Any]:
+    return {gate: tuple(made) if isinstance(made, list) else made for gate, made in decided.items()}
 
 
 def snapshot_entry(state: GraphState, blobs: Blobs) -> tuple[Entry, int]:

@@ -72,8 +72,7 @@ class GraphState:
     _touched: Map[str, None] | None
     # Makes the digest in the position; gone once it is there.
     _chain_digest: Callable[[], str] | None
-    # What a store says that the digest of this very state is.
-    _own_digest: str | None
+    _own_digest: str | None  # what a store says that the digest of this very state is
 
     def __init__(self, initial_values: Mapping[str, Any] | None = None) -> None:
         if initial_values is not None and not isinstance(initial_values, Mapping):
@@ -123,10 +122,7 @@ class GraphState:
         return state
 
     def with_digest(self, digest: str) -> GraphState:
-        """Return the same state with a digest that is known, because a store keeps it: it is not made from the values.
-
-        A state that is made from this one by a change has a digest of its own again.
-        """
+        """Return the same state with the digest that a store keeps of it; a change makes a digest of its own again."""
         new = self._copy()
         new._own_digest = digest
         return new
@@ -258,12 +254,10 @@ class GraphState:
 
     @property
     def digest(self) -> str:
-        """What identifies this state, in hexadecimal: the run's digest, joined with what was written and decided
-        by hand since."""
+        """What identifies this state: the run's digest, joined with what was written and decided by hand since."""
         if self._own_digest is not None:
             return self._own_digest
-        columns = self._ordered_values(), self._ordered_versions()
-        return digest_of(self.located(), *columns, self._decisions)
+        return digest_of(self.located(), self._ordered_values(), self._ordered_versions(), self._decisions)
 
     # Staleness
 
@@ -331,19 +325,25 @@ class GraphState:
         return new
 
     def record_gate_decision(self, gate_name: str, decision: Any) -> GraphState:
-        """The state with a gate's decision recorded; a decision for END makes it ``terminated``.
+        """Return the state with a gate's decision recorded; a decision for END makes it ``terminated``.
+
+        The decision replaces what the gate had decided before and no node has consumed.
 
         Args:
             gate_name: Name of the gate.
             decision: The chosen target (a node's name, ``"END"``, or END itself), or a tuple or list of
-                targets.
+                targets. None or an empty list selects nothing.
         """
+        gate = _name(gate_name)
         several = isinstance(decision, (tuple, list))
-        targets = tuple(_target(target) for target in (decision if several else (decision,)))
+        chosen = () if decision is None else decision if several else (decision,)
+        targets = tuple(_target(target) for target in chosen)
         new = self._copy()
-        new._decisions = {**self._decisions, _name(gate_name): targets if several else targets[0]}
+        new._decisions = {name: made for name, made in self._decisions.items() if name != gate}
+        if targets:
+            new._decisions[gate] = targets if several else targets[0]
         new._terminated = self._terminated or "END" in targets
-        decided = self._position.decided | {gate_name}
+        decided = self._position.decided | {gate}
         new._position = msgspec.structs.replace(self._position, decided=decided)
         return new
 
@@ -370,7 +370,7 @@ class GraphState:
         """The state that ``to_checkpoint`` wrote.
 
         Raises:
-            CheckpointError: If the data are damaged, of a newer format, or need a class that is not
+            CheckpointError: If the data are damaged, of another format, or need a class that is not
                 registered.
         """
         from clew.state import checkpoint

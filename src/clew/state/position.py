@@ -57,8 +57,10 @@ class Position(msgspec.Struct, frozen=True):
     """How many batches of each node have run."""
     wakes: Mapping[str, int] = {}
     """Why a node is woken: bits, whose meaning belongs to the engine."""
-    sends: Mapping[str, tuple[tuple[str, Mapping[str, Any]], ...]] = {}
-    """Pending items of a node: pairs of gate and payload."""
+    selections: Mapping[str, tuple[tuple[str, bool], ...]] = {}
+    """Pending selections of a node: the gate, and whether the selection is final (the gate will not withdraw it)."""
+    sends: Mapping[str, tuple[tuple[str, Mapping[str, Any], bool], ...]] = {}
+    """Pending items of a node: the gate, the payload, and whether the Send is final."""
     failed: frozenset[str] = frozenset()
     """Nodes that failed under ``on_error="continue"``."""
     touched: frozenset[str] = frozenset()
@@ -74,7 +76,7 @@ def digest_of(
     decisions: Mapping[str, str | tuple[str, ...]],
 ) -> str:
     """Give the digest of a state: the run's, joined with what was written and decided by hand since."""
-    decided = [encode({gate: decisions[gate] for gate in position.decided})] if position.decided else []
+    decided = [encode({gate: decisions.get(gate) for gate in position.decided})] if position.decided else []
     if not position.digest:
         return first_digest(_canonical(values), versions, *decided)
     if not position.touched and not decided:
