@@ -32,7 +32,7 @@ from clew.engine.rules import Program
 from clew.engine.strand import Batch, Item, Level, Strand
 from clew.engine.terms import Counters, Memory, Notice, Options, Status, stream
 from clew.engine.view import View
-from clew.errors import AmbiguousCallError
+from clew.errors import AmbiguousCallError, MutationError
 from clew.graph import END, Command, Send
 from clew.state import GraphState
 
@@ -363,7 +363,8 @@ class Machine:
             and policy is not None
             and item.attempt + 1 < policy.max_attempts
             and isinstance(error, Exception)
-            and not isinstance(error, AmbiguousCallError)  # which only a person can clear up
+            # the first only a person can clear up; after the second no attempt would see what this one saw
+            and not isinstance(error, (AmbiguousCallError, MutationError))
             and endings.is_retryable(policy, error)
         ):
             draw = stream(self.options.seed, item.path, item.attempt, "retry").random()

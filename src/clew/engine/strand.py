@@ -89,14 +89,15 @@ class Item:
 
     def lookup(self, name: str, default: Any) -> Any:
         """One value that the item sees: payload, state, bound value, then the default."""
+        value = self.seen_value(name)
+        return self.strand.program.bound.get(name, default) if value is MISSING else value
+
+    def seen_value(self, name: str) -> Any:
+        """One value that the item sees in its payload or in the state; MISSING if it is in neither."""
         payload = self.batch.payloads[self.index]
         if payload is not None and name in payload:
             return payload[name]
-        values = self.batch.view.values
-        if name in values:
-            return values[name]
-        bound = self.strand.program.bound
-        return bound[name] if name in bound else default
+        return self.batch.view.values.get(name, MISSING)
 
     def seen(self) -> dict[str, Any]:
         """What the boundary of a subgraph is shown: its inputs by name, or everything."""
