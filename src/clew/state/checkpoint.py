@@ -75,6 +75,7 @@ class _Place(msgspec.Struct, forbid_unknown_fields=True):
     failed: list[str]
     touched: list[str]
     decided: list[str]
+    stopped: bool = False
 
 
 class _Snapshot(msgspec.Struct, forbid_unknown_fields=True):
@@ -172,7 +173,7 @@ def _tree(state: GraphState) -> dict[str, Any]:
             gate: chosen if isinstance(chosen, str) else list(chosen)
             for gate, chosen in state.gate_decisions.items()
         },
-        "terminated": state.terminated,
+        "terminated": state.has_chosen_end,
         "history": [
             {
                 "node_name": run.node_name,
@@ -197,6 +198,7 @@ def _tree(state: GraphState) -> dict[str, Any]:
             "failed": sorted(position.failed),
             "touched": sorted(position.touched),
             "decided": sorted(position.decided),
+            "stopped": position.stopped,
         },
     }
 
@@ -238,6 +240,7 @@ def _parts(snapshot: _Snapshot) -> dict[str, Any]:
         failed=frozenset(place.failed),
         touched=frozenset(place.touched),
         decided=frozenset(place.decided),
+        stopped=place.stopped,
     )
     return {
         "values": values,

@@ -205,7 +205,12 @@ class GraphState:
 
     @property
     def terminated(self) -> bool:
-        """True once a gate has chosen END."""
+        """True once a gate has chosen END, or `mark_terminated` was called."""
+        return self._terminated or self._position.stopped
+
+    @property
+    def has_chosen_end(self) -> bool:
+        """True once a gate has chosen END, which ends its own path and stops nothing else."""
         return self._terminated
 
     @property
@@ -246,6 +251,8 @@ class GraphState:
         decided = (
             [encode({gate: self._decisions[gate] for gate in position.decided})] if position.decided else []
         )
+        if position.stopped:
+            decided.append(b"clew:stopped")
         if not position.digest:
             return digest(b"clew:S0", encode(dict(values), at="state"), encode(dict(versions)), *decided)
         if not position.touched and not decided:
@@ -341,9 +348,12 @@ class GraphState:
         return new
 
     def mark_terminated(self) -> GraphState:
-        """The state with ``terminated`` true."""
+        """Return the state with ``terminated`` true, and from which nothing runs.
+
+        Checkpoints keep that, and so does every write by hand: a run that is given the state completes at once.
+        """
         new = self._copy()
-        new._terminated = True
+        new._position = msgspec.structs.replace(self._position, stopped=True)
         return new
 
     # Checkpoints
@@ -390,7 +400,7 @@ class GraphState:
         ]
         if len(shown) > _SHOWN:
             shown[_SHOWN:] = [f"and {len(shown) - _SHOWN} more"]
-        end = ", terminated" if self._terminated else ""
+        end = ", terminated" if self.terminated else ""
         return f"<GraphState step {self.step}{end}: {', '.join(shown) or 'no values'}>"
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -62,3 +62,5 @@ class Position(msgspec.Struct, frozen=True):
     """Values written by hand since the last step."""
     decided: frozenset[str] = frozenset()
     """Gates whose decision was recorded by hand since the last step."""
+    stopped: bool = False
+    """Whether ``mark_terminated`` was called: then nothing runs from here."""
