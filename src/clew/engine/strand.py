@@ -134,6 +134,7 @@ class Batch:
     __slots__ = (
         "cursor",
         "gates",
+        "held",
         "is_single",
         "level",
         "node",
@@ -170,7 +171,8 @@ class Batch:
             self.is_single = True
         self.outcomes: list[Outcome | None] = [None] * len(self.payloads)
         self.open = len(self.payloads)  # items without an outcome
-        self.stuck = 0  # of these, items that failed for good or wait for an answer
+        self.stuck = 0  # of these, items that failed for good, wait for an answer or are held
+        self.held: dict[int, Outcome] = {}  # outcomes that count once the step is committed: engine.holding
         self.cursor = 0  # items made so far
         self.strands: dict[int, list[Strand]] = {}  # index -> the strands inside that item, while they run
 
@@ -196,6 +198,7 @@ class Level:
         "_waiting",
         "ahead",
         "batches",
+        "held_mask",
         "is_void",
         "left_out",
         "number",
@@ -212,6 +215,7 @@ class Level:
         self.view = view
         self.batches: dict[int, Batch] = {}
         self.open_mask = 0
+        self.held_mask = 0  # of these, batches of which all open items are held
         self.left_out = 0  # a mask, of batches that have finished and are not in the view ahead
         self.is_void = False  # planned for an attempt that is over, or on an outcome that did not hold
         self.ahead: View | None = None
@@ -238,6 +242,7 @@ class Level:
         """The batch of node `number` does not run in this step after all: whatever it did is let fall."""
         batch, strand = self.batches.pop(number), self.strand
         self.open_mask &= ~(1 << number)
+        self.held_mask &= ~(1 << number)
         self.left_out &= ~(1 << number)
         self._waiting = None
         batch.level = void = Level(strand, self.number, self.view)

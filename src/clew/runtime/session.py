@@ -188,6 +188,8 @@ class Session(Host):
                     self.ledger.attach((item.path, item.strand.epoch), self._written.pop((item, attempt), ()))
                 self.machine.finish(item, value, started, duration)
                 if self._recorder is not None:
+                    if item.node.is_called_again:  # no outcome in the log will speak for it
+                        self._recorder.ended(item, attempt)
                     self._recorder.forget(item.path)
 
     def raised(self, item: Item, attempt: int, error: BaseException, started: float, duration: float) -> None:
