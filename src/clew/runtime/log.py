@@ -22,6 +22,7 @@ from clew.runtime.codes import conflict_rule
 from clew.runtime.doubts import Intent
 from clew.runtime.recorder import RecordedCall
 from clew.runtime.result import Checkpoint
+from clew.runtime.schema_changes import with_defaults
 from clew.state import GraphState, Position
 from clew.stores import RunRow
 
@@ -47,12 +48,20 @@ class Resumed(msgspec.Struct, frozen=True):
     stretch: int
 
 
+Filled = Mapping[str, Mapping[str, Any]]
+"""The defaults of fields that schemas have gained since a run began, by strand ("" for the run itself) and name.
+
+The run reads as if it had had them from the start; no digest covers them. Each record has those of the ones before it.
+"""
+
+
 class Accepted(msgspec.Struct, frozen=True):
     """The run goes on with another graph than it was made with, or with another rule for conflicts."""
 
     n: int
     structure: str
     codes: Mapping[str, str]
+    filled: Filled = {}
 
 
 class RunLog(msgspec.Struct):
@@ -75,6 +84,7 @@ class RunLog(msgspec.Struct):
     weight: int = 0  # bytes of the snapshot that it was read from
     since: int = 0  # bytes of the steps after it, with what they keep apart
     accepted: int = 0  # how often changes were accepted
+    filled: Filled = {}  # defaults of fields that came later
     errors: list[
         tuple[tuple[int, ...], BaseException]
     ] = []  # confined failures before `start`, with their places
@@ -237,9 +247,22 @@ def start_state(start: Start, seed: int) -> GraphState:
         versions=dict.fromkeys(start.values, 0),
         decisions={},
         terminated=False,
-        position=Position(seed=seed, given=start.given),
+        position=Position(seed=seed, given=start.given, filled=start.filled),
         history={},
     )
+
+
+def fill(log: RunLog, filled: Filled) -> None:
+    """Let a run, and the strands inside it, begin with defaults that they lack."""
+    log.filled = filled
+    log.start = with_defaults(log.start, filled.get("", {}))
+    for prefix, (start, steps) in log.strands.items():
+        more = {name: value for name, value in filled.get(prefix, {}).items() if name not in start.values}
+        if more:
+            begun = msgspec.structs.replace(
+                start, values={**start.values, **more}, filled=start.filled | more.keys()
+            )
+            log.strands[prefix] = (begun, steps)
 
 
 def story_of(log: RunLog, parent: Callable[[str], RunLog]) -> Story:
@@ -289,7 +312,7 @@ def read_log(row: RunRow, start: GraphState, entries: Sequence[Any], on_conflict
             log.labels[entry.label] = entry.step
         elif isinstance(entry, Accepted):
             if entry.n >= log.accepted:
-                log.accepted = entry.n + 1
+                log.accepted, log.filled = entry.n + 1, entry.filled
                 log.row = msgspec.structs.replace(row, structure=entry.structure, codes=entry.codes)
         elif isinstance(entry, Resumed):
             log.stretch = max(log.stretch, entry.stretch)
@@ -316,6 +339,8 @@ def read_log(row: RunRow, start: GraphState, entries: Sequence[Any], on_conflict
             not each.prefix or (strand is not None and strand[0].epoch == each.epoch)
         ):
             log.journal[each.path] = each.outcome
+    if log.filled:
+        fill(log, log.filled)
     log.on_conflict = conflict_rule(log.row.codes, on_conflict)
     log.answers = {path: [numbered[n] for n in sorted(numbered)] for path, numbered in answers.items()}
     for path, question in list(log.asked.items()):

@@ -13,7 +13,8 @@ question    the item            its number     what it asks
 answer      the item            its number     what it was answered
 label       the label           0              a step
 resume      ""                  counts         a run that had failed is gone on with
-accepted    ""                  counts         what is kept of the graph that it goes on with: structure and codes
+accepted    ""                  counts         what is kept of the graph that it goes on with: structure and codes, and
+                                               the defaults of fields that the run did not begin with
 snapshot    ""                  a step         the whole state: ``clew.runtime.snapshots``
 ==========  ==================  =============  ==============================================================
 
@@ -98,7 +99,9 @@ class Writer:
         if kind is Answered:
             return _checked("answer", record.path, record.number, record.answer)
         if kind is Accepted:
-            return _checked("accepted", "", record.n, [record.structure, dict(record.codes)])
+            filled = {strand: dict(values) for strand, values in record.filled.items()}
+            body = [record.structure, dict(record.codes), *([filled] if filled else ())]
+            return _checked("accepted", "", record.n, body)
         if kind is Resumed:
             return _checked("resume", "", record.stretch, None)
         if kind is Labelled:
@@ -386,7 +389,7 @@ class Reader:
         return Answered(entry.path, body, entry.n)
 
     def _accepted(self, entry: Entry, body: Any) -> Accepted:
-        return Accepted(entry.n, body[0], body[1])
+        return Accepted(entry.n, *body)
 
     def _resume(self, entry: Entry, body: Any) -> Resumed:
         return Resumed(entry.n)

@@ -75,6 +75,7 @@ class _Place(msgspec.Struct, forbid_unknown_fields=True):
     failed: list[str]
     touched: list[str]
     decided: list[str]
+    filled: list[str] = []
     stopped: bool = False
 
 
@@ -198,6 +199,7 @@ def _tree(state: GraphState) -> dict[str, Any]:
             "failed": sorted(position.failed),
             "touched": sorted(position.touched),
             "decided": sorted(position.decided),
+            "filled": sorted(position.filled),
             "stopped": position.stopped,
         },
     }
@@ -240,6 +242,7 @@ def _parts(snapshot: _Snapshot) -> dict[str, Any]:
         failed=frozenset(place.failed),
         touched=frozenset(place.touched),
         decided=frozenset(place.decided),
+        filled=frozenset(place.filled),
         stopped=place.stopped,
     )
     return {

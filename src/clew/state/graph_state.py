@@ -210,7 +210,7 @@ class GraphState:
 
     @property
     def has_chosen_end(self) -> bool:
-        """True once a gate has chosen END, which ends its own path and stops nothing else."""
+        """True once a gate has chosen END, which stops nothing but its own path."""
         return self._terminated
 
     @property
@@ -254,7 +254,9 @@ class GraphState:
         if position.stopped:
             decided.append(b"clew:stopped")
         if not position.digest:
-            return digest(b"clew:S0", encode(dict(values), at="state"), encode(dict(versions)), *decided)
+            kept = {name: value for name, value in values.items() if name not in position.filled}
+            counted = {name: versions[name] for name in kept}
+            return digest(b"clew:S0", encode(kept, at="state"), encode(counted), *decided)
         if not position.touched and not decided:
             return position.digest
         return digest(
@@ -333,10 +335,7 @@ class GraphState:
     def record_gate_decision(self, gate_name: str, decision: Any) -> GraphState:
         """The state with a gate's decision recorded; a decision for END makes it ``terminated``.
 
-        Args:
-            gate_name: Name of the gate.
-            decision: The chosen target (a node's name, ``"END"``, or END itself), or a tuple or list of
-                targets.
+        ``decision`` is the chosen target (a node's name, ``"END"``, or END itself), or a tuple or list of targets.
         """
         several = isinstance(decision, (tuple, list))
         targets = tuple(_target(target) for target in (decision if several else (decision,)))
@@ -348,10 +347,7 @@ class GraphState:
         return new
 
     def mark_terminated(self) -> GraphState:
-        """Return the state with ``terminated`` true, and from which nothing runs.
-
-        Checkpoints keep that, and so does every write by hand: a run that is given the state completes at once.
-        """
+        """Return the state from which nothing runs; checkpoints and writes by hand keep that."""
         new = self._copy()
         new._position = msgspec.structs.replace(self._position, stopped=True)
         return new
