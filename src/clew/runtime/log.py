@@ -20,6 +20,7 @@ from clew.errors import InputError, RunStateError, UnknownRunError
 from clew.graph import Graph
 from clew.runtime.codes import conflict_rule
 from clew.runtime.doubts import Intent
+from clew.runtime.metrics import Measured, Totals, lifetime
 from clew.runtime.recorder import RecordedCall
 from clew.runtime.result import Checkpoint
 from clew.runtime.schema_changes import with_defaults
@@ -85,6 +86,7 @@ class RunLog(msgspec.Struct):
     since: int = 0  # bytes of the steps after it, with what they keep apart
     accepted: int = 0  # how often changes were accepted
     filled: Filled = {}  # defaults of fields that came later
+    measured: list[Measured] = []  # what the stretches counted
     errors: list[
         tuple[tuple[int, ...], BaseException]
     ] = []  # confined failures before `start`, with their places
@@ -120,6 +122,14 @@ class RunLog(msgspec.Struct):
             found.update((prefix + outcome.path, outcome) for step in steps for outcome in step.outcomes)
         found.update(self.journal)
         return found
+
+    def totals(self) -> Totals:
+        """What the run has counted so far."""
+        first = self.row.parent_step
+        if first is None:  # it may have gone on from a state, which is at hand unless there is a snapshot
+            first = self.measured[0].first if self.measured else 0 if self.weight else self.start.step
+        inner = (step for _, steps in self.strands.values() for step in steps)
+        return lifetime(first, self.steps, inner, self.measured)
 
     def chain(self, program: Program) -> Chain:
         """The chain of the run."""
@@ -314,6 +324,8 @@ def read_log(row: RunRow, start: GraphState, entries: Sequence[Any], on_conflict
             if entry.n >= log.accepted:
                 log.accepted, log.filled = entry.n + 1, entry.filled
                 log.row = msgspec.structs.replace(row, structure=entry.structure, codes=entry.codes)
+        elif isinstance(entry, Measured):
+            log.measured.append(entry)
         elif isinstance(entry, Resumed):
             log.stretch = max(log.stretch, entry.stretch)
         elif isinstance(entry, Intent):

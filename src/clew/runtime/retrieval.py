@@ -73,7 +73,7 @@ class Retrieval:
             upto, counted, entries = None, None, self._store.entries(run_id)
         else:
             start, since = self._near_the_end(row, start, upto)
-            counted, kinds = _COUNTED, ("step", "resume", "accepted")
+            counted, kinds = _COUNTED, ("step", "resume", "accepted", "measured")
             entries = self._store.within(run_id, kinds, OWN, after=start.step, upto=upto)
         reader, records = Reader(run_id, self._store.blob, row.created), list[Any]()
         for entry in entries:
