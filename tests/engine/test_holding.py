@@ -211,7 +211,9 @@ def live(case: Case) -> tuple[Graph, set[str]]:
     return (graph.bind(**dict(model.bound)) if model.bound else graph), chosen
 
 
-@pytest.mark.parametrize("kind", [TROUBLED, WINDING, DENSE, WIDE], ids=["troubled", "winding", "dense", "wide"])
+@pytest.mark.parametrize(
+    "kind", [TROUBLED, WINDING, DENSE, WIDE], ids=["troubled", "winding", "dense", "wide"]
+)
 def test_the_chain_is_what_it_was_in_any_order(kind: Knobs) -> None:
     counts: Counter[str] = Counter()
     for case in cases(range(120), kind):
@@ -222,9 +224,7 @@ def test_the_chain_is_what_it_was_in_any_order(kind: Knobs) -> None:
         except Skipped:
             continue
         check(case, played)
-        journal = {
-            entry.outcome.node for entry in engine.store.entries(RUN) if isinstance(entry, Journaled)
-        }
+        journal = {entry.outcome.node for entry in engine.store.entries(RUN) if isinstance(entry, Journaled)}
         assert not journal & chosen
         counts["graphs"] += 1
         counts["journaled"] += len(journal)

@@ -10,7 +10,19 @@ from typing import Any
 
 import pytest
 
-from clew import END, Context, Engine, Event, Graph, RetryPolicy, SchedulerMetrics, Send, interrupt, node, route
+from clew import (
+    END,
+    Context,
+    Engine,
+    Event,
+    Graph,
+    RetryPolicy,
+    SchedulerMetrics,
+    Send,
+    interrupt,
+    node,
+    route,
+)
 from clew.testing import VirtualClock
 
 

@@ -224,5 +224,9 @@ def test_the_scheduler_of_a_resumed_run_counts_from_the_beginning(store: Store) 
 
 def test_the_defaults_are_those_of_the_specification() -> None:
     defaults = Settings()
-    assert (defaults.default_node_timeout, defaults.max_concurrent_nodes, defaults.queue_depth) == (30.0, 8, 1024)
+    assert (defaults.default_node_timeout, defaults.max_concurrent_nodes, defaults.queue_depth) == (
+        30.0,
+        8,
+        1024,
+    )
     assert Engine(FAN)._settings == defaults

@@ -15,7 +15,6 @@ from clew.errors import GraphChangedError, InputError
 from clew.runtime.soundness import complaints
 from clew.stores import MemoryStore, Store
 
-
 pytestmark = pytest.mark.filterwarnings("ignore::clew.errors.GraphWarning")  # of code that has changed too
 
 
@@ -167,7 +166,9 @@ def refused(store: Store, graph: Graph, *told: str) -> None:
 
 
 def asked(store: Store, *more: Any) -> None:
-    assert Engine(Graph([write, ask, *more]), store=store).run({"topic": "tea"}, run_id="r").status == "waiting"
+    assert (
+        Engine(Graph([write, ask, *more]), store=store).run({"topic": "tea"}, run_id="r").status == "waiting"
+    )
 
 
 def test_a_new_input_that_nothing_provides_is_refused(store: Store) -> None:

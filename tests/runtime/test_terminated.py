@@ -60,7 +60,11 @@ def test_writes_and_decisions_by_hand_and_forks_keep_the_mark(store: Store) -> N
     engine = Engine(counting(calls), store=store)
     marked = GraphState({"n": 0}).mark_terminated()
     engine.run(marked, run_id="r")
-    for state in (marked.set("n", 1), marked.set_multiple({"n": 1}), marked.record_gate_decision("more", "add")):
+    for state in (
+        marked.set("n", 1),
+        marked.set_multiple({"n": 1}),
+        marked.record_gate_decision("more", "add"),
+    ):
         assert engine.run(state).steps == 0
     forked = engine.fork("r", values={"n": 2}, run_id="f")
     assert (forked.status, forked.steps, forked["n"], forked.state.terminated) == ("completed", 0, 2, True)

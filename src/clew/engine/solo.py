@@ -77,8 +77,10 @@ def steps(machine: Machine, epoch: float) -> Steps:
         view.missing,
     )
     unsized, special = UNSIZED, _SPECIAL
-    number = root.step
-    counters.active = 1  # for as long as the stretch lasts: between two calls it is over before anybody can look
+    number, ran = root.step, -1
+    counters.active = (
+        1  # for as long as the stretch lasts: between two calls it is over before anybody can look
+    )
     while len(due) == 1 and not sends and number < most and not view.blocked:
         (node,) = due
         record = records[node]
@@ -161,6 +163,9 @@ def steps(machine: Machine, epoch: float) -> Steps:
         root.step = number = number + 1
         counters.steps += 1
         counters.executed += 1
+        ran = node
+    if ran >= 0:  # whatever is due now, it has woken
+        root.latest[ran] = number
     counters.active = 0
     machine.open(root)
 

@@ -68,6 +68,8 @@ def commit(machine: Machine, strand: Strand) -> None:
             return
         del levels[0]
         strand.step = level.number
+        for number in level.batches:
+            strand.latest[number] = level.number
         if strand.owner is None:
             machine.counters.steps += 1
         machine.outbox.append(Step(strand.prefix, level.number, outcomes, strand.epoch))

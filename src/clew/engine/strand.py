@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from clew.engine.origins import Past, origin_of
 from clew.engine.records import Outcome, Question, WorkItem, item_path, order_key
 from clew.engine.rules import Program
 from clew.engine.view import View
@@ -115,7 +116,7 @@ class Item:
     def work_item(self) -> WorkItem:
         """The item as the specification describes it."""
         batch = self.batch
-        parent, edge = batch.origin(self.index)
+        parent, edge = origin_of(self)
         return WorkItem(
             step_id=self.step,
             order_key=order_key(batch.number, self.index, self.path, edge),
@@ -175,13 +176,6 @@ class Batch:
         self.held: dict[int, Outcome] = {}  # outcomes that count once the step is committed: engine.holding
         self.cursor = 0  # items made so far
         self.strands: dict[int, list[Strand]] = {}  # index -> the strands inside that item, while they run
-
-    def origin(self, index: int) -> tuple[str, int]:
-        """The gate that sent an item, and which of its Sends it is."""
-        if not self.gates or self.gates[index] < 0:
-            return "", 0
-        gate = self.gates[index]
-        return self.view.program.names[gate], index - self.gates.index(gate)
 
 
 _PLAIN: tuple[None] = (None,)
@@ -288,11 +282,13 @@ class Strand:
         "epoch",
         "errors",
         "failed",
+        "latest",
         "levels",
         "limit",
         "open_ahead",
         "order",
         "owner",
+        "past",
         "prefix",
         "program",
         "questions",
@@ -324,6 +320,10 @@ class Strand:
         self.errors: list[tuple[tuple[int, ...], BaseException]] = []
         self.failed: set[str] = set()  # nodes whose failure was confined
         self.questions: dict[tuple[int, ...], Question] = {}  # by the order of the item that asks
+        self.latest: dict[
+            int, int
+        ] = {}  # node -> the step that it ran in last, as far as that was in this strand
+        self.past: Past | None = None  # when nodes ran before that, if there is somewhere to look it up
         self.state: str = "running"  # running | completed | failed | dropped
 
     @property

@@ -155,7 +155,17 @@ class Graph:
 
     def _changed(self, **changes: Any) -> Graph:
         # A part of a graph that was checked needs no second check, and would warn twice.
-        fields = ("name", "schema", "nodes", "edges", "entry", "strict_types", "bound", "selected", "unselected")
+        fields = (
+            "name",
+            "schema",
+            "nodes",
+            "edges",
+            "entry",
+            "strict_types",
+            "bound",
+            "selected",
+            "unselected",
+        )
         graph = object.__new__(type(self))
         graph.__dict__.update({name: changes.get(name, getattr(self, name)) for name in fields})
         graph._topologies = {}

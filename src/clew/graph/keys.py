@@ -32,14 +32,18 @@ def wanted_by_key(node: Node) -> tuple[tuple[str, ...], tuple[str, ...]]:
     try:
         params = inspect.signature(function).parameters
     except (TypeError, ValueError) as error:
-        raise GraphError(f"the parameters of {where} cannot be read ({error}); wrap it in a lambda") from error
+        raise GraphError(
+            f"the parameters of {where} cannot be read ({error}); wrap it in a lambda"
+        ) from error
     values = {param.name for param in node.params if param.kind == "value"}
     known = values | state_names(node)
     positional: list[str] = []
     named: dict[str, None] = {}
     for name, param in params.items():
         if param.kind is param.VAR_KEYWORD:
-            named.update((p.name, None) for p in node.params if p.kind == "value" and p.name not in positional)
+            named.update(
+                (p.name, None) for p in node.params if p.kind == "value" and p.name not in positional
+            )
         elif param.kind is param.VAR_POSITIONAL:
             continue
         elif name in known:

@@ -73,7 +73,9 @@ def _call_of(program: Program, node: Node) -> Call:
         def one(item: Item, context: Any) -> Any:
             batch = item.batch
             payload = batch.payloads[item.index]
-            value = payload[source] if payload is not None and source in payload else batch.view.values[source]
+            value = (
+                payload[source] if payload is not None and source in payload else batch.view.values[source]
+            )
             if type(value) in UNSIZED:
                 return func(value)
             guard = guard_of(item, ((source, value),))

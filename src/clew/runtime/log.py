@@ -7,6 +7,7 @@ of a subgraph item starts its strands anew.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -159,6 +160,7 @@ class RunLog(msgspec.Struct):
         for label in sorted(self.labels) if not prefix else ():
             names.setdefault(self.labels[label], []).append(label)
         calls = self.calls_by_item(prefix)
+        attempts = self.retried(chain.steps, prefix)
         found: list[Checkpoint] = []
         for number, state in enumerate(chain.states(), start=chain.first):
             step = chain.steps[number - chain.first - 1] if number > chain.first else None
@@ -175,10 +177,15 @@ class RunLog(msgspec.Struct):
                     items=tuple(prefix + outcome.path for outcome in outcomes),
                     nested=self._nested(graph, prefix, outcomes) if nested else {},
                     recorded_ios=tuple(call for o in outcomes for call in calls.get(prefix + o.path, ())),
-                    _origin=(chain.program, prefix),
+                    _origin=(chain.program, prefix, attempts, partial(chain.last_run, step=number)),
                 )
             )
         return found
+
+    def retried(self, steps: Sequence[Step], prefix: str = "") -> dict[str, int]:
+        """The retries that items have used: those in these steps of the strand at `prefix`, and those that are open."""
+        done = {prefix + o.path: o.attempt for step in steps for o in step.outcomes if o.attempt}
+        return {**self.attempts, **done}
 
     def calls_by_item(self, prefix: str = "") -> dict[str, list[RecordedCall]]:
         """The recorded calls, by the item of the strand at `prefix` that made them or in which they were made."""

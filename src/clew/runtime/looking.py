@@ -111,8 +111,15 @@ class Looking:
 
     def frontier(self, run_id: str, step: int | str | None = None) -> list[WorkItem]:
         """The items that would run next at the latest state, or at S(step)."""
-        state = self._opener.state(run_id, step)
-        return upcoming(self._opener.program(state), state)
+        log = self._opener.log(run_id, whole=step is not None)
+        chain = log.chain(self._opener.program(log.start))
+        number = log.step_of(chain, step)
+        return upcoming(
+            chain.program,
+            chain.state(number),
+            attempts=log.retried(chain.steps),
+            past=lambda node: chain.last_run(node, number),
+        )
 
     def runs(self, *, status: str | None = None) -> list[RunRow]:
         """The runs in the store, oldest first; those of one status, if one is given."""

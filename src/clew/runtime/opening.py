@@ -267,7 +267,10 @@ class Opener:
             written = {name for step in steps for outcome in step.outcomes for name in outcome.update}
             filled[prefix] = gained(graph_at(self.graph, prefix), {*start.values, *written})
         filled = {prefix: values for prefix, values in filled.items() if values}
-        both = {prefix: {**log.filled.get(prefix, {}), **filled.get(prefix, {})} for prefix in {*log.filled, *filled}}
+        both = {
+            prefix: {**log.filled.get(prefix, {}), **filled.get(prefix, {})}
+            for prefix in {*log.filled, *filled}
+        }
         fill(log, both)
         state = with_defaults(state, filled.get("", {}))
         rewired = changed_parts(log.row, self.graph).wiring

@@ -104,9 +104,18 @@ class ReplayReport(msgspec.Struct, frozen=True):
         return not self.divergences
 
     def check(self) -> None:
-        """Raise ReplayError with the first difference, if there is one."""
+        """Raise the first difference, if there is one.
+
+        Raises:
+            ReplayMismatchError: If a recorded call differs.
+            ReplayMissingError: If a call was never recorded.
+            ReplayError: If something else differs.
+        """
         if self.divergences:
-            raise ReplayError(f"run {self.run_id!r} does not replay: {self._why()}{self.divergences[0]}")
+            first = self.divergences[0]
+            raise _RAISED.get(first.kind, ReplayError)(
+                f"run {self.run_id!r} does not replay: {self._why()}{first}"
+            )
 
     def _why(self) -> str:
         return f"it was recorded with another graph ({self.graph}); " if self.graph else ""
@@ -121,6 +130,9 @@ class ReplayReport(msgspec.Struct, frozen=True):
         told = "\n".join(str(each) for each in self.divergences)
         why = f"\nit was recorded with another graph ({self.graph})" if self.graph else ""
         return f"run {self.run_id!r} does not replay ({seen}):{why}\n{told}"
+
+
+_RAISED: dict[str, type[ReplayError]] = {"call": ReplayMismatchError, "missing": ReplayMissingError}
 
 
 class Recordings:

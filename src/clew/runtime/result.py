@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from clew.engine.machine import Machine
+from clew.engine.origins import Past
 from clew.engine.records import Question, WorkItem
 from clew.engine.rules import Program
 from clew.engine.terms import Status
@@ -47,7 +48,8 @@ class Checkpoint(msgspec.Struct, frozen=True):
     """The recorded calls of the items of this step, and of what is inside them."""
     labels: tuple[str, ...] = ()
     """All names of this step; `label` is the first of them."""
-    _origin: tuple[Program, str] | None = None  # the program and the prefix of the chain
+    # program and prefix of the chain, the retries that its items have used, and when nodes ran before this state
+    _origin: tuple[Program, str, Mapping[str, int], Past] | None = None
 
     @property
     def digest(self) -> str:
@@ -75,8 +77,8 @@ class Checkpoint(msgspec.Struct, frozen=True):
         """The items of the next step, in their order."""
         if self._origin is None:
             return ()
-        program, prefix = self._origin
-        return tuple(upcoming(program, self.state, prefix))
+        program, prefix, attempts, past = self._origin
+        return tuple(upcoming(program, self.state, prefix, attempts=attempts, past=past))
 
     def __repr__(self) -> str:
         label = f" {self.label!r}" if self.label is not None else ""

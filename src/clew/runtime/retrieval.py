@@ -215,9 +215,7 @@ class Retrieval:
 
     def _last_accepted(self, row: RunRow) -> Accepted | None:
         found = self._store.last(row.run_id, "accepted", "", LAST) if self._store.encodes else None
-        last: Accepted | None = (
-            None if found is None else Reader(row.run_id, self._store.blob).record(found)
-        )
+        last: Accepted | None = None if found is None else Reader(row.run_id, self._store.blob).record(found)
         return last
 
     def start(self, row: RunRow) -> GraphState:
