@@ -59,7 +59,8 @@ def test_a_resumed_run_calls_it_again_with_the_same_key(store: Store) -> None:
     assert len(bank.keys) == 1
     result = engine.resume("r", answer="yes")
     assert (result.status, result["booked"], result["receipt"]) == ("completed", 2, 2)
-    assert len(bank.keys) == 2 and len(set(bank.keys)) == 1
+    assert len(bank.keys) == 2
+    assert len(set(bank.keys)) == 1
 
 
 def test_a_recordable_result_is_answered_from_the_log(store: Store) -> None:
@@ -228,4 +229,5 @@ def test_the_chain_is_what_it_was_in_any_order(kind: Knobs) -> None:
         assert not journal & chosen
         counts["graphs"] += 1
         counts["journaled"] += len(journal)
-    assert counts["graphs"] > 60 and counts["journaled"] > 20, counts
+    assert counts["graphs"] > 60, counts
+    assert counts["journaled"] > 20, counts

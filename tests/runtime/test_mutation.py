@@ -213,7 +213,7 @@ class Bag(list[int]):
 
 @pytest.mark.parametrize("driver", ["run", "arun"])
 @pytest.mark.parametrize(
-    ("value", "change"),
+    "value, change",
     [
         ({"a": 1}, lambda docs: docs.update(b=2)),
         ({1}, lambda docs: docs.add(2)),

@@ -36,7 +36,8 @@ def test_a_marked_state_runs_nothing(store: Store) -> None:
     marked = engine.state("r", step=2).mark_terminated()
     result = engine.run(marked, run_id="s")
     assert (result.status, result.steps, calls, result["n"]) == ("completed", 2, [], 1)
-    assert result.state.terminated and engine.state("s").terminated
+    assert result.state.terminated
+    assert engine.state("s").terminated
     assert engine.frontier("s") == []
 
 
@@ -92,7 +93,8 @@ def test_end_sets_no_mark(store: Store) -> None:
     calls: list[int] = []
     engine = Engine(counting(calls), store=store)
     state = engine.run({"n": 0}, run_id="r").state
-    assert state.terminated and not state.position.stopped
+    assert state.terminated
+    assert not state.position.stopped
     assert not engine.state("r").position.stopped
     calls.clear()
     result = engine.fork("r", values={"n": 1})

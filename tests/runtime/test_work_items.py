@@ -9,7 +9,20 @@ from typing import Any
 
 import pytest
 
-from clew import END, Context, Engine, Graph, GraphState, RetryPolicy, Send, SQLiteStore, ifelse, interrupt, node, route
+from clew import (
+    END,
+    Context,
+    Engine,
+    Graph,
+    GraphState,
+    RetryPolicy,
+    Send,
+    SQLiteStore,
+    ifelse,
+    interrupt,
+    node,
+    route,
+)
 from clew.errors import ReplayError, ReplayMismatchError, ReplayMissingError
 from clew.stores import MemoryStore, Store
 from clew.testing import Stepper
@@ -212,7 +225,7 @@ def test_the_hash_of_a_recorded_call_follows_its_response(store: Store) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "expected"),
+    "change, expected",
     [("request", ReplayMismatchError), ("name", ReplayMismatchError), ("value", ReplayError)],
 )
 def test_check_raises_what_differs(store: Store, change: str, expected: type[Exception]) -> None:
@@ -258,7 +271,9 @@ def test_the_key_of_a_checkpoint_is_of_run_step_and_digest(store: Store) -> None
     keys = {_checkpoint("r", step, state).idempotency_key for step in (0, 1)}
     assert len(keys) == 2  # step
     assert _checkpoint("r", 0, state).idempotency_key == _checkpoint("r", 0, state).idempotency_key
-    assert _checkpoint("r", 0, state).idempotency_key != _checkpoint("r", 0, state.set("a", 2)).idempotency_key
+    assert (
+        _checkpoint("r", 0, state).idempotency_key != _checkpoint("r", 0, state.set("a", 2)).idempotency_key
+    )
 
 
 def _checkpoint(run: str, step: int, state: GraphState) -> Any:

@@ -1,4 +1,4 @@
-"""Results that count only once their step is committed: those of nodes with `requires_idempotency` and not `recordable`.
+"""Results that count only once their step is committed: of nodes with `requires_idempotency` and not `recordable`.
 
 Such a node says that its result cannot be answered from a log: if a run stops before the step is committed, the node
 is called again, live, with the same key. So its result is not journaled, and nothing may build on it before the

@@ -41,9 +41,9 @@ def origin_of(item: Item) -> tuple[str, int]:
     links = batch.view.program.topology.links
     found: tuple[int, Link] | None = None
     for link in links:
-        if link.target == item.node.name and (step := _woke(item, link)) is not None:
-            if found is None or step > found[0]:
-                found = (step, link)
+        step = _woke(item, link) if link.target == item.node.name else None
+        if step is not None and (found is None or step > found[0]):
+            found = (step, link)
     if found is None:
         return "", 0
     source = found[1].source

@@ -23,7 +23,7 @@ from clew.runtime.codes import conflict_rule
 from clew.runtime.doubts import Intent
 from clew.runtime.metrics import Measured, Totals, lifetime
 from clew.runtime.recorder import RecordedCall
-from clew.runtime.result import Checkpoint
+from clew.runtime.result import Checkpoint, Origin
 from clew.runtime.schema_changes import with_defaults
 from clew.state import GraphState, Position
 from clew.stores import RunRow
@@ -177,7 +177,7 @@ class RunLog(msgspec.Struct):
                     items=tuple(prefix + outcome.path for outcome in outcomes),
                     nested=self._nested(graph, prefix, outcomes) if nested else {},
                     recorded_ios=tuple(call for o in outcomes for call in calls.get(prefix + o.path, ())),
-                    _origin=(chain.program, prefix, attempts, partial(chain.last_run, step=number)),
+                    _origin=Origin(chain.program, prefix, attempts, partial(chain.last_run, step=number)),
                 )
             )
         return found

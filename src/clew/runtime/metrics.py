@@ -80,8 +80,8 @@ def totals_of(machine: Machine, elapsed: float) -> Totals:
 def lifetime(
     first: int, steps: Sequence[Step], inner: Iterable[Step], measured: Sequence[Measured]
 ) -> Totals:
-    """What a run has counted so far. It began after step `first`; `steps` are those of its own that are at hand, `inner`
-    those of subgraphs, which count where no stretch has counted them."""
+    """What a run has counted so far. It began after step `first`; `steps` are those of its own that are at hand,
+    `inner` those of subgraphs, which count where no stretch has counted them."""
     total = Totals()
     for stretch in measured:
         total = total.plus(stretch.totals)

@@ -8,7 +8,8 @@ hide the next: `strict` stops at the first, otherwise all are listed.
 
 An item that failed is called too, as its last attempt, and has to fail with the same error. What cannot come out
 the same is not asked for: that something took too long, that nobody knew whether a call was made, that something
-could not be stored, that an input changed while the node ran. An update that a reducer refused is that of an item which returned.
+could not be stored, that an input changed while the node ran. An update that a reducer refused is that of an item
+which returned.
 
 A reducer cannot be checked that way, as what it gave is not recorded: that it is another one is a difference by itself.
 

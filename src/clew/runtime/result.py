@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -31,6 +32,18 @@ class SchedulerState(msgspec.Struct, frozen=True):
     frontier: tuple[WorkItem, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The chain that a checkpoint is of: where its items come from."""
+
+    program: Program
+    prefix: str
+    attempts: Mapping[str, int]
+    """The retries that its items have used, by path."""
+    past: Past = field(compare=False)
+    """When nodes ran before this state."""
+
+
 class Checkpoint(msgspec.Struct, frozen=True):
     """S(step_id) of a run, with the specification's fields and the digest; `state` is the whole state."""
 
@@ -48,8 +61,7 @@ class Checkpoint(msgspec.Struct, frozen=True):
     """The recorded calls of the items of this step, and of what is inside them."""
     labels: tuple[str, ...] = ()
     """All names of this step; `label` is the first of them."""
-    # program and prefix of the chain, the retries that its items have used, and when nodes ran before this state
-    _origin: tuple[Program, str, Mapping[str, int], Past] | None = None
+    _origin: Origin | None = None
 
     @property
     def digest(self) -> str:
@@ -77,8 +89,11 @@ class Checkpoint(msgspec.Struct, frozen=True):
         """The items of the next step, in their order."""
         if self._origin is None:
             return ()
-        program, prefix, attempts, past = self._origin
-        return tuple(upcoming(program, self.state, prefix, attempts=attempts, past=past))
+        origin = self._origin
+        items = upcoming(
+            origin.program, self.state, origin.prefix, attempts=origin.attempts, past=origin.past
+        )
+        return tuple(items)
 
     def __repr__(self) -> str:
         label = f" {self.label!r}" if self.label is not None else ""
