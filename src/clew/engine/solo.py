@@ -77,10 +77,8 @@ def steps(machine: Machine, epoch: float) -> Steps:
         view.missing,
     )
     unsized, special = UNSIZED, _SPECIAL
-    number, ran = root.step, -1
-    counters.active = (
-        1  # for as long as the stretch lasts: between two calls it is over before anybody can look
-    )
+    number, name = root.step, ""
+    counters.active = 1  # for the whole stretch: between two calls nobody can look
     while len(due) == 1 and not sends and number < most and not view.blocked:
         (node,) = due
         record = records[node]
@@ -161,11 +159,9 @@ def steps(machine: Machine, epoch: float) -> Steps:
             if not missing[reader]:
                 due.add(reader)
         root.step = number = number + 1
-        counters.steps += 1
-        counters.executed += 1
-        ran = node
-    if ran >= 0:  # whatever is due now, it has woken
-        root.latest[ran] = number
+        counters.short += 1
+    if name:  # of the last one: whatever is due now, it has woken
+        root.latest[program.index[name]] = number
     counters.active = 0
     machine.open(root)
 

@@ -72,9 +72,8 @@ class Measured(msgspec.Struct, frozen=True):
 def totals_of(machine: Machine, elapsed: float) -> Totals:
     """What a machine has counted."""
     counters, frontier = machine.counters, machine.frontier
-    return Totals(
-        counters.steps, counters.executed, counters.retries, frontier.peak, frontier.blocks, elapsed
-    )
+    steps, executed = counters.steps + counters.short, counters.executed + counters.short
+    return Totals(steps, executed, counters.retries, frontier.peak, frontier.blocks, elapsed)
 
 
 def lifetime(

@@ -199,8 +199,8 @@ def _tree(state: GraphState) -> dict[str, Any]:
             "failed": sorted(position.failed),
             "touched": sorted(position.touched),
             "decided": sorted(position.decided),
-            "filled": sorted(position.filled),
-            "stopped": position.stopped,
+            **({"filled": sorted(position.filled)} if position.filled else {}),
+            **({"stopped": True} if position.stopped else {}),
         },
     }
 
