@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from clew.engine.origins import Ran
 from clew.engine.records import Choice, Outcome, Step
 from clew.engine.rules import Program
 from clew.engine.view import View
@@ -179,6 +180,16 @@ class Chain:
             for execution in executions_of(self.program, view, done, self._on_conflict):
                 found[execution.node_name] = execution
         return found
+
+    def last_run(self, node: str, step: int) -> Ran | None:
+        """When a node ran last up to S(step), and what it wrote."""
+        for position in range(step - self.first - 1, -1, -1):
+            done = self.steps[position]
+            wrote = [outcome.update for outcome in done.outcomes if outcome.node == node]
+            if wrote:
+                return Ran(done.number, frozenset().union(*wrote))
+        record = self.start.node_history.get(node)
+        return None if record is None else Ran(record.step, record.output_versions)
 
     def errors(self) -> list[tuple[tuple[int, ...], BaseException]]:
         """The confined failures of the chain, each with its place."""

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clew.engine import ahead, endings, refusals
+from clew.engine import ahead, endings, holding, refusals
 from clew.engine.decisions import withdrawals
-from clew.engine.records import Journaled, Step
+from clew.engine.records import Step
 from clew.engine.strand import Item, Level, Strand
 from clew.engine.terms import Notice
 from clew.engine.view import MergeFailure
@@ -62,7 +62,7 @@ def commit(machine: Machine, strand: Strand) -> None:
                 return
             continue
         except ConflictError as error:
-            machine.outbox.extend(Journaled(strand.prefix, outcome, strand.epoch) for outcome in outcomes)
+            machine.outbox += holding.journaled(strand, outcomes)
             endings.fail(
                 strand, (*strand.order, level.number, len(strand.program.nodes)), level.number, error
             )
@@ -70,6 +70,8 @@ def commit(machine: Machine, strand: Strand) -> None:
             return
         del levels[0]
         strand.step = level.number
+        for number in level.batches:
+            strand.latest[number] = level.number
         if strand.owner is None:
             machine.counters.steps += 1
         machine.outbox.append(Step(strand.prefix, level.number, outcomes, strand.epoch))
@@ -85,5 +87,6 @@ def commit(machine: Machine, strand: Strand) -> None:
             return
         ahead.complete(machine, strand)
         if levels[0].open_mask:
-            endings.check_drained(machine, strand)
+            if not (levels[0].held_mask and holding.release(machine, strand)):
+                endings.check_drained(machine, strand)
             return

@@ -7,6 +7,7 @@ of a subgraph item starts its strands anew.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -20,8 +21,10 @@ from clew.errors import InputError, RunStateError, UnknownRunError
 from clew.graph import Graph
 from clew.runtime.codes import conflict_rule
 from clew.runtime.doubts import Intent
+from clew.runtime.metrics import Measured, Totals, lifetime
 from clew.runtime.recorder import RecordedCall
-from clew.runtime.result import Checkpoint
+from clew.runtime.result import Checkpoint, Origin
+from clew.runtime.schema_changes import with_defaults
 from clew.state import GraphState, Position
 from clew.stores import RunRow
 
@@ -47,12 +50,20 @@ class Resumed(msgspec.Struct, frozen=True):
     stretch: int
 
 
+Filled = Mapping[str, Mapping[str, Any]]
+"""The defaults of fields that schemas have gained since a run began, by strand ("" for the run itself) and name.
+
+The run reads as if it had had them from the start; no digest covers them. Each record has those of the ones before it.
+"""
+
+
 class Accepted(msgspec.Struct, frozen=True):
     """The run goes on with another graph than it was made with, or with another rule for conflicts."""
 
     n: int
     structure: str
     codes: Mapping[str, str]
+    filled: Filled = {}
 
 
 class RunLog(msgspec.Struct):
@@ -75,6 +86,8 @@ class RunLog(msgspec.Struct):
     weight: int = 0  # bytes of the snapshot that it was read from
     since: int = 0  # bytes of the steps after it, with what they keep apart
     accepted: int = 0  # how often changes were accepted
+    filled: Filled = {}  # defaults of fields that came later
+    measured: list[Measured] = []  # what the stretches counted
     errors: list[
         tuple[tuple[int, ...], BaseException]
     ] = []  # confined failures before `start`, with their places
@@ -111,6 +124,14 @@ class RunLog(msgspec.Struct):
         found.update(self.journal)
         return found
 
+    def totals(self) -> Totals:
+        """What the run has counted so far."""
+        first = self.row.parent_step
+        if first is None:  # it may have gone on from a state, which is at hand unless there is a snapshot
+            first = self.measured[0].first if self.measured else 0 if self.weight else self.start.step
+        inner = (step for _, steps in self.strands.values() for step in steps)
+        return lifetime(first, self.steps, inner, self.measured)
+
     def chain(self, program: Program) -> Chain:
         """The chain of the run."""
         return Chain(program, self.start, self.steps, seed=self.row.seed, on_conflict=self.on_conflict)
@@ -139,6 +160,7 @@ class RunLog(msgspec.Struct):
         for label in sorted(self.labels) if not prefix else ():
             names.setdefault(self.labels[label], []).append(label)
         calls = self.calls_by_item(prefix)
+        attempts = self.retried(chain.steps, prefix)
         found: list[Checkpoint] = []
         for number, state in enumerate(chain.states(), start=chain.first):
             step = chain.steps[number - chain.first - 1] if number > chain.first else None
@@ -155,10 +177,15 @@ class RunLog(msgspec.Struct):
                     items=tuple(prefix + outcome.path for outcome in outcomes),
                     nested=self._nested(graph, prefix, outcomes) if nested else {},
                     recorded_ios=tuple(call for o in outcomes for call in calls.get(prefix + o.path, ())),
-                    _origin=(chain.program, prefix),
+                    _origin=Origin(chain.program, prefix, attempts, partial(chain.last_run, step=number)),
                 )
             )
         return found
+
+    def retried(self, steps: Sequence[Step], prefix: str = "") -> dict[str, int]:
+        """The retries that items have used: those in these steps of the strand at `prefix`, and those that are open."""
+        done = {prefix + o.path: o.attempt for step in steps for o in step.outcomes if o.attempt}
+        return {**self.attempts, **done}
 
     def calls_by_item(self, prefix: str = "") -> dict[str, list[RecordedCall]]:
         """The recorded calls, by the item of the strand at `prefix` that made them or in which they were made."""
@@ -237,9 +264,22 @@ def start_state(start: Start, seed: int) -> GraphState:
         versions=dict.fromkeys(start.values, 0),
         decisions={},
         terminated=False,
-        position=Position(seed=seed, given=start.given),
+        position=Position(seed=seed, given=start.given, filled=start.filled),
         history={},
     )
+
+
+def fill(log: RunLog, filled: Filled) -> None:
+    """Let a run, and the strands inside it, begin with defaults that they lack."""
+    log.filled = filled
+    log.start = with_defaults(log.start, filled.get("", {}))
+    for prefix, (start, steps) in log.strands.items():
+        more = {name: value for name, value in filled.get(prefix, {}).items() if name not in start.values}
+        if more:
+            begun = msgspec.structs.replace(
+                start, values={**start.values, **more}, filled=start.filled | more.keys()
+            )
+            log.strands[prefix] = (begun, steps)
 
 
 def story_of(log: RunLog, parent: Callable[[str], RunLog]) -> Story:
@@ -289,8 +329,10 @@ def read_log(row: RunRow, start: GraphState, entries: Sequence[Any], on_conflict
             log.labels[entry.label] = entry.step
         elif isinstance(entry, Accepted):
             if entry.n >= log.accepted:
-                log.accepted = entry.n + 1
+                log.accepted, log.filled = entry.n + 1, entry.filled
                 log.row = msgspec.structs.replace(row, structure=entry.structure, codes=entry.codes)
+        elif isinstance(entry, Measured):
+            log.measured.append(entry)
         elif isinstance(entry, Resumed):
             log.stretch = max(log.stretch, entry.stretch)
         elif isinstance(entry, Intent):
@@ -316,6 +358,8 @@ def read_log(row: RunRow, start: GraphState, entries: Sequence[Any], on_conflict
             not each.prefix or (strand is not None and strand[0].epoch == each.epoch)
         ):
             log.journal[each.path] = each.outcome
+    if log.filled:
+        fill(log, log.filled)
     log.on_conflict = conflict_rule(log.row.codes, on_conflict)
     log.answers = {path: [numbered[n] for n in sorted(numbered)] for path, numbered in answers.items()}
     for path, question in list(log.asked.items()):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, get_args
 
 from clew.engine.machine import Machine
@@ -12,6 +12,7 @@ from clew.errors import GraphChangedError, InputError, RunStateError
 from clew.graph import Graph
 from clew.runtime.events import Event, Listener, Listeners
 from clew.runtime.log import Labelled, read_log, story_of
+from clew.runtime.metrics import Totals
 from clew.runtime.opening import Opener, is_text
 from clew.runtime.result import Checkpoint, RunResult
 from clew.runtime.session import Session
@@ -41,7 +42,13 @@ class Looking:
         machine = self._opener.machine_at(log)
         while machine.take() is not None:
             pass  # what was journaled is recalled on the way; the rest is not executed
-        result = self._result(run_id, machine, log.row.status, log.start, elapsed=0.0)
+        result = self._result(
+            run_id,
+            machine,
+            log.row.status,
+            log.start,
+            totals=lambda: self._opener.archive.log(run_id, whole=True).totals(),
+        )
         result.error, result.questions = log.row.error, tuple(log.questions)
         return result
 
@@ -104,8 +111,15 @@ class Looking:
 
     def frontier(self, run_id: str, step: int | str | None = None) -> list[WorkItem]:
         """The items that would run next at the latest state, or at S(step)."""
-        state = self._opener.state(run_id, step)
-        return upcoming(self._opener.program(state), state)
+        log = self._opener.log(run_id, whole=step is not None)
+        chain = log.chain(self._opener.program(log.start))
+        number = log.step_of(chain, step)
+        return upcoming(
+            chain.program,
+            chain.state(number),
+            attempts=log.retried(chain.steps),
+            past=lambda node: chain.last_run(node, number),
+        )
 
     def runs(self, *, status: str | None = None) -> list[RunRow]:
         """The runs in the store, oldest first; those of one status, if one is given."""
@@ -171,7 +185,7 @@ class Looking:
         status: Any,
         start: GraphState,
         *,
-        elapsed: float,
+        totals: Callable[[], Totals],
         records: Sequence[Any] | None = None,
     ) -> RunResult:
         def state() -> GraphState:
@@ -183,4 +197,4 @@ class Looking:
             root = machine.root
             return log.chain(self._opener.program(start)).state_of(root.view, root.step)
 
-        return RunResult(run_id, machine, status, state, elapsed=elapsed)
+        return RunResult(run_id, machine, status, state, totals=totals)

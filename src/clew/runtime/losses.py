@@ -31,9 +31,10 @@ _NOUNS = {
     "retry": "retries",
     "resume": "times that it was resumed",
     "accepted": "changes that were accepted",
+    "measured": "times that it was measured",
 }
 
-_NUMBERED = dict.fromkeys(("call", "intent", "question", "answer", "accepted"), 0)
+_NUMBERED = dict.fromkeys(("call", "intent", "question", "answer", "accepted", "measured"), 0)
 _NUMBERED |= dict.fromkeys(("step", "resume", "retry"), 1)
 """Kinds whose entries are numbered without a gap, and from where."""
 

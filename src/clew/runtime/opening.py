@@ -16,20 +16,23 @@ from clew.engine.machine import Machine
 from clew.engine.programs import check_values, complaint, program_of
 from clew.engine.rules import Program
 from clew.engine.terms import Memory, Options
+from clew.engine.view import View
 from clew.errors import ClewError, GraphChangedError, GraphWarning, InputError, StoreError
 from clew.graph import Graph
 from clew.runtime.archive import Archive, fresh_owner
 from clew.runtime.cache import Cache
 from clew.runtime.codes import (
     changed_code,
+    changed_parts,
     changed_structure,
     conflict_rule,
+    is_made_with,
     kept_codes,
     warn_of_reducers,
 )
 from clew.runtime.events import Listener, Listeners
-from clew.runtime.ledger import Ledger
-from clew.runtime.log import Accepted, Answered, Resumed, RunLog
+from clew.runtime.log import Accepted, Answered, Filled, Resumed, RunLog, fill, graph_at
+from clew.runtime.schema_changes import check_can_run, gained, with_defaults
 from clew.runtime.session import Session
 from clew.runtime.settings import Settings
 from clew.state import GraphState, Position
@@ -131,6 +134,8 @@ class Opener:
         listener: Listener | None,
         on_conflict: str | None = None,
     ) -> Session:
+        filled = gained(self.graph, state.values)
+        state = with_defaults(state, filled)
         wrong = complaint(self.graph, frozenset(state.values))
         if wrong:
             raise InputError(wrong)
@@ -146,7 +151,11 @@ class Opener:
         seed = state.seed if state.seed is not None else self._seed(run_id)
         options, listeners = self._options(seed, listener, on_conflict)
         machine = Machine.restore(self.program(state), state, options)
-        return self._session(run_id, machine, state, seed, listeners, parent=parent)
+        session = self._session(run_id, machine, state, seed, listeners, parent=parent)
+        if filled and parent is not None and self.store.encodes:  # a fork keeps only what was set by hand
+            codes = kept_codes(self.graph, options.on_conflict)
+            session.ledger.write([Accepted(0, self.graph.structure_hash, codes, {"": filled})])
+        return session
 
     def forked(
         self, parent: str, step: int | str | None, values: Mapping[str, Any] | None, run_id: str | None
@@ -198,6 +207,7 @@ class Opener:
         try:
             log = self.archive.log(run_id)
             self._check_structure(log.row, accept_changes)  # before an answer is kept: it is asked for again
+            filled = self._fill(log)
             on_conflict = self._on_conflict(log)
             if answers is not None and not isinstance(answers, Mapping):
                 raise InputError(f"answers maps the paths of questions to answers, not {answers!r}")
@@ -206,16 +216,16 @@ class Opener:
             given = log.check_answers(
                 {} if answer is NO_ANSWER else {"answer": answer}, answers or {}, self.graph
             )
-            if given:
-                answered = [Answered(path, value, log.asked[path].number) for path, value in given.items()]
-                self.archive.ledger(log, fence, "sync").write(answered)
+            news = self._accepted(log, filled, accept_changes, on_conflict)
+            news += [Answered(path, value, log.asked[path].number) for path, value in given.items()]
+            if news:
+                self.archive.ledger(log, fence, "sync").write(news)
                 log = self.archive.log(run_id)
             log.on_conflict = on_conflict
             options, listeners = self._options(log.row.seed, None, on_conflict)
             machine = self.machine_at(log, options)
             ledger = self.archive.ledger(log, fence, self.settings.durability)
             ledger.records = None
-            self._accept(log, ledger, accept_changes, on_conflict)
             stretch = log.stretch
             if log.row.status == "failed":
                 stretch += 1
@@ -231,6 +241,8 @@ class Opener:
                 cache=self._cache,
             )
             session.start, session.fence, session.owner = log.start, fence, owner
+            session.earlier = log.totals()
+            session.measured = max((each.n for each in log.measured), default=-1) + 1
             session.hold(log.due)
             self.archive.begin(run_id, fence, self.settings.clock.time())
         except BaseException:
@@ -242,16 +254,46 @@ class Opener:
         """What a run that is gone on with does about conflicts: once the last one counts, that stays."""
         return "last" if "last" in (log.on_conflict, self.settings.on_conflict) else "error"
 
-    def _accept(self, log: RunLog, ledger: Ledger, accept_changes: bool, on_conflict: str) -> None:
-        """Keep what a run goes on with from now on, if it is not what it was made with."""
+    def _fill(self, log: RunLog) -> Filled:
+        """Give a run that goes on, and the strands inside it, the defaults of fields that their schemas have gained.
+
+        GraphChangedError if the run could not do its work for want of an input.
+        """
+        if is_made_with(log.row, self.graph):
+            return {}
+        program = self.program(log.start)
+        chain = log.chain(program)
+        state = chain.state(chain.last)
+        filled = {"": gained(self.graph, state.values)}
+        for prefix, (start, steps) in log.strands.items():
+            written = {name for step in steps for outcome in step.outcomes for name in outcome.update}
+            filled[prefix] = gained(graph_at(self.graph, prefix), {*start.values, *written})
+        filled = {prefix: values for prefix, values in filled.items() if values}
+        both = {
+            prefix: {**log.filled.get(prefix, {}), **filled.get(prefix, {})}
+            for prefix in {*log.filled, *filled}
+        }
+        fill(log, both)
+        state = with_defaults(state, filled.get("", {}))
+        rewired = changed_parts(log.row, self.graph).wiring
+        check_can_run(log.row.run_id, View.restore(program, state), rewired)
+        return both if filled else {}
+
+    def _accepted(
+        self, log: RunLog, filled: Filled, accept_changes: bool, on_conflict: str
+    ) -> list[Accepted | Answered]:
+        """What a run goes on with from now on, if it is not what it was made with."""
         row = log.row
         structure, codes = row.structure, dict(row.codes)
         if accept_changes and self.store.encodes:
             structure, codes = self.graph.structure_hash, kept_codes(self.graph, on_conflict)
+        elif filled:
+            codes = kept_codes(self.graph, on_conflict)
         elif conflict_rule(codes, "error") != on_conflict:
             codes = {**codes, ":conflict": on_conflict}
-        if structure != row.structure or codes != row.codes:
-            ledger.write([Accepted(log.accepted, structure, codes)])
+        if structure != row.structure or codes != row.codes or filled:
+            return [Accepted(log.accepted, structure, codes, log.filled)]
+        return []
 
     def claim(self, run_id: str) -> tuple[int, str]:
         """Become the owner of a run, where the store is one that others may use too: the fence, and the owner's name.

@@ -25,6 +25,7 @@ from clew.runtime.codes import conflict_rule
 from clew.runtime.log import Accepted, RunLog, read_log
 from clew.runtime.losses import changed, damaged_steps, is_harmless, last_step, lost_entries, missing
 from clew.runtime.rows import opened_row
+from clew.runtime.schema_changes import with_defaults
 from clew.runtime.snapshots import snapshot_state
 from clew.runtime.starts import first_state, fork_of, is_fork
 from clew.runtime.wire import Reader
@@ -72,7 +73,7 @@ class Retrieval:
             upto, counted, entries = None, None, self._store.entries(run_id)
         else:
             start, since = self._near_the_end(row, start, upto)
-            counted, kinds = _COUNTED, ("step", "resume", "accepted")
+            counted, kinds = _COUNTED, ("step", "resume", "accepted", "measured")
             entries = self._store.within(run_id, kinds, OWN, after=start.step, upto=upto)
         reader, records = Reader(run_id, self._store.blob, row.created), list[Any]()
         for entry in entries:
@@ -184,7 +185,10 @@ class Retrieval:
         begins. Each step is checked, and that there is one for each number up to `at_least`."""
         run_id, reader = row.run_id, Reader(row.run_id, self._store.blob, row.created)
         program = program_of(self._graph, state.position.given)
-        rule = conflict_rule(self.accepted(row).codes, self._on_conflict)
+        last = self._last_accepted(row)
+        rule = conflict_rule(row.codes if last is None else last.codes, self._on_conflict)
+        if last is not None and last.filled:
+            state = with_defaults(state, last.filled.get("", {}))
         advance = Advance(program, state, seed=row.seed, on_conflict=rule)
         del state  # a list that nobody else holds need not be copied
         yield advance, 0
@@ -206,11 +210,13 @@ class Retrieval:
 
     def accepted(self, row: RunRow) -> RunRow:
         """A row with the graph that the run goes on with: the one it was made with, or what was accepted last."""
+        last = self._last_accepted(row)
+        return row if last is None else replace(row, structure=last.structure, codes=last.codes)
+
+    def _last_accepted(self, row: RunRow) -> Accepted | None:
         found = self._store.last(row.run_id, "accepted", "", LAST) if self._store.encodes else None
-        if found is None:
-            return row
-        last: Accepted = Reader(row.run_id, self._store.blob).record(found)
-        return replace(row, structure=last.structure, codes=last.codes)
+        last: Accepted | None = None if found is None else Reader(row.run_id, self._store.blob).record(found)
+        return last
 
     def start(self, row: RunRow) -> GraphState:
         """The state that a run began with. Forks are made again from the first state that is there as a whole; in a

@@ -64,7 +64,7 @@ def with_contents(state: GraphState, values: Mapping[str, Any]) -> GraphState:
         values={**state.values, **values},
         versions=dict(state.versions),
         decisions=dict(state.gate_decisions),
-        terminated=state.terminated,
+        terminated=state.has_chosen_end,
         position=state.located(),
         history=dict(state.node_history),
     )

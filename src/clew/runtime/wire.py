@@ -13,7 +13,9 @@ question    the item            its number     what it asks
 answer      the item            its number     what it was answered
 label       the label           0              a step
 resume      ""                  counts         a run that had failed is gone on with
-accepted    ""                  counts         what is kept of the graph that it goes on with: structure and codes
+accepted    ""                  counts         what is kept of the graph that it goes on with: structure and codes, and
+                                               the defaults of fields that the run did not begin with
+measured    ""                  counts         what a stretch of the run counted
 snapshot    ""                  a step         the whole state: ``clew.runtime.snapshots``
 ==========  ==================  =============  ==============================================================
 
@@ -40,6 +42,7 @@ from clew.graph import Send
 from clew.runtime.doubts import Intent
 from clew.runtime.failures import error_of, plain_error
 from clew.runtime.log import Accepted, Answered, Labelled, Resumed, start_state
+from clew.runtime.metrics import Measured, Totals
 from clew.runtime.recorder import RecordedCall
 from clew.state import decode, encode, encode_both
 from clew.stores import Entry
@@ -98,7 +101,12 @@ class Writer:
         if kind is Answered:
             return _checked("answer", record.path, record.number, record.answer)
         if kind is Accepted:
-            return _checked("accepted", "", record.n, [record.structure, dict(record.codes)])
+            filled = {strand: dict(values) for strand, values in record.filled.items()}
+            body = [record.structure, dict(record.codes), *([filled] if filled else ())]
+            return _checked("accepted", "", record.n, body)
+        if kind is Measured:
+            body = [record.first, record.last, list(msgspec.structs.astuple(record.totals))]
+            return _checked("measured", "", record.n, body)
         if kind is Resumed:
             return _checked("resume", "", record.stretch, None)
         if kind is Labelled:
@@ -386,7 +394,10 @@ class Reader:
         return Answered(entry.path, body, entry.n)
 
     def _accepted(self, entry: Entry, body: Any) -> Accepted:
-        return Accepted(entry.n, body[0], body[1])
+        return Accepted(entry.n, *body)
+
+    def _measured(self, entry: Entry, body: Any) -> Measured:
+        return Measured(entry.n, body[0], body[1], Totals(*body[2]))
 
     def _resume(self, entry: Entry, body: Any) -> Resumed:
         return Resumed(entry.n)

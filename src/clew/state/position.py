@@ -64,3 +64,7 @@ class Position(msgspec.Struct, frozen=True):
     """Values written by hand since the last step."""
     decided: frozenset[str] = frozenset()
     """Gates whose decision was recorded by hand since the last step."""
+    filled: frozenset[str] = frozenset()
+    """Defaults that a resume filled in, because the schema had gained them: no digest covers them."""
+    stopped: bool = False
+    """Whether ``mark_terminated`` was called: then nothing runs from here."""
