@@ -375,7 +375,7 @@ def test_a_lost_call_is_named_with_run_step_node_and_call(places: Callable[[], P
     with pytest.raises(StoreCorruptError) as caught:
         engine_on(store).resume("r")
     assert str(caught.value) == (
-        "run 'r', step 1: node 'tries' at tries#0: a recorded call is missing (number 2, before call 1, 'attempt 2'); "
+        "run 'r', step 1: node 'tries' at tries#0: one of the recorded calls is missing (number 2, before call 1, 'attempt 2'); "
         "it would be made again"
     )
     store.close()

@@ -38,7 +38,7 @@ class Pile:
 
 
 def ledger(pile: Pile, durability: Any = "sync") -> Ledger:
-    writer = Writer({"": "00" * 32}, 0, 0.0)
+    writer = Writer({"": "00" * 32}, 0.0)
     return Ledger(pile, "r", 1, durability=durability, writer=writer)  # type: ignore[arg-type]
 
 
@@ -352,7 +352,7 @@ def test_a_ledger_whose_run_cannot_get_to_the_disk_has_failed() -> None:
         def sync(self) -> None:
             raise StoreError("the disk is gone")
 
-    kept = Ledger(Broken(), "r", 1, durability="async", writer=Writer({"": "00" * 32}, 0, 0.0), owes=True)  # type: ignore[arg-type]
+    kept = Ledger(Broken(), "r", 1, durability="async", writer=Writer({"": "00" * 32}, 0.0), owes=True)  # type: ignore[arg-type]
     for use in (kept.barrier, lambda: kept.write([step(1)]), kept.close):
         with pytest.raises(StoreError, match="the disk is gone"):
             use()

@@ -16,9 +16,10 @@ from clew import Engine, Graph, Overwrite, Send, SQLiteStore, node
 from clew.engine.records import Journaled, Outcome, Question, Retry, Single, Start, Step
 from clew.errors import EncodeError, RecordCorruptError, StoreCorruptError
 from clew.runtime.doubts import Intent
-from clew.runtime.log import Answered, Labelled, Resumed
+from clew.runtime.log_records import Answered, Labelled, Resumed
 from clew.runtime.recorder import RecordedCall
-from clew.runtime.wire import LARGE, Reader, Writer
+from clew.runtime.wire import Reader, Writer
+from clew.state import LARGE
 from clew.stores import Entry
 
 OUTCOME = Outcome("act", 2, 1, {"x": [1, (2,), {3}]}, None, 1, 12.5, 0.25, True)
@@ -28,7 +29,7 @@ CALL = RecordedCall(
 
 
 def there_and_back(record: Any, prefix: str = "") -> Any:
-    writer = Writer({"": "00" * 32, prefix: "00" * 32}, seed=1, epoch=0.0)
+    writer = Writer({"": "00" * 32, prefix: "00" * 32}, epoch=0.0)
     entry = writer.entry(record)
     return Reader("r", writer.blobs.__getitem__).record(entry)
 
@@ -63,7 +64,7 @@ def test_a_record_comes_back_as_it_was(record: Any) -> None:
 
 
 def test_a_step_of_one_item_is_written_without_frills_and_read_with_them_too() -> None:
-    writer = Writer({"": "00" * 32}, seed=1, epoch=0.0)
+    writer = Writer({"": "00" * 32}, epoch=0.0)
     entry = writer.entry(Single(1, "act", 2, {"x": 1}, ("a",), 12.5, 0.25))
     assert entry.body == b'["act",2,{"x":1},12500000,250000,"a"]'
     before = Entry("step", "", 1, b'[["act",2,{"x":1},12500000,250000,{"d":["a"]}]]', entry.digest)
@@ -114,7 +115,7 @@ def test_values_keep_their_order() -> None:
 
 
 def test_a_large_value_is_kept_apart_by_its_digest() -> None:
-    writer = Writer({"": "00" * 32}, seed=1, epoch=0.0)
+    writer = Writer({"": "00" * 32}, epoch=0.0)
     entry = writer.entry(Step("", 1, (Outcome("n", 0, -1, {"small": 1, "big": "x" * (LARGE + 1)}),)))
     ((digest, content),) = writer.blobs.items()
     assert (digest, len(entry.body) < 1000) == (sha256(content).hexdigest(), True)
@@ -127,20 +128,20 @@ def test_a_large_value_comes_back() -> None:
 
 def test_the_digest_of_a_step_is_that_of_the_chain() -> None:
     one, two = Step("", 1, (OUTCOME,)), Step("", 2, (OUTCOME,))
-    whole, later = Writer({"": "00" * 32}, seed=1, epoch=0.0), Writer({"": "00" * 32}, seed=1, epoch=0.0)
+    whole, later = Writer({"": "00" * 32}, epoch=0.0), Writer({"": "00" * 32}, epoch=0.0)
     first = whole.entry(one)
-    again = Writer({"": first.digest.hex()}, seed=1, epoch=0.0)
+    again = Writer({"": first.digest.hex()}, epoch=0.0)
     assert whole.entry(two).digest == again.entry(two).digest != later.entry(two).digest
 
 
 def test_attempts_of_a_subgraph_have_names_of_their_own() -> None:
-    writer = Writer({"sub#0/": "00" * 32}, seed=1, epoch=0.0)
+    writer = Writer({"sub#0/": "00" * 32}, epoch=0.0)
     names = [writer.entry(Journaled("sub#0/", OUTCOME, (attempt,))).name for attempt in (0, 1)]
     assert names == [("journal", "sub#0/act#2[1]", 0), ("journal", "sub#0/act#2[1]@1", 0)]
 
 
 def test_what_cannot_be_stored_is_said_of_its_node() -> None:
-    writer = Writer({"sub#0/": "00" * 32}, seed=1, epoch=0.0)
+    writer = Writer({"sub#0/": "00" * 32}, epoch=0.0)
     with pytest.raises(
         EncodeError, match=r"^node 'act' at sub#0/act#0 returned what cannot be stored: x\[1\]: "
     ):
@@ -148,7 +149,7 @@ def test_what_cannot_be_stored_is_said_of_its_node() -> None:
 
 
 def spoiled(record: Any, change: Any) -> Entry:
-    entry = Writer({"": "00" * 32}, seed=1, epoch=0.0).entry(record)
+    entry = Writer({"": "00" * 32}, epoch=0.0).entry(record)
     return msgspec.structs.replace(entry, body=change(entry.body))
 
 
@@ -222,7 +223,7 @@ def test_a_value_without_an_encoding_takes_no_other_one_with_it(tmp_path: Path, 
 
 
 def test_what_a_refused_record_had_apart_is_not_kept() -> None:
-    writer = Writer({"": "00" * 32}, 0, 0.0)
+    writer = Writer({"": "00" * 32}, 0.0)
     writer.entry(Step("", 1, (Outcome("n", 0, -1, {"a": "v" * 200_000}),)))
     before = dict(writer.blobs)
     with pytest.raises(EncodeError):

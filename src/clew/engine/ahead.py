@@ -12,10 +12,15 @@ that have finished are in. When one more finishes its outcomes are laid on top o
 right as long as nothing else at or after its level wrote the same values: then the order of merging does not
 matter. Otherwise, and for reduced values, these views are made anew.
 
-A view ahead is a guess in one respect: whether a reducer takes an update may depend on others that are not in yet. An
-update that is refused there, or in conflict with another, is left out, and its batch counts as unfinished until the
-step is committed and settles it: what it has a say in is not started, and all else goes on. If the step is committed
-without it after all, what had been started on it before that showed is let fall (``clew.engine.refusals``).
+A view ahead is a guess in two respects.
+
+A value that a custom reducer makes is known when its step is committed, because only the commit calls the reducer.
+Until then it is *unfinished*, and a node that reads it is not known in any later step, as if it were open itself.
+
+Whether an update holds is known then too. One that is in conflict with another is left out, and its batch counts as
+unfinished until the step is committed and settles it: what it has a say in is not started, and all else goes on. One
+that a reducer may still refuse is taken for granted. If the step is committed without it after all, what had been
+started on it is let fall (``clew.engine.refusals``).
 """
 
 from __future__ import annotations
@@ -27,7 +32,7 @@ from typing import TYPE_CHECKING
 from clew.engine.decisions import has_send
 from clew.engine.records import Outcome
 from clew.engine.strand import Batch, Level, Strand
-from clew.engine.view import MergeFailure, View
+from clew.engine.view import View
 from clew.errors import ConflictError
 
 if TYPE_CHECKING:
@@ -58,7 +63,7 @@ def _lay(machine: Machine, batch: Batch, levels: Sequence[Level]) -> bool:
     try:
         for level in levels:
             if level.ahead is not None:
-                level.ahead.apply(
+                level.ahead.apply_ahead(
                     outcomes, on_conflict=machine.options.on_conflict, consumed={batch.number: batch.start}
                 )
     except ConflictError:  # the first view finds it
@@ -91,6 +96,7 @@ def without(machine: Machine, strand: Strand, failed: Batch) -> list[Batch]:
     while not levels[-1].batches:
         levels.pop()
     strand.open_ahead = {later.number: later for later in levels[1:] if later.open_mask}
+    strand.unfinished = {}
     levels[-1].ahead, levels[-1].left_out = None, 0
     for before, after in pairwise(levels):
         before.ahead = after.view = _after(machine, before)
@@ -136,13 +142,15 @@ def _after(machine: Machine, level: Level) -> View:
     starts = {number: batch.start for number, batch in level.batches.items()}
     view.consume(starts)
     level.left_out = 0
+    earlier = [name for name, numbers in strand.unfinished.items() if numbers[0] < level.number]
     while True:
         outcomes = level.outcomes(level.left_out)
         try:
-            view.apply(outcomes, on_conflict=machine.options.on_conflict, consumed=starts)
-        except (MergeFailure, ConflictError) as error:
-            wrong = {error.outcome.node} if isinstance(error, MergeFailure) else _clashing(outcomes, view)
-            for name in wrong:
+            names = view.apply_ahead(
+                outcomes, on_conflict=machine.options.on_conflict, consumed=starts, unfinished=earlier
+            )
+        except ConflictError:
+            for name in _clashing(outcomes, view):
                 level.left_out |= 1 << strand.program.index[name]
             if level is not strand.levels[0]:
                 strand.open_ahead[level.number] = level
@@ -150,7 +158,22 @@ def _after(machine: Machine, level: Level) -> View:
             break
     if not (level.open_mask or level.left_out):
         strand.open_ahead.pop(level.number, None)
+    if names or strand.unfinished:
+        settle(strand, level.number)
+        for name in names:
+            strand.unfinished[name] = tuple(sorted((*strand.unfinished.get(name, ()), level.number)))
     return view
+
+
+def settle(strand: Strand, number: int) -> None:
+    """Nothing of step `number` is unfinished, or not any more."""
+    for name, numbers in list(strand.unfinished.items()):
+        if number in numbers:
+            left = tuple([each for each in numbers if each != number])
+            if left:
+                strand.unfinished[name] = left
+            else:
+                del strand.unfinished[name]
 
 
 def _clashing(outcomes: Sequence[Outcome], view: View) -> set[str]:
@@ -213,4 +236,19 @@ def _known(machine: Machine, strand: Strand, node: int, number: int) -> bool:
             told = level.open_mask | level.left_out
             if told and (topology.reach(node, number - level.number) | blockers) & told:
                 return False
-    return True
+    return not strand.unfinished or not _reads_unfinished(strand, node, number)
+
+
+def _reads_unfinished(strand: Strand, node: int, number: int) -> bool:
+    """Whether `node` in step `number`, or what has a say in it, reads a value that a custom reducer has still to make.
+
+    The first open step that writes a value tells: whoever reads it is not known in any step after that one.
+    """
+    program = strand.program
+    for name, numbers in strand.unfinished.items():
+        distance = number - numbers[0] - 1
+        if distance >= 0:
+            told = 1 << node if not distance else program.topology.reach(node, distance)
+            if told & program.readers(name):
+                return True
+    return False

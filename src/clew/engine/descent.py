@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from clew.engine import endings
+from clew.engine.chain import apply_step
 from clew.engine.programs import check_values, program_of
 from clew.engine.records import Deadline, Start
 from clew.engine.strand import Item, Strand
@@ -64,7 +65,7 @@ def _begin(
         view = View.begin(program, start.values)
         strand = Strand(program, view, step=len(steps), prefix=prefix, order=order, owner=item)
         for step in steps:
-            view.apply(step.outcomes, on_conflict=machine.options.on_conflict)
+            apply_step(view, step, machine.options.on_conflict)
             for outcome in step.outcomes:
                 if outcome.error is not None:  # it was confined, and fails the strand in the end
                     place = (step.number, program.index[outcome.node], max(outcome.index, 0))

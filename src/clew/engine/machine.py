@@ -24,8 +24,9 @@ from typing import Any
 
 import msgspec
 
-from clew.engine import ahead, descent, endings, holding, steps
+from clew.engine import ahead, descent, endings, holding, refusals, steps
 from clew.engine.frontier import Frontier
+from clew.engine.merging import MergeFailure
 from clew.engine.outcomes import read
 from clew.engine.records import Outcome, Question, Retry, Start, Step, item_path
 from clew.engine.rules import Program
@@ -42,7 +43,17 @@ _ROUTING = {Command, Send, type(END)}  # what a node may not simply return as it
 class Machine:
     """One run, from its first step to its last."""
 
-    __slots__ = ("_is_planned", "_memory", "counters", "frontier", "options", "outbox", "root", "slot")
+    __slots__ = (
+        "_is_looking",
+        "_is_planned",
+        "_memory",
+        "counters",
+        "frontier",
+        "options",
+        "outbox",
+        "root",
+        "slot",
+    )
 
     def __init__(
         self, program: Program, view: View, options: Options, *, step: int = 0, memory: Memory | None = None
@@ -63,6 +74,7 @@ class Machine:
                     ((step, node), endings.failed_before(program.names[node])) for node in view.failed
                 )
         self._is_planned = False
+        self._is_looking = False
 
     @classmethod
     def begin(cls, program: Program, values: Mapping[str, Any], options: Options) -> Machine:
@@ -119,6 +131,8 @@ class Machine:
                 continue
             if self._memory is not None and self._recall(item):
                 continue
+            if self._is_looking:
+                continue
             if item.node.subgraph is not None and not self._is_held(item):
                 descent.enter(self, item)
                 continue
@@ -127,6 +141,14 @@ class Machine:
             if self.options.listening:
                 self.notice("item_started", item, node=item.node.name, attempt=item.attempt)
             return item
+
+    def look(self) -> None:
+        """Recall what earlier work left behind of the open steps, for somebody who looks.
+
+        Nothing is executed, entered or committed, so no code of the user runs.
+        """
+        self._is_looking = True
+        self.take()
 
     def solo(self) -> bool:
         """Whether the next step is of one plain item of the run itself, and nothing else is open or asked for.
@@ -180,7 +202,7 @@ class Machine:
             return True
         item.attempt = max(item.attempt, memory.attempts.get(path, 0))
         answers = memory.answers.get(path, ())
-        if item.node.kind == "interrupt" and answers:
+        if item.node.kind == "interrupt" and answers and not self._is_looking:
             self._settle(item, answers[0], 0.0, 0.0)
             return True
         return False
@@ -205,6 +227,16 @@ class Machine:
             return
         self.counters.executed += 1
         self.give_up(item, error, started, duration)
+
+    def refuse(self, item: Item, failure: MergeFailure) -> None:
+        """The item's function returned, and a reducer has refused its update; the item is the only one of its step."""
+        self._returns(item)
+        self.counters.executed += 1
+        batch = item.batch
+        batch.outcomes[item.index] = failure.outcome
+        batch.open = batch.level.open_mask = 0
+        if refusals.reject(self, batch.level, failure):
+            steps.commit(self, item.strand)
 
     def adopt(self, item: Item, outcome: Outcome, *, cached: bool | None = None) -> None:
         """Take an outcome that was made elsewhere for the item's own."""
@@ -281,6 +313,11 @@ class Machine:
         found = self._memory.strands.get(prefix) if self._memory is not None else None
         return found if found is not None and found[0].epoch == epoch else None
 
+    @property
+    def retraced(self) -> Mapping[tuple[str, int], Step] | None:
+        """The steps that were committed before, by strand and number, if this run is retraced; None if it is new."""
+        return None if self._memory is None else self._memory.retraced
+
     def answers(self, item: Item, about: str = "") -> Sequence[Any]:
         """The answers that the item's earlier questions were given."""
         return () if self._memory is None else self._memory.answers.get(item.path + about, ())
@@ -342,7 +379,7 @@ class Machine:
         level.open_mask &= ~(1 << batch.number)
         if strand.open_ahead and not (level.open_mask or level.left_out):
             strand.open_ahead.pop(level.number, None)
-        if not level.open_mask and strand.levels[0] is level:
+        if not level.open_mask and strand.levels[0] is level and not self._is_looking:
             if len(strand.levels) > 1:
                 ahead.spread(self, strand, batch)  # the steps planned ahead have not seen this outcome
             steps.commit(self, strand)

@@ -17,6 +17,7 @@ from typing import Any
 
 import msgspec
 
+from clew.engine.deltas import NO_DELTAS, Delta
 from clew.graph import Send
 
 Choice = str | Send
@@ -50,6 +51,7 @@ class Step(msgspec.Struct, frozen=True):
     number: int
     outcomes: tuple[Outcome, ...]
     epoch: tuple[int, ...] = ()
+    deltas: Mapping[str, Delta] = NO_DELTAS  # what custom reducers made, by name of the value
 
 
 class Single(msgspec.Struct, frozen=True):
@@ -62,13 +64,14 @@ class Single(msgspec.Struct, frozen=True):
     decision: tuple[Choice, ...] | None
     started: float
     duration: float
+    deltas: Mapping[str, Delta] = NO_DELTAS
 
     def step(self) -> Step:
         """The same at length."""
         outcome = Outcome(
             self.node, self.visit, -1, self.update, self.decision, 0, self.started, self.duration
         )
-        return Step("", self.number, (outcome,))
+        return Step("", self.number, (outcome,), (), self.deltas)
 
 
 class Start(msgspec.Struct, frozen=True):

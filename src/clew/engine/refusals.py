@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from clew.engine import ahead, endings, holding
+from clew.engine.merging import MergeFailure
 from clew.engine.records import Retry, Withdrawn
 from clew.engine.strand import Batch, Item, Level, Strand
-from clew.engine.view import MergeFailure
 
 if TYPE_CHECKING:
     from clew.engine.machine import Machine

@@ -88,6 +88,7 @@ class Program:
         "nodes",
         "outside_wakes",
         "plain_outputs",
+        "readers_of",
         "reducers",
         "schema",
         "selections",
@@ -149,6 +150,7 @@ class Program:
         self.calls: Any = None  # how a driver calls each node, once it knows
         self.inner: dict[tuple[str, ...], Graph] = {}  # subgraphs with what is bound outside bound inside
         self.descendants: dict[int, frozenset[int]] = {}
+        self.readers_of: dict[str, int] = {}
 
     def _compile_wakes(self) -> None:
         topology, n = self.topology, len(self.nodes)
@@ -286,6 +288,16 @@ class Program:
             if not ahead:
                 found.append(i)
         return found
+
+    def readers(self, value: str) -> int:
+        """The nodes that see a value, as a mask: those that read it, or the whole state."""
+        known = self.readers_of.get(value)
+        if known is None:
+            known = 0
+            for i, node in enumerate(self.nodes):
+                known |= (node.reads_state or value in node.inputs) << i
+            self.readers_of[value] = known
+        return known
 
     def downstream(self, node: int) -> frozenset[int]:
         """The node, and all that forward links lead to from it."""

@@ -18,9 +18,11 @@ from inspect import iscoroutinefunction
 from typing import Any
 
 from clew.engine.decisions import withdraw
+from clew.engine.deltas import NO_DELTAS
 from clew.engine.machine import Machine
+from clew.engine.merging import MergeFailure, merge_one
 from clew.engine.outcomes import read
-from clew.engine.records import Single
+from clew.engine.records import Outcome, Single
 from clew.engine.rules import Program, Wakes
 from clew.engine.strand import Item
 from clew.graph import END, Command, Node, Send
@@ -150,12 +152,19 @@ def steps(machine: Machine, epoch: float) -> Steps:
         else:
             try:
                 update, decision = read(program, program.nodes[node], value, view)
-                fresh = view.merged(name, update) if program.reducers else update
             except Exception:  # the machine will find the same, and knows what follows
                 machine.finish(general(machine), value, epoch + began, ended - began)
                 return
+            fresh, deltas = update, NO_DELTAS
+            if program.reducers:
+                outcome = Outcome(name, visits[node], -1, update, decision, 0, epoch + began, ended - began)
+                try:
+                    fresh, deltas = merge_one(program, values, outcome)
+                except MergeFailure as failure:
+                    machine.refuse(general(machine), failure)
+                    return
             outbox.append(
-                Single(number + 1, name, visits[node], update, decision, epoch + began, ended - began)
+                Single(number + 1, name, visits[node], update, decision, epoch + began, ended - began, deltas)
             )
             view.install(node, fresh, decision)
             fresh = _NOTHING  # who still holds a list keeps it from growing in place

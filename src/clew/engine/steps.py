@@ -7,14 +7,16 @@ does between the two, item by item, is in ``clew.engine.machine``; what it start
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from clew.engine import ahead, endings, holding, refusals
 from clew.engine.decisions import withdrawals
-from clew.engine.records import Step
+from clew.engine.deltas import SAME, Delta
+from clew.engine.merging import MergeFailure, custom_names
+from clew.engine.records import Outcome, Step
 from clew.engine.strand import Item, Level, Strand
 from clew.engine.terms import Notice
-from clew.engine.view import MergeFailure
 from clew.errors import ConflictError
 
 if TYPE_CHECKING:
@@ -47,6 +49,22 @@ def plan(machine: Machine, strand: Strand) -> None:
     machine.queue(level, batches)
 
 
+def _recorded(steps: Mapping[tuple[str, int], Step], strand: Strand, level: Level) -> Mapping[str, Delta]:
+    """The deltas of a step of a run that is retraced.
+
+    Of a step that was not committed, or had other items, nobody knows what custom reducers would make: their values
+    stay as they are.
+    """
+    outcomes, then = level.outcomes(), steps.get((strand.prefix, level.number))
+    if then is not None and _shape(then.outcomes) == _shape(outcomes):
+        return then.deltas
+    return dict.fromkeys(custom_names(strand.program, strand.view.values, outcomes), SAME)
+
+
+def _shape(outcomes: Sequence[Outcome]) -> list[tuple[str, Collection[str]]]:
+    return [(outcome.path, outcome.update.keys()) for outcome in outcomes]
+
+
 def commit(machine: Machine, strand: Strand) -> None:
     """Commit the first level, and all after it that are complete by then."""
     view = strand.view
@@ -56,7 +74,11 @@ def commit(machine: Machine, strand: Strand) -> None:
         outcomes = level.outcomes()
         withdrawn = withdrawals(view, outcomes) if machine.options.listening else ()
         try:
-            view.apply(outcomes, on_conflict=machine.options.on_conflict)
+            deltas = view.apply(
+                outcomes,
+                on_conflict=machine.options.on_conflict,
+                recorded=None if (then := machine.retraced) is None else _recorded(then, strand, level),
+            )
         except MergeFailure as failure:
             if not refusals.reject(machine, level, failure):
                 return
@@ -69,12 +91,14 @@ def commit(machine: Machine, strand: Strand) -> None:
             endings.check_drained(machine, strand)
             return
         del levels[0]
+        if strand.unfinished:
+            ahead.settle(strand, level.number)
         strand.step = level.number
         for number in level.batches:
             strand.latest[number] = level.number
         if strand.owner is None:
             machine.counters.steps += 1
-        machine.outbox.append(Step(strand.prefix, level.number, outcomes, strand.epoch))
+        machine.outbox.append(Step(strand.prefix, level.number, outcomes, strand.epoch, deltas))
         if machine.options.listening:
             for outcome, lost in ((each.outcome, each.lost) for each in withdrawn if each.lost):
                 path, data = strand.prefix + outcome.path, {"node": outcome.node, "decision": lost}

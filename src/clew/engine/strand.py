@@ -192,8 +192,9 @@ _PLAIN: tuple[None] = (None,)
 class Level:
     """An open step. `ahead` is the view after it with what has finished so far, if anyone needed it.
 
-    What has finished is in that view unless a reducer refuses it there, or two updates are in conflict: such batches
-    are `left_out`. Whether that stays so is known when the step is committed.
+    What has finished is in that view unless two updates are in conflict: such batches are `left_out`. Whether that
+    stays so is known when the step is committed. Values that custom reducers have still to make are not in it either
+    (`Strand.unfinished`).
     """
 
     __slots__ = (
@@ -302,6 +303,7 @@ class Strand:
         "questions",
         "state",
         "step",
+        "unfinished",
         "view",
     )
 
@@ -324,6 +326,8 @@ class Strand:
         self.epoch: tuple[int, ...] = () if owner is None else (*owner.strand.epoch, owner.attempt)
         self.levels: list[Level] = []  # open steps, with no number left out
         self.open_ahead: dict[int, Level] = {}  # those planned ahead that are not known as a whole, by number
+        # values that custom reducers have still to make: name -> the open steps that write it, ascending
+        self.unfinished: dict[str, tuple[int, ...]] = {}
         self.limit = NO_LIMIT  # no item of a later step is started (after a failure)
         self.errors: list[tuple[tuple[int, ...], BaseException]] = []
         self.failed: set[str] = set()  # nodes whose failure was confined

@@ -46,6 +46,9 @@ class Memory(msgspec.Struct, frozen=True):
     attempts: Mapping[str, int] = {}
     strands: Mapping[str, tuple[Start, Sequence[Step]]] = {}
     errors: Sequence[tuple[Order, BaseException]] = ()  # confined failures in the chain
+    retraced: Mapping[tuple[str, int], Step] | None = (
+        None  # by strand and number; None unless the run is retraced
+    )
     held: set[str] = set()  # subgraph items between two attempts: handed to the driver, who knows the time
 
     def with_answer(self, path: str, answer: Any) -> Memory:
@@ -91,7 +94,9 @@ class Counters:
 
     def __init__(self) -> None:
         self.active = self.executed = self.retries = self.steps = 0
-        self.short = 0  # steps of one execution each that went the short way, and are in neither of the others
+        self.short = (
+            0  # steps of one execution each that went the short way, and are in neither of the others
+        )
 
 
 def stream(seed: int, path: str, attempt: int, name: str) -> Random:

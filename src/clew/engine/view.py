@@ -5,45 +5,24 @@ that follow (see ``clew.engine.rules``). The machine applies committed steps in 
 `branch`, which shares everything with its origin and keeps what it changes to itself; the origin may move on
 meanwhile, because it only ever moves to where the branch already is.
 
-Merging comes in two phases, so that a reducer that raises or a conflict leaves the view as it was. A list that takes
-an appended message is not copied if nobody but this view holds it (``clew.state.reducers``).
+Merging comes before installing (``clew.engine.merging``), so that a reducer that raises or a conflict leaves the view
+as it was.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from clew.engine import decisions
 from clew.engine.decisions import PLAIN_START, BatchStart, Sent
+from clew.engine.deltas import NO_DELTAS, Delta
+from clew.engine.merging import UNFINISHED, merge_ahead, merge_all, merge_one
 from clew.engine.overlay import Overlay, branch_of
 from clew.engine.records import Choice, Outcome
 from clew.engine.rules import CHOSEN, FORWARD, WOKEN, Program
-from clew.errors import ConflictError, OutputError
 from clew.state import GraphState, Overwrite, Position
-from clew.state.reducers import Reducer, fold, grow, may_grow
-
-
-class MergeFailure(Exception):
-    """A reducer raised: which outcome it was given, and what it raised."""
-
-    def __init__(self, outcome: Outcome, value: str, error: Exception) -> None:
-        super().__init__(outcome, value, error)
-        self.outcome = outcome
-        self.value = value
-        self.error = error
-
-
-_GROWING = (list, dict, set, bytearray)
-
-
-def _edited(name: str, reducer: Callable[[Any, Any], Any]) -> OutputError:
-    called = getattr(reducer, "__qualname__", repr(reducer))
-    return OutputError(
-        f"the reducer {called} of {name!r} changed the value in the state in place, which would change the past; "
-        f"let it return a new value (for a list: [*current, *update])"
-    )
 
 
 class View:
@@ -240,113 +219,45 @@ class View:
         outcomes: Sequence[Outcome],
         *,
         on_conflict: str = "error",
-        consumed: Mapping[int, BatchStart] | None = None,
-    ) -> None:
+        recorded: Mapping[str, Delta] | None = None,
+    ) -> Mapping[str, Delta]:
         """Let a step take effect: `outcomes` are in order of declaration and index.
 
-        `consumed`: the batches that were consumed before, together with others of the step that have not finished.
+        Without `recorded` the step is committed: reducers are called, and what custom ones made is returned. With it
+        the step is read: these are the deltas that its commit returned.
         """
-        if len(outcomes) == 1 and consumed is None:
+        program, deltas = self.program, NO_DELTAS
+        if len(outcomes) == 1:
             outcome = outcomes[0]
-            fresh = self._merge_one(outcome) if self.program.reducers else outcome.update
-            node = self.program.index[outcome.node]
+            fresh = outcome.update
+            if program.reducers or recorded:
+                fresh, deltas = merge_one(program, self.values, outcome, recorded)
+            node = program.index[outcome.node]
             if outcome.error is not None:
                 self._block(node)
             self.install(node, fresh, outcome.decision)
         else:
-            fresh, counts = self._merge(outcomes, on_conflict)
-            self._install(outcomes, fresh, counts, consumed)
+            fresh, counts, deltas = merge_all(program, self.values, outcomes, on_conflict, recorded)
+            self._install(outcomes, fresh, counts)
+        return deltas
 
-    def merged(self, node: str, update: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The new values that one update makes. They are to be installed: a list may have grown in place."""
-        return self._merge_one(Outcome(node, 0, -1, update))
-
-    def _merge_one(self, outcome: Outcome) -> dict[str, Any]:
-        reducers = self.program.reducers
-        fresh: dict[str, Any] = {}
-        growing: list[str] = []
-        values, may = self.values, type(self.values) is dict  # a branch must not change what its origin holds
-        for name, update in outcome.update.items():
-            reducer = reducers.get(name)
-            if reducer is None:
-                fresh[name] = update
-            elif may and may_grow(reducer, values, name, (update,)):
-                growing.append(name)
-            else:
-                fresh[name] = self._reduce(outcome, name, reducer, values, update)
-        for name in growing:  # now that no reducer can raise any more
-            fresh[name] = grow(reducers[name], values, name, (outcome.update[name],))
-        return fresh
-
-    def _reduce(
+    def apply_ahead(
         self,
-        outcome: Outcome,
-        name: str,
-        reducer: Callable[[Any, Any], Any],
-        values: Mapping[str, Any],
-        update: Any,
-    ) -> Any:
-        if type(update) is Overwrite:
-            return update.value
-        current = values[name]
-        size = len(current) if type(current) in _GROWING else -1
-        try:
-            merged = reducer(current, update)
-        except Exception as error:
-            raise MergeFailure(outcome, name, error) from error
-        if size >= 0 and len(current) != size:
-            raise MergeFailure(outcome, name, _edited(name, reducer))
-        return merged
+        outcomes: Sequence[Outcome],
+        *,
+        on_conflict: str,
+        consumed: Mapping[int, BatchStart],
+        unfinished: Collection[str] = (),
+    ) -> set[str]:
+        """Let what has finished of a step take effect on a branch, before its commit.
 
-    def _merge(self, outcomes: Sequence[Outcome], on_conflict: str) -> tuple[dict[str, Any], dict[str, int]]:
-        """The new values and how often each was written. They are to be installed, as those of `merged`."""
-        reducers = self.program.reducers
-        growing: list[tuple[str, list[Any]]] = []
-        may = type(self.values) is dict
-        fresh: dict[str, Any] = {}
-        counts: dict[str, int] = {}
-        writers: dict[str, list[Outcome]] = {}
-        for outcome in outcomes:
-            for name, update in outcome.update.items():
-                if name in writers:
-                    writers[name].append(outcome)
-                else:
-                    writers[name] = [outcome]
-                fresh[name] = update
-        for name, many in writers.items():
-            counts[name] = len(many)
-            reducer = reducers.get(name)
-            if reducer is not None:
-                updates = [outcome.update[name] for outcome in many]
-                if may and may_grow(reducer, self.values, name, updates):
-                    growing.append((name, updates))
-                else:
-                    fresh[name] = self._fold(name, reducer, many)
-            elif len(many) > 1 and on_conflict != "last":
-                raise ConflictError(
-                    f"{many[0].path} and {many[1].path} both wrote {name!r} in one step; give {name!r} a reducer "
-                    f"(Annotated[..., clew.append] in the state schema), put one after the other, or run with "
-                    f'on_conflict="last"'
-                )
-        for name, updates in growing:
-            fresh[name] = grow(reducers[name], self.values, name, updates)
-        return fresh, counts
-
-    def _fold(self, name: str, reducer: Reducer, outcomes: Sequence[Outcome]) -> Any:
-        current = self.values[name]
-        size = len(current) if type(current) in _GROWING else -1
-        try:
-            merged = fold(reducer, current, [outcome.update[name] for outcome in outcomes])
-            if size >= 0 and len(current) != size:
-                raise MergeFailure(outcomes[0], name, _edited(name, reducer))
-            return merged
-        except MergeFailure:
-            raise
-        except Exception:  # one by one, to find whose update it was
-            value = self.values[name]
-            for outcome in outcomes:
-                value = self._reduce(outcome, name, reducer, {name: value}, outcome.update[name])
-            return value
+        The batches in `consumed` were consumed before, together with others of the step that have not finished. What
+        custom reducers have still to make (in this step, or `unfinished` in an earlier one) keeps the value that it
+        has. Returns the names of those that the step writes.
+        """
+        fresh, counts = merge_ahead(self.program, self.values, outcomes, on_conflict, unfinished)
+        self._install(outcomes, fresh, counts, consumed)
+        return {name for name, value in fresh.items() if value is UNFINISHED}
 
     def install(self, node: int, fresh: Mapping[str, Any], decision: tuple[Choice, ...] | None) -> None:
         """`_install` for the step of one item, which is most steps: `fresh` are the new values, merged."""
@@ -389,7 +300,7 @@ class View:
         outcomes: Sequence[Outcome],
         fresh: Mapping[str, Any],
         counts: Mapping[str, int],
-        consumed: Mapping[int, BatchStart] | None,
+        consumed: Mapping[int, BatchStart] | None = None,
     ) -> None:
         program = self.program
         wakes, versions, visits, sends = self.wakes, self.versions, self.visits, self.sends
@@ -406,7 +317,10 @@ class View:
                 self._block(node)
         changed: set[int] = set()
         for name, value in fresh.items():
-            self.values[name] = value.value if type(value) is Overwrite else value
+            if value is UNFINISHED:
+                self.values.pop(name, None)  # a branch sees what its origin has, also after the commit
+            else:
+                self.values[name] = value.value if type(value) is Overwrite else value
             version = versions.get(name)
             if version is None or (version == 0 and name in program.weak and name not in program.given):
                 for reader in program.needers.get(name, ()):

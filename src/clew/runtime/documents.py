@@ -17,7 +17,7 @@ from clew.runtime.recorder import RecordedCall
 from clew.runtime.result import Checkpoint
 from clew.state import NodeExecution, to_tree
 
-FORMAT = 1
+FORMAT = 2
 
 Json = dict[str, Any]
 

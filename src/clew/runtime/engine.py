@@ -34,6 +34,7 @@ from clew.runtime.looking import Looking
 from clew.runtime.metrics import totals_of
 from clew.runtime.opening import NO_ANSWER, Opener
 from clew.runtime.result import RunResult, SchedulerState, scheduler_state
+from clew.runtime.retrieval import StoredRun
 from clew.runtime.session import Session
 from clew.runtime.settings import Settings, graph_of, listeners_of, read_settings, store_of
 from clew.stores import MemoryStore, Store
@@ -48,25 +49,25 @@ _NOT_ENDED = (StoreError, RunOwnedError, UnknownRunError, CommitConflictError)
 
 
 class Engine(Looking):
-    """Runs one graph, and keeps its runs in a store."""
+    """Runs one graph, and keeps its runs in a store. Without a graph, it inspects the runs of the store."""
 
     _resuming: ClassVar[set[tuple[int, str]]] = set()  # engine and run: on their way to being live
     _resuming_lock = threading.Lock()
 
     def __init__(
         self,
-        graph: Graph,
+        graph: Graph | None = None,
         *,
         store: Store | str | PathLike[str] | None = None,
         listeners: Sequence[Listener] = (),
         **options: Any,
     ) -> None:
-        self.graph = graph_of(graph)
         self.store: Store = MemoryStore() if store is None else store_of(store)
         self._settings: Settings = read_settings(options)
         self._listeners = listeners_of(listeners) if listeners != () else ()
         self._live: dict[str, Session] = {}
-        self._opener = Opener(graph, self.store, self._settings, self._listeners)
+        made_of = None if graph is None else graph_of(graph)
+        self._opener = Opener(made_of, self.store, self._settings, self._listeners)
         self._heartbeat = Heartbeat(self.store, self._settings.lease) if self.store.encodes else None
 
     def __enter__(self) -> Engine:
@@ -84,7 +85,8 @@ class Engine(Looking):
         self.store.close()
 
     def __repr__(self) -> str:
-        return f"<Engine of {self.graph.name!r} on {self.store!r}>"
+        of = f" of {self.graph.name!r}" if self._opener.has_graph else ""
+        return f"<Engine{of} on {self.store!r}>"
 
     # -- running -----------------------------------------------------------------------------------------
 
@@ -135,9 +137,8 @@ class Engine(Looking):
     ) -> RunResult:
         """Go on with a run that failed, waits or was cancelled; a finished run is returned as it is."""
         self._no_loop("resume", "aresume")
-        if self._is_finished(run_id, answer, answers, accept_changes):
-            return self.result(run_id)
-        return self._drive(self._again(run_id, answer, answers, accept_changes))
+        found = self._again(run_id, answer, answers, accept_changes)
+        return self._drive(found) if isinstance(found, Session) else self._standing(found)
 
     async def aresume(
         self,
@@ -148,9 +149,8 @@ class Engine(Looking):
         accept_changes: bool = False,
     ) -> RunResult:
         """`resume` on the running event loop."""
-        if self._is_finished(run_id, answer, answers, accept_changes):
-            return self.result(run_id)
-        return await self._adrive(self._again(run_id, answer, answers, accept_changes))
+        found = self._again(run_id, answer, answers, accept_changes)
+        return await self._adrive(found) if isinstance(found, Session) else self._standing(found)
 
     def fork(
         self,
@@ -197,7 +197,7 @@ class Engine(Looking):
         self._no_loop("replay", "areplay")
         if not isinstance(strict, bool):
             raise InputError(f"strict is True or False, not {strict!r}")
-        log = self._opener.archive.log(run_id, whole=True)
+        log = self._opener.runs.open(run_id).whole()
         return Replayer(log, self._opener.program(log.start), self._settings, strict=strict).run()
 
     async def areplay(self, run_id: str, *, strict: bool = True) -> ReplayReport:
@@ -374,28 +374,22 @@ class Engine(Looking):
             )
         return result
 
-    def _is_finished(
-        self, run_id: str, answer: Any, answers: Mapping[str, Any] | None, accept_changes: bool
-    ) -> bool:
-        """Whether there is nothing to go on with: nobody has to own the run to be told so."""
-        if answer is not NO_ANSWER or answers or accept_changes or run_id in self._live:
-            return False
-        return self._opener.archive.row(run_id).status == "completed"
-
     def _again(
         self, run_id: str, answer: Any, answers: Mapping[str, Any] | None, accept_changes: bool
-    ) -> Session:
-        """A session that goes on with a run; of several threads that want one, one gets it."""
+    ) -> Session | StoredRun:
+        """A session that continues a run, or the run if it has completed; of several threads, one gets it."""
         mine = (id(self), run_id)
         with self._resuming_lock:
             if run_id in self._live or mine in self._resuming:
                 raise RunStateError(f"run {run_id!r} is running; wait for it, or cancel it")
             self._resuming.add(mine)
         try:
-            session = self._live[run_id] = self._opener.again(run_id, answer, answers, accept_changes)
+            found = self._opener.again(run_id, answer, answers, accept_changes, unless_completed=True)
+            if isinstance(found, Session):
+                self._live[run_id] = found
         finally:
             self._resuming.discard(mine)
-        return session
+        return found
 
     def _no_loop(self, verb: str, twin: str) -> None:
         if not inside_event_loop():

@@ -11,7 +11,7 @@ the same is not asked for: that something took too long, that nobody knew whethe
 could not be stored, that an input changed while the node ran. An update that a reducer refused is that of an item
 which returned.
 
-A reducer cannot be checked that way, as what it gave is not recorded: that it is another one is a difference by itself.
+Custom reducers are not called: what they made then is in the steps. That one is another now is a difference by itself.
 
 A run that has not ended is replayed as far as it got. An item that has no recording because the run had ended is a
 difference, and as its outcome is unknown, the chain is followed no further than its step.
@@ -214,9 +214,7 @@ class Replayer:
         self._settled: set[str] = set()  # items that have an outcome in this replay
         self._broken: list[str] = []  # subgraphs of which today's code makes nothing
         self._recordings = Recordings(log.calls)
-        self._steps: dict[tuple[str, int], Step] = {("", step.number): step for step in log.steps}
-        for prefix, (_, steps) in log.strands.items():
-            self._steps.update(((prefix, step.number), step) for step in steps)
+        self._steps = log.steps_by_place()
         self._outcomes = log.outcomes()
         self._failed = _failed_items(log.row.error)  # of the step that was not committed
         options = Options(
@@ -225,7 +223,7 @@ class Replayer:
             on_error="continue",  # a recorded failure is taken over like any outcome
             on_conflict=log.on_conflict,  # type: ignore[arg-type]
         )
-        memory = Memory(answers=log.answers, attempts=log.attempts)
+        memory = Memory(answers=log.answers, attempts=log.attempts, retraced=self._steps)
         self._machine = Machine.restore(program, log.start, options, memory)
         self._host = _Rehearsal(log.row.run_id, self._machine, settings, self._recordings)
 

@@ -1,9 +1,10 @@
 """Export and import: a run as one JSON document, and back into any store.
 
 The document is for two readers. People and other programs read ``checkpoints``: the specification's checkpoints, one
-for each state. Clew reads the object ``clew``: the run's row, the state that it began with, and its log entry by entry,
-as they lie in a store. An import trusts neither: every entry is checked against its digest, every chain against its
-content, and what people read is made once more from the log and compared. What differs is named, and nothing is kept.
+for each state. Clew reads the object ``clew``: the run's row, the description of its graph, the state that it began
+with, and its log entry by entry, as they lie in a store. An import trusts neither: every entry is checked against its
+digest, every chain against its content, and what people read is made once more from the log and compared. What differs
+is named, and nothing is kept. No graph is needed for any of it, and no class is built.
 
 A fork is exported whole, with the state that it went on from. Imported where its parent is, it shares that one's
 storage again; elsewhere it stands alone.
@@ -18,18 +19,32 @@ from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
+import msgspec
+
 from clew.engine.programs import program_of
-from clew.errors import CheckpointError, ClewError, RecordCorruptError, StateError, StoreCorruptError
+from clew.errors import (
+    CheckpointError,
+    ClewError,
+    DefinitionError,
+    RecordCorruptError,
+    StateError,
+    StoreCorruptError,
+)
 from clew.graph import Graph
+from clew.graph.skeleton import skeleton
 from clew.runtime.archive import Archive, fresh_owner
+from clew.runtime.codes import description_of
 from clew.runtime.documents import FORMAT, Json, checkpoint_json, error_json, recorded_io_json
 from clew.runtime.failures import error_of
+from clew.runtime.large_values import Blobs, Lookup, blobs_of
 from clew.runtime.ledger import Ledger
-from clew.runtime.log import RunLog
-from clew.runtime.losses import damaged_steps
+from clew.runtime.log import RunLog, read_log
+from clew.runtime.log_records import SNAPSHOT, with_epoch
+from clew.runtime.losses import Chains
+from clew.runtime.retrieval import Retrieval
 from clew.runtime.rows import sealed_error
-from clew.runtime.soundness import read_entries
-from clew.runtime.starts import kept_start
+from clew.runtime.snapshots import decode_fork, read_start, stored_fork, stored_start
+from clew.runtime.soundness import check_log, digest_at
 from clew.runtime.wire import Reader, Writer
 from clew.state import GraphState
 from clew.stores import Entry, RunRow, Store
@@ -48,21 +63,21 @@ _ROW = (
 )
 
 
-def export_run(graph: Graph, store: Store, archive: Archive, run_id: str, *, latest: bool = False) -> Json:
+def export_run(store: Store, run_id: str, on_conflict: str, *, latest: bool = False) -> Json:
     """A run as a document; with `latest`, its readable part has the last checkpoint only."""
-    log = archive.log(run_id, whole=True)
-    row = log.row
-    entries, blobs = _entries(store, log, archive)
-    if (
-        not store.encodes
-    ):  # what is read is what an import would read: times are rounded when they are written
-        log = read_entries(row, log.start, entries, Reader(run_id, _lookup(blobs), row.created))
+    run = Retrieval(None, store, on_conflict).open(run_id)
+    blobs: Blobs = {}
+    log = run.whole()
+    row, start = log.row, stored_start(log.start, blobs)
+    description = store.blob(row.description) if store.encodes else description_of(run.graph)[1]
+    entries = _entries(store, log, start, blobs)
     beside: Json = {"format": FORMAT, **{name: getattr(row, name) for name in _ROW}}
-    if not store.encodes:  # a store in memory does not keep these
-        beside["structure"] = graph.structure_hash
+    beside["structure"] = run.graph.structure_hash
     beside["codes"] = dict(beside["codes"])
     beside["error"] = None if row.error is None else error_json(row.error)
-    beside["start"] = b64encode(log.start.to_checkpoint()).decode()
+    beside["description"] = json.loads(description)
+    beside["start"] = start.decode()
+    beside["start_digest"] = log.start.digest
     beside["entries"] = [
         {
             "kind": entry.kind,
@@ -72,10 +87,11 @@ def export_run(graph: Graph, store: Store, archive: Archive, run_id: str, *, lat
             "digest": bytes(entry.digest).hex(),
         }
         for entry in entries
-        if entry.kind != "snapshot"
     ]
-    beside["blobs"] = {digest: blobs[digest].decode() for digest in sorted(blobs)}
-    document: Json = {"run_id": run_id, **_readable(graph, log, latest=latest)}
+    beside["blobs"] = {digest: _content_json(blobs[digest]) for digest in sorted(blobs)}
+    # what is read is what an import will read: times are rounded when they are written
+    log = _read(row, log.start, entries, blobs)
+    document: Json = {"run_id": run_id, **_readable(run.graph, log, latest=latest)}
     beside["latest"] = latest
     beside["open_ios"] = document.pop("open_ios")
     document["clew"] = beside
@@ -83,17 +99,17 @@ def export_run(graph: Graph, store: Store, archive: Archive, run_id: str, *, lat
     return document
 
 
-def import_run(
-    graph: Graph, store: Store, archive: Archive, document: Mapping[str, Any], *, now: float
-) -> RunRow:
+def import_run(store: Store, archive: Archive, document: Mapping[str, Any], *, now: float) -> RunRow:
     """Keep the run of a document; its row. CheckpointError if the document is not what was exported."""
-    row, start, entries, blobs = _opened(document)
+    row, error, entries, blobs = _opened(document)
     run_id = row.run_id
     try:
-        log = read_entries(row, start, entries, Reader(run_id, _lookup(blobs), row.created))
-        wrong = next(damaged_steps(log, entries), None)
-    except (StoreCorruptError, RecordCorruptError, StateError) as error:
-        wrong = str(error)
+        start = read_start(row.start, row.start_digest, _lookup(blobs), classes=False)
+        wrong = next(iter(check_log(row, entries)[1]), None)
+        log = _read(row, start, entries, blobs)
+        graph = skeleton(document["clew"]["description"])
+    except (StoreCorruptError, RecordCorruptError, StateError, DefinitionError) as refused:
+        wrong = str(refused)
     if wrong is not None:
         raise CheckpointError(f"{_changed(run_id)}: {wrong}; export it again")
     _compare(graph, log, document)
@@ -102,8 +118,36 @@ def import_run(
             f"{_changed(run_id)}: something about the run itself (status, times, error, ...) is not what was written; "
             f"export it again"
         )
-    _keep(store, archive, log, entries, blobs, now)
-    return archive.row(run_id)
+    _keep(store, archive, log, graph, error, entries, blobs, now)
+    return archive.runs.open(run_id).row
+
+
+def _read(row: RunRow, start: GraphState, entries: Sequence[Entry], blobs: Mapping[str, bytes]) -> RunLog:
+    """The log that entries make; no class is built."""
+    reader = Reader(row.run_id, _lookup(blobs), row.created, classes=False)
+    log = read_log(row, start, [reader.record(entry) for entry in entries], "error")
+    chains = Chains(row.run_id, entries, start.step, start.digest)
+    for _ in chains.damage(row):
+        pass  # it was checked when the entries were read, or is told by who checks
+    log.digests = {
+        prefix: chains.digests[with_epoch(prefix, inner.epoch)] for prefix, (inner, _) in log.strands.items()
+    }
+    log.digests[""] = chains.digests[""]
+    return log
+
+
+def _content_json(content: bytes) -> str | Json:
+    """A large content: as text or, where it is none, in Base64."""
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        return {"base64": b64encode(content).decode()}
+
+
+def _content(plain: Any) -> bytes:
+    if isinstance(plain, str):
+        return plain.encode()
+    return b64decode(plain["base64"], validate=True)
 
 
 # -- writing -----------------------------------------------------------------------------------------------------
@@ -132,23 +176,23 @@ class _Capture:
         self.blobs.update(blobs)
 
 
-def _entries(store: Store, log: RunLog, archive: Archive) -> tuple[Sequence[Entry], dict[str, bytes]]:
-    """The entries of a run as bytes, and the large contents that they speak of."""
+def _entries(store: Store, log: RunLog, start: bytes, blobs: Blobs) -> Sequence[Entry]:
+    """The entries of a run as bytes; the large contents that they and `start` speak of go to `blobs`."""
     run_id = log.row.run_id
     if not store.encodes:
         capture = _Capture()
-        writer = Writer({"": log.start.digest}, log.row.seed, log.row.created)
+        writer = Writer({"": log.start.digest}, log.row.created)
         Ledger(capture, run_id, 0, writer=writer).write(store.entries(run_id))  # type: ignore[arg-type]
-        return sorted(capture.entries.values(), key=lambda entry: entry.name), capture.blobs
-    blobs: dict[str, bytes] = {}
+        blobs.update(capture.blobs)
+        return sorted(capture.entries.values(), key=lambda entry: entry.name)
+    found = store.entries(run_id, after=log.start.step, skip=(SNAPSHOT.name,))
+    for stored in (start, *(entry.body for entry in found)):
+        blobs.update(blobs_of(stored, store.blob if stored is not start else _either(blobs, store)))
+    return found
 
-    def remember(digest: str) -> bytes:
-        blobs[digest] = store.blob(digest)
-        return blobs[digest]
 
-    entries = [entry for entry in store.entries(run_id, after=log.start.step) if entry.kind != "snapshot"]
-    read_entries(log.row, log.start, entries, Reader(run_id, remember, log.row.created))
-    return entries, blobs
+def _either(blobs: Blobs, store: Store) -> Lookup:
+    return lambda digest: blobs[digest] if digest in blobs else store.blob(digest)
 
 
 def _readable(graph: Graph, log: RunLog, *, latest: bool) -> Json:
@@ -184,8 +228,8 @@ def _changed(run_id: str) -> str:
 
 def _opened(
     document: Any,
-) -> tuple[RunRow, GraphState, list[Entry], dict[str, bytes]]:
-    """The parts of a document, as a store has them."""
+) -> tuple[RunRow, BaseException | None, list[Entry], Blobs]:
+    """The parts of a document, as a store has them; the row without its error, and the error."""
     what = "this is no export of a run"
     if not isinstance(document, Mapping) or not isinstance(document.get("clew"), Mapping):
         raise CheckpointError(f'{what}: it has no object "clew"; make one with engine.export(run_id)')
@@ -199,15 +243,17 @@ def _opened(
         run_id = document["run_id"]
         if not isinstance(run_id, str) or not run_id:
             raise TypeError("run_id is a string that is not empty")
-        start = GraphState.from_checkpoint(b64decode(beside["start"], validate=True))
-        row = RunRow(run_id, start=start, **{name: beside[name] for name in _ROW})
-        if beside["error"] is not None:
-            row.error = error_of(beside["error"])
+        row = RunRow(run_id, start=beside["start"].encode(), **{name: beside[name] for name in _ROW})
+        row.start_digest = beside["start_digest"]
+        bytes.fromhex(row.start_digest)
+        described = msgspec.json.encode(beside["description"])
+        row.description = sha256(described).hexdigest()
+        error = None if beside["error"] is None else error_of(beside["error"])
         entries = [
             Entry(e["kind"], e["path"], e["n"], e["body"].encode(), bytes.fromhex(e["digest"]))
             for e in beside["entries"]
         ]
-        blobs = {digest: text.encode() for digest, text in beside["blobs"].items()}
+        blobs = {digest: _content(content) for digest, content in beside["blobs"].items()}
     except KeyError as error:
         raise CheckpointError(f"{what}: it lacks {error.args[0]!r}; export it again") from error
     except (TypeError, ValueError, AttributeError, Base64Error, CheckpointError) as error:
@@ -217,7 +263,8 @@ def _opened(
             raise CheckpointError(
                 f"{_changed(run_id)}: the content {digest[:12]}… is another; export it again"
             )
-    return row, start, entries, blobs
+    blobs[row.description] = described
+    return row, error, entries, blobs
 
 
 def _lookup(blobs: Mapping[str, bytes]) -> Any:
@@ -231,8 +278,6 @@ def _lookup(blobs: Mapping[str, bytes]) -> Any:
 
 def _compare(graph: Graph, log: RunLog, document: Mapping[str, Any]) -> None:
     """Refuse a document whose readable part is not that of its log."""
-    if log.row.structure != graph.structure_hash:
-        return  # this graph would make something else of the log; its digests are checked all the same
     beside = document["clew"]
     made = json.loads(json.dumps(_readable(graph, log, latest=bool(beside.get("latest")))))
     given = {"checkpoints": document.get("checkpoints"), "open_ios": beside.get("open_ios")}
@@ -263,25 +308,31 @@ def _short(value: Any) -> str:
 
 
 def _keep(
-    store: Store, archive: Archive, log: RunLog, entries: list[Entry], blobs: dict[str, bytes], now: float
+    store: Store,
+    archive: Archive,
+    log: RunLog,
+    graph: Graph,
+    error: BaseException | None,
+    entries: Sequence[Entry],
+    blobs: Blobs,
+    now: float,
 ) -> None:
-    row, start, run_id = log.row, log.start, log.row.run_id
-    status, error = row.status, row.error
-    row.parent = row.parent if _has_parent(archive, row, start) else None
+    row, run_id = log.row, log.row.run_id
+    status, kept, apart = row.status, list[Any](entries), dict(blobs)
+    row.parent = row.parent if _has_parent(store, archive, row, log.start) else None
     row.parent_step = None if row.parent is None else row.parent_step
-    row.error = None
-    kept: Sequence[Any] = entries
-    apart: dict[str, bytes] = {}
-    if store.encodes:
-        row.start, apart = kept_start(start, row.parent, row.parent_step)
-    else:
+    if store.encodes and row.parent is not None:
+        row.start = stored_fork(row.parent, log.start, apart)
+    if not store.encodes:
         reader = Reader(run_id, _lookup(blobs), row.created)
-        kept, blobs = [reader.record(entry) for entry in entries], {}
+        kept, apart = [reader.record(entry) for entry in entries], {}
+        row.start = read_start(row.start, row.start_digest, _lookup(blobs))
+        row.description = graph
     store.create(row, apart)
     fence = archive.claim(run_id, fresh_owner(), 30.0, now)
     try:
-        store.append(run_id, kept, fence, blobs=blobs)
-        for snapshot, pieces in archive.snapshots(run_id) if store.encodes else ():
+        store.append(run_id, kept, fence)
+        for snapshot, pieces in archive.runs.open(run_id).missing_snapshots() if store.encodes else ():
             store.append(run_id, [snapshot], fence, blobs=pieces)
         plain = sealed_error(error) if error and store.encodes else error
         store.update(run_id, status=status, updated=row.updated, error=plain, fence=fence, release=True)
@@ -291,15 +342,15 @@ def _keep(
         raise
 
 
-def _has_parent(archive: Archive, row: RunRow, start: GraphState) -> bool:
-    """Whether the run that this one was forked from is here, and its state is the one that was gone on from."""
+def _has_parent(store: Store, archive: Archive, row: RunRow, start: GraphState) -> bool:
+    """Whether the run that this one was forked from is here, and its state is the one that it continued from."""
     if row.parent is None or row.parent_step is None:
         return False
-    touched = start.position.touched
     try:
-        state = archive.state(row.parent, row.parent_step)
+        if store.encodes:
+            before = digest_at(store, store.row(row.parent), row.parent_step)
+        else:
+            before = archive.runs.open(row.parent).state(row.parent_step).digest
     except (ClewError, IndexError):
         return False
-    if touched:
-        state = state.set_multiple({name: start.get(name) for name in sorted(touched)})
-    return state.digest == start.digest
+    return decode_fork(stored_fork(row.parent, start, {})).digest(before) == row.start_digest

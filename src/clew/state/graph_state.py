@@ -29,8 +29,15 @@ import msgspec
 from immutables import Map
 
 from clew.errors import StateError, UnknownValueError
-from clew.state.codec import digest, encode
-from clew.state.position import NodeExecution, Position, Versions
+from clew.state.codec import encode
+from clew.state.position import (
+    NodeExecution,
+    Position,
+    Versions,
+    canonical_values,
+    changed_digest,
+    first_digest,
+)
 from clew.state.views import View
 
 Decision = str | tuple[str, ...]
@@ -56,6 +63,7 @@ class GraphState:
         "_columns",
         "_decisions",
         "_history",
+        "_own_digest",
         "_position",
         "_terminated",
         "_touched",
@@ -72,6 +80,8 @@ class GraphState:
     _touched: Map[str, None] | None
     # Makes the digest in the position; gone once it is there.
     _chain_digest: Callable[[], str] | None
+    # What a store says that the digest of this very state is.
+    _own_digest: str | None
 
     def __init__(self, initial_values: Mapping[str, Any] | None = None) -> None:
         if initial_values is not None and not isinstance(initial_values, Mapping):
@@ -87,6 +97,7 @@ class GraphState:
         self._position = Position(given=frozenset(values))
         self._touched = None
         self._chain_digest = None
+        self._own_digest = None
 
     @classmethod
     def assemble(
@@ -116,7 +127,23 @@ class GraphState:
         state._position = position
         state._touched = None
         state._chain_digest = digest
+        state._own_digest = None
         return state
+
+    def with_digest(self, digest: str) -> GraphState:
+        """Return the same state with a digest that is known, because a store keeps it: it is not made from the values.
+
+        A state that is made from this one by a change has a digest of its own again.
+        """
+        new = self._copy()
+        new._own_digest = digest
+        return new
+
+    def rooted(self) -> GraphState:
+        """Return the same state as one that something new begins with: digests of later changes build on its own."""
+        new = self._copy()
+        new._chain_digest = lambda: self.digest
+        return new
 
     # Values
 
@@ -246,25 +273,25 @@ class GraphState:
     def digest(self) -> str:
         """What identifies this state, in hexadecimal: the run's digest, joined with what was written and decided
         by hand since."""
+        if self._own_digest is not None:
+            return self._own_digest
         values, versions = self._ordered_values(), self._ordered_versions()
         position = self.located()
         decided = (
-            [encode({gate: self._decisions[gate] for gate in position.decided})] if position.decided else []
+            [encode({gate: self._decisions.get(gate, ()) for gate in position.decided})]
+            if position.decided
+            else []
         )
         if position.stopped:
             decided.append(b"clew:stopped")
         if not position.digest:
             kept = {name: value for name, value in values.items() if name not in position.filled}
-            counted = {name: versions[name] for name in kept}
-            return digest(b"clew:S0", encode(kept, at="state"), encode(counted), *decided)
+            return first_digest(canonical_values(kept), {name: versions[name] for name in kept}, *decided)
         if not position.touched and not decided:
             return position.digest
-        return digest(
-            b"clew:set",
-            bytes.fromhex(position.digest),
-            encode({name: values[name] for name in position.touched}, at="state"),
-            encode({name: versions[name] for name in position.touched}),
-            *decided,
+        touched = {name: versions[name] for name in position.touched}
+        return changed_digest(
+            position.digest, canonical_values({name: values[name] for name in touched}), touched, *decided
         )
 
     # Staleness
@@ -432,6 +459,7 @@ class GraphState:
         new._position = self._position
         new._touched = self._touched
         new._chain_digest = self._chain_digest
+        new._own_digest = None
         return new
 
     def _touched_map(self) -> Map[str, None]:

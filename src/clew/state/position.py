@@ -1,4 +1,4 @@
-"""What a state keeps about the run behind it: executions, and where in the run it stands."""
+"""What a state keeps about the run behind it: executions, and where in the run it stands; and its digest."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 import msgspec
+
+from clew.state.codec import digest, encode
+from clew.state.stored import stored_values
 
 
 class Versions(dict[str, int]):
@@ -68,3 +71,18 @@ class Position(msgspec.Struct, frozen=True):
     """Defaults that a resume filled in, because the schema had gained them: no digest covers them."""
     stopped: bool = False
     """Whether ``mark_terminated`` was called: then nothing runs from here."""
+
+
+def canonical_values(values: Mapping[str, Any]) -> bytes:
+    """Give the canonical bytes of values by name, as digests are over them: large content counts by its digest."""
+    return stored_values(values, at="state", blobs={})[1]
+
+
+def first_digest(values: bytes, versions: Mapping[str, int], *decided: bytes) -> str:
+    """Give the digest of a state that no run has made: over the canonical bytes of its values, and its versions."""
+    return digest(b"clew:S0", values, encode(dict(versions)), *decided)
+
+
+def changed_digest(before: str, values: bytes, versions: Mapping[str, int], *decided: bytes) -> str:
+    """Give the digest of a state in which values were set: over the digest before, and the canonical bytes of these."""
+    return digest(b"clew:set", bytes.fromhex(before), values, encode(dict(versions)), *decided)

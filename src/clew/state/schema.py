@@ -65,6 +65,17 @@ class Schema:
             self._metadata[name] = metadata
         self.fields: Mapping[str, Field] = types.MappingProxyType(fields)
 
+    @classmethod
+    def described(cls, name: str, fields: Mapping[str, Field], *, validates: bool) -> Schema:
+        """Make a schema of a description of one: it has names and types, and checks nothing."""
+        self = cls.__new__(cls)
+        self.cls = type(name, (), {})
+        self.validates = validates
+        self._kind = _DESCRIBED
+        self._metadata, self._checks = dict.fromkeys(fields, ()), {}
+        self.fields = types.MappingProxyType(dict(fields))
+        return self
+
     def __repr__(self) -> str:
         return f"<Schema of {self._kind.title} {self.cls.__name__}: {', '.join(self.fields)}>"
 
@@ -165,6 +176,9 @@ class Schema:
         if expected is NOTHING:
             return unchanged
         return self._kind.check(self.cls, field.name, expected, (), False)
+
+
+_DESCRIBED = Kind("description", lambda cls: False, lambda cls: iter(()))
 
 
 def read_schema(cls: type) -> Schema:

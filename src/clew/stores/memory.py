@@ -22,7 +22,7 @@ from clew.errors import (
     StoreError,
     UnknownRunError,
 )
-from clew.stores.protocol import Entry, Owner, RunRow, Statement
+from clew.stores.protocol import OWN_STEP, Entry, Owner, RunRow, Statement
 from clew.stores.refusals import (
     NO_DATABASE,
     conflict,
@@ -49,7 +49,7 @@ class _Run(msgspec.Struct):
 def _census(named: Iterable[tuple[str, str, int]]) -> dict[str, int]:
     counts: dict[str, int] = {}
     for kind, path, n in named:
-        if kind == "step" and not path:
+        if kind == OWN_STEP and not path:
             counts[""] = max(n, counts.get("", n))
         else:
             counts[kind] = counts.get(kind, 0) + 1
@@ -253,7 +253,7 @@ class MemoryStore:
                     for entry in named
                     if entry.kind not in skip
                     and (
-                        entry.kind != "step"
+                        entry.kind != OWN_STEP
                         or entry.path
                         or (entry.n > after and (upto is None or entry.n <= upto))
                     )

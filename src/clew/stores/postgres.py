@@ -25,9 +25,19 @@ from clew.errors import (
 )
 from clew.stores.postgres_link import LIVES, BrokenRule, Link, execute, rehearsed
 from clew.stores.postgres_schema import key_of
-from clew.stores.protocol import Entry, Owner, RunRow, Statement
+from clew.stores.protocol import OWN_STEP, Entry, Owner, RunRow, Statement
 from clew.stores.refusals import conflict, exists, has_fork, lost_content, owned, taken_over, unknown
-from clew.stores.sql_rows import COLUMNS, ROW, checked, checksum, complaints, counted, read_row, row_values
+from clew.stores.sql_rows import (
+    COLUMNS,
+    ORIGIN,
+    ROW,
+    checked,
+    checksum,
+    complaints,
+    counted,
+    read_row,
+    row_values,
+)
 
 if TYPE_CHECKING:
     from clew.stores.postgres_link import Cursor
@@ -71,7 +81,7 @@ _CREATE = f"""
         INSERT INTO runs (key, {COLUMNS})
         VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT (key) DO NOTHING RETURNING id
     ), began AS (
-        INSERT INTO origins SELECT id, %s::bytea, %s, %s::bigint FROM made
+        INSERT INTO origins (run, {ORIGIN}) SELECT id, %s::bytea, %s, %s, %s, %s::bigint FROM made
     ), kept AS (
         INSERT INTO blobs SELECT blob.* FROM made, unnest(%s::text[], %s::bytea[]) AS blob ON CONFLICT DO NOTHING
     ), used AS (
@@ -92,7 +102,7 @@ _CLAIM = f"""
 """
 _OWNER = f"SELECT owner, CASE server WHEN {_SERVER} THEN slot ELSE 0 END, until FROM runs WHERE key = %s"
 _RUN = "WHERE run = (SELECT id FROM runs WHERE key = %s)"
-_STEPS = f"SELECT 'step', '', n, body, digest, crc FROM steps {_RUN}"
+_STEPS = f"SELECT '{OWN_STEP}', '', n, body, digest, crc FROM steps {_RUN}"
 _OTHERS = f"SELECT kind, coalesce(path, key), n, body, digest, crc FROM log {_RUN}"
 _SPANS = "unnest(%s::text[], %s::text[], %s::text[], %s::text[]) AS span (low, high, first, beyond)"
 _IN_SPAN = (  # by the index, and then exactly: of a long path the index has the beginning only
@@ -375,7 +385,7 @@ class PostgresStore:
             f"{_STEPS} AND n > %s AND n <= %s AND NOT %s UNION ALL {_OTHERS} AND kind <> ALL(%s::text[])"
         )
         key, last = key_of(run_id), (1 << 63) - 1 if upto is None else upto
-        return self._read(run_id, statement, (key, after, last, "step" in skip, key, list(skip)))
+        return self._read(run_id, statement, (key, after, last, OWN_STEP in skip, key, list(skip)))
 
     def within(
         self,
@@ -388,7 +398,9 @@ class PostgresStore:
     ) -> Sequence[Entry]:
         """A part of a run's log: some kinds, and of these the paths in some ranges; each is looked up in the index."""
         key, last = key_of(run_id), (1 << 63) - 1 if upto is None else upto
-        has_own = "step" in kinds and (paths is None or any(not first and beyond for first, beyond in paths))
+        has_own = OWN_STEP in kinds and (
+            paths is None or any(not first and beyond for first, beyond in paths)
+        )
         statement, values = _OTHERS, list[Any]([key])
         if paths is not None:
             statement = _OTHERS.replace(_RUN, f", {_SPANS} {_RUN} AND {_IN_SPAN}")
@@ -463,7 +475,7 @@ class PostgresStore:
 
 
 def _is_own_step(kind: str, path: str) -> bool:
-    return kind == "step" and not path
+    return kind == OWN_STEP and not path
 
 
 def _named(entry: Entry) -> tuple[str, str, str | None]:

@@ -33,10 +33,11 @@ from clew.errors import (
 )
 from clew.stores.forking import guard
 from clew.stores.liveness import Lifeline, fresh_owner, is_alive
-from clew.stores.protocol import Entry, Owner, RunRow, Statement
+from clew.stores.protocol import OWN_STEP, Entry, Owner, RunRow, Statement
 from clew.stores.refusals import conflict, exists, has_fork, lost_content, owned, taken_over, unknown
 from clew.stores.sql_rows import (
     COLUMNS,
+    ORIGIN,
     ROW,
     checked,
     checksum,
@@ -45,6 +46,7 @@ from clew.stores.sql_rows import (
     read_row,
     row_values,
 )
+from clew.stores.sqlite_blobs import drop_blobs, put_blobs, read_blob
 from clew.stores.sqlite_file import APPLICATION_ID, Inherited, execute, explained, insert, open_file, rehearse
 from clew.stores.sqlite_log import MOST, SPAN, census, is_own_step, named, newest, others, own_steps, within
 
@@ -68,6 +70,7 @@ _PUT_ENTRIES = (
     f"ON CONFLICT (run, kind, path, n) {_UNLESS_SAME}",
 )
 _ADD_ROW = f"INSERT INTO runs ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_ADD_ORIGIN = f"INSERT INTO origins (run, {ORIGIN}) VALUES (?, ?, ?, ?, ?, ?)"
 _RELEASED = "owner = '', slot = 0, until = 0.0"
 _by_name = attrgetter("kind", "path", "n")
 
@@ -150,8 +153,8 @@ class SQLiteStore:
             except sqlite3.IntegrityError:
                 raise RunExistsError(exists(row.run_id)) from None
             assert number is not None
-            db.execute("INSERT INTO origins VALUES (?, ?, ?, ?)", (number, *origin))
-            self._put_blobs(db, number, blobs)
+            db.execute(_ADD_ORIGIN, (number, *origin))
+            put_blobs(db, number, blobs)
             return self._take(db, number, 0, owner, now + lease) if owner else 0
 
     def row(self, run_id: str) -> RunRow:
@@ -196,13 +199,7 @@ class SQLiteStore:
             base = number * SPAN
             db.execute("DELETE FROM steps WHERE id >= ? AND id < ?", (base, base + SPAN))
             db.execute("DELETE FROM log WHERE run = ?", (number,))
-            brought = db.execute("SELECT digest FROM blobs WHERE run = ? AND run > 0", (number,)).fetchall()
-            db.execute("DELETE FROM blobs WHERE run = ? AND run > 0", (number,))
-            db.executemany(
-                "DELETE FROM blobs WHERE digest = ?1 AND run = 0 "
-                "AND NOT EXISTS (SELECT 1 FROM blobs WHERE digest = ?1 AND run > 0)",
-                brought,
-            )
+            drop_blobs(db, number)
             db.execute("DELETE FROM origins WHERE run = ?", (number,))
             db.execute("DELETE FROM runs WHERE id = ?", (number,))
 
@@ -276,7 +273,7 @@ class SQLiteStore:
             number = fence >> 32
             try:
                 with self._lock:
-                    if kind == "step" and not path and 0 <= n < SPAN:
+                    if kind == OWN_STEP and not path and 0 <= n < SPAN:
                         key = number * SPAN + n
                         done = self._db.execute(_ADD_STEP, (key, body, digest, crc, number, fence, run_id))
                     else:
@@ -319,9 +316,9 @@ class SQLiteStore:
                     "DELETE FROM log WHERE run = ? AND kind = ? AND path = ? AND n = ?",
                     (number, kind, path, n),
                 )
-                if kind == "step" and not path and 0 <= n < SPAN:
+                if kind == OWN_STEP and not path and 0 <= n < SPAN:
                     db.execute("DELETE FROM steps WHERE id = ?", (number * SPAN + n,))
-            self._put_blobs(db, number, blobs)
+            put_blobs(db, number, blobs)
 
     def _has(self, number: int, entry: Entry) -> bool:
         known = newest(self._db, number, entry.kind, entry.path, entry.n)
@@ -352,7 +349,7 @@ class SQLiteStore:
         last = MOST if upto is None else upto
         with self._reading(f"run {run_id!r}") as db:
             number = self._number(db, run_id)
-            steps = [] if "step" in skip else own_steps(db, number, after, last)
+            steps = [] if OWN_STEP in skip else own_steps(db, number, after, last)
             rest = others(db, number, after, last, skip)
         if not rest:
             return checked(run_id, steps)
@@ -393,10 +390,10 @@ class SQLiteStore:
     def blob(self, digest: str) -> bytes:
         """A large content, checked."""
         with self._reading(f"the content {digest[:12]}…") as db:
-            found = db.execute("SELECT body FROM blobs WHERE digest = ? AND run = 0", (digest,)).fetchone()
-        if found is None or sha256(found[0]).hexdigest() != digest:
+            found = read_blob(db, digest)
+        if found is None or sha256(found).hexdigest() != digest:
             raise StoreCorruptError(lost_content(digest, str(self.path), is_there=found is not None))
-        return bytes(found[0])
+        return found
 
     # -- the file ----------------------------------------------------------------------------------------
 
@@ -450,11 +447,6 @@ class SQLiteStore:
         if found[1] != fence:
             raise RunOwnedError(taken_over(run_id))
         return int(found[0])
-
-    def _put_blobs(self, db: sqlite3.Connection, number: int, blobs: Mapping[str, bytes]) -> None:
-        if blobs:
-            rows = [row for d, body in blobs.items() for row in ((d, 0, body), (d, number, None))]
-            db.executemany("INSERT INTO blobs VALUES (?, ?, ?) ON CONFLICT DO NOTHING", rows)
 
     @contextmanager
     def _transaction(self, what: str, begin: str) -> Iterator[sqlite3.Connection]:

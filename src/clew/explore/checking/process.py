@@ -96,7 +96,9 @@ class Process:
 
     def resume(self, answers: Mapping[str, Any]) -> None:
         """Go on with what is on the disk."""
-        self._live(self._opener.again(RUN, NO_ANSWER, dict(answers), accept_changes=False))
+        session = self._opener.again(RUN, NO_ANSWER, dict(answers), accept_changes=False)
+        assert isinstance(session, Session)
+        self._live(session)
 
     def _live(self, session: Session) -> None:
         session._recorder = _Watched(session, self._note)
@@ -238,8 +240,8 @@ class Process:
         """Be as at that moment."""
         machine, copy = copy_of(life.machine)
         archive = self._opener.archive
-        row = archive.row(RUN)
-        ledger = archive.fresh_ledger(RUN, life.start, row.seed, row.created, life.fence, "sync")
+        row = archive.runs.open(RUN).row
+        ledger = archive.fresh_ledger(RUN, life.start, row.created, life.fence, "sync")
         assert ledger._writer is not None
         ledger._writer._digests = dict(life.digests)
         ledger._journaled = {item: list(numbers) for item, numbers in life.journaled.items()}
@@ -249,7 +251,7 @@ class Process:
             machine,
             ledger,
             self._settings,
-            recall=archive.recall(RUN, intents=True),
+            recall=archive.runs.recall(RUN, intents=True),
             stretch=life.stretch,
         )
         session.start, session.fence = life.start, life.fence
