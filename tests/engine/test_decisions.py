@@ -107,7 +107,8 @@ class TestSelections:
         assert result.state.gate_decisions == {"more": "count"}
         assert result.state.position.selections == {}
 
-    def test_a_selection_without_inputs_that_was_withdrawn_does_not_stall_the_run(self):
+    @pytest.mark.parametrize("nothing", [END, None])
+    def test_a_selection_without_inputs_that_was_withdrawn_does_not_stall_the_run(self, nothing):
         @node(output="result")
         def wanting(n, z):
             return z
@@ -116,9 +117,11 @@ class TestSelections:
         def source(n):
             return n
 
-        grade = route(targets=["wanting"], name="grade")(lambda n: "wanting" if n == 1 else None)
-        closed = route(targets=["source", END], name="closed")(lambda n: END)
-        assert Graph([count, grade, more, wanting, source, closed]).run(n=0).status == "completed"
+        decide = lambda n: "wanting" if n == 1 else nothing
+        grade = route(targets=["wanting", "source", END], name="grade")(decide)
+        climb = node(output="n", name="climb", after=["grade"], cutoff=True)(lambda n: min(n + 1, 3))
+        result = Graph([climb, grade, wanting, source]).run(n=0)  # one node is due at a time
+        assert (result.status, result.state.position.selections) == ("completed", {})
 
     def test_a_selection_by_another_gate_stays(self):
         again = route(targets=["low"], name="again")(lambda n: "low")
@@ -195,6 +198,25 @@ class TestForks:
         assert engine.fork("r", step=2, values={"shops": ["mine"]})["done"] == ["mine"]
 
 
+class TestChangedGraphs:
+    def test_a_gate_does_not_withdraw_what_it_decided_for_a_former_target(self):
+        def built(*targets: Any, choice: Any) -> Graph:
+            pick = route(targets=[*targets, END], name="pick")(lambda n: choice)
+            return Graph([pick, other, work, rest], state=Rested)
+
+        other = route(targets=["work", "rest", END], name="other")(lambda n: END)
+        rest = node(output="rested", name="rest")(lambda n: n)
+        sent = built("work", choice=[Send("work", {"job": "sent"})])
+        chosen = built("rest", choice="rest")
+        for before, done, rested in ((sent, ["sent"], None), (chosen, [], 2)):
+            engine = Engine(before)
+            engine.run({"n": 1}, run_id="r")
+            state = engine.state("r", step=1).set("n", 2)
+            former = "rest" if before is sent else "work"
+            result = built(former, choice=END).run(state)
+            assert (result["done"], result.get("rested")) == (done, rested)
+
+
 class TestDecisionsByHand:
     def test_a_decision_by_hand_replaces_the_pending_one(self):
         grade = route(targets=["high", "low"], name="grade")(lambda n: "low")
@@ -214,6 +236,11 @@ class TestDecisionsByHand:
         assert state.gate_decisions == {}
         for each in (state, GraphState.from_checkpoint(state.to_checkpoint())):
             assert "result" not in graph.run(each).values
+
+    def test_a_decision_by_hand_needs_one_of_the_targets(self):
+        grade = route(targets=["high"], name="grade")(lambda n: "high")
+        with pytest.raises(InputError):
+            Graph([grade, high]).run(GraphState({"n": 1}).record_gate_decision("grade", "low"))
 
     def test_a_decision_by_hand_for_nothing_needs_a_gate_too(self):
         with pytest.raises(InputError):
@@ -278,7 +305,7 @@ class TestWhy:
         second = node(output="result", name="second")(lambda n: "second")
         engine = Engine(Graph([pick, first, second]))
         engine.run({"n": 1, "extra": 0}, run_id="r")
-        engine.fork("r", step=1, values={"hint": "!", "unread": 1}, run_id="other")
+        engine.fork("r", step=1, values={"hint": "!", "extra": 1}, run_id="other")
         assert engine.result("other")["result"] == "second"
         (reason,) = decided(engine, "other", "second")
         assert (reason.path, reason.instead_of) == ("pick#1", ("first",))
@@ -286,7 +313,8 @@ class TestWhy:
     def test_an_input_that_a_fork_brings_lets_a_node_run(self):
         grade = route(targets=["late"], name="grade")(lambda n: "late")
         late = node(output="result", name="late")(lambda n, missing: missing)
-        engine = Engine(Graph([grade, late]))
+        report = node(output="report", name="report")(lambda result, missing=0: (result, missing))
+        engine = Engine(Graph([grade, late, report]))
         assert engine.run({"n": 1}, run_id="r").status == "failed"
         assert engine.fork("r", step=1, values={"missing": 2}, run_id="other")["result"] == 2
         (reason,) = decided(engine, "other", "late")
