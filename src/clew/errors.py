@@ -317,7 +317,7 @@ class DecisionError(NodeError):
 
 
 class MutationError(NodeError):
-    """A node changed an input in place."""
+    """An input changed in place while a node ran."""
 
 
 class GraphWarning(UserWarning):

@@ -19,6 +19,7 @@ import msgspec
 
 from clew.engine.deltas import Delta, plain_deltas
 from clew.engine.merging import DeltaError, MergeFailure
+from clew.engine.origins import Ran
 from clew.engine.records import Choice, Failure, Outcome, Step
 from clew.engine.rules import Program
 from clew.engine.view import View
@@ -222,6 +223,16 @@ class Chain:
             for execution in executions_of(self.program, view, done, self._on_conflict):
                 found[execution.node_name] = execution
         return found
+
+    def last_run(self, node: str, step: int) -> Ran | None:
+        """When a node ran last up to S(step), and what it wrote."""
+        for position in range(step - self.first - 1, -1, -1):
+            done = self.steps[position]
+            wrote = [outcome.update for outcome in done.outcomes if outcome.node == node]
+            if wrote:
+                return Ran(done.number, frozenset().union(*wrote))
+        record = self.start.node_history.get(node)
+        return None if record is None else Ran(record.step, record.output_versions)
 
     def failures(self) -> list[tuple[tuple[int, ...], Failure]]:
         """The confined failures of the chain, in order."""

@@ -24,16 +24,16 @@ from typing import Any
 
 import msgspec
 
-from clew.engine import ahead, descent, endings, refusals, steps
+from clew.engine import ahead, descent, endings, holding, refusals, steps
 from clew.engine.frontier import Frontier
 from clew.engine.merging import MergeFailure
 from clew.engine.outcomes import read
-from clew.engine.records import Failure, Journaled, Outcome, Question, Retry, Start, Step, item_path
+from clew.engine.records import Failure, Outcome, Question, Retry, Start, Step, item_path
 from clew.engine.rules import Program
 from clew.engine.strand import Batch, Item, Level, Strand
 from clew.engine.terms import Counters, Memory, Notice, Options, Status, stream
 from clew.engine.view import View
-from clew.errors import AmbiguousCallError
+from clew.errors import AmbiguousCallError, MutationError
 from clew.graph import END, Command, Send
 from clew.state import GraphState
 
@@ -353,23 +353,30 @@ class Machine:
         self._settle(item, value, 0.0, 0.0)
 
     def _accept(self, item: Item, outcome: Outcome, failure: Failure | None = None) -> None:
-        batch = item.batch
-        level = batch.level
-        if outcome.error is not None:  # a failure that is confined
-            level.strand.failed.add(outcome.node)
-            failure = failure or endings.failure_at(item, outcome.error, outcome)
-            level.strand.failures.append((item.order, failure))
-        elif self.options.listening:
+        if outcome.error is None and self.options.listening:
             self.notice(
                 "item_finished", item, node=outcome.node, duration=outcome.duration, update=outcome.update
             )
             if outcome.decision is not None:
                 self.notice("gate_decided", item, node=outcome.node, decision=outcome.decision)
+        if item.strand.program.held_nodes and holding.is_held(item):
+            holding.hold(self, item, outcome)
+        else:
+            self.place(item, outcome, failure)
+
+    def place(self, item: Item, outcome: Outcome, failure: Failure | None = None) -> None:
+        """Let an outcome take effect: it is committed with its step, or journaled until then."""
+        batch = item.batch
+        level = batch.level
+        strand = level.strand
+        if outcome.error is not None:  # a failure that is confined
+            strand.failed.add(outcome.node)
+            found = failure or endings.failure_at(item, outcome.error, outcome)
+            strand.failures.append((item.order, found))
         batch.outcomes[item.index] = outcome
         batch.open -= 1
-        strand = level.strand
         if batch.open:
-            self.outbox.append(Journaled(strand.prefix, outcome, strand.epoch))
+            self.outbox += holding.journaled(strand, (outcome,))
             if batch.open == batch.stuck:
                 endings.check_drained(self, strand)
             return
@@ -381,9 +388,10 @@ class Machine:
                 ahead.spread(self, strand, batch)  # the steps planned ahead have not seen this outcome
             steps.commit(self, strand)
         else:
-            self.outbox.append(Journaled(strand.prefix, outcome, strand.epoch))
+            self.outbox += holding.journaled(strand, (outcome,))
             ahead.spread(self, strand, batch)
-            endings.check_drained(self, strand)
+            if not (level.held_mask and holding.release(self, strand)):
+                endings.check_drained(self, strand)
 
     def give_up(
         self,
@@ -405,7 +413,8 @@ class Machine:
             and policy is not None
             and item.attempt + 1 < policy.max_attempts
             and isinstance(error, Exception)
-            and not issubclass(type(error), AmbiguousCallError)  # which only a person can clear up
+            # the first only a person can clear up; after the second no attempt would see what this one saw
+            and not issubclass(type(error), (AmbiguousCallError, MutationError))
             and endings.is_retryable(policy, error)
         ):
             draw = stream(self.options.seed, item.path, item.attempt, "retry").random()

@@ -89,6 +89,7 @@ class Start(msgspec.Struct, frozen=True):
     values: Mapping[str, Any]
     given: frozenset[str]
     epoch: tuple[int, ...] = ()  # the attempts of the items around it: each attempt has strands of its own
+    filled: frozenset[str] = frozenset()  # defaults among the values that a resume filled in
 
 
 class Journaled(msgspec.Struct, frozen=True):

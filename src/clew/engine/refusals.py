@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from clew.engine import ahead, endings
+from clew.engine import ahead, endings, holding
 from clew.engine.merging import MergeFailure
-from clew.engine.records import Failure, Journaled, Retry, Withdrawn
+from clew.engine.records import Failure, Retry, Withdrawn
 from clew.engine.strand import Batch, Item, Level, Strand
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def reject(machine: Machine, level: Level, failure: MergeFailure) -> bool:
         return True
     # what finished stays in the journal; a failed outcome there says that the item has to run again
     done = [failed if other is outcome else other for other in level.outcomes()]
-    machine.outbox.extend(Journaled(strand.prefix, each, strand.epoch) for each in done)
+    machine.outbox += holding.journaled(strand, done)
     if batch.node.subgraph is not None:
         _begin_anew(machine, strand, path, outcome.attempt + 1, error)
     batch.outcomes[index] = None

@@ -78,6 +78,7 @@ class Program:
         "given",
         "graph",
         "has_gates",
+        "held_nodes",
         "index",
         "inner",
         "marks",
@@ -141,6 +142,8 @@ class Program:
             None if node.reads_state or node.subgraph is not None else frozenset(node.inputs)
             for node in self.nodes
         ]
+        # a mask of the nodes whose results count only once they are committed
+        self.held_nodes = sum(1 << i for i, node in enumerate(self.nodes) if node.is_called_again)
         self._compile_wakes()
         self.first: Any = None  # (names, missing, due) of a fresh S(0), once there was one
         self.solo: Any = None  # see clew.engine.solo

@@ -29,13 +29,39 @@ from clew.graph import END, Command, Node, Send
 from clew.graph.signature import MISSING
 from clew.state import Overwrite
 
-Called = tuple[Callable[..., Any], tuple[Any, ...]]
+Called = tuple[Callable[..., Any], tuple[Any, ...], "Sizes"]
 Returned = tuple[Any, float, float]
 Steps = Generator[Called, Returned, None]
-"""Yields a function and its arguments; is sent its value, and when it began and ended."""
+"""Yields a function, its arguments and their sizes (`sizes_of`); is sent its value, and when it began and ended."""
 
 _NOTHING: dict[str, Any] = {}
 _SPECIAL = {Command, Overwrite, Send, type(END)}
+SIZED = frozenset({list, dict, set})
+UNSIZED = frozenset({type(None), bool, int, float, complex, str, bytes, tuple, frozenset})
+"""Exact types of values with and without a size to watch: to look here first is what makes watching cheap."""
+
+Sizes = int | tuple[int, ...] | None
+
+
+def size_of(value: Any) -> int:
+    """The length of a list, dict or set (or subclass), whatever its class says about it; -1 for other values."""
+    kind = type(value)
+    if kind in SIZED:
+        return len(value)
+    for sized in (list, dict, set):
+        if issubclass(kind, sized):
+            return sized.__len__(value)
+    return -1
+
+
+def sizes_of(values: tuple[Any, ...]) -> Sizes:
+    """The size of the only value, or of each of several; None if there is none to watch."""
+    if len(values) == 1:
+        (value,) = values
+        size = len(value) if type(value) in SIZED else size_of(value)
+        return size if size >= 0 else None
+    sizes = tuple([len(value) if type(value) in SIZED else size_of(value) for value in values])
+    return sizes if max(sizes, default=-1) >= 0 else None
 
 
 def steps(machine: Machine, epoch: float) -> Steps:
@@ -53,18 +79,33 @@ def steps(machine: Machine, epoch: float) -> Steps:
         view.visits,
         view.missing,
     )
-    number = root.step
+    unsized, special = UNSIZED, _SPECIAL
+    number, name = root.step, ""
+    counters.active = 1  # for the whole stretch: between two calls nobody can look
     while len(due) == 1 and not sends and number < most and not view.blocked:
         (node,) = due
         record = records[node]
         if record is None:
             break
         func, source, sources, name, output, needers, readers, targets, controls = record
-        value, began, ended = yield (
-            func,
-            (values[source],) if source is not None else tuple([values[s] for s in sources]),
-        )
-        if output is not None and type(value) not in _SPECIAL:
+        if source is not None:
+            arg = values[source]
+            if type(arg) in unsized:
+                value, began, ended = yield func, (arg,), None
+            else:
+                value, began, ended = yield func, (arg,), sizes_of((arg,))
+                arg = None  # who still holds a list keeps it from growing in place
+        else:
+            args = tuple([values[s] for s in sources])
+            for arg in args:
+                if type(arg) not in unsized:
+                    value, began, ended = yield func, args, sizes_of(args)
+                    arg = None
+                    break
+            else:
+                value, began, ended = yield func, args, None
+            args = ()
+        if output is not None and type(value) not in special:
             outbox.append(
                 Single(number + 1, name, visits[node], {output: value}, None, epoch + began, ended - began)
             )
@@ -133,13 +174,16 @@ def steps(machine: Machine, epoch: float) -> Steps:
             if not missing[reader]:
                 due.add(reader)
         root.step = number = number + 1
-        counters.steps += 1
-        counters.executed += 1
+        counters.short += 1
+    if name:  # of the last one: whatever is due now, it has woken
+        root.latest[program.index[name]] = number
+    counters.active = 0
     machine.open(root)
 
 
 def general(machine: Machine) -> Item:
     """The step that was under way, as the machine would have planned it, with its item handed out."""
+    machine.counters.active = 0
     machine.open(machine.root)
     item = machine.take()
     assert item is not None

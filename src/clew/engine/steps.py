@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from clew.engine import ahead, endings, refusals
+from clew.engine import ahead, endings, holding, refusals
 from clew.engine.decisions import withdrawals
 from clew.engine.deltas import SAME, Delta
 from clew.engine.merging import MergeFailure, custom_names
-from clew.engine.records import Failure, Journaled, Outcome, Step
+from clew.engine.records import Failure, Outcome, Step
 from clew.engine.strand import Item, Level, Strand
 from clew.engine.terms import Notice
 from clew.errors import ConflictError
@@ -84,7 +84,7 @@ def commit(machine: Machine, strand: Strand) -> None:
                 return
             continue
         except ConflictError as error:
-            machine.outbox.extend(Journaled(strand.prefix, outcome, strand.epoch) for outcome in outcomes)
+            machine.outbox += holding.journaled(strand, outcomes)
             order = (*strand.order, level.number, len(strand.program.nodes))
             found = Failure(error, level.number, path=strand.prefix[:-1])
             endings.fail(strand, order, level.number, found)
@@ -94,6 +94,8 @@ def commit(machine: Machine, strand: Strand) -> None:
         if strand.unfinished:
             ahead.settle(strand, level.number)
         strand.step = level.number
+        for number in level.batches:
+            strand.latest[number] = level.number
         if strand.owner is None:
             machine.counters.steps += 1
         machine.outbox.append(Step(strand.prefix, level.number, outcomes, strand.epoch, deltas))
@@ -109,5 +111,6 @@ def commit(machine: Machine, strand: Strand) -> None:
             return
         ahead.complete(machine, strand)
         if levels[0].open_mask:
-            endings.check_drained(machine, strand)
+            if not (levels[0].held_mask and holding.release(machine, strand)):
+                endings.check_drained(machine, strand)
             return

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from clew.engine.decisions import BatchStart
+from clew.engine.origins import Past, origin_of
 from clew.engine.records import Failure, Outcome, Question, WorkItem, item_path, order_key
 from clew.engine.rules import Program
 from clew.engine.view import View
@@ -90,14 +91,15 @@ class Item:
 
     def lookup(self, name: str, default: Any) -> Any:
         """One value that the item sees: payload, state, bound value, then the default."""
+        value = self.seen_value(name)
+        return self.strand.program.bound.get(name, default) if value is MISSING else value
+
+    def seen_value(self, name: str) -> Any:
+        """One value that the item sees in its payload or in the state; MISSING if it is in neither."""
         payload = self.batch.payloads[self.index]
         if payload is not None and name in payload:
             return payload[name]
-        values = self.batch.view.values
-        if name in values:
-            return values[name]
-        bound = self.strand.program.bound
-        return bound[name] if name in bound else default
+        return self.batch.view.values.get(name, MISSING)
 
     def seen(self) -> dict[str, Any]:
         """What the boundary of a subgraph is shown: its inputs by name, or everything."""
@@ -115,7 +117,7 @@ class Item:
     def work_item(self) -> WorkItem:
         """The item as the specification describes it."""
         batch = self.batch
-        parent, edge = batch.origin(self.index)
+        parent, edge = origin_of(self)
         return WorkItem(
             step_id=self.step,
             order_key=order_key(batch.number, self.index, self.path, edge),
@@ -134,6 +136,7 @@ class Batch:
     __slots__ = (
         "cursor",
         "gates",
+        "held",
         "is_single",
         "level",
         "node",
@@ -172,7 +175,8 @@ class Batch:
             self.is_single = True
         self.outcomes: list[Outcome | None] = [None] * len(self.payloads)
         self.open = len(self.payloads)  # items without an outcome
-        self.stuck = 0  # of these, items that failed for good or wait for an answer
+        self.stuck = 0  # of these, items that failed for good, wait for an answer or are held
+        self.held: dict[int, Outcome] = {}  # outcomes that count once the step is committed: engine.holding
         self.cursor = 0  # items made so far
         self.strands: dict[int, list[Strand]] = {}  # index -> the strands inside that item, while they run
 
@@ -180,13 +184,6 @@ class Batch:
     def start(self) -> BatchStart:
         """How the batch starts: with a plain item or not, and of which loop it starts a turn."""
         return BatchStart(self.payloads[0] is None, self.view.program.turn_of(self.number, self.wake))
-
-    def origin(self, index: int) -> tuple[str, int]:
-        """The gate that sent an item, and which of its Sends it is."""
-        if not self.gates or self.gates[index] < 0:
-            return "", 0
-        gate = self.gates[index]
-        return self.view.program.names[gate], index - self.gates.index(gate)
 
 
 _PLAIN: tuple[None] = (None,)
@@ -204,6 +201,7 @@ class Level:
         "_waiting",
         "ahead",
         "batches",
+        "held_mask",
         "is_void",
         "left_out",
         "number",
@@ -220,6 +218,7 @@ class Level:
         self.view = view
         self.batches: dict[int, Batch] = {}
         self.open_mask = 0
+        self.held_mask = 0  # of these, batches of which all open items are held
         self.left_out = 0  # a mask, of batches that have finished and are not in the view ahead
         self.is_void = False  # planned for an attempt that is over, or on an outcome that did not hold
         self.ahead: View | None = None
@@ -246,6 +245,7 @@ class Level:
         """The batch of node `number` does not run in this step after all: whatever it did is let fall."""
         batch, strand = self.batches.pop(number), self.strand
         self.open_mask &= ~(1 << number)
+        self.held_mask &= ~(1 << number)
         self.left_out &= ~(1 << number)
         self._waiting = None
         batch.level = void = Level(strand, self.number, self.view)
@@ -291,11 +291,13 @@ class Strand:
         "epoch",
         "failed",
         "failures",
+        "latest",
         "levels",
         "limit",
         "open_ahead",
         "order",
         "owner",
+        "past",
         "prefix",
         "program",
         "questions",
@@ -330,6 +332,10 @@ class Strand:
         self.failures: list[tuple[tuple[int, ...], Failure]] = []
         self.failed: set[str] = set()  # nodes whose failure was confined
         self.questions: dict[tuple[int, ...], Question] = {}  # by the order of the item that asks
+        self.latest: dict[
+            int, int
+        ] = {}  # node -> the step that it ran in last, as far as that was in this strand
+        self.past: Past | None = None  # when nodes ran before that, if there is somewhere to look it up
         self.state: str = "running"  # running | completed | failed | dropped
 
     @property

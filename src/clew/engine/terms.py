@@ -93,10 +93,13 @@ class Memory(msgspec.Struct, frozen=True):
 class Counters:
     """What the machine counts; see ``SchedulerMetrics``."""
 
-    __slots__ = ("active", "executed", "retries", "steps")
+    __slots__ = ("active", "executed", "retries", "short", "steps")
 
     def __init__(self) -> None:
         self.active = self.executed = self.retries = self.steps = 0
+        self.short = (
+            0  # steps of one execution each that went the short way, and are in neither of the others
+        )
 
 
 def stream(seed: int, path: str, attempt: int, name: str) -> Random:

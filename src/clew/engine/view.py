@@ -36,6 +36,7 @@ class View:
         "missing",
         "program",
         "sends",
+        "stopped",
         "terminated",
         "values",
         "versions",
@@ -53,6 +54,7 @@ class View:
     sends: dict[int, tuple[Sent, ...]]  # node -> what was sent to it and is pending
     decisions: dict[str, str | tuple[str, ...]]
     terminated: bool
+    stopped: bool  # somebody said that nothing runs from here
     failed: frozenset[int]  # nodes whose failure was confined
     blocked: frozenset[int]  # these, and what is downstream of them
 
@@ -67,7 +69,7 @@ class View:
         self.visits = [0] * len(program.nodes)
         self.sends = {}
         self.decisions = {}
-        self.terminated = False
+        self.terminated = self.stopped = False
         self.failed = self.blocked = frozenset()
         first = program.first
         if first is None or first[0] != self.versions.keys():
@@ -94,7 +96,7 @@ class View:
         ]
         decisions.restore(self, position)
         self.decisions = dict(state.gate_decisions)
-        self.terminated = state.terminated
+        self.terminated, self.stopped = state.has_chosen_end, position.stopped
         self.failed = frozenset(index[name] for name in position.failed)
         self.blocked = frozenset().union(*(program.downstream(node) for node in self.failed))
         history = state.node_history
@@ -113,6 +115,8 @@ class View:
             sum(not self.has(value) for value in needs) if needs else 0 for needs in self.program.needs
         ]
         self.due = set()
+        if self.stopped:
+            return
         wakes = self.wakes
         for i in range(len(self.program.nodes)):
             if wakes[i] or i in self.sends:
@@ -130,7 +134,7 @@ class View:
         other.due = self.due.copy()
         other.sends = self.sends.copy()
         other.decisions = self.decisions.copy()
-        other.terminated = self.terminated
+        other.terminated, other.stopped = self.terminated, self.stopped
         other.failed, other.blocked = self.failed, self.blocked
         return other
 
@@ -166,6 +170,8 @@ class View:
 
     def stalled(self) -> dict[int, tuple[str, ...]]:
         """Nodes that were selected or sent to, and the inputs that they lack."""
+        if self.stopped:
+            return {}
         found: dict[int, tuple[str, ...]] = {}
         for i in range(len(self.program.nodes)) if self.program.has_gates else ():
             if i in self.blocked or i in self.due:
@@ -294,7 +300,7 @@ class View:
         outcomes: Sequence[Outcome],
         fresh: Mapping[str, Any],
         counts: Mapping[str, int],
-        consumed: Mapping[int, BatchStart] | None,
+        consumed: Mapping[int, BatchStart] | None = None,
     ) -> None:
         program = self.program
         wakes, versions, visits, sends = self.wakes, self.versions, self.visits, self.sends
@@ -372,6 +378,7 @@ class View:
                 if sends
             },
             failed=frozenset(names[i] for i in self.failed),
+            stopped=self.stopped,
         )
 
     def plain_values(self) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from clew.errors import GraphError, GraphWarning
 from clew.graph.annotations import fits, shown
 from clew.graph.interface import loops_of, may_send, writers_of
+from clew.graph.keys import wanted_by_key
 from clew.graph.names import END, nearest
 from clew.graph.regions import Regions
 from clew.graph.topology import Link, links
@@ -182,6 +183,12 @@ def _joins_can_run(view: View) -> None:
                 )
 
 
+def _keys_take_what_there_is(view: View) -> None:
+    for node in view.nodes.values():
+        if node.policy.idempotency_key_func is not None:
+            wanted_by_key(node)
+
+
 def _cycles_settle(view: View) -> None:
     data = tuple(link for link in view.links if link.kind == "data" and not view.reduced(link.value or ""))
     cycles: dict[int, list[str]] = {}
@@ -280,6 +287,7 @@ CHECKS: tuple[Callable[[View], None], ...] = (
     _producers_take_turns,
     _joins_can_run,
     _types_agree,
+    _keys_take_what_there_is,
     _cycles_settle,
     _selections_off_a_loop_last,
 )

@@ -51,17 +51,24 @@ class Codes(Mapping[str, str]):
     """What a run keeps of a graph, made when somebody looks."""
 
     def __init__(self, graph: Graph, on_conflict: str) -> None:
-        self._graph = graph
+        self.graph = graph
         self._on_conflict = on_conflict
 
     def __getitem__(self, name: str) -> str:
-        return kept_codes(self._graph, self._on_conflict)[name]
+        return kept_codes(self.graph, self._on_conflict)[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(kept_codes(self._graph, self._on_conflict))
+        return iter(kept_codes(self.graph, self._on_conflict))
 
     def __len__(self) -> int:
-        return len(kept_codes(self._graph, self._on_conflict))
+        return len(kept_codes(self.graph, self._on_conflict))
+
+
+def is_made_with(row: RunRow, graph: Graph) -> bool:
+    """Whether a run was made with a graph of this structure; one that keeps no structure, with this very graph."""
+    if row.structure:
+        return row.structure == graph.structure_hash
+    return isinstance(row.codes, Codes) and row.codes.graph is graph
 
 
 _CONFLICT = ":conflict"

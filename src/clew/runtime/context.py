@@ -7,7 +7,6 @@ branches, nor on the order in which things happen.
 from __future__ import annotations
 
 import hashlib
-import inspect
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from clew.engine.strand import Item
 from clew.engine.terms import stream
 from clew.errors import RunCancelledError
+from clew.graph.keys import made_key, state_names, wanted_by_key
 from clew.runtime.scopes import Scope, scope_of
 from clew.runtime.transaction import Transaction
 
@@ -53,17 +53,21 @@ class RunContext:
     @property
     def idempotency_key(self) -> str:
         """The node's own key function on its inputs, or a key from run and path; constant over attempts."""
-        function = self._item.node.policy.idempotency_key_func
-        if function is not None:
-            values = {
-                p.name: self._item.lookup(p.source, p.default)
-                for p in self._item.node.params
-                if p.kind == "value"
-            }
-            wanted = inspect.signature(function).parameters
-            return str(function(**{name: value for name, value in values.items() if name in wanted}))
+        if self._item.node.policy.idempotency_key_func is not None:
+            return self._own_key()
         text = f"{len(self.run_id)}:{self.run_id}{self.path}"
         return hashlib.sha256(text.encode()).hexdigest()
+
+    def _own_key(self) -> str:
+        item, node = self._item, self._item.node
+        values = {p.name: item.lookup(p.source, p.default) for p in node.params if p.kind == "value"}
+        positional, named = wanted_by_key(node)
+        wanted = state_names(node) & {*positional, *named}
+        if wanted:
+            from clew.runtime.calls import whole_state
+
+            values.update(dict.fromkeys(wanted, whole_state(item, item.values())))
+        return made_key(node, values)
 
     @property
     def cancelled(self) -> bool:

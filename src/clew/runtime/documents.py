@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from hashlib import sha256
 from typing import Any
 
 from clew.engine.records import Failure, WorkItem
@@ -17,7 +16,7 @@ from clew.runtime.document_form import FORMAT, Json
 from clew.runtime.failures import plain_error, plain_failure
 from clew.runtime.recorder import RecordedCall
 from clew.runtime.result import Checkpoint
-from clew.state import NodeExecution, encode, to_tree
+from clew.state import NodeExecution, to_tree
 
 
 def work_item_json(item: WorkItem) -> Json:
@@ -43,11 +42,11 @@ def recorded_io_json(call: RecordedCall) -> Json:
     if call.error is not None:
         beside["error"] = error_json(call.error)
     return {
-        "node_id": call.path.rpartition("/")[2].partition("#")[0],
+        "node_id": call.node_id,
         "attempt": call.attempt,
         "request": {"args": to_tree(list(args), at="request"), "kwargs": values_json(kwargs)},
         "response": to_tree(call.response, at="response"),
-        "hash": f"sha256:{sha256(encode(call.response, at='response')).hexdigest()}",
+        "hash": call.hash,
         "timestamp": time_json(call.timestamp),
         "duration_ms": round(call.duration * 1000.0, 3),
         "clew": beside,

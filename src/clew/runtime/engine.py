@@ -32,6 +32,7 @@ from clew.runtime.blocking import Blocking
 from clew.runtime.events import Event, Listener
 from clew.runtime.heartbeat import Heartbeat
 from clew.runtime.looking import Looking
+from clew.runtime.metrics import totals_of
 from clew.runtime.opening import NO_ANSWER, Opener
 from clew.runtime.result import RunResult, SchedulerState, scheduler_state
 from clew.runtime.retrieval import StoredRun
@@ -227,7 +228,9 @@ class Engine(Looking):
             raise RunStateError(
                 f"run {run_id!r} is not running in this engine (it is {status}); see engine.result"
             )
-        return scheduler_state(session.machine, session.elapsed(), lambda: self.cancel(run_id))
+        return scheduler_state(
+            session.machine, session.elapsed(), lambda: self.cancel(run_id), session.earlier
+        )
 
     # -- sessions ----------------------------------------------------------------------------------------
 
@@ -297,6 +300,7 @@ class Engine(Looking):
             self._heartbeat.add(session, session.fence)
         session.thread = threading.get_ident()
         session.began = began = self._settings.clock.monotonic()
+        session.first = session.machine.root.step
         if session.listening:
             session.announce(
                 "run_started", session.start.step, graph=self.graph.name, values=session.start.values
@@ -325,16 +329,21 @@ class Engine(Looking):
         result = self.result(run_id)
         result.failures = (Failure(error),)
         if session.listening:
-            session.announce("run_finished", result.steps, status="failed", error=error)
+            session.announce(
+                "run_finished", result.steps, status="failed", error=error, metrics=result.metrics
+            )
         return result
 
     def _end(self, session: Session, began: float, *, broken: BaseException | None = None) -> RunResult:
         machine, run_id, clock = session.machine, session.run_id, self._settings.clock
         self._leave(session)
+        elapsed = clock.monotonic() - began
+        totals = session.earlier.plus(totals_of(machine, elapsed))
         try:
             if broken is not None:
                 session.cancelled = True  # for nodes that still run on threads
                 session.flush()
+            session.measure(elapsed)
             session.ledger.close()
         except ClewError as error:
             if broken is None:  # else what broke it is on its way to the caller already
@@ -351,7 +360,7 @@ class Engine(Looking):
             machine,
             status,
             session.start,
-            elapsed=clock.monotonic() - began,
+            totals=lambda: totals,
             records=session.ledger.records,
         )
         try:
@@ -361,7 +370,9 @@ class Engine(Looking):
             if broken is None:
                 raise
         if session.listening:
-            session.announce("run_finished", machine.root.step, status=status, error=result.error)
+            session.announce(
+                "run_finished", machine.root.step, status=status, error=result.error, metrics=result.metrics
+            )
         return result
 
     def _again(

@@ -20,7 +20,7 @@ interrupted          node, question
 backpressure         depth
 step_committed       items
 checkpoint           label
-run_finished         status, error
+run_finished         status, error, metrics (``SchedulerMetrics``)
 ===================  ==========================================================================
 
 Events are made only when somebody listens, and told after what they tell of is committed. A listener cannot break

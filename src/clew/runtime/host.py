@@ -13,7 +13,7 @@ from clew.engine.machine import Machine
 from clew.engine.strand import Item
 from clew.runtime.calls import arguments, calls_of
 from clew.runtime.context import RunContext
-from clew.runtime.mutation import Watch
+from clew.runtime.mutation import Guard, Input, Watch
 from clew.runtime.scopes import Scope, raise_question
 from clew.stores import Statement
 
@@ -65,36 +65,29 @@ class Host:
         batch = item.batch
         program = batch.level.strand.program
         call, takes_context, _ = (program.calls or calls_of(program))[batch.number]
-        node = item.node
         try:
-            if node.mode == "sync" and not self.settings.check_mutation:
-                return call(item, RunContext(self, item, attempt) if takes_context else None)
-            context = RunContext(self, item, attempt)
-            if self.settings.check_mutation:
-                value = self._watched(item, context)
+            if self.settings.check_mutation or item.node.mode in ("generator", "async_generator"):
+                value = self._watched(item, RunContext(self, item, attempt))
             else:
-                value = call(item, context)
-                if node.mode == "generator":
-                    return self._chunks(item, value)
-                if node.mode == "async_generator":
-                    value = self._async_chunks(item, value)
+                value = call(item, RunContext(self, item, attempt) if takes_context else None)
         except BaseExceptionGroup as error:
             raise_question(error)
             raise
         return _awaited(value) if takes_context and type(value) is CoroutineType else value
 
     def _watched(self, item: Item, context: RunContext) -> Any:
-        args, kwargs = arguments(item, context)
-        watch = Watch(item, args, kwargs)
-        value = item.node.func(*args, **kwargs)
-        if item.node.mode == "async":
-            return watch.after(value)
-        if item.node.mode == "generator":
-            value = self._chunks(item, value)
-        elif item.node.mode == "async_generator":
-            return watch.after(self._async_chunks(item, value))
-        watch.check()
-        return value
+        """Call a generator, or any function whose inputs are compared by content, and check at its end."""
+        inputs: list[Input] = []
+        args, kwargs = arguments(item, context, inputs)
+        watch = (Watch if self.settings.check_mutation else Guard)(item, inputs)
+        func, mode = item.node.func, item.node.mode
+        if mode == "sync":
+            return watch.call(func, *args, **kwargs)
+        if mode == "async":
+            return watch.start(func, *args, **kwargs)
+        if mode == "generator":
+            return watch.call(lambda: self._chunks(item, func(*args, **kwargs)))
+        return watch.start(lambda: self._async_chunks(item, func(*args, **kwargs)))
 
     def _chunks(self, item: Item, generator: Any) -> Any:
         chunks: list[Any] = []

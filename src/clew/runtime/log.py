@@ -7,6 +7,7 @@ of a subgraph item starts its strands anew.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -20,9 +21,11 @@ from clew.errors import InputError, RunStateError, UnknownRunError
 from clew.graph import Graph
 from clew.runtime.codes import conflict_rule
 from clew.runtime.doubts import Intent
-from clew.runtime.log_records import Accepted, Answered, Labelled, Resumed
+from clew.runtime.log_records import Accepted, Answered, Filled, Labelled, Resumed
+from clew.runtime.metrics import Measured, Totals, lifetime
 from clew.runtime.recorder import RecordedCall
-from clew.runtime.result import Checkpoint
+from clew.runtime.result import Checkpoint, Origin
+from clew.runtime.schema_changes import with_defaults
 from clew.state import GraphState, Position
 from clew.stores import RunRow
 
@@ -47,6 +50,8 @@ class RunLog(msgspec.Struct):
     weight: int = 0  # bytes of the snapshot that it was read from
     since: int = 0  # bytes of the steps after it, with what they keep apart
     accepted: int = 0  # how often changes were accepted
+    filled: Filled = {}  # defaults of fields that came later
+    measured: list[Measured] = []  # what the stretches counted
     failures: list[tuple[tuple[int, ...], Failure]] = []  # confined ones before `start`, with their orders
     digests: dict[str, list[str]] = {}  # of the states of each strand, as a store keeps them
 
@@ -81,6 +86,14 @@ class RunLog(msgspec.Struct):
             found.update((prefix + outcome.path, outcome) for step in steps for outcome in step.outcomes)
         found.update(self.journal)
         return found
+
+    def totals(self) -> Totals:
+        """What the run has counted so far."""
+        first = self.row.parent_step
+        if first is None:  # it may have gone on from a state, which is at hand unless there is a snapshot
+            first = self.measured[0].first if self.measured else 0 if self.weight else self.start.step
+        inner = (step for _, steps in self.strands.values() for step in steps)
+        return lifetime(first, self.steps, inner, self.measured)
 
     def steps_by_place(self) -> dict[tuple[str, int], Step]:
         """The steps of the run and of its subgraphs, by strand and number."""
@@ -132,6 +145,7 @@ class RunLog(msgspec.Struct):
         for label in sorted(self.labels) if not prefix else ():
             names.setdefault(self.labels[label], []).append(label)
         calls = self.calls_by_item(prefix)
+        attempts = self.retried(chain.steps, prefix)
         found: list[Checkpoint] = []
         for number, state in enumerate(chain.states(), start=chain.first):
             step = chain.steps[number - chain.first - 1] if number > chain.first else None
@@ -148,10 +162,15 @@ class RunLog(msgspec.Struct):
                     items=tuple(prefix + outcome.path for outcome in outcomes),
                     nested=self._nested(graph, prefix, outcomes) if nested else {},
                     recorded_ios=tuple(call for o in outcomes for call in calls.get(prefix + o.path, ())),
-                    _origin=(chain.program, prefix),
+                    _origin=Origin(chain.program, prefix, attempts, partial(chain.last_run, step=number)),
                 )
             )
         return found
+
+    def retried(self, steps: Sequence[Step], prefix: str = "") -> dict[str, int]:
+        """The retries that items have used: those in these steps of the strand at `prefix`, and those that are open."""
+        done = {prefix + o.path: o.attempt for step in steps for o in step.outcomes if o.attempt}
+        return {**self.attempts, **done}
 
     def calls_by_item(self, prefix: str = "") -> dict[str, list[RecordedCall]]:
         """The recorded calls, by the item of the strand at `prefix` that made them or in which they were made."""
@@ -228,9 +247,22 @@ def start_state(start: Start, seed: int) -> GraphState:
         versions=dict.fromkeys(start.values, 0),
         decisions={},
         terminated=False,
-        position=Position(seed=seed, given=start.given),
+        position=Position(seed=seed, given=start.given, filled=start.filled),
         history={},
     )
+
+
+def fill(log: RunLog, filled: Filled) -> None:
+    """Let a run, and the strands inside it, begin with defaults that they lack."""
+    log.filled = filled
+    log.start = with_defaults(log.start, filled.get("", {}))
+    for prefix, (start, steps) in log.strands.items():
+        more = {name: value for name, value in filled.get(prefix, {}).items() if name not in start.values}
+        if more:
+            begun = msgspec.structs.replace(
+                start, values={**start.values, **more}, filled=start.filled | more.keys()
+            )
+            log.strands[prefix] = (begun, steps)
 
 
 def story_of(log: RunLog, parent: Callable[[str], RunLog]) -> Story:
@@ -303,8 +335,11 @@ class _Collected:
     def accepted(self, accepted: Accepted) -> None:
         log = self.log
         if accepted.n >= log.accepted:
-            log.accepted = accepted.n + 1
+            log.accepted, log.filled = accepted.n + 1, accepted.filled
             log.row = with_accepted(log.row, accepted)
+
+    def measured(self, measured: Measured) -> None:
+        self.log.measured.append(measured)
 
     def resumed(self, resumed: Resumed) -> None:
         self.log.stretch = max(self.log.stretch, resumed.stretch)
@@ -325,6 +360,8 @@ class _Collected:
                 log.strands[step.prefix][1].append(step)
         self._finish_retries()
         self._finish_journal()
+        if log.filled:
+            fill(log, log.filled)
         log.on_conflict = conflict_rule(log.row.codes, on_conflict)
         log.answers = {
             path: {numbered[n].position: numbered[n].answer for n in sorted(numbered)}
@@ -371,6 +408,7 @@ _TAKE: dict[type, Callable[[_Collected, Any], None]] = {
     Answered: _Collected.answer,
     Labelled: _Collected.label,
     Accepted: _Collected.accepted,
+    Measured: _Collected.measured,
     Resumed: _Collected.resumed,
     Intent: _Collected.intent,
     RecordedCall: _Collected.call,

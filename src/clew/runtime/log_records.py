@@ -17,7 +17,9 @@ question    the item            its number     what it asks, and its position in
 answer      the item            its number     what it was answered, and the position of the question
 label       the label           0              a step
 resume      ""                  counts         a run that had failed continues
-accepted    ""                  counts         the graph that the run continues with: structure and codes
+accepted    ""                  counts         the graph that the run continues with: structure and codes, and the
+                                               defaults of fields that the run did not begin with
+measured    ""                  counts         what a stretch of the run counted
 snapshot    ""                  a step         the whole state: ``clew.runtime.snapshots``
 ==========  ==================  =============  ==============================================================
 
@@ -36,6 +38,7 @@ from clew.engine.deltas import NO_DELTAS, Delta, deltas_from
 from clew.engine.records import Journaled, Outcome, Question, Retry, Start, Step
 from clew.runtime.doubts import Intent
 from clew.runtime.failures import error_of, plain_error
+from clew.runtime.metrics import Measured, Totals
 from clew.runtime.recorder import RecordedCall
 from clew.stores import Entry
 from clew.stores.protocol import OWN_STEP
@@ -65,6 +68,13 @@ class Resumed(msgspec.Struct, frozen=True):
     stretch: int
 
 
+Filled = Mapping[str, Mapping[str, Any]]
+"""The defaults of fields that schemas have gained since a run began, by strand ("" for the run itself) and name.
+
+The run reads as if it had had them from the start; no digest covers them. Each record has those of the ones before it.
+"""
+
+
 class Accepted(msgspec.Struct, frozen=True):
     """The run continues with another graph than it was made with, or with another rule for conflicts."""
 
@@ -72,6 +82,7 @@ class Accepted(msgspec.Struct, frozen=True):
     structure: str
     codes: Mapping[str, str]
     description: Any = ""  # as a run's row has it
+    filled: Filled = {}
 
 
 # -- the table -------------------------------------------------------------------------------------------------------
@@ -243,6 +254,12 @@ def _encode_answer(answer: Answered, out: Encoding) -> Encoded:
     return answer.path, answer.number, [out.value(answer.answer, f"answer {answer.path}"), answer.position]
 
 
+def _encode_accepted(accepted: Accepted, out: Encoding) -> Encoded:
+    body: list[Any] = [accepted.structure, dict(accepted.codes), accepted.description]
+    filled = {strand: out.values(values) for strand, values in accepted.filled.items()}
+    return "", accepted.n, [*body, filled] if filled else body
+
+
 def _encode_snapshot(record: Any, out: Encoding) -> Encoded:
     raise TypeError("a snapshot is no record of the log; see clew.runtime.snapshots")
 
@@ -298,8 +315,21 @@ ACCEPTED = Kind(
     "accepted changes",
     "always",
     0,
-    lambda accepted, out: ("", accepted.n, [accepted.structure, dict(accepted.codes), accepted.description]),
-    lambda entry, body, into: Accepted(entry.n, body[0], body[1], body[2]),
+    _encode_accepted,
+    lambda entry, body, into: Accepted(entry.n, *body),
+)
+MEASURED = Kind(
+    "measured",
+    Measured,
+    "measurements",
+    "always",
+    0,
+    lambda measured, out: (
+        "",
+        measured.n,
+        [measured.first, measured.last, list(msgspec.structs.astuple(measured.totals))],
+    ),
+    lambda entry, body, into: Measured(entry.n, body[0], body[1], Totals(*body[2])),
 )
 SNAPSHOT = Kind(
     "snapshot", type(None), "snapshots", "last", None, _encode_snapshot, lambda entry, body, into: None
@@ -317,6 +347,7 @@ _TABLE = (
     LABEL,
     RESUME,
     ACCEPTED,
+    MEASURED,
     SNAPSHOT,
 )
 KINDS = {kind.name: kind for kind in _TABLE}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, get_args
 
 from clew.engine.machine import Machine
@@ -13,6 +13,7 @@ from clew.graph import Graph
 from clew.runtime.events import Event, Listener, Listeners
 from clew.runtime.log import read_log, story_of
 from clew.runtime.log_records import Labelled
+from clew.runtime.metrics import Totals
 from clew.runtime.opening import Opener, is_text
 from clew.runtime.result import Checkpoint, RunResult
 from clew.runtime.retrieval import StoredRun
@@ -50,7 +51,9 @@ class Looking:
         log = run.log()
         machine = self._opener.machine_at(log, run.program(log.start))
         machine.look()
-        result = self._result(log.row.run_id, machine, log.row.status, log.start, elapsed=0.0)
+        result = self._result(
+            log.row.run_id, machine, log.row.status, log.start, totals=lambda: run.whole().totals()
+        )
         result.failures, result.questions = log.row.failures, tuple(log.questions)
         return result
 
@@ -115,8 +118,16 @@ class Looking:
 
     def frontier(self, run_id: str, step: int | str | None = None) -> list[WorkItem]:
         """The items that would run next at the latest state, or at S(step)."""
-        state, run = self._opener.at(run_id, step)
-        return upcoming(run.program(state), state)
+        run = self._opener.runs.open(run_id)
+        log = run.whole() if step is not None else run.log()
+        chain = log.chain(run.program(log.start))
+        number = log.step_of(chain, step)
+        return upcoming(
+            chain.program,
+            chain.state(number),
+            attempts=log.retried(chain.steps),
+            past=lambda node: chain.last_run(node, number),
+        )
 
     def runs(self, *, status: str | None = None) -> list[RunRow]:
         """The runs in the store, oldest first; those of one status, if one is given."""
@@ -181,7 +192,7 @@ class Looking:
         status: Any,
         start: GraphState,
         *,
-        elapsed: float,
+        totals: Callable[[], Totals],
         records: Sequence[Any] | None = None,
     ) -> RunResult:
         def state() -> GraphState:
@@ -195,4 +206,4 @@ class Looking:
             root = machine.root
             return log.chain(program).state_of(root.view, root.step)
 
-        return RunResult(run_id, machine, status, state, elapsed=elapsed)
+        return RunResult(run_id, machine, status, state, totals=totals)

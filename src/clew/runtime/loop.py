@@ -15,11 +15,12 @@ from inspect import isawaitable
 from types import CoroutineType
 from typing import Any
 
-from clew.engine.solo import general, steps
+from clew.engine.solo import general, sizes_of, steps
 from clew.engine.strand import Item
 from clew.errors import NodeError
 from clew.runtime.crossing import submit
 from clew.runtime.ledger import LONG
+from clew.runtime.mutation import changed, judged
 from clew.runtime.scopes import Asking
 from clew.runtime.session import Session, Timer
 from clew.runtime.threads import Threads
@@ -131,7 +132,7 @@ class Looping:
         outbox, often = machine.outbox, session.ledger.often
         began, flushed = 0.0, monotonic()
         try:
-            func, args = next(short)
+            func, args, sizes = next(short)
             while not session.cancelled:
                 began = monotonic()
                 try:
@@ -151,11 +152,16 @@ class Looping:
                 except (Exception, asyncio.CancelledError, Asking) as error:
                     ended = monotonic()
                     item = general(machine)
-                    self._inline_raised(item, error, epoch + began, ended - began)
+                    self._inline_raised(item, judged(item, args, sizes, error), epoch + began, ended - began)
+                    return
+                if sizes is not None and sizes_of(args) != sizes:
+                    item = general(machine)
+                    failure = changed(item, args, sizes)
+                    session.raised(item, item.attempt, failure, epoch + began, monotonic() - began)
                     return
                 args = ()  # who still holds a list keeps it from growing in place
                 ended = monotonic()
-                func, args = short.send((value, began, ended))
+                func, args, sizes = short.send((value, began, ended))
                 if often and (len(outbox) >= often or ended - flushed > LONG):
                     session.flush()
                     flushed = ended

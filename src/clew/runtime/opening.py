@@ -16,23 +16,26 @@ from clew.engine.machine import Machine
 from clew.engine.programs import check_values, complaint, program_of
 from clew.engine.rules import Program
 from clew.engine.terms import Memory, Options
+from clew.engine.view import View
 from clew.errors import ClewError, GraphChangedError, GraphWarning, InputError, RunOwnedError, StoreError
 from clew.graph import Graph
 from clew.runtime.archive import Archive, fresh_owner
 from clew.runtime.cache import Cache
 from clew.runtime.codes import (
     changed_code,
+    changed_parts,
     changed_structure,
     conflict_rule,
     description_of,
+    is_made_with,
     kept_codes,
     warn_of_reducers,
 )
 from clew.runtime.events import Listener, Listeners
-from clew.runtime.ledger import Ledger
-from clew.runtime.log import RunLog
-from clew.runtime.log_records import Accepted, Answered, Resumed
+from clew.runtime.log import RunLog, fill, graph_at
+from clew.runtime.log_records import Accepted, Answered, Filled, Resumed
 from clew.runtime.retrieval import Retrieval, StoredRun
+from clew.runtime.schema_changes import check_can_run, gained, with_defaults
 from clew.runtime.session import Session
 from clew.runtime.settings import Settings
 from clew.state import GraphState, Position
@@ -140,6 +143,8 @@ class Opener:
         listener: Listener | None,
         on_conflict: str | None = None,
     ) -> Session:
+        filled = gained(self.graph, state.values)
+        state = with_defaults(state, filled)
         wrong = complaint(self.graph, frozenset(state.values))
         if wrong:
             raise InputError(wrong)
@@ -155,7 +160,12 @@ class Opener:
         seed = state.seed if state.seed is not None else self._seed(run_id)
         options, listeners = self._options(seed, listener, on_conflict)
         machine = Machine.restore(self.program(state), state, options)
-        return self._session(run_id, machine, state, seed, listeners, parent=parent)
+        session = self._session(run_id, machine, state, seed, listeners, parent=parent)
+        if filled and parent is not None and self.store.encodes:  # a fork keeps only what was set by hand
+            codes = kept_codes(self.graph, options.on_conflict)
+            description = description_of(self.graph)[0]
+            session.ledger.write([Accepted(0, self.graph.structure_hash, codes, description, {"": filled})])
+        return session
 
     def forked(
         self, parent: str, step: int | str | None, values: Mapping[str, Any] | None, run_id: str | None
@@ -234,26 +244,27 @@ class Opener:
                 return run
             log = run.log()
             self._check_structure(log.row, accept_changes)  # before an answer is kept: it is asked for again
+            filled = self._fill(log, run.program(log.start))
             on_conflict = self._on_conflict(log.on_conflict)
             if answers is not None and not isinstance(answers, Mapping):
                 raise InputError(f"answers maps the paths of questions to answers, not {answers!r}")
             if not isinstance(accept_changes, bool):
                 raise InputError(f"accept_changes is True or False, not {accept_changes!r}")
             given = log.check_answers({} if answer is NO_ANSWER else {"answer": answer}, answers or {}, graph)
-            if given:
-                asked = log.asked
-                answered = [
-                    Answered(path, value, asked[path].number, asked[path].position)
-                    for path, value in given.items()
-                ]
-                self.archive.ledger(log, fence, "sync").write(answered)
+            accepted, contents = self._accepted(log, filled, accept_changes, on_conflict)
+            asked = log.asked
+            answered = [
+                Answered(path, value, asked[path].number, asked[path].position) for path, value in given.items()
+            ]
+            if accepted or answered:
+                self.archive.ledger(log, fence, "sync").write([*accepted, *answered], contents)
+                run = self.runs.open(run_id) if accepted else run
                 log = run.log()
             log.on_conflict = on_conflict
             options, listeners = self._options(log.row.seed, None, on_conflict)
             machine = self.machine_at(log, run.program(log.start), options, self.program(log.start))
             ledger = self.archive.ledger(log, fence, self.settings.durability)
             ledger.records = None
-            self._accept(log, ledger, accept_changes, on_conflict)
             stretch = log.stretch
             if log.row.status == "failed":
                 stretch += 1
@@ -269,6 +280,8 @@ class Opener:
                 cache=self._cache,
             )
             session.start, session.fence, session.owner = log.start, fence, owner
+            session.earlier = log.totals()
+            session.measured = max((each.n for each in log.measured), default=-1) + 1
             session.hold(log.due)
             self.archive.begin(run_id, fence, self.settings.clock.time())
         except BaseException:
@@ -280,21 +293,50 @@ class Opener:
         """What a run that continues does about conflicts, given its rule: once the last one counts, that stays."""
         return "last" if "last" in (rule, self.settings.on_conflict) else "error"
 
-    def _accept(self, log: RunLog, ledger: Ledger, accept_changes: bool, on_conflict: str) -> None:
-        """Keep what a run goes on with from now on, if it is not what it was made with."""
+    def _fill(self, log: RunLog, own: Program) -> Filled:
+        """Give a run that goes on, and the strands inside it, the defaults of fields that their schemas have gained.
+
+        GraphChangedError if the run could not do its work for want of an input.
+        """
+        if is_made_with(log.row, self.graph):
+            return {}
+        program = self.program(log.start)
+        chain = log.chain(own)  # what has run, it ran with the run's own graph
+        state = chain.state(chain.last)
+        _check_nodes(state, self.graph, log.row.run_id)
+        filled = {"": gained(self.graph, state.values)}
+        for prefix, (start, steps) in log.strands.items():
+            written = {name for step in steps for outcome in step.outcomes for name in outcome.update}
+            filled[prefix] = gained(graph_at(self.graph, prefix), {*start.values, *written})
+        filled = {prefix: values for prefix, values in filled.items() if values}
+        both = {
+            prefix: {**log.filled.get(prefix, {}), **filled.get(prefix, {})}
+            for prefix in {*log.filled, *filled}
+        }
+        fill(log, both)
+        state = with_defaults(state, filled.get("", {}))
+        rewired = changed_parts(log.row, self.graph).wiring
+        check_can_run(log.row.run_id, View.restore(program, state), rewired)
+        return both if filled else {}
+
+    def _accepted(
+        self, log: RunLog, filled: Filled, accept_changes: bool, on_conflict: str
+    ) -> tuple[list[Accepted], dict[str, bytes]]:
+        """Record what a run continues with, if it is not what it was made with; and large contents of that."""
         row = log.row
         structure, codes = row.structure, dict(row.codes)
         description, content = row.description, b""
         if accept_changes and self.store.encodes:
             structure, codes = self.graph.structure_hash, kept_codes(self.graph, on_conflict)
             description, content = description_of(self.graph)
+        elif filled:
+            codes = kept_codes(self.graph, on_conflict)
         elif conflict_rule(codes, "error") != on_conflict:
             codes = {**codes, ":conflict": on_conflict}
-        if structure != row.structure or codes != row.codes:
-            ledger.write(
-                [Accepted(log.accepted, structure, codes, description)],
-                {description: content} if content else {},
-            )
+        if structure == row.structure and codes == row.codes and not filled:
+            return [], {}
+        found = Accepted(log.accepted, structure, codes, description, log.filled)
+        return [found], {description: content} if content else {}
 
     def claim(self, run_id: str) -> tuple[int, str]:
         """Become the owner of a run, where the store is one that others may use too: the fence, and the owner's name.

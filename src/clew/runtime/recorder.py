@@ -18,6 +18,7 @@ from __future__ import annotations
 import inspect
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -59,6 +60,16 @@ class RecordedCall(msgspec.Struct, frozen=True):
     def place(self) -> Place:
         """Its number, after those of the calls around it."""
         return (*self.within, self.number)
+
+    @property
+    def node_id(self) -> str:
+        """The node that made the call."""
+        return self.path.rpartition("/")[2].partition("#")[0]
+
+    @property
+    def hash(self) -> str:
+        """SHA-256 of the response, by its canonical encoding; that of None for a call that raised."""
+        return f"sha256:{sha256(encode(self.response, at='response')).hexdigest()}"
 
 
 Recall = Callable[[str], Iterable[RecordedCall | Intent]]

@@ -8,7 +8,8 @@ hide the next: `strict` stops at the first, otherwise all are listed.
 
 An item that failed is called too, as its last attempt, and has to fail with the same error. What cannot come out
 the same is not asked for: that something took too long, that nobody knew whether a call was made, that something
-could not be stored. An update that a reducer refused is that of an item which returned.
+could not be stored, that an input changed while the node ran. An update that a reducer refused is that of an item
+which returned.
 
 Custom reducers are not called: what they made then is in the steps. That one is another now is a difference by itself.
 
@@ -37,6 +38,7 @@ from clew.errors import (
     AmbiguousCallError,
     ClewError,
     EncodeError,
+    MutationError,
     NodeTimeoutError,
     ReplayError,
     ReplayMismatchError,
@@ -103,9 +105,18 @@ class ReplayReport(msgspec.Struct, frozen=True):
         return not self.divergences
 
     def check(self) -> None:
-        """Raise ReplayError with the first difference, if there is one."""
+        """Raise the first difference, if there is one.
+
+        Raises:
+            ReplayMismatchError: If a recorded call differs.
+            ReplayMissingError: If a call was never recorded.
+            ReplayError: If something else differs.
+        """
         if self.divergences:
-            raise ReplayError(f"run {self.run_id!r} does not replay: {self._why()}{self.divergences[0]}")
+            first = self.divergences[0]
+            raise _RAISED.get(first.kind, ReplayError)(
+                f"run {self.run_id!r} does not replay: {self._why()}{first}"
+            )
 
     def _why(self) -> str:
         return f"it was recorded with another graph ({self.graph}); " if self.graph else ""
@@ -120,6 +131,9 @@ class ReplayReport(msgspec.Struct, frozen=True):
         told = "\n".join(str(each) for each in self.divergences)
         why = f"\nit was recorded with another graph ({self.graph})" if self.graph else ""
         return f"run {self.run_id!r} does not replay ({seen}):{why}\n{told}"
+
+
+_RAISED: dict[str, type[ReplayError]] = {"call": ReplayMismatchError, "missing": ReplayMissingError}
 
 
 class Recordings:
@@ -438,7 +452,7 @@ def _at(item: Item, kind: Kind, message: str, diff: str = "") -> Divergence:
     return Divergence(kind, item.order[0], item.path, item.node.name, message, diff)
 
 
-_NOT_AGAIN = (NodeTimeoutError, AmbiguousCallError, EncodeError)
+_NOT_AGAIN = (NodeTimeoutError, AmbiguousCallError, EncodeError, MutationError)
 _ADDRESS = re.compile(r"\b0x[0-9a-fA-F]+")
 
 

@@ -48,10 +48,13 @@ from clew.runtime.log_records import (
     INTENT,
     JOURNAL,
     KINDS,
+    MEASURED,
     RESUME,
     SNAPSHOT,
     START,
     STEP,
+    Accepted,
+    Filled,
     is_own_step,
     names_of,
     with_epoch,
@@ -67,6 +70,7 @@ from clew.runtime.losses import (
 )
 from clew.runtime.recorder import Recall, RecordedCall
 from clew.runtime.rows import opened_row
+from clew.runtime.schema_changes import with_defaults
 from clew.runtime.snapshots import (
     StoredFork,
     decode_fork,
@@ -85,7 +89,7 @@ LAST = 1 << 62
 _SOME = 2_000  # steps that are read at a time
 _OWN = [("", "\x01")]  # the path "", as a range
 _INSIDE = [("\x01", "\U0010ffff")]  # all paths but ""
-_OF_RUN = (RESUME, ACCEPTED)  # kinds that a resume reads for the run itself
+_OF_RUN = (RESUME, ACCEPTED, MEASURED)  # kinds that a resume reads for the run itself
 _OF_ITEMS = tuple(kind for kind in KINDS.values() if kind.need == "always" and kind not in _OF_RUN)
 _COUNTED = names_of(*_OF_RUN, *_OF_ITEMS)
 _PARTLY_READ = names_of(*(kind for kind in KINDS.values() if kind.need == "open"))
@@ -182,10 +186,19 @@ class StoredRun:
         """The row with the graph that the run continues with: the one it was made with, or the last accepted one."""
         if not self.store.encodes:
             return self._in_memory().row
-        found = self.store.last(self._run_id, ACCEPTED.name, "", LAST)
-        if found is None:
-            return self.row
-        return with_accepted(self.row, self._reader.record(found))
+        last = self._last_accepted
+        return self.row if last is None else with_accepted(self.row, last)
+
+    @cached_property
+    def _last_accepted(self) -> Accepted | None:
+        found = self.store.last(self._run_id, ACCEPTED.name, "", LAST) if self.store.encodes else None
+        last: Accepted | None = None if found is None else self._reader.record(found)
+        return last
+
+    @property
+    def _filled(self) -> Filled:
+        """The defaults of fields that the run's schemas have gained since it began."""
+        return {} if self._last_accepted is None else self._last_accepted.filled
 
     @property
     def on_conflict(self) -> str:
@@ -339,6 +352,9 @@ class StoredRun:
     ) -> Iterator[tuple[Advance, int]]:
         """Move on from a state of the run, and after each step say how many bytes it takes; first of all, where that
         begins. Each step is checked, and that there is one for each number up to `at_least`."""
+        filled = self._filled.get("")
+        if filled:
+            state = with_defaults(state, filled)
         program = self.program(state)
         advance = Advance(
             program, state, seed=self.row.seed, on_conflict=self.on_conflict, fetch=self._fetched

@@ -27,6 +27,7 @@ from clew.runtime.cache import NO_RESULT, Cache, key_of
 from clew.runtime.calls import calls_of, unbuilt_input
 from clew.runtime.events import Event, Listeners
 from clew.runtime.host import SLEPT, Host
+from clew.runtime.metrics import Measured, Totals, totals_of
 from clew.runtime.recorder import Recall, Recorder
 from clew.runtime.scopes import Asking
 from clew.state import GraphState
@@ -66,6 +67,9 @@ class Session(Host):
     renew: Callable[[], None] | None = None  # stay the owner; RunOwnedError if somebody else is
     renewed = 0.0  # when, by the time that does not jump
     lost: BaseException | None = None  # somebody else has taken the run over
+    earlier = Totals()  # what earlier stretches of the run counted
+    first = 0  # the step that this one goes on from
+    measured = 0  # the number under which this one keeps what it counted
     reuse: Reuse | None = None
     handed: Handed | None = None  # attempts on an executor that has a queue
     naps: Naps | None = None  # sync nodes that sleep by a virtual clock
@@ -115,6 +119,13 @@ class Session(Host):
     def elapsed(self) -> float:
         """Seconds since the session began."""
         return self.clock.monotonic() - self.began
+
+    def measure(self, elapsed: float) -> None:
+        """Keep what this stretch has counted, unless the log tells the same."""
+        machine = self.machine
+        if self._stretch is not None or machine.root.state != "completed" or machine.frontier.blocks:
+            own = totals_of(machine, elapsed)
+            self.ledger.write([Measured(self.measured, self.first, machine.root.step, own)])
 
     def _take(self) -> Item | None:
         """The next item to execute; those whose results are known are settled on the way."""
@@ -193,6 +204,8 @@ class Session(Host):
                     self.ledger.attach((item.path, item.strand.epoch), self._written.pop((item, attempt), ()))
                 self.machine.finish(item, value, started, duration)
                 if self._recorder is not None:
+                    if item.node.is_called_again:  # no outcome in the log will speak for it
+                        self._recorder.ended(item, attempt)
                     self._recorder.forget(item.path)
 
     def raised(self, item: Item, attempt: int, error: BaseException, started: float, duration: float) -> None:

@@ -36,7 +36,7 @@ from clew.state import (
     stored_value,
     stored_values,
 )
-from clew.state.position import Versions
+from clew.state.position import STOPPED, Versions
 from clew.stores import Entry
 
 PIECE = 1024  # items of a list that are kept together
@@ -53,13 +53,15 @@ class StoredFork(msgspec.Struct, frozen=True):
     step: int
     set: msgspec.Raw
     versions: dict[str, int] = {}
-    decided: dict[str, str | list[str] | None] = {}  # None where a gate was made to select nothing
+    decided: dict[str, str | list[str]] = {}  # [] where a gate was made to select nothing
+    stopped: bool = False
 
     def digest(self, before: str) -> str:
         """Give the digest of the fork's first state; `before` is that of the parent's state."""
-        if not self.versions and not self.decided:
-            return before
         decided = [encode(_decisions(self.decided))] if self.decided else []
+        decided += [STOPPED] if self.stopped else []
+        if not self.versions and not decided:
+            return before
         return changed_digest(before, canonical(bytes(self.set)), self.versions, *decided)
 
 
@@ -81,16 +83,17 @@ def stored_fork(parent: str, state: GraphState, blobs: Blobs) -> bytes:
         state.step,
         msgspec.Raw(stored),
         {name: state.get_version(name) for name in values},
-        {gate: _listed(state.gate_decisions.get(gate)) for gate in sorted(position.decided)},
+        {gate: _listed(state.gate_decisions.get(gate, ())) for gate in sorted(position.decided)},
+        position.stopped,
     )
     return _json(fork)
 
 
-def _listed(decision: str | tuple[str, ...] | None) -> str | list[str] | None:
+def _listed(decision: str | tuple[str, ...]) -> str | list[str]:
     return list(decision) if isinstance(decision, tuple) else decision
 
 
-def _decisions(decided: Mapping[str, str | list[str] | None]) -> dict[str, Any]:
+def _decisions(decided: Mapping[str, str | list[str]]) -> dict[str, Any]:
     return {gate: tuple(made) if isinstance(made, list) else made for gate, made in decided.items()}
 
 
@@ -137,7 +140,7 @@ def _rest(state: GraphState) -> dict[str, Any]:
     rest: dict[str, Any] = {
         "versions": {name: version for name, version in state.versions.items() if version},
         "decisions": dict(state.gate_decisions),
-        "terminated": state.terminated,
+        "terminated": state.has_chosen_end,
         "history": [
             [_plain(getattr(run, name)) for name in _EXECUTION] for run in state.node_history.values()
         ],

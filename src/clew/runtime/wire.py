@@ -1,5 +1,23 @@
 """Records to entries of a store and back. Which kinds there are is in ``clew.runtime.log_records``.
 
+kind        path                n              body
+==========  ==================  =============  ==============================================================
+start       the strand          0              its values, and which of them were given
+step        the strand          its number     its outcomes; the digest is that of the state after it
+journal     the item            counts         its outcome, until its step is committed; the last one holds
+call        the item            counts         a recorded call, with its attempt and number
+intent      the item            counts         a call, or a whole node, that is about to be made; or that it has ended
+retry       the item            the attempt    when the next attempt is due, and why
+question    the item            its number     what it asks
+answer      the item            its number     what it was answered
+label       the label           0              a step
+resume      ""                  counts         a run that had failed is gone on with
+accepted    ""                  counts         what is kept of the graph that it goes on with: structure and codes, and
+                                               the defaults of fields that the run did not begin with
+measured    ""                  counts         what a stretch of the run counted
+snapshot    ""                  a step         the whole state: ``clew.runtime.snapshots``
+==========  ==================  =============  ==============================================================
+=======
 Bodies are JSON with values in their stored form (``clew.state.stored``): in the order in which they came, so that code
 which continues with them sees what it would have seen, and with large content apart as blobs. A step is its only
 outcome, or a list of several; with deltas it is an object of outcomes (``o``) and deltas (``m``). An outcome is its

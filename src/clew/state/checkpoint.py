@@ -76,6 +76,8 @@ class _Place(msgspec.Struct, forbid_unknown_fields=True):
     failed: list[str]
     touched: list[str]
     decided: list[str]
+    filled: list[str] = []
+    stopped: bool = False
 
 
 class _Snapshot(msgspec.Struct, forbid_unknown_fields=True):
@@ -173,7 +175,7 @@ def _tree(state: GraphState) -> dict[str, Any]:
             gate: chosen if isinstance(chosen, str) else list(chosen)
             for gate, chosen in state.gate_decisions.items()
         },
-        "terminated": state.terminated,
+        "terminated": state.has_chosen_end,
         "history": [
             {
                 "node_name": run.node_name,
@@ -201,6 +203,8 @@ def _tree(state: GraphState) -> dict[str, Any]:
             "failed": sorted(position.failed),
             "touched": sorted(position.touched),
             "decided": sorted(position.decided),
+            **({"filled": sorted(position.filled)} if position.filled else {}),
+            **({"stopped": True} if position.stopped else {}),
         },
     }
 
@@ -245,6 +249,8 @@ def _parts(snapshot: _Snapshot) -> dict[str, Any]:
         failed=frozenset(place.failed),
         touched=frozenset(place.touched),
         decided=frozenset(place.decided),
+        filled=frozenset(place.filled),
+        stopped=place.stopped,
     )
     return {
         "values": values,

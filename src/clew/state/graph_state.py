@@ -220,7 +220,12 @@ class GraphState:
 
     @property
     def terminated(self) -> bool:
-        """True once a gate has chosen END."""
+        """True once a gate has chosen END, or `mark_terminated` was called."""
+        return self._terminated or self._position.stopped
+
+    @property
+    def has_chosen_end(self) -> bool:
+        """True once a gate has chosen END, which stops nothing but its own path."""
         return self._terminated
 
     @property
@@ -327,12 +332,8 @@ class GraphState:
     def record_gate_decision(self, gate_name: str, decision: Any) -> GraphState:
         """Return the state with a gate's decision recorded; a decision for END makes it ``terminated``.
 
-        The decision replaces what the gate had decided before and no node has consumed.
-
-        Args:
-            gate_name: Name of the gate.
-            decision: The chosen target (a node's name, ``"END"``, or END itself), or a tuple or list of
-                targets. None or an empty list selects nothing.
+        It replaces what the gate had decided before and no node has consumed. ``decision`` is a target (a node's name,
+        ``"END"``, or END itself), a tuple or list of targets, or None, which selects nothing.
         """
         gate = _name(gate_name)
         several = isinstance(decision, (tuple, list))
@@ -348,9 +349,9 @@ class GraphState:
         return new
 
     def mark_terminated(self) -> GraphState:
-        """The state with ``terminated`` true."""
+        """Return the state from which nothing runs; checkpoints and writes by hand keep that."""
         new = self._copy()
-        new._terminated = True
+        new._position = msgspec.structs.replace(self._position, stopped=True)
         return new
 
     # Checkpoints
@@ -397,7 +398,7 @@ class GraphState:
         ]
         if len(shown) > _SHOWN:
             shown[_SHOWN:] = [f"and {len(shown) - _SHOWN} more"]
-        end = ", terminated" if self._terminated else ""
+        end = ", terminated" if self.terminated else ""
         return f"<GraphState step {self.step}{end}: {', '.join(shown) or 'no values'}>"
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -67,6 +67,14 @@ class Position(msgspec.Struct, frozen=True):
     """Values written by hand since the last step."""
     decided: frozenset[str] = frozenset()
     """Gates whose decision was recorded by hand since the last step."""
+    filled: frozenset[str] = frozenset()
+    """Defaults that a resume filled in, because the schema had gained them: no digest covers them."""
+    stopped: bool = False
+    """Whether ``mark_terminated`` was called: then nothing runs from here."""
+
+
+STOPPED = b"clew:stopped"
+"""What the digest of a state has in it on which ``mark_terminated`` was called."""
 
 
 def digest_of(
@@ -76,9 +84,12 @@ def digest_of(
     decisions: Mapping[str, str | tuple[str, ...]],
 ) -> str:
     """Give the digest of a state: the run's, joined with what was written and decided by hand since."""
-    decided = [encode({gate: decisions.get(gate) for gate in position.decided})] if position.decided else []
+    decided = [encode({gate: decisions.get(gate, ()) for gate in position.decided})] if position.decided else []
+    if position.stopped:
+        decided.append(STOPPED)
     if not position.digest:
-        return first_digest(_canonical(values), versions, *decided)
+        kept = {name: value for name, value in values.items() if name not in position.filled}
+        return first_digest(_canonical(kept), {name: versions[name] for name in kept}, *decided)
     if not position.touched and not decided:
         return position.digest
     touched = {name: versions[name] for name in position.touched}

@@ -52,6 +52,7 @@ class Schema:
     def __init__(self, cls: type, kind: Kind) -> None:
         self.cls = cls
         self.validates = kind.check is not None
+        self.is_mapping = kind.view is None  # a TypedDict
         self._kind = kind
         self._metadata: dict[str, tuple[Any, ...]] = {}
         self._checks: dict[tuple[str, bool], Check] = {}

@@ -132,7 +132,7 @@ class Process:
         return found
 
     @property
-    def has_ended(self) -> bool:
+    def has_chosen_end(self) -> bool:
         """Whether nothing can go on by itself."""
         return not self.running and not self.session.timers
 
