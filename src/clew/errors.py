@@ -9,6 +9,7 @@
     ├── StateError                 a value or a state that cannot be used
     │   ├── EncodeError            a value has no canonical encoding
     │   ├── DecodeError            bytes that are not a canonical encoding, or name an unknown class
+    │   │   └── ClassChangedError  a stored object does not fit its class any more; nothing is damaged
     │   ├── CheckpointError        a checkpoint that cannot be made or read
     │   └── UnknownValueError      a name that the state schema does not declare (also a KeyError)
     ├── StoreError                 a store that cannot be used
@@ -59,8 +60,8 @@
             ├── DecisionError      a gate chose something that it may not choose
             └── MutationError      it changed an input in place
 
-An exception that a node itself raises is never wrapped: it is the run's ``error``, with a note
-that says which node, path and step raised it. Nor is one that a computor of a dependency graph raises:
+An exception that a node itself raises is never wrapped: it is the run's ``error``, and the run's ``failures``
+say which node, path and step raised it. Nor is one that a computor of a dependency graph raises:
 it comes out of the pull, with a note that says which node, with which bindings.
 """
 
@@ -93,6 +94,15 @@ class EncodeError(StateError):
 
 class DecodeError(StateError):
     """Bytes are not a canonical encoding, or name a class that is not registered."""
+
+
+class ClassChangedError(DecodeError):
+    """A stored object cannot be built, because its class has changed since; the stored data is not damaged."""
+
+    def __init__(self, message: str, *, name: str = "", missing: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.name = name  # what the class is called in stored data
+        self.missing = missing  # fields that the class needs, or the member of an enum that is gone
 
 
 class CheckpointError(StateError):
@@ -307,11 +317,11 @@ class DecisionError(NodeError):
 
 
 class MutationError(NodeError):
-    """A node changed an input in place."""
+    """An input changed in place while a node ran."""
 
 
 class GraphWarning(UserWarning):
-    """A graph that can be built, and will probably not do what was meant."""
+    """A graph that can be built, and will probably not do what was meant; or a stored field that its class has lost."""
 
 
 class ExplorationWarning(UserWarning):

@@ -21,7 +21,7 @@ from clew.engine.strand import Item
 from clew.errors import NodeTimeoutError, RunStateError
 from clew.graph import Graph
 from clew.runtime import Engine, RunResult, crash_points
-from clew.runtime.context import Asking
+from clew.runtime.scopes import Asking
 from clew.stores import conformance as store_conformance
 
 if TYPE_CHECKING:

@@ -58,7 +58,14 @@ def hostile(folder: Folder) -> Folder:
 
 @pytest.mark.parametrize(
     "words",
-    [["runs"], ["show", "r"], ["show", "r", "--step", "1"], ["why", "r", "answer"], ["diff", "r", "s"], ["doctor"]],
+    [
+        ["runs"],
+        ["show", "r"],
+        ["show", "r", "--step", "1"],
+        ["why", "r", "answer"],
+        ["diff", "r", "s"],
+        ["doctor"],
+    ],
     ids=" ".join,
 )
 def test_commands_print_no_control_characters(hostile: Folder, words: list[str]) -> None:

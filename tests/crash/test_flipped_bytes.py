@@ -53,7 +53,7 @@ def what_came_of_it(file: Path, states: dict[str, Any]) -> Counter[str]:
             except ClewError as error:
                 found["named" if f"run {run_id!r}" in str(error) else "refused"] += 1
         try:
-            if not examine(store, None)["damage"]:
+            if not examine(store)["damage"]:
                 found["unseen"] += 1
         except ClewError:
             pass

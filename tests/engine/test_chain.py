@@ -169,7 +169,7 @@ def test_the_last_item_of_a_batch_stands_for_its_node() -> None:
 
 def test_every_execution_of_the_chain_in_order() -> None:
     engine = loop_engine()
-    chain = engine._opener.log("run").chain(engine._opener.program(engine.state("run", 0)))
+    chain = engine._opener.runs.open("run").whole().chain(engine._opener.program(engine.state("run", 0)))
     assert [execution.node_name for execution in chain.executions()] == ["more", "count"] * 3 + ["more"]
     assert (len(chain), chain.first, chain.last) == (7, 0, 7)
 

@@ -64,7 +64,7 @@ def test_what_is_said_of_an_item_that_was_let_fall_changes_nothing(say: Any) -> 
     machine.expire(outer, TimeoutError("over"), 0.0, 0.0)
     machine.outbox.clear()
     say(machine, items["sub#0/f#0"])
-    assert (machine.outbox, machine.status, str(machine.error())) == ([], "failed", "over")
+    assert (machine.outbox, machine.status, str(machine.failures()[0].error)) == ([], "failed", "over")
 
 
 def test_a_subgraph_between_two_attempts_is_handed_to_the_driver_once() -> None:

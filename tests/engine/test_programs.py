@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import operator
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Annotated, Any, TypedDict
 
+import msgspec
 import pytest
 from pydantic import BaseModel
 
-from clew import Graph, node
+from clew import Graph, GraphState, append, node
 from clew.engine.programs import check_values, program_of
-from clew.errors import InputError
+from clew.errors import GraphError, InputError
 
 READER = node(name="reader", output="y")(lambda x: x)
 
@@ -84,3 +85,121 @@ def test_the_program_of_a_graph_is_made_once_for_the_same_names() -> None:
     graph = Graph([READER])
     assert program_of(graph, frozenset({"x"})) is program_of(graph, frozenset({"x"}))
     assert program_of(graph, frozenset({"x", "y"})) is not program_of(graph, frozenset({"x"}))
+
+
+# -- required fields of a schema --------------------------------------------------------------------------
+
+
+@dataclass
+class Order:
+    item: str
+    amount: int
+    note: str = ""
+    done: bool = False
+
+
+class OrderModel(BaseModel):
+    item: str
+    amount: int
+    note: str = ""
+    done: bool = False
+
+
+class OrderStruct(msgspec.Struct):
+    item: str
+    amount: int
+    note: str = ""
+    done: bool = False
+
+
+class OrderDict(TypedDict):
+    item: str
+    amount: int
+    done: bool
+
+
+@node(output="done")
+def ship(item: str) -> bool:
+    return True
+
+
+@node(output="amount")
+def count(item: str) -> int:
+    return len(item)
+
+
+@pytest.mark.parametrize("schema", [Order, OrderModel, OrderStruct])
+def test_a_required_field_that_no_node_writes_must_be_given(schema: type) -> None:
+    graph = Graph([ship], state=schema)
+    with pytest.raises(InputError, match=rf"'amount'.*{schema.__name__}"):
+        graph.run(item="tea")
+    with pytest.raises(InputError, match="'amount'"):
+        graph.run(GraphState({"item": "tea"}))
+    assert graph.run(item="tea", amount=1)["done"]
+    assert graph.required_inputs == ("item", "amount")
+    assert Graph([ship, count], state=schema).run(item="tea")["done"]
+
+
+def test_a_whole_state_is_never_without_a_required_field() -> None:
+    @node(output="done")
+    def ship_all(state: Order) -> bool:
+        return bool(state.amount)
+
+    with pytest.raises(InputError, match="'amount'"):
+        Graph([ship_all], state=Order).run(item="tea")
+
+
+def test_a_reduced_field_starts_empty_and_a_bound_one_is_there() -> None:
+    @dataclass
+    class Reduced:
+        item: str
+        client: Any
+        found: Annotated[list[int], append]
+        done: bool = False
+
+    def look(item: str, client: Any) -> bool:
+        return bool(client)
+
+    graph = Graph([node(look, output="done")], state=Reduced)
+    assert graph.bind(client=object()).run(item="tea")["done"]
+    with pytest.raises(InputError, match="'client'"):
+        graph.run(item="tea")
+
+
+def test_a_typed_dict_requires_what_nodes_read() -> None:
+    assert Graph([ship], state=OrderDict).run(item="tea")["done"]
+    with pytest.raises(InputError, match="'item'"):
+        Graph([ship], state=OrderDict).run(amount=1)
+
+
+def test_fields_of_unselected_parts_need_not_be_given() -> None:
+    @dataclass
+    class Parts:
+        item: str
+        price: int
+        spare: int
+        done: bool = False
+        sold: bool = False
+
+    @node(output="sold")
+    def sell(price: int) -> bool:
+        return True
+
+    graph = Graph([ship, sell], state=Parts)
+    part = graph.select("done")
+    assert part.required_inputs == ("item", "spare")
+    assert part.run(item="tea", spare=1)["done"]
+    with pytest.raises(InputError, match="'spare'"):
+        part.run(item="tea")
+    with pytest.raises(InputError, match="'price'"):
+        graph.run(item="tea", spare=1)
+
+
+def test_a_subgraph_passes_on_what_its_schema_requires() -> None:
+    inner = Graph([ship], state=Order, name="inner")
+    outer = Graph([inner.as_node()])
+    assert outer.run(item="tea", amount=2)["done"]
+    with pytest.raises(InputError, match="'amount'"):
+        outer.run(item="tea")
+    with pytest.raises(GraphError, match="'amount'"):
+        inner.as_node(inputs=["item"])

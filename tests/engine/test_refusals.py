@@ -1,7 +1,8 @@
 """Updates that do not hold: what is planned ahead beside one that a reducer refuses, or that is in conflict.
 
-Whether an update holds is known when its step is committed. Until then one that does not go together with what is in so
-far counts as unfinished; what was started on it before that showed does not hold either.
+Whether an update holds is known when its step is committed. Until then one that is in conflict with another counts as
+unfinished, and one that goes through a reducer is taken for granted. What was started on an update that is refused does
+not hold either.
 """
 
 from __future__ import annotations
@@ -81,21 +82,19 @@ def test_beside_an_update_that_is_refused_all_that_others_wrote_is_seen(on_error
         assert (result["seen"], result["total"]) == (("side", "more"), 1)
 
 
-def test_what_builds_on_a_refused_update_waits_until_its_step_is_settled() -> None:
-    """``much`` is refused for now, and taken beside ``less``, which is declared before it and comes later."""
+def test_what_builds_on_an_update_that_a_reducer_has_not_taken_yet_is_started() -> None:
+    """``much`` alone would be refused; it is taken after ``less``, which is declared before it and comes later."""
     nodes = [update("less", total=-15), value("quick"), follow, update("much", total=20, extra="more")]
     run = stepper(Graph([*nodes, value("side"), look], state=State))
     complete(run, "quick#0", "follow#0", "much#0", "side#0")
-    assert run.running == ["less#0"], "nobody knows yet what `look` would see"
-    run.complete("less#0")
-    assert run.running == ["look#0"]
-    run.complete("look#0")
+    assert run.running == ["less#0", "look#0"], "`look` does not read the value that the reducer makes"
+    complete(run, "look#0", "less#0")
     result = run.finish()
     assert (result["seen"], result["total"], result.steps) == (("side", "more"), 5, 2)
 
 
-def test_an_item_that_was_planned_on_an_update_sees_it_though_it_is_refused_for_now() -> None:
-    """``look`` is in the queue when ``far`` has ``much`` refused; ``less`` has it taken in the end."""
+def test_an_item_that_was_planned_on_an_update_sees_it_though_others_come_before_it() -> None:
+    """``far`` and ``much`` together would be refused; ``less`` has them taken in the end."""
     nodes = [
         update("less", total=-15),
         update("far", total=9),
@@ -110,7 +109,7 @@ def test_an_item_that_was_planned_on_an_update_sees_it_though_it_is_refused_for_
     )
     complete(run, "much#0", "side#0")
     assert run.running == ["less#0", "far#0", "look#0"]
-    run.complete("far#0")  # 9 and 9 are too much
+    run.complete("far#0")
     run.complete("look#0")
     run.complete("less#0")
     result = run.finish()

@@ -43,7 +43,7 @@ def test_a_node_is_tried_again_until_it_succeeds() -> None:
 def test_the_last_error_is_told_when_all_attempts_are_spent() -> None:
     result, retries, _ = run(Graph([flaky(9)]))
     assert (result.status, str(result.error), len(retries)) == ("failed", "attempt 2", 2)
-    assert result.error.__notes__ == ["clew: raised by node 'flaky' at flaky#0 in step 1, attempt 3"]
+    assert [(found.path, found.step, found.attempt) for found in result.failures] == [("flaky#0", 1, 2)]
 
 
 @pytest.mark.parametrize("seed", [0, 5, 99])

@@ -116,7 +116,7 @@ def test_values_that_do_not_fit_inside_fail_the_item() -> None:
     sub = INSIDE.as_node("sub", inputs=("x",), outputs=("result",), enter=lambda seen: {"m": 1})
     result, _ = play(Graph([sub]), {"x": 1})
     assert isinstance(result.error, InputError)
-    assert result.error.__notes__ == ["clew: raised by node 'sub' at sub#0 in step 1, attempt 1"]
+    assert [(found.path, found.around) for found in result.failures] == [("sub#0", ())]
 
 
 def test_leave_that_returns_no_mapping() -> None:
@@ -316,10 +316,8 @@ def failing(*bad: int, name: str = "pick", output: str = "picked", **options: An
 def test_a_failure_inside_fails_the_item_and_says_where() -> None:
     result, _ = play(Graph([Graph([failing(3)]).as_node("sub")]), {"n": 3})
     assert (result.status, str(result.error)) == ("failed", "no 3")
-    assert result.error.__notes__ == [
-        "clew: raised by node 'pick' at sub#0/pick#0 in step 1, attempt 1",
-        "clew: raised by node 'sub' at sub#0 in step 1, attempt 1",
-    ]
+    (found,) = result.failures
+    assert (found.node, found.path, found.around, found.step) == ("pick", "sub#0/pick#0", ("sub#0",), 1)
 
 
 TWO_DEEP = Graph(

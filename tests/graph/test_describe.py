@@ -86,22 +86,46 @@ def test_a_graph_as_data_can_be_json() -> None:
     assert json.loads(json.dumps(data)) == data
 
 
+def param(name: str, kind: str, schema: dict[str, str], default: str | None = None) -> dict[str, object]:
+    return {
+        "name": name,
+        "source": name,
+        "kind": "value",
+        "keyword_only": False,
+        "has_default": default is not None,
+        "default": default,
+        "type": kind,
+        "schema": schema,
+    }
+
+
 def test_a_graph_as_data_says_the_same() -> None:
     data = GRAPH.describe(json=True)
     assert data["nodes"][0] == {
         "name": "retrieve",
         "kind": "node",
         "description": "Find documents.",
-        "inputs": [
-            {"name": "query", "type": "str", "required": True},
-            {"name": "client", "type": "object", "required": True},
-            {"name": "k", "type": "int", "required": False, "default": "3"},
+        "params": [
+            param("query", "str", {"type": "string"}),
+            param("client", "object", {}),
+            param("k", "int", {"type": "integer"}, default="3"),
         ],
-        "reads_state": False,
-        "outputs": ["docs"],
+        "returns": {"type": "list[str]", "schema": {"type": "array", "items": {"type": "string"}}},
+        "shape": "one",
+        "writes": [["docs", "docs"]],
         "targets": [],
+        "pruned": [],
+        "multi": False,
+        "when": None,
         "after": [],
+        "eager": False,
+        "cutoff": False,
         "subgraph": None,
     }
-    assert data["state"]["fields"]["docs"] == {"type": "list[str]", "reducer": "add"}
+    assert data["state"]["fields"]["docs"] == {
+        "type": "list[str]",
+        "schema": {"type": "array", "items": {"type": "string"}},
+        "reducer": "_operator:add",
+        "has_default": False,
+    }
     assert data["structure_hash"] == GRAPH.structure_hash

@@ -137,17 +137,17 @@ def test_a_schema_default_makes_an_input_optional() -> None:
 
 def test_a_schema_default_of_what_a_node_writes_does_not_count() -> None:
     graph = Graph([node(lambda answer: answer, name="f", output="answer")], state=State)
-    assert graph.required_inputs == ("answer",)
+    assert graph.required_inputs == ("answer", "query")
 
 
 def test_a_reduced_value_has_always_a_start() -> None:
     graph = Graph([node(lambda log: log, name="f", output="log")], state=State)
-    assert interface(graph) == ((), ("log",), ())
+    assert interface(graph) == (("query",), ("log",), ())
 
 
 def test_who_reads_the_whole_state_may_read_what_nobody_writes() -> None:
     graph = Graph([node(lambda state: "", name="f", output="answer")], state=State)
-    assert interface(graph) == ((), (), ("query", "k", "log"))
+    assert interface(graph) == (("query",), (), ("k", "log"))
 
 
 @pytest.mark.parametrize("selected, outputs", [((), ("docs", "answer")), (("answer",), ("answer",))])

@@ -17,7 +17,7 @@ SRC = Path(__file__).resolve().parents[2] / "src"
 
 # Lowest first. A new module or package of clew gets its place here.
 LEVELS = (
-    {"errors"},
+    {"errors", "error_text"},
     {"state"},
     {"graph", "stores"},
     {"engine", "incremental"},

@@ -25,7 +25,15 @@ class Scratch:
 
     def __init__(self, world: World, given: dict[Node, Any]) -> None:
         self.world = world
-        self.given = {node: value for node, value in given.items() if not world.inputs(node)}
+        self.given = {
+            node: value for node, value in given.items() if self._is_known(node) and not world.inputs(node)
+        }
+
+    def _is_known(self, node: Node) -> bool:
+        """Whether a value that was set can be read: some schema matches the node, or it is an atom of a free name."""
+        name, arguments = node
+        is_taken = any(rule.output.name == name and rule.output.args for rule in self.world.rules)
+        return self.world.exists(node) or (not arguments and not is_taken)
 
     def missing(self, node: Node) -> list[Node]:
         """What would have to be set, or have a schema, for a node to have a value."""
@@ -94,7 +102,7 @@ def use(world: World, store: Path, given: dict[Node, Any], choose: Any) -> None:
             look(graph, computors, scratch)
     for node in list(given):
         if world.inputs(node):
-            del given[node]  # whether it would count again after that is nobody's promise
+            del given[node]  # it does not count again when a later schema has no inputs
 
 
 def look(graph: DependencyGraph, computors: Computors, scratch: Scratch) -> None:

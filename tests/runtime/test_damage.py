@@ -91,7 +91,7 @@ def test_a_damaged_row_is_refused_by_every_verb(file: Path, what: str) -> None:
 @pytest.mark.parametrize("what", ROWS)
 def test_the_doctor_names_it(file: Path, what: str) -> None:
     damage(file, ROWS[what])
-    found = examine(SQLiteStore(file), None)
+    found = examine(SQLiteStore(file))
     assert [told for told in found["damage"] if "run 'r1'" in told]
     assert not [told for told in found["damage"] if "run 'r0'" in told or "run 'r2'" in told]
 
@@ -129,7 +129,7 @@ def test_the_doctor_names_a_missing_step(file: Path, which: str) -> None:
         file,
         f"DELETE FROM steps WHERE id = (SELECT {place} FROM steps WHERE id > {base} AND id < {base} * 3 / 2)",
     )
-    assert [line for line in examine(SQLiteStore(file), None)["damage"] if f"run 'r1': {told}" in line]
+    assert [line for line in examine(SQLiteStore(file))["damage"] if f"run 'r1': {told}" in line]
 
 
 @pytest.mark.parametrize("which", ["the first", "one in the middle"])
@@ -158,13 +158,14 @@ def test_a_step_that_says_something_else_than_its_digest_is_named(file: Path) ->
     store = SQLiteStore(file)
     step = store.find("r1", "step", "")[1]
     from clew.stores import Entry
-    from clew.stores.sqlite import _crc
+    from clew.stores.sql_rows import checksum
 
     other = Entry("step", "", 2, bytes(step.body).replace(b"value", b"other"), step.digest)
     assert other.body != step.body
     with closing(sqlite3.connect(file)) as db:
         db.execute(
-            "UPDATE steps SET body = ?, crc = ? WHERE id = ?", (other.body, _crc(other), (2 << 32) + 2)
+            "UPDATE steps SET body = ?, crc = ? WHERE id = ?",
+            (other.body, checksum(other.body, other.digest), (2 << 32) + 2),
         )
         db.commit()
     with pytest.raises(StoreCorruptError, match="run 'r1': step 2 is damaged: its digest does not fit"):
@@ -175,14 +176,14 @@ def test_a_snapshot_of_something_else_is_named_by_the_doctor(file: Path) -> None
     from clew.runtime.snapshots import snapshot_entry
 
     engine = Engine(GRAPH, store=SQLiteStore(file), target=f"{__name__}:GRAPH")
-    entry, _ = snapshot_entry(engine.state("r0", step=1))
-    other, _ = snapshot_entry(engine.state("r1", step=1))
+    entry, _ = snapshot_entry(engine.state("r0", step=1), {})
+    other, _ = snapshot_entry(engine.state("r1", step=1), {})
     fence = engine.store.claim("r1", "me", lease=1.0, now=0.0)
     from clew.stores import Entry
 
     engine.store.append("r1", [Entry("snapshot", "", 1, entry.body, other.digest)], fence)
     engine.store.release("r1", fence)
-    assert "run 'r1': the snapshot at step 1 is not of that step" in examine(engine.store, None)["damage"]
+    assert "run 'r1': the snapshot at step 1 is not of that step" in examine(engine.store)["damage"]
 
 
 def test_whatever_is_wrong_with_a_run_the_doctor_goes_on(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -191,8 +192,8 @@ def test_whatever_is_wrong_with_a_run_the_doctor_goes_on(file: Path, monkeypatch
     def fail(*args: Any) -> Any:
         raise RecursionError("it is too deep")
 
-    monkeypatch.setattr(soundness, "damaged_steps", fail)
-    found = examine(SQLiteStore(file), None)
+    monkeypatch.setattr(soundness, "check_log", fail)
+    found = examine(SQLiteStore(file))
     assert [told for told in found["damage"] if "run 'r1'" in told and "it is too deep" in told]
 
 

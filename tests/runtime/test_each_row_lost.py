@@ -272,11 +272,11 @@ class Losses:
 
 EXPECTED = {
     "waiting": Losses(
-        harmless=["call first#0 0", "call tries#0 0 1 2 3"],
+        harmless=["call first#0 0", "call tries#0 0 1 2 3", "measured - 0"],
         unknown=[],
     ),
     "waiting again": Losses(
-        harmless=["call first#0 0", "call tries#0 0 1 2 3"],
+        harmless=["call first#0 0", "call tries#0 0 1 2 3", "measured - 0 1"],
         unknown=[],
     ),
     "died in an attempt": Losses(
@@ -310,6 +310,7 @@ EXPECTED = {
             "call tries#0 0 1 2 3 4",
             "journal sub#0 0 1 2",
             "journal whole#0 0 1 2",
+            "measured - 0 1",
             "question asks#0 0 1",
         ],
         unknown=["call asks#0 2"],
@@ -322,6 +323,7 @@ EXPECTED = {
             "call sub#0/inner#0 0 1",
             "call sub#0/outer#0 0 1",
             "call tries#0 0 1 2 3 4",
+            "measured - 0 1",
             "question asks#0 0 1",
             "step sub#0/ 1",
         ],
@@ -335,6 +337,7 @@ EXPECTED = {
             "call sub#0/inner#0 0 1",
             "call sub#0/outer#0 0 1",
             "call tries#0 0 1 2 3 4",
+            "measured - 0 1 2",
             "start sub#0/ 0",
             "step sub#0/ 1 2",
         ],
@@ -372,7 +375,7 @@ def test_a_lost_call_is_named_with_run_step_node_and_call(places: Callable[[], P
     with pytest.raises(StoreCorruptError) as caught:
         engine_on(store).resume("r")
     assert str(caught.value) == (
-        "run 'r', step 1: node 'tries' at tries#0: a recorded call is missing (number 2, before call 1, 'attempt 2'); "
-        "it would be made again"
+        "run 'r', step 1: node 'tries' at tries#0: one of the recorded calls is missing (number 2, before call 1, "
+        "'attempt 2'); it would be made again"
     )
     store.close()

@@ -10,7 +10,19 @@ from typing import Any
 
 import pytest
 
-from clew import END, Context, Engine, Event, Graph, RetryPolicy, Send, interrupt, node, route
+from clew import (
+    END,
+    Context,
+    Engine,
+    Event,
+    Graph,
+    RetryPolicy,
+    SchedulerMetrics,
+    Send,
+    interrupt,
+    node,
+    route,
+)
 from clew.testing import VirtualClock
 
 
@@ -39,7 +51,16 @@ GOLDEN = [
     ("item_finished", 2, "enough#0", {"node": "enough", "duration": 0.0, "update": {}}),
     ("gate_decided", 2, "enough#0", {"node": "enough", "decision": ("END",)}),
     ("step_committed", 2, "", {"items": 1}),
-    ("run_finished", 2, "", {"status": "completed", "error": None}),
+    (
+        "run_finished",
+        2,
+        "",
+        {
+            "status": "completed",
+            "error": None,
+            "metrics": SchedulerMetrics(total_steps=2, total_nodes_executed=2, max_queue_depth=1),
+        },
+    ),
 ]
 
 

@@ -54,10 +54,11 @@ def test_loading_reads_a_bounded_number_of_runs(engine: Engine, monkeypatch: pyt
 
 
 def test_a_chain_that_was_read_is_the_chain_that_was_made(engine: Engine) -> None:
-    """A fork's first state is its parent's with other values, whether it was read from a snapshot or made."""
+    """A fork's first state is its parent's with other values, and its digest builds on the parent's, whether it was
+    read from a snapshot or made."""
     for number in (15, 16, 17, 33, DEEP):
         start = engine.state(f"r{number}", step=1)
-        made = engine.state(f"r{number - 1}", step=1).set("x", number)
+        made = engine.state(f"r{number - 1}", step=1).rooted().set("x", number)
         assert (start.digest, dict(start.values)) == (made.digest, dict(made.values))
         assert start.position.touched == made.position.touched
 

@@ -15,7 +15,6 @@ from typing import Annotated, Any, TypedDict
 import pytest
 
 from clew import END, Command, Context, Engine, Graph, SQLiteStore, append, ifelse, node
-from clew.engine.view import View
 from clew.state import reducers
 from clew.stores import MemoryStore, Store
 
@@ -62,11 +61,7 @@ def test_loading_copies_it_once_too(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     engine.run({"most": 2_000}, run_id="r")
     copies = []
     monkeypatch.setattr(
-        "clew.engine.view.View._reduce",
-        lambda self, outcome, name, reducer, values, update: (
-            copies.append(name),
-            reducer(values[name], update),
-        )[1],
+        "clew.engine.merging.fold", lambda *merged: (copies.append(1), reducers.fold(*merged))[1]
     )
     assert len(engine.state("r").values["messages"]) == 2_000
     assert len(copies) <= 3
@@ -186,8 +181,9 @@ def test_a_node_that_chooses_itself_again_does_not_copy_it_either(
         return Command(update=update, goto="say" if number < 999 else END)
 
     copies = []
-    plain = View._reduce
-    monkeypatch.setattr(View, "_reduce", lambda *args: (copies.append(args[2]), plain(*args))[1])
+    monkeypatch.setattr(
+        "clew.engine.merging.fold", lambda *merged: (copies.append(1), reducers.fold(*merged))[1]
+    )
     for store in stores(tmp_path):
         copies.clear()
         result = Engine(Graph([say], state=state), store=store).run({"messages": []})
@@ -267,7 +263,7 @@ def test_a_step_takes_its_payload_and_little_more_and_the_same_at_any_length(tmp
     assert sizes[1_000] / 1_000 <= 133 + 150
     each = [(sizes[1_000] - sizes[100]) / 900, (sizes[4_000] - sizes[1_000]) / 3_000]
     assert max(each) <= 133 + 150, each  # a busy machine has longer durations to write
-    assert max(each) / min(each) < 1.15, each
+    assert max(each) / min(each) < 1.2, each  # a file grows by pages
 
 
 # -- loading is bounded --------------------------------------------------------------------------------------------

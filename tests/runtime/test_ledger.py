@@ -38,7 +38,7 @@ class Pile:
 
 
 def ledger(pile: Pile, durability: Any = "sync") -> Ledger:
-    writer = Writer({"": "00" * 32}, 0, 0.0)
+    writer = Writer({"": "00" * 32}, 0.0)
     return Ledger(pile, "r", 1, durability=durability, writer=writer)  # type: ignore[arg-type]
 
 
@@ -201,7 +201,7 @@ def recorded(
 def test_of_several_recordings_of_a_call_the_last_one_holds() -> None:
     """A call that raised, and was made again because the run had failed, has two."""
     first, last = recorded(0, error=ValueError("no")), recorded(1, "yes", stretch=1)
-    assert list(History([last, first]).candidates((), 0, 0)) == [last]
+    assert list(History([last, first]).candidates((), 0, (0,))) == [last]
 
 
 def test_before_recordings_are_looked_up_what_this_session_has_is_written() -> None:
@@ -352,7 +352,7 @@ def test_a_ledger_whose_run_cannot_get_to_the_disk_has_failed() -> None:
         def sync(self) -> None:
             raise StoreError("the disk is gone")
 
-    kept = Ledger(Broken(), "r", 1, durability="async", writer=Writer({"": "00" * 32}, 0, 0.0), owes=True)  # type: ignore[arg-type]
+    kept = Ledger(Broken(), "r", 1, durability="async", writer=Writer({"": "00" * 32}, 0.0), owes=True)  # type: ignore[arg-type]
     for use in (kept.barrier, lambda: kept.write([step(1)]), kept.close):
         with pytest.raises(StoreError, match="the disk is gone"):
             use()

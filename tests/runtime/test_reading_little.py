@@ -190,7 +190,7 @@ def test_a_long_run_is_gone_on_with_from_near_its_end(tmp_path: Path) -> None:
     engine = Engine(graph, store=store)
     assert engine.run({"n": 0}, run_id="r").status == "failed"
     assert not store.find("r", "snapshot", "")
-    log = engine._opener.log("r")
+    log = engine._opener.runs.open("r").log()
     assert (log.start.step, log.start.values["n"], len(log.steps)) == (3_500, 3_500, 2_000)
     assert log.since == sum(len(entry.body) for entry in store.find("r", "step", ""))
     is_broken[0] = False

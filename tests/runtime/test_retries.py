@@ -66,9 +66,7 @@ def test_real_delays_are_waited_for() -> None:
 def test_the_last_error_is_the_run_s() -> None:
     result = Graph([failing(9, 3)]).run({"a": 1}, clock=VirtualClock())
     assert (repr(result.error), result.metrics.total_retries) == ("ValueError(2)", 2)
-    assert result.error.__notes__ == [  # type: ignore[union-attr]
-        "clew: raised by node 'act' at act#0 in step 1, attempt 3"
-    ]
+    assert [(found.path, found.step, found.attempt) for found in result.failures] == [("act#0", 1, 2)]
 
 
 def test_an_error_that_is_not_retryable_fails_at_once() -> None:

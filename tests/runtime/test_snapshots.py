@@ -1,4 +1,4 @@
-"""Snapshots: large values apart, lists in pieces that later snapshots share, and older ones still read."""
+"""Snapshots: large values apart, lists in pieces that later snapshots share, and large ones that are not fetched."""
 
 from __future__ import annotations
 
@@ -7,20 +7,19 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
-from zlib import compress
 
 import pytest
 
 from clew import END, Command, Engine, Graph, GraphState, SQLiteStore, append, node
 from clew.errors import StoreCorruptError
-from clew.runtime.snapshots import PIECE, snapshot_entry, snapshot_state
-from clew.stores import Entry
+from clew.runtime.large_values import Kept
+from clew.runtime.snapshots import PIECE, read_snapshot, snapshot_entry
 
 
 def there_and_back(state: GraphState) -> tuple[GraphState, dict[str, bytes]]:
     blobs: dict[str, bytes] = {}
     entry, weight = snapshot_entry(state, blobs)
-    again, read = snapshot_state(entry, blobs.__getitem__)
+    again, read = read_snapshot(entry, blobs.__getitem__)
     assert read == weight
     return again, blobs
 
@@ -62,14 +61,6 @@ def test_a_list_that_has_grown_shares_its_pieces() -> None:
     assert len(after) == 4
     (new,) = after.keys() - before.keys()
     assert len(after[new]) < 100
-
-
-def test_a_snapshot_of_before_there_were_pieces_is_read() -> None:
-    state = GraphState({"messages": VALUES["a long list"]})
-    body = compress(state.to_checkpoint(), 1)
-    again, weight = snapshot_state(Entry("snapshot", "", 0, body, b""), {}.__getitem__)
-    assert again == state
-    assert weight == len(state.to_checkpoint())
 
 
 class Talk(TypedDict, total=False):
@@ -118,3 +109,51 @@ def test_pieces_go_with_the_last_run_that_has_them(file: Path) -> None:
     assert len(Engine(Graph([say], state=Talk), store=store).state("r1").values["messages"]) == 2_500
     store.delete("r1")
     assert store._db.execute("SELECT count(*) FROM blobs").fetchone() == (0,)
+
+
+# -- large values ------------------------------------------------------------------------------------------------------
+
+LARGE = bytes(range(256)) * 12_000  # three parts in a SQLite file
+
+
+@node(output="doc")
+def load(x: int) -> bytes:
+    return LARGE
+
+
+@node(output="size")
+def measure(doc: bytes) -> int:
+    return len(doc)
+
+
+def test_a_large_value_is_written_once_and_no_snapshot_fetches_it(tmp_path: Path) -> None:
+    store = SQLiteStore(tmp_path / "large.db")
+    fetched: list[str] = []
+    blob = store.blob
+    store.blob = lambda digest: fetched.append(digest) or blob(digest)  # type: ignore[method-assign,func-returns-value]
+    engine = Engine(Graph([load, measure]), store=store)
+    for run_id in ("a", "b"):
+        assert engine.run({"x": 1}, run_id=run_id)["size"] == len(LARGE)
+        assert [entry.n for entry in store.find(run_id, "snapshot", "")] == [1]
+    assert fetched == []
+    assert (tmp_path / "large.db").stat().st_size + (tmp_path / "large.db-wal").stat().st_size < 3 * len(
+        LARGE
+    )
+    assert store._db.execute("SELECT sum(length(body)) FROM parts").fetchone() == (len(LARGE),)
+    assert engine.state("a").get("doc") == LARGE
+    engine.delete("a")
+    assert engine.state("b").get("doc") == LARGE
+    engine.delete("b")
+    assert store._db.execute("SELECT count(*) FROM parts").fetchone() == (0,)
+
+
+def test_a_large_value_that_is_kept_is_written_as_the_same_reference() -> None:
+    state = GraphState({"a": 1, "doc": LARGE, "z": ["x" * 70_000]})
+    blobs: dict[str, bytes] = {}
+    entry, _ = snapshot_entry(state, blobs)
+    kept, _ = read_snapshot(entry, blobs.__getitem__, keeps=True)
+    assert type(kept.get("doc")) is Kept
+    assert list(kept.values) == ["a", "doc", "z"]
+    again, _ = snapshot_entry(kept, more := {})
+    assert kept.get("doc").digest not in more
+    assert read_snapshot(again, blobs.__getitem__)[0] == state

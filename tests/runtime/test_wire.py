@@ -12,13 +12,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from clew import Engine, Graph, Overwrite, Send, SQLiteStore, node
+from clew import Engine, Graph, GraphState, Overwrite, Send, SQLiteStore, node
+from clew.engine.chain import step_digest
+from clew.engine.deltas import Delta
 from clew.engine.records import Journaled, Outcome, Question, Retry, Single, Start, Step
-from clew.errors import EncodeError, RecordCorruptError, StoreCorruptError
+from clew.errors import DecodeError, EncodeError, RecordCorruptError, StoreCorruptError
 from clew.runtime.doubts import Intent
-from clew.runtime.log import Answered, Labelled, Resumed
+from clew.runtime.log import start_state
+from clew.runtime.log_records import Answered, Labelled, Resumed
 from clew.runtime.recorder import RecordedCall
-from clew.runtime.wire import LARGE, Reader, Writer
+from clew.runtime.wire import Reader, Writer, digest_of_start, digest_of_step
+from clew.state import LARGE
 from clew.stores import Entry
 
 OUTCOME = Outcome("act", 2, 1, {"x": [1, (2,), {3}]}, None, 1, 12.5, 0.25, True)
@@ -28,7 +32,7 @@ CALL = RecordedCall(
 
 
 def there_and_back(record: Any, prefix: str = "") -> Any:
-    writer = Writer({"": "00" * 32, prefix: "00" * 32}, seed=1, epoch=0.0)
+    writer = Writer({"": "00" * 32, prefix: "00" * 32}, epoch=0.0)
     entry = writer.entry(record)
     return Reader("r", writer.blobs.__getitem__).record(entry)
 
@@ -63,7 +67,7 @@ def test_a_record_comes_back_as_it_was(record: Any) -> None:
 
 
 def test_a_step_of_one_item_is_written_without_frills_and_read_with_them_too() -> None:
-    writer = Writer({"": "00" * 32}, seed=1, epoch=0.0)
+    writer = Writer({"": "00" * 32}, epoch=0.0)
     entry = writer.entry(Single(1, "act", 2, {"x": 1}, ("a",), 12.5, 0.25))
     assert entry.body == b'["act",2,{"x":1},12500000,250000,"a"]'
     before = Entry("step", "", 1, b'[["act",2,{"x":1},12500000,250000,{"d":["a"]}]]', entry.digest)
@@ -114,7 +118,7 @@ def test_values_keep_their_order() -> None:
 
 
 def test_a_large_value_is_kept_apart_by_its_digest() -> None:
-    writer = Writer({"": "00" * 32}, seed=1, epoch=0.0)
+    writer = Writer({"": "00" * 32}, epoch=0.0)
     entry = writer.entry(Step("", 1, (Outcome("n", 0, -1, {"small": 1, "big": "x" * (LARGE + 1)}),)))
     ((digest, content),) = writer.blobs.items()
     assert (digest, len(entry.body) < 1000) == (sha256(content).hexdigest(), True)
@@ -127,20 +131,61 @@ def test_a_large_value_comes_back() -> None:
 
 def test_the_digest_of_a_step_is_that_of_the_chain() -> None:
     one, two = Step("", 1, (OUTCOME,)), Step("", 2, (OUTCOME,))
-    whole, later = Writer({"": "00" * 32}, seed=1, epoch=0.0), Writer({"": "00" * 32}, seed=1, epoch=0.0)
+    whole, later = Writer({"": "00" * 32}, epoch=0.0), Writer({"": "00" * 32}, epoch=0.0)
     first = whole.entry(one)
-    again = Writer({"": first.digest.hex()}, seed=1, epoch=0.0)
+    again = Writer({"": first.digest.hex()}, epoch=0.0)
     assert whole.entry(two).digest == again.entry(two).digest != later.entry(two).digest
 
 
+@pytest.mark.parametrize(
+    "step",
+    [
+        Step("", 1, (Outcome("n", 0, -1, {"x": 1}),)),
+        Step("", 1, (Outcome("n", 3, -1, {"x": 1.5, "a": {"z": 1, "b": {2: "x", 1: "y"}}}),)),
+        Step(
+            "",
+            1,
+            (Outcome("n", 0, 4, {"x": {"b": 1, "a": 2}}, ("one", Send("two", {"q": {"z": 1, "a": 2}}))),),
+        ),
+        Step("", 1, (Outcome("n", 0, -1, {}, ("one",)), Outcome("m", 0, -1, {"é": 'a ":{"$dict" b'}))),
+        Step("", 1, (Outcome("n", 0, -1, {"x": b"x" * 70_000, "y": ["y" * 70_000, {"k": b"z" * 70_000}]}),)),
+        Step("", 1, (Outcome("n", 0, -1, {"x": ["long"] * 20_000}, ()),)),
+        Step("", 1, (Outcome("n", 0, -1, {}, (Send("m", {"p": "x" * 200_000}),), error=ValueError("no")),)),
+        Step("", 1, (Outcome("n", 0, -1, {"$dict": {1: 2}}),)),
+        Step("", 1, (Outcome("n", 0, -1, {"log": ["a"]}),), (), {"log": Delta("list", 2, refs=(0,))}),
+        Step(
+            "", 1, (Outcome("n", 0, -1, {"log": 1}),), (), {"log": Delta("whole", value={"b": {2: 1, 1: 2}})}
+        ),
+    ],
+    ids=lambda step: str(step.outcomes[0].update)[:20],
+)
+def test_the_digest_follows_from_stored_bytes_alone(step: Step) -> None:
+    """In memory, when it is written, and when it is checked, which decodes nothing: the digest is the same."""
+    entry = Writer({"": "00" * 32}, epoch=0.0).entry(step)
+    assert entry.digest.hex() == step_digest("00" * 32, step)
+    assert digest_of_step(bytes(32), entry.body) == entry.digest
+    for wrong in (b"", b"[]", b"[1]", b'{"o":1}', entry.body[:-1]):
+        try:
+            assert digest_of_step(bytes(32), wrong) != entry.digest
+        except DecodeError:
+            pass
+
+
+def test_the_digest_of_a_start_follows_from_stored_bytes_alone() -> None:
+    for values in ({}, {"z": 1, "a": {"q": 1, "b": 2}}, {"x": b"x" * 70_000}, {"$dict": 1}):
+        start = Start("sub#0/", values, frozenset(values))
+        entry = Writer({}, epoch=0.0).entry(start)
+        assert digest_of_start(entry.body).hex() == start_state(start, 1).digest == GraphState(values).digest
+
+
 def test_attempts_of_a_subgraph_have_names_of_their_own() -> None:
-    writer = Writer({"sub#0/": "00" * 32}, seed=1, epoch=0.0)
+    writer = Writer({"sub#0/": "00" * 32}, epoch=0.0)
     names = [writer.entry(Journaled("sub#0/", OUTCOME, (attempt,))).name for attempt in (0, 1)]
     assert names == [("journal", "sub#0/act#2[1]", 0), ("journal", "sub#0/act#2[1]@1", 0)]
 
 
 def test_what_cannot_be_stored_is_said_of_its_node() -> None:
-    writer = Writer({"sub#0/": "00" * 32}, seed=1, epoch=0.0)
+    writer = Writer({"sub#0/": "00" * 32}, epoch=0.0)
     with pytest.raises(
         EncodeError, match=r"^node 'act' at sub#0/act#0 returned what cannot be stored: x\[1\]: "
     ):
@@ -148,7 +193,7 @@ def test_what_cannot_be_stored_is_said_of_its_node() -> None:
 
 
 def spoiled(record: Any, change: Any) -> Entry:
-    entry = Writer({"": "00" * 32}, seed=1, epoch=0.0).entry(record)
+    entry = Writer({"": "00" * 32}, epoch=0.0).entry(record)
     return msgspec.structs.replace(entry, body=change(entry.body))
 
 
@@ -222,7 +267,7 @@ def test_a_value_without_an_encoding_takes_no_other_one_with_it(tmp_path: Path, 
 
 
 def test_what_a_refused_record_had_apart_is_not_kept() -> None:
-    writer = Writer({"": "00" * 32}, 0, 0.0)
+    writer = Writer({"": "00" * 32}, 0.0)
     writer.entry(Step("", 1, (Outcome("n", 0, -1, {"a": "v" * 200_000}),)))
     before = dict(writer.blobs)
     with pytest.raises(EncodeError):

@@ -115,35 +115,13 @@ class TestOpening:
         assert list(new.entries("r")) == [step(1)]
         new.close()
 
-    def test_a_schema_of_before_there_were_checksums_is_read(
+    def test_an_older_format_is_refused_by_its_number(
         self, server: PostgresServer, schema: str, admin: psycopg.Connection[tuple[object, ...]]
     ) -> None:
         admin.execute(f"CREATE SCHEMA {schema}; SET search_path TO {schema}")  # type: ignore[arg-type]
-        admin.execute(postgres_schema.MIGRATIONS[0])  # type: ignore[arg-type]
-        admin.execute("CREATE TABLE version (version integer NOT NULL); INSERT INTO version VALUES (1)")
-        admin.execute(
-            "INSERT INTO runs (key, run_id, status, created, updated, graph, seed, structure, target) "
-            "VALUES ('old', 'old', 'completed', 1.0, 2.0, 'g', '7', 's', '')"
-        )
-        admin.execute("INSERT INTO origins VALUES (1, 'start', '{}')")
-        old = Entry("call", "a#0", 0, b"{}", b"digest")
-        admin.execute("INSERT INTO steps VALUES (1, 1, %s, %s)", (step(1).body, step(1).digest))
-        admin.execute(
-            "INSERT INTO log (run, n, kind, key, body, digest) VALUES (1, 0, 'call', 'a#0', %s, %s)",
-            (old.body, old.digest),
-        )
-        store = PostgresStore(server.dsn, schema=schema)
-        row = store.row("old")
-        assert (row.seed, row.start, row.damage, row.census) == (7, b"start", "", None)
-        assert list(store.entries("old")) == [old, step(1)]
-        assert list(store.check()) == []
-        fence = store.claim("old", "me", lease=30.0, now=0.0)
-        store.append("old", [step(2)], fence)
-        assert admin.execute("SELECT n, crc IS NULL FROM steps ORDER BY n").fetchall() == [
-            (1, True),
-            (2, False),
-        ]
-        store.close()
+        admin.execute("CREATE TABLE version (version integer NOT NULL); INSERT INTO version VALUES (2)")
+        with pytest.raises(StoreVersionError, match="format 2"):
+            PostgresStore(server.dsn, schema=schema)
 
     def test_threads_open_a_new_schema_at_once(self, server: PostgresServer, schema: str) -> None:
         stores, start = list[PostgresStore](), threading.Barrier(4)

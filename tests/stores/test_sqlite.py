@@ -106,7 +106,7 @@ class TestOpening:
         later = (*sqlite_file.MIGRATIONS, "CREATE TABLE extra (x); CREATE INDEX extra_x ON extra (x)")
         monkeypatch.setattr(sqlite_file, "MIGRATIONS", later)
         new = SQLiteStore(path)
-        assert new._db.execute("PRAGMA user_version").fetchone() == (len(later),)
+        assert new._db.execute("PRAGMA user_version").fetchone() == (sqlite_file.OLDEST + 1,)
         assert new._db.execute("SELECT count(*) FROM extra").fetchone() == (0,)
         assert list(new.entries("r")) == [step(1)]
         new.close()
@@ -114,55 +114,19 @@ class TestOpening:
         with pytest.raises(StoreVersionError):
             SQLiteStore(path)
 
-    def test_a_file_of_before_rows_had_checksums_is_read(self, path: Path) -> None:
-        first = sqlite_file.MIGRATIONS[:1]
+    @pytest.mark.parametrize("version", [1, 2, 3, 4])
+    def test_an_older_format_is_refused_by_its_number_and_left_as_it_is(
+        self, path: Path, version: int
+    ) -> None:
         with closing(sqlite3.connect(path)) as db:
-            db.executescript(first[0])
+            db.execute("CREATE TABLE runs (run_id TEXT)")
             db.execute(f"PRAGMA application_id = {sqlite_file.APPLICATION_ID}")
-            db.execute("PRAGMA user_version = 1")
-            db.execute(
-                "INSERT INTO runs (run_id, status, created, updated, graph, seed, structure, target) "
-                "VALUES ('old', 'completed', 1.0, 2.0, 'g', '7', 's', '')"
-            )
-            db.execute("INSERT INTO origins VALUES (1, x'00', '{}')")
+            db.execute(f"PRAGMA user_version = {version}")
             db.commit()
-        store = SQLiteStore(path)
-        assert (store.row("old").seed, store.row("old").damage) == (7, "")
-        store.create(RunRow("new"))
-        assert [row.run_id for row in store.rows()] == ["old", "new"]
-        store.close()
-
-    def test_large_contents_of_an_older_format_stay_with_their_runs(self, path: Path) -> None:
-        contents = {sha256(content).hexdigest(): content for content in (b"shared", b"one's own")}
-        shared, own = contents
-        with closing(sqlite3.connect(path)) as db:
-            for script in sqlite_file.MIGRATIONS[:2]:
-                db.executescript(script)
-            db.execute(f"PRAGMA application_id = {sqlite_file.APPLICATION_ID}")
-            db.execute("PRAGMA user_version = 2")
-            for run_id in ("one", "two"):
-                db.execute(
-                    "INSERT INTO runs (run_id, status, created, updated, graph, seed, structure, target) "
-                    "VALUES (?, 'completed', 1.0, 2.0, 'g', '7', 's', '')",
-                    (run_id,),
-                )
-            db.execute("INSERT INTO origins (run, start, codes) VALUES (1, x'00', '{}'), (2, x'00', '{}')")
-            db.executemany("INSERT INTO blobs VALUES (?, ?)", list(contents.items()))
-            db.executemany("INSERT INTO uses VALUES (?, ?)", [(1, shared), (1, own), (2, shared)])
-            db.execute("INSERT INTO steps VALUES (?, x'7b7d', x'00', ?)", ((1 << 32) + 1, -(1 << 31)))
-            db.commit()
-        store = SQLiteStore(path)
-        assert {digest: store.blob(digest) for digest in contents} == contents
-        assert store.row("one").census is None
-        with pytest.raises(StoreCorruptError, match="run 'one': step 1 is damaged"):
-            store.entries("one")  # the checksum is none
-        store.delete("one")
-        assert store.blob(shared) == b"shared"
-        with pytest.raises(StoreCorruptError):
-            store.blob(own)
-        store.delete("two")
-        assert store._db.execute("SELECT count(*) FROM blobs").fetchone() == (0,)
-        store.close()
+        before = path.read_bytes()
+        with pytest.raises(StoreVersionError, match=f"format {version}"):
+            SQLiteStore(path)
+        assert path.read_bytes() == before
 
     def test_a_migration_that_fails_changes_nothing(
         self, path: Path, monkeypatch: pytest.MonkeyPatch

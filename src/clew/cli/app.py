@@ -34,6 +34,7 @@ from clew.cli import (
     why,
 )
 from clew.cli.speech import Failed, complain, show_warnings
+from clew.error_text import line_of
 from clew.errors import (
     ClewError,
     DefinitionError,
@@ -170,7 +171,7 @@ def _told(error: Exception, arguments: list[str]) -> int:
     if isinstance(error, OSError):
         complain(f"{error.strerror or error}: {error.filename}" if error.filename else str(error), usage)
         return 2
-    complain(f"{type(error).__name__}: {error}", "this is not foreseen; CLEW_DEBUG=1 shows where it happened")
+    complain(line_of(error), "this is not foreseen; CLEW_DEBUG=1 shows where it happened")
     return 1
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from clew.cli.speech import Failed
+from clew.error_text import line_of, notes_of
 from clew.errors import (
     ClewError,
     DefinitionError,
@@ -92,12 +93,12 @@ def _errors_told(target: str) -> Iterator[None]:
     except (MissingValueError, SchemaPatternError) as error:
         raise Failed(str(error).partition("; ")[0], _advice(error, target)) from error
     except Exception as error:
-        notes = [str(note) for note in getattr(error, "__notes__", ())]
-        if not any(note.startswith("raised by the computor") for note in notes):
+        if issubclass(type(error), ClewError):  # the graph's own, and not a computor's
             raise
-        told = f"{type(error).__name__}: {error}".replace("\n", " ")
+        notes = notes_of(error)
+        where = f" ({notes[0]})" if notes else ""
         raise Failed(
-            f"{told} ({notes[0]})", "mend it and pull again; what was computed before it is kept", code=1
+            f"{line_of(error)}{where}", "mend it and pull again; what was computed before it is kept", code=1
         ) from error
 
 

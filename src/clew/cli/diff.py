@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from clew.cli.place import JsonOption, StoreOption, inspector, find_run, store_at
+from clew.cli.place import JsonOption, StoreOption, find_run, inspector, store_at
 from clew.cli.speech import plain, say, say_json
 
 

@@ -8,13 +8,10 @@ from typing import Any
 
 import typer
 
-from clew import Graph
 from clew.cli.place import JsonOption, StoreOption, store_at
 from clew.cli.speech import command, count, local_time, say_json, say_line
-from clew.errors import DefinitionError
 from clew.runtime.documents import time_json
-from clew.runtime.soundness import complaints, needs_graph
-from clew.runtime.targets import load_graph
+from clew.runtime.soundness import complaints
 from clew.stores import RunRow, Store
 
 
@@ -46,41 +43,22 @@ def doctor(store: StoreOption = None, as_json: JsonOption = False) -> int:
     return 1 if found["damage"] else 0
 
 
-def examine(store: Store, graph: str | None) -> dict[str, Any]:
+def examine(store: Store) -> dict[str, Any]:
     """All that there is to say about a store."""
     damage = list(store.check())
     rows = store.rows()
-    graphs = {
-        target: _load(target) for target in dict.fromkeys(graph or row.target for row in rows) if target
-    }
-    unverified: list[dict[str, str]] = []
     owners: list[dict[str, Any]] = []
     orphans: list[dict[str, Any]] = []
     for row in rows:
-        loaded = graphs.get(graph or row.target)
-        known = loaded if isinstance(loaded, Graph) else None
-        if known is None and needs_graph(store, row):
-            unverified.append(
-                {"run_id": row.run_id, "reason": str(loaded or "it does not say which graph made it")}
-            )
-        else:
-            damage += [told for told in complaints(store, row, known) if told not in damage]
+        damage += [told for told in complaints(store, row) if told not in damage]
         _ownership(store, row, owners, orphans)
     return {
         "runs": len(rows),
         "statuses": dict(Counter(row.status for row in rows)),
         "damage": damage,
-        "unverified": unverified,
         "owners": owners,
         "orphans": orphans,
     }
-
-
-def _load(target: str) -> Graph | DefinitionError:
-    try:
-        return load_graph(target)
-    except DefinitionError as error:
-        return error
 
 
 def _ownership(
@@ -105,13 +83,9 @@ def _say(name: str, found: dict[str, Any]) -> None:
     say_line(f"{name}: {count(found['runs'], 'run')}" + (f" ({told})" if told else ""))
     for line in found["damage"]:
         say_line(f"damage: {line}")
-    for each in found["unverified"]:
-        say_line(f"not verified: {each['run_id']}: {each['reason']}")
     for each in found["owners"]:
         say_line(f"running: {each['run_id']}, by {each['owner']}")
     for each in found["orphans"]:
         say_line(f"left behind: {each['run_id']}: {each['reason']}; go on with: {each['command']}")
     if not found["damage"]:
-        say_line(
-            "the store is sound" + ("" if found["unverified"] else ": every log was read, every digest fits")
-        )
+        say_line("the store is sound: every log was read, every digest fits")

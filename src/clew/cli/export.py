@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from clew.cli.place import JsonOption, RunArgument, StoreOption, inspector, find_run, store_at
+from clew.cli.place import JsonOption, RunArgument, StoreOption, find_run, inspector, store_at
 from clew.cli.speech import count, say_json, say_line
 
 

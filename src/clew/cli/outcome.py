@@ -14,6 +14,7 @@ import msgspec
 from clew import Engine, RunResult
 from clew.cli.progress import progress
 from clew.cli.speech import Failed, command, count, plain, plain_values, say_json, say_line, say_values
+from clew.error_text import line_of
 from clew.errors import EncodeError, StoreUnavailableError
 from clew.runtime.documents import error_json
 from clew.runtime.events import Listener
@@ -84,10 +85,8 @@ def say_result(result: RunResult) -> None:
         error = result.error
         if error is not None and os.environ.get("CLEW_DEBUG"):
             traceback.print_exception(error)
-        notes = [str(note) for note in getattr(error, "__notes__", ())]
-        where = f" ({notes[0]})" if notes else ""
-        told = f"{type(error).__name__}: {error}".replace("\n", " ")
-        what = f"run {run_id!r} failed after step {result.steps}: {told}{where}"
+        told = f"{line_of(error)} ({result.failures[0]})" if error is not None else "its error is unknown"
+        what = f"run {run_id!r} failed after step {result.steps}: {told}"
         if result.state.position.failed:  # the failure was confined, and the run has ended
             raise Failed(what, f"fix it, then run again what it affects: {command('rerun', run_id)}", code=1)
         raise Failed(what, f"fix it, then resume with: {command('resume', run_id)}", code=1)

@@ -26,7 +26,9 @@ StoreOption = Annotated[
 GraphOption = Annotated[
     str | None,
     typer.Option(
-        "--graph", metavar="MODULE:GRAPH", help="Use this graph. [default: the one listed in [tool.clew] graphs of pyproject.toml]"
+        "--graph",
+        metavar="MODULE:GRAPH",
+        help="Use this graph. [default: the one listed in [tool.clew] graphs of pyproject.toml]",
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Say it as JSON.")]

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from clew.cli.speech import inline
+from clew.error_text import message_of
 from clew.runtime.events import Event, Listener
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ class Board:
             line.state, line.told = ("running" if line.running else "done"), f"{event.data['duration']:.2f} s"
         elif event.kind == "item_failed":
             line.running = max(line.running - 1, 0)
-            line.state, line.told = "failed", str(event.data["error"]).partition("\n")[0]
+            line.state, line.told = "failed", message_of(event.data["error"]).partition("\n")[0]
         elif event.kind == "item_retried":
             line.state, line.told = (
                 "waiting",
@@ -85,7 +86,9 @@ class Board:
             count = f"{line.done}/{line.total}" if line.total > 1 else ""
             state = line.state or "queued"
             mark = Text(f"{marks.get(state, '·')} {state}", style=colours.get(state, "dim"))
-            table.add_row(Text(inline(name)), mark, Text(count), Text(inline(line.told), style="dim", no_wrap=True))
+            table.add_row(
+                Text(inline(name)), mark, Text(count), Text(inline(line.told), style="dim", no_wrap=True)
+            )
         return table
 
 

@@ -13,6 +13,7 @@ from clew.runtime.documents import error_json, time_json
 from clew.runtime.retrieval import LAST
 from clew.runtime.rows import STATUSES, opened_row
 from clew.stores import RunRow, Store
+from clew.stores.protocol import OWN_STEP
 
 
 def register(app: typer.Typer) -> None:
@@ -63,7 +64,7 @@ def runs(
 
 def row_json(store: Store, row: RunRow) -> dict[str, Any]:
     """What is known about a run, as JSON."""
-    last = store.last(row.run_id, "step", "", LAST)
+    last = store.last(row.run_id, OWN_STEP, "", LAST)
     row = opened_row(row)
     error = StoreCorruptError(row.damage) if row.damage else row.error
     return {

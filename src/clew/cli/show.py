@@ -8,9 +8,10 @@ import typer
 
 from clew import Checkpoint
 from clew.cli.fork import step_of
-from clew.cli.place import JsonOption, RunArgument, StoreOption, inspector, find_run, store_at
+from clew.cli.place import JsonOption, RunArgument, StoreOption, find_run, inspector, store_at
 from clew.cli.runs import row_json
 from clew.cli.speech import count, local_time, one_line, say_json, say_line, say_table, say_values
+from clew.error_text import line_of
 from clew.errors import UnknownRunError
 from clew.runtime.documents import checkpoint_json
 
@@ -102,18 +103,16 @@ def _collect(
 
 def _say_state(checkpoint: Checkpoint) -> None:
     label = f" ({checkpoint.label})" if checkpoint.label else ""
-    say_line(f"step {checkpoint.step_id}{label} of run {checkpoint.run_id}, {local_time(checkpoint.timestamp)}")
+    say_line(
+        f"step {checkpoint.step_id}{label} of run {checkpoint.run_id}, {local_time(checkpoint.timestamp)}"
+    )
     say_line(f"digest {checkpoint.digest}")
     if checkpoint.items:
         say_line(f"items: {' '.join(checkpoint.items)}")
     say_values(checkpoint.values)
     for call in checkpoint.recorded_ios:
         args, kwargs = call.request
-        came = (
-            one_line(call.response, 60)
-            if call.error is None
-            else f"{type(call.error).__name__}: {call.error}"
-        )
+        came = one_line(call.response, 60) if call.error is None else line_of(call.error)
         asked = ", ".join(
             [*(one_line(a, 40) for a in args), *(f"{k}={one_line(v, 40)}" for k, v in kwargs.items())]
         )

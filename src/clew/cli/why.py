@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from clew.cli.place import JsonOption, RunArgument, StoreOption, inspector, find_run, store_at
+from clew.cli.place import JsonOption, RunArgument, StoreOption, find_run, inspector, store_at
 from clew.cli.speech import say, say_json
 
 

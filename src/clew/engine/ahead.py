@@ -3,6 +3,7 @@
 The machine goes on to the next step with the results that are in. A node is *known* there if no unfinished item
 can have a say in whether it runs: nothing that it may wait for, nor a direct source of that or of itself, is
 unfinished, or depends in turn on something unfinished (`Topology.reach`, which widens with the distance in steps).
+The other writers of what a node with a cutoff writes count too: it compares with what they wrote.
 A known node that would run in that step starts now. What it reads cannot change any more, so its outcome is the
 one that the plain, step-by-step order would give.
 
@@ -11,10 +12,15 @@ that have finished are in. When one more finishes its outcomes are laid on top o
 right as long as nothing else at or after its level wrote the same values: then the order of merging does not
 matter. Otherwise, and for reduced values, these views are made anew.
 
-A view ahead is a guess in one respect: whether a reducer takes an update may depend on others that are not in yet. An
-update that is refused there, or in conflict with another, is left out, and its batch counts as unfinished until the
-step is committed and settles it: what it has a say in is not started, and all else goes on. If the step is committed
-without it after all, what had been started on it before that showed is let fall (``clew.engine.refusals``).
+A view ahead is a guess in two respects.
+
+A value that a custom reducer makes is known when its step is committed, because only the commit calls the reducer.
+Until then it is *unfinished*, and a node that reads it is not known in any later step, as if it were open itself.
+
+Whether an update holds is known then too. One that is in conflict with another is left out, and its batch counts as
+unfinished until the step is committed and settles it: what it has a say in is not started, and all else goes on. One
+that a reducer may still refuse is taken for granted. If the step is committed without it after all, what had been
+started on it is let fall (``clew.engine.refusals``).
 """
 
 from __future__ import annotations
@@ -23,9 +29,10 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from clew.engine.decisions import has_send
 from clew.engine.records import Outcome
 from clew.engine.strand import Batch, Level, Strand
-from clew.engine.view import MergeFailure, View
+from clew.engine.view import View
 from clew.errors import ConflictError
 
 if TYPE_CHECKING:
@@ -47,12 +54,18 @@ def spread(machine: Machine, strand: Strand, batch: Batch) -> None:
 
 
 def _lay(machine: Machine, batch: Batch, levels: Sequence[Level]) -> bool:
-    """Lay what a batch did on the views ahead. False if two of its items are in conflict; then nothing is changed."""
+    """Lay what a batch did on the views ahead. False if the views have to be made anew; then nothing is changed."""
     outcomes = [outcome for outcome in batch.outcomes if outcome is not None]
+    if has_send(outcomes) and any(
+        other.start.turn is not None for lv in levels for other in lv.batches.values() if other is not batch
+    ):
+        return False  # a turn that begins in this step or later makes final what was sent
     try:
         for level in levels:
             if level.ahead is not None:
-                level.ahead.apply(outcomes, on_conflict=machine.options.on_conflict, consumed=True)
+                level.ahead.apply_ahead(
+                    outcomes, on_conflict=machine.options.on_conflict, consumed={batch.number: batch.start}
+                )
     except ConflictError:  # the first view finds it
         return False
     return True
@@ -83,6 +96,7 @@ def without(machine: Machine, strand: Strand, failed: Batch) -> list[Batch]:
     while not levels[-1].batches:
         levels.pop()
     strand.open_ahead = {later.number: later for later in levels[1:] if later.open_mask}
+    strand.unfinished = {}
     levels[-1].ahead, levels[-1].left_out = None, 0
     for before, after in pairwise(levels):
         before.ahead = after.view = _after(machine, before)
@@ -101,12 +115,16 @@ def _add(machine: Machine, strand: Strand, position: int, new: Sequence[int]) ->
     machine.queue(level, batches)
     if level.ahead is not None:
         sources = {source for number in new for source in strand.program.topology.sources[number]}
-        if any(number in sources and not b.open for lv in levels for number, b in lv.batches.items()):
-            _rebuild(machine, levels)  # what finished beside or after the new ones may have woken them again
+        starts = {batch.number: batch.start for batch in batches}
+        # what finished beside or after the new ones may have woken them again, or be final because of their turn
+        if any(start.turn is not None for start in starts.values()) or any(
+            number in sources and not b.open for lv in levels for number, b in lv.batches.items()
+        ):
+            _rebuild(machine, levels)
         else:
             for later in levels:
                 if later.ahead is not None:
-                    later.ahead.consume(new)
+                    later.ahead.consume(starts)
 
 
 def _rebuild(machine: Machine, levels: Sequence[Level]) -> None:
@@ -121,15 +139,18 @@ def _rebuild(machine: Machine, levels: Sequence[Level]) -> None:
 def _after(machine: Machine, level: Level) -> View:
     """The view after a level, as far as its batches have finished, without those that do not go together."""
     view, strand = level.view.branch(), level.strand
-    view.consume(level.batches)
+    starts = {number: batch.start for number, batch in level.batches.items()}
+    view.consume(starts)
     level.left_out = 0
+    earlier = [name for name, numbers in strand.unfinished.items() if numbers[0] < level.number]
     while True:
         outcomes = level.outcomes(level.left_out)
         try:
-            view.apply(outcomes, on_conflict=machine.options.on_conflict, consumed=True)
-        except (MergeFailure, ConflictError) as error:
-            wrong = {error.outcome.node} if isinstance(error, MergeFailure) else _clashing(outcomes, view)
-            for name in wrong:
+            names = view.apply_ahead(
+                outcomes, on_conflict=machine.options.on_conflict, consumed=starts, unfinished=earlier
+            )
+        except ConflictError:
+            for name in _clashing(outcomes, view):
                 level.left_out |= 1 << strand.program.index[name]
             if level is not strand.levels[0]:
                 strand.open_ahead[level.number] = level
@@ -137,7 +158,22 @@ def _after(machine: Machine, level: Level) -> View:
             break
     if not (level.open_mask or level.left_out):
         strand.open_ahead.pop(level.number, None)
+    if names or strand.unfinished:
+        settle(strand, level.number)
+        for name in names:
+            strand.unfinished[name] = tuple(sorted((*strand.unfinished.get(name, ()), level.number)))
     return view
+
+
+def settle(strand: Strand, number: int) -> None:
+    """Nothing of step `number` is unfinished, or not any more."""
+    for name, numbers in list(strand.unfinished.items()):
+        if number in numbers:
+            left = tuple([each for each in numbers if each != number])
+            if left:
+                strand.unfinished[name] = left
+            else:
+                del strand.unfinished[name]
 
 
 def _clashing(outcomes: Sequence[Outcome], view: View) -> set[str]:
@@ -200,4 +236,19 @@ def _known(machine: Machine, strand: Strand, node: int, number: int) -> bool:
             told = level.open_mask | level.left_out
             if told and (topology.reach(node, number - level.number) | blockers) & told:
                 return False
-    return True
+    return not strand.unfinished or not _reads_unfinished(strand, node, number)
+
+
+def _reads_unfinished(strand: Strand, node: int, number: int) -> bool:
+    """Whether `node` in step `number`, or what has a say in it, reads a value that a custom reducer has still to make.
+
+    The first open step that writes a value tells: whoever reads it is not known in any step after that one.
+    """
+    program = strand.program
+    for name, numbers in strand.unfinished.items():
+        distance = number - numbers[0] - 1
+        if distance >= 0:
+            told = 1 << node if not distance else program.topology.reach(node, distance)
+            if told & program.readers(name):
+                return True
+    return False

@@ -2,10 +2,11 @@
 
 While a run goes on the machine keeps only where it stands, and the steps that it committed are data. Everything
 that somebody may want to know afterwards is computed from these when they look: a `Chain` applies the steps once
-more, with the very code that made them, so there is no second account that could differ.
+more, with the very code that made them, so there is no second account that could differ. Only custom reducers are not
+called again: what they made is in the steps (``clew.engine.deltas``).
 
 The digest of S(k) is SHA-256 over the digest of S(k-1) and the canonical bytes of step k: paths, updates as given,
-decisions. No clock and no run id is in it.
+decisions and, where a custom reducer ran, deltas. No clock and no run id is in it.
 """
 
 from __future__ import annotations
@@ -16,32 +17,64 @@ from typing import Any
 
 import msgspec
 
-from clew.engine.records import Choice, Outcome, Step
+from clew.engine.deltas import Delta, plain_deltas
+from clew.engine.merging import DeltaError, MergeFailure
+from clew.engine.origins import Ran
+from clew.engine.records import Choice, Failure, Outcome, Step
 from clew.engine.rules import Program
 from clew.engine.view import View
-from clew.errors import GraphChangedError
+from clew.errors import GraphChangedError, StoreCorruptError
 from clew.graph import Send
-from clew.state import GraphState, NodeExecution, Overwrite, encode, register_type
+from clew.state import (
+    GraphState,
+    NodeExecution,
+    Overwrite,
+    canonical,
+    register_type,
+    stored_value,
+    stored_values,
+)
 from clew.state.position import Versions
 
 register_type(Overwrite, name="clew:Overwrite")  # part of an update as it was given, so of a step's bytes
 
 
 def step_digest(previous: str, step: Step) -> str:
-    """The digest of the state after `step`."""
+    """The digest of the state after `step`: what its stored form would give."""
+    blobs: dict[str, bytes] = {}
     parts = [
-        outcome_bytes(o.path, encode(dict(o.update), at="state"), o.decision, o.error is not None)
+        outcome_bytes(
+            o.path,
+            stored_values(o.update, at="state", blobs=blobs)[1],
+            stored_decision(o.decision, blobs)[1],
+            o.error is not None,
+        )
         for o in step.outcomes
     ]
-    return digest_after(bytes.fromhex(previous), parts).hex()
+    deltas = stored_deltas(step.deltas, blobs)[1] if step.deltas else b""
+    return digest_after(bytes.fromhex(previous), parts, deltas).hex()
 
 
-def digest_after(previous: bytes, outcomes: Sequence[bytes]) -> bytes:
+def stored_deltas(deltas: Mapping[str, Delta], blobs: dict[str, bytes]) -> tuple[bytes, bytes]:
+    """The stored and the canonical bytes of deltas."""
+    return stored_values(plain_deltas(deltas), at="state", blobs=blobs)
+
+
+def stored_decision(decision: Sequence[Choice] | None, blobs: dict[str, bytes]) -> tuple[bytes, bytes]:
+    """The stored and the canonical bytes of a decision."""
+    if decision is None:
+        return b"null", b"null"
+    stored = stored_value([_plain(choice) for choice in decision], at="decision", blobs=blobs)
+    return stored, stored if b"{" not in stored else canonical(stored)
+
+
+def digest_after(previous: bytes, outcomes: Sequence[bytes], deltas: bytes = b"") -> bytes:
     """The digest of the state after a step of these outcomes, each as its canonical bytes.
 
-    It is ``digest(b"clew:step", previous, content)``, with the lengths that never change written out.
+    `deltas` are the canonical bytes of `plain_deltas`, and empty for a step without deltas. The digest is
+    ``digest(b"clew:step", previous, content)``, with the lengths that never change written out.
     """
-    content = b"[" + b",".join(outcomes) + b"]"
+    content = b"[" + b",".join(outcomes) + b"]" + deltas
     return sha256(_BEFORE + previous + len(content).to_bytes(8, "big") + content).digest()
 
 
@@ -49,12 +82,9 @@ _LABEL = b"clew:step"
 _BEFORE = len(_LABEL).to_bytes(8, "big") + _LABEL + (32).to_bytes(8, "big")
 
 
-def outcome_bytes(path: str, update: bytes, decision: Sequence[Choice] | None, has_failed: bool) -> bytes:
-    """The canonical bytes of an outcome, given those of its update."""
-    chosen: Any = None
-    if decision is not None:
-        chosen = msgspec.Raw(encode([_plain(choice) for choice in decision], at="decision"))
-    return _json([path, msgspec.Raw(update), chosen, has_failed])
+def outcome_bytes(path: str, update: bytes, decision: bytes, has_failed: bool) -> bytes:
+    """The canonical bytes of an outcome, given those of its update and its decision."""
+    return _json([path, msgspec.Raw(update), msgspec.Raw(decision), has_failed])
 
 
 _json = msgspec.json.Encoder().encode
@@ -62,6 +92,16 @@ _json = msgspec.json.Encoder().encode
 
 def _plain(choice: Choice) -> Any:
     return [choice.target, dict(choice.payload)] if isinstance(choice, Send) else choice
+
+
+def apply_step(view: View, step: Step, on_conflict: str) -> None:
+    """Apply a committed step to a view: no custom reducer is called."""
+    try:
+        view.apply(step.outcomes, on_conflict=on_conflict, recorded=step.deltas)
+    except (DeltaError, MergeFailure) as error:
+        raise StoreCorruptError(
+            f"step {step.number}{f' of {step.prefix}' if step.prefix else ''}: {error}"
+        ) from error
 
 
 def executions_of(program: Program, view: View, step: Step, on_conflict: str) -> Iterator[NodeExecution]:
@@ -77,7 +117,7 @@ def executions_of(program: Program, view: View, step: Step, on_conflict: str) ->
         name: {value: view.versions[value] for value in nodes[name].inputs if value in view.versions}
         for name in last
     }
-    view.apply(step.outcomes, on_conflict=on_conflict)
+    apply_step(view, step, on_conflict)
     for name, outcome in last.items():
         versions = {value: view.versions[value] for value in nodes[name].outputs if value in written[name]}
         yield NodeExecution(
@@ -103,7 +143,10 @@ def _known(program: Program, step: Step) -> None:
 
 
 class Chain:
-    """S(0) and the steps after it, of one strand: states by step, made when asked for."""
+    """S(0) and the steps after it, of one strand: states by step, made when asked for.
+
+    `digests` are those of the first states, where a store keeps them: they are not made again from decoded values.
+    """
 
     def __init__(
         self,
@@ -113,13 +156,14 @@ class Chain:
         *,
         seed: int,
         on_conflict: str = "error",
+        digests: Sequence[str] = (),
     ) -> None:
         self.program = program
         self.start = start
         self.steps = steps
         self.seed = seed
         self._on_conflict = on_conflict
-        self._digests: list[str] = []
+        self._digests = list(digests)  # of the first states, as far as they are known
 
     def __len__(self) -> int:
         return len(self.steps)
@@ -180,14 +224,24 @@ class Chain:
                 found[execution.node_name] = execution
         return found
 
-    def errors(self) -> list[tuple[tuple[int, ...], BaseException]]:
-        """The confined failures of the chain, each with its place."""
+    def last_run(self, node: str, step: int) -> Ran | None:
+        """When a node ran last up to S(step), and what it wrote."""
+        for position in range(step - self.first - 1, -1, -1):
+            done = self.steps[position]
+            wrote = [outcome.update for outcome in done.outcomes if outcome.node == node]
+            if wrote:
+                return Ran(done.number, frozenset().union(*wrote))
+        record = self.start.node_history.get(node)
+        return None if record is None else Ran(record.step, record.output_versions)
+
+    def failures(self) -> list[tuple[tuple[int, ...], Failure]]:
+        """The confined failures of the chain, in order."""
         index = self.program.index
         return [
-            ((step.number, index.get(outcome.node, -1), max(outcome.index, 0)), outcome.error)
+            ((step.number, index.get(outcome.node, -1), max(outcome.index, 0)), failure)
             for step in self.steps
             for outcome in step.outcomes
-            if outcome.error is not None
+            if (failure := outcome.failure(step)) is not None
         ]
 
     def executions(self) -> Iterator[NodeExecution]:
@@ -198,7 +252,7 @@ class Chain:
 
     def _apply(self, view: View, step: Step) -> None:
         _known(self.program, step)
-        view.apply(step.outcomes, on_conflict=self._on_conflict)
+        apply_step(view, step, self._on_conflict)
 
     def _view(self) -> View:
         return View.restore(self.program, self.start)

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from clew.engine import endings
+from clew.engine.chain import apply_step
 from clew.engine.programs import check_values, program_of
 from clew.engine.records import Deadline, Start
 from clew.engine.strand import Item, Strand
@@ -64,11 +65,12 @@ def _begin(
         view = View.begin(program, start.values)
         strand = Strand(program, view, step=len(steps), prefix=prefix, order=order, owner=item)
         for step in steps:
-            view.apply(step.outcomes, on_conflict=machine.options.on_conflict)
+            apply_step(view, step, machine.options.on_conflict)
             for outcome in step.outcomes:
-                if outcome.error is not None:  # it was confined, and fails the strand in the end
+                failure = outcome.failure(step)
+                if failure is not None:  # it was confined, and fails the strand in the end
                     place = (step.number, program.index[outcome.node], max(outcome.index, 0))
-                    strand.errors.append(((*order, *place), outcome.error))
+                    strand.failures.append(((*order, *place), failure))
         return strand
     given, seeded = check_values(graph, values)
     program = program_of(graph, given)
@@ -98,9 +100,8 @@ def leave(machine: Machine, strand: Strand) -> None:
     del item.batch.strands[item.index]
     failed = next((other for other in strands if other.state == "failed"), None)
     if failed is not None:
-        error = endings.error_of(failed)
-        assert error is not None
-        machine.give_up(item, error)
+        first = endings.failures_of(failed)[0]
+        machine.give_up(item, first.error, inside=first)
         if item.waited:
             for over in strands:
                 over.drop()

@@ -24,15 +24,16 @@ from typing import Any
 
 import msgspec
 
-from clew.engine import ahead, descent, endings, steps
+from clew.engine import ahead, descent, endings, holding, refusals, steps
 from clew.engine.frontier import Frontier
+from clew.engine.merging import MergeFailure
 from clew.engine.outcomes import read
-from clew.engine.records import Journaled, Outcome, Question, Retry, Start, Step, item_path
+from clew.engine.records import Failure, Outcome, Question, Retry, Start, Step, item_path
 from clew.engine.rules import Program
 from clew.engine.strand import Batch, Item, Level, Strand
 from clew.engine.terms import Counters, Memory, Notice, Options, Status, stream
 from clew.engine.view import View
-from clew.errors import AmbiguousCallError
+from clew.errors import AmbiguousCallError, MutationError
 from clew.graph import END, Command, Send
 from clew.state import GraphState
 
@@ -42,7 +43,17 @@ _ROUTING = {Command, Send, type(END)}  # what a node may not simply return as it
 class Machine:
     """One run, from its first step to its last."""
 
-    __slots__ = ("_is_planned", "_memory", "counters", "frontier", "options", "outbox", "root", "slot")
+    __slots__ = (
+        "_is_looking",
+        "_is_planned",
+        "_memory",
+        "counters",
+        "frontier",
+        "options",
+        "outbox",
+        "root",
+        "slot",
+    )
 
     def __init__(
         self, program: Program, view: View, options: Options, *, step: int = 0, memory: Memory | None = None
@@ -54,15 +65,16 @@ class Machine:
         self.slot: Item | None = None  # the only startable item, where there is but one
         self._memory = memory
         self.root = root = Strand(program, view, step=step, prefix="", order=(), owner=None)
-        if memory is not None and memory.errors:
-            root.errors.extend(memory.errors)
+        if memory is not None and memory.failures:
+            root.failures.extend(memory.failures)
         if view.failed:
             root.failed.update(program.names[node] for node in view.failed)
-            if not root.errors:
-                root.errors.extend(
-                    ((step, node), endings.failed_before(program.names[node])) for node in view.failed
+            if not root.failures:
+                root.failures.extend(
+                    ((step, node), endings.failed_before(program.names[node], step)) for node in view.failed
                 )
         self._is_planned = False
+        self._is_looking = False
 
     @classmethod
     def begin(cls, program: Program, values: Mapping[str, Any], options: Options) -> Machine:
@@ -119,6 +131,8 @@ class Machine:
                 continue
             if self._memory is not None and self._recall(item):
                 continue
+            if self._is_looking:
+                continue
             if item.node.subgraph is not None and not self._is_held(item):
                 descent.enter(self, item)
                 continue
@@ -128,19 +142,29 @@ class Machine:
                 self.notice("item_started", item, node=item.node.name, attempt=item.attempt)
             return item
 
+    def look(self) -> None:
+        """Recall what earlier work left behind of the open steps, for somebody who looks.
+
+        Nothing is executed, entered or committed, so no code of the user runs.
+        """
+        self._is_looking = True
+        self.take()
+
     def solo(self) -> bool:
         """Whether the next step is of one plain item of the run itself, and nothing else is open or asked for.
 
         If so the plan of that step is taken back, for `Solo` to take it the short way; `open` plans it again.
         """
         root, slot = self.root, self.slot
-        if not self._is_planned and self._memory is None and not self.options.listening:
+        options = self.options
+        if options.listening or options.step_by_step:
+            return False
+        if not self._is_planned and self._memory is None:
             self._is_planned = True
             return True
         if (
             slot is None
             or self._memory is not None
-            or self.options.listening
             or slot.attempt
             or len(root.levels) != 1
             or slot.batch.level is not root.levels[0]
@@ -179,10 +203,10 @@ class Machine:
             self._accept(item, outcome)
             return True
         item.attempt = max(item.attempt, memory.attempts.get(path, 0))
-        answers = memory.answers.get(path, ())
-        if item.node.kind == "interrupt" and answers:
-            self._settle(item, answers[0], 0.0, 0.0)
-            return True
+        if item.node.kind == "interrupt" and not self._is_looking:
+            for answer in memory.answers.get(path, {}).values():
+                self._settle(item, answer, 0.0, 0.0)
+                return True
         return False
 
     # -- what a driver says ------------------------------------------------------------------------------
@@ -205,6 +229,16 @@ class Machine:
             return
         self.counters.executed += 1
         self.give_up(item, error, started, duration)
+
+    def refuse(self, item: Item, failure: MergeFailure) -> None:
+        """The item's function returned, and a reducer has refused its update; the item is the only one of its step."""
+        self._returns(item)
+        self.counters.executed += 1
+        batch = item.batch
+        batch.outcomes[item.index] = failure.outcome
+        batch.open = batch.level.open_mask = 0
+        if refusals.reject(self, batch.level, failure):
+            steps.commit(self, item.strand)
 
     def adopt(self, item: Item, outcome: Outcome, *, cached: bool | None = None) -> None:
         """Take an outcome that was made elsewhere for the item's own."""
@@ -233,10 +267,11 @@ class Machine:
         else:
             self.fail(item, error, started, duration)
 
-    def ask(self, item: Item, question: Any, about: str = "") -> None:
-        """The item's function asks a question and has stopped. `about` names what else is asked about than the item."""
+    def ask(self, item: Item, question: Any, about: str = "", position: str | None = None) -> None:
+        """The item's function asks a question and has stopped. `about` names what else is asked about than the item;
+        `position` is where in the function it is asked, by default after all that were answered."""
         if self._returns(item):
-            self._ask(item, question, about)
+            self._ask(item, question, about, position)
 
     def _returns(self, item: Item) -> bool:
         """An item comes back from a worker. False if nobody waits for it any more."""
@@ -256,7 +291,7 @@ class Machine:
         """A person answered what the item asks: an interrupt has its value, any other node starts over."""
         asked = item.strand.questions.pop(item.order)
         item.batch.stuck -= 1
-        self._memory = (self._memory or Memory()).with_answer(asked.path, answer)
+        self._memory = (self._memory or Memory()).with_answer(asked.path, asked.position, answer)
         self.frontier.push(item)
 
     def forget(self, strand: Strand, nodes: Mapping[str, int]) -> tuple[Sequence[Outcome], Mapping[str, int]]:
@@ -281,9 +316,14 @@ class Machine:
         found = self._memory.strands.get(prefix) if self._memory is not None else None
         return found if found is not None and found[0].epoch == epoch else None
 
-    def answers(self, item: Item, about: str = "") -> Sequence[Any]:
-        """The answers that the item's earlier questions were given."""
-        return () if self._memory is None else self._memory.answers.get(item.path + about, ())
+    @property
+    def retraced(self) -> Mapping[tuple[str, int], Step] | None:
+        """The steps that were committed before, by strand and number, if this run is retraced; None if it is new."""
+        return None if self._memory is None else self._memory.retraced
+
+    def answers(self, item: Item, about: str = "") -> Mapping[str, Any]:
+        """The answers that the item's earlier questions were given, by position, in the order of the answers."""
+        return {} if self._memory is None else self._memory.answers.get(item.path + about, {})
 
     # -- outcomes ----------------------------------------------------------------------------------------
 
@@ -312,37 +352,46 @@ class Machine:
         self.counters.executed += 1
         self._settle(item, value, 0.0, 0.0)
 
-    def _accept(self, item: Item, outcome: Outcome) -> None:
-        batch = item.batch
-        level = batch.level
-        if outcome.error is not None:  # a failure that is confined
-            level.strand.failed.add(outcome.node)
-            level.strand.errors.append((item.order, outcome.error))
-        elif self.options.listening:
+    def _accept(self, item: Item, outcome: Outcome, failure: Failure | None = None) -> None:
+        if outcome.error is None and self.options.listening:
             self.notice(
                 "item_finished", item, node=outcome.node, duration=outcome.duration, update=outcome.update
             )
             if outcome.decision is not None:
                 self.notice("gate_decided", item, node=outcome.node, decision=outcome.decision)
+        if item.strand.program.held_nodes and holding.is_held(item):
+            holding.hold(self, item, outcome)
+        else:
+            self.place(item, outcome, failure)
+
+    def place(self, item: Item, outcome: Outcome, failure: Failure | None = None) -> None:
+        """Let an outcome take effect: it is committed with its step, or journaled until then."""
+        batch = item.batch
+        level = batch.level
+        strand = level.strand
+        if outcome.error is not None:  # a failure that is confined
+            strand.failed.add(outcome.node)
+            found = failure or endings.failure_at(item, outcome.error, outcome)
+            strand.failures.append((item.order, found))
         batch.outcomes[item.index] = outcome
         batch.open -= 1
-        strand = level.strand
         if batch.open:
-            self.outbox.append(Journaled(strand.prefix, outcome, strand.epoch))
+            self.outbox += holding.journaled(strand, (outcome,))
             if batch.open == batch.stuck:
                 endings.check_drained(self, strand)
             return
         level.open_mask &= ~(1 << batch.number)
         if strand.open_ahead and not (level.open_mask or level.left_out):
             strand.open_ahead.pop(level.number, None)
-        if not level.open_mask and strand.levels[0] is level:
+        if not level.open_mask and strand.levels[0] is level and not self._is_looking:
             if len(strand.levels) > 1:
                 ahead.spread(self, strand, batch)  # the steps planned ahead have not seen this outcome
             steps.commit(self, strand)
         else:
-            self.outbox.append(Journaled(strand.prefix, outcome, strand.epoch))
+            self.outbox += holding.journaled(strand, (outcome,))
             ahead.spread(self, strand, batch)
-            endings.check_drained(self, strand)
+            if not (level.held_mask and holding.release(self, strand)):
+                endings.check_drained(self, strand)
 
     def give_up(
         self,
@@ -352,8 +401,9 @@ class Machine:
         duration: float = 0.0,
         *,
         retry: bool = True,
+        inside: Failure | None = None,
     ) -> None:
-        """An attempt failed: try again later, or fail for good."""
+        """An attempt failed: try again later, or fail for good. `inside` is what failed within a subgraph item."""
         policy = item.node.policy.retry_policy
         if self.options.listening:
             self.notice("item_failed", item, node=item.node.name, error=error, attempt=item.attempt)
@@ -363,7 +413,8 @@ class Machine:
             and policy is not None
             and item.attempt + 1 < policy.max_attempts
             and isinstance(error, Exception)
-            and not isinstance(error, AmbiguousCallError)  # which only a person can clear up
+            # the first only a person can clear up; after the second no attempt would see what this one saw
+            and not issubclass(type(error), (AmbiguousCallError, MutationError))
             and endings.is_retryable(policy, error)
         ):
             draw = stream(self.options.seed, item.path, item.attempt, "retry").random()
@@ -375,7 +426,7 @@ class Machine:
             if self.options.listening:
                 self.notice("item_retried", item, node=item.node.name, attempt=item.attempt, delay=delay)
             return
-        endings.note(error, item)
+        failure = endings.failure_at(item, error, inside=inside)
         if self.options.on_error == "continue":
             batch = item.batch
             self._accept(
@@ -391,15 +442,17 @@ class Machine:
                     duration,
                     error=error,
                 ),
+                failure,
             )
             return
-        endings.fail(strand, item.order, item.step, error)
+        endings.fail(strand, item.order, item.step, failure)
         item.batch.stuck += 1
         endings.check_drained(self, strand)
 
-    def _ask(self, item: Item, question: Any, about: str = "") -> None:
+    def _ask(self, item: Item, question: Any, about: str = "", position: str | None = None) -> None:
         number = len(self.answers(item, about))
-        asked = Question(item.path + about, item.node.name, question, item.step, number)
+        at = str(number) if position is None else position
+        asked = Question(item.path + about, item.node.name, question, item.step, number, at)
         item.strand.questions[item.order] = asked
         item.batch.stuck += 1
         self.outbox.append(asked)
@@ -436,9 +489,9 @@ class Machine:
                 Notice("item_queued", level.number, path, {"node": batch.node.name, "items": batch.open})
             )
 
-    def error(self) -> BaseException | None:
-        """Why the run failed."""
-        return endings.error_of(self.root)
+    def failures(self) -> tuple[Failure, ...]:
+        """Why the run failed: of the lowest (step, order) first, then the others of its step."""
+        return endings.failures_of(self.root)
 
     def notice(self, kind: str, item: Item, **data: Any) -> None:
         """Put something to show into the outbox."""

@@ -8,6 +8,7 @@ from typing import Any
 from clew.engine.rules import Program
 from clew.errors import InputError
 from clew.graph import Graph
+from clew.graph.interface import required_fields
 from clew.graph.names import nearest
 
 
@@ -87,4 +88,11 @@ def complaint(graph: Graph, given: frozenset[str]) -> str:
                     f"{value!r} is missing: node {node.name!r} reads it and nothing writes it{hint}; "
                     f"give it to the run, bind it, or give the parameter a default"
                 )
+    for name in required_fields(graph):
+        if name not in given:
+            assert graph.schema is not None
+            return (
+                f"{name!r} is missing: {graph.schema.cls.__name__} requires it and no node writes it; give it to the "
+                f"run, or give the field a default"
+            )
     return ""

@@ -17,6 +17,7 @@ from typing import Any
 
 import msgspec
 
+from clew.engine.deltas import NO_DELTAS, Delta
 from clew.graph import Send
 
 Choice = str | Send
@@ -36,11 +37,19 @@ class Outcome(msgspec.Struct, frozen=True, gc=True):
     duration: float = 0.0
     cached: bool = False
     error: BaseException | None = None
+    refused: str = ""  # the value whose reducer refused the update, if that is why it failed
 
     @property
     def path(self) -> str:
         """The item's name within its strand."""
         return item_path(self.node, self.visit, self.index)
+
+    def failure(self, step: Step) -> Failure | None:
+        """Why it failed, and where, if it is of this step and did."""
+        if self.error is None:
+            return None
+        path = step.prefix + self.path
+        return Failure(self.error, step.number, self.node, path, self.attempt, (), self.refused)
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -50,6 +59,7 @@ class Step(msgspec.Struct, frozen=True):
     number: int
     outcomes: tuple[Outcome, ...]
     epoch: tuple[int, ...] = ()
+    deltas: Mapping[str, Delta] = NO_DELTAS  # what custom reducers made, by name of the value
 
 
 class Single(msgspec.Struct, frozen=True):
@@ -62,13 +72,14 @@ class Single(msgspec.Struct, frozen=True):
     decision: tuple[Choice, ...] | None
     started: float
     duration: float
+    deltas: Mapping[str, Delta] = NO_DELTAS
 
     def step(self) -> Step:
         """The same at length."""
         outcome = Outcome(
             self.node, self.visit, -1, self.update, self.decision, 0, self.started, self.duration
         )
-        return Step("", self.number, (outcome,))
+        return Step("", self.number, (outcome,), (), self.deltas)
 
 
 class Start(msgspec.Struct, frozen=True):
@@ -78,6 +89,7 @@ class Start(msgspec.Struct, frozen=True):
     values: Mapping[str, Any]
     given: frozenset[str]
     epoch: tuple[int, ...] = ()  # the attempts of the items around it: each attempt has strands of its own
+    filled: frozenset[str] = frozenset()  # defaults among the values that a resume filled in
 
 
 class Journaled(msgspec.Struct, frozen=True):
@@ -102,13 +114,18 @@ class Withdrawn(msgspec.Struct, frozen=True):
 
 
 class Question(msgspec.Struct, frozen=True):
-    """What an item asks of a person. `number` counts the questions of one item."""
+    """What an item asks of a person. `number` counts the answers that the item had before.
+
+    `position` is where in the item's function it is asked: the numbers of the recorded calls around it, then its own
+    among the questions there, as in ``2.0``. The answer belongs to it.
+    """
 
     path: str
     node: str
     question: Any
     step: int
     number: int = 0
+    position: str = "0"
 
 
 class Retry(msgspec.Struct, frozen=True):
@@ -124,6 +141,29 @@ class Retry(msgspec.Struct, frozen=True):
     error: BaseException
     due: float = 0.0  # seconds since the epoch, once a driver has said when
     epoch: tuple[int, ...] = ()  # the attempts of the items around it
+
+
+class Failure(msgspec.Struct, frozen=True, eq=False):
+    """An error, and where it happened.
+
+    A failure that is of no item has no node: `path` is that of the strand. An item inside a subgraph fails the items
+    around it: they are in `around`, from the innermost.
+    """
+
+    error: BaseException
+    step: int = 0  # of the run, once the failure has got there
+    node: str = ""
+    path: str = ""
+    attempt: int = 0
+    around: tuple[str, ...] = ()
+    refused: str = ""  # the value whose reducer refused what the item returned; the node itself did not raise
+
+    def __str__(self) -> str:
+        if not self.node:
+            return f"in step {self.step}"
+        if self.refused:
+            return f"the reducer of {self.refused!r} refused what {self.path} returned in step {self.step}"
+        return f"node {self.node!r} at {self.path} in step {self.step}, attempt {self.attempt + 1}"
 
 
 class Deadline(msgspec.Struct, frozen=True):

@@ -16,15 +16,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from clew.engine import ahead, endings
-from clew.engine.records import Journaled, Retry, Withdrawn
+from clew.engine import ahead, endings, holding
+from clew.engine.merging import MergeFailure
+from clew.engine.records import Failure, Retry, Withdrawn
 from clew.engine.strand import Batch, Item, Level, Strand
-from clew.engine.view import MergeFailure
 
 if TYPE_CHECKING:
     from clew.engine.machine import Machine
-
-_REFUSED = "clew: the reducer of"
 
 
 def reject(machine: Machine, level: Level, failure: MergeFailure) -> bool:
@@ -33,36 +31,29 @@ def reject(machine: Machine, level: Level, failure: MergeFailure) -> bool:
     batch = level.batches[strand.program.index[outcome.node]]
     index = max(outcome.index, 0)
     error = failure.error
-    error.add_note(
-        f"{_REFUSED} {failure.value!r} refused what {strand.prefix}{outcome.path} returned for it "
-        f"in step {level.number}"
-    )
     order = (*strand.order, level.number, batch.number, index)
-    failed = msgspec.structs.replace(outcome, update={}, decision=None, error=error)
+    failed = msgspec.structs.replace(outcome, update={}, decision=None, error=error, refused=failure.value)
+    path = strand.prefix + outcome.path
+    told = Failure(error, level.number, outcome.node, path, outcome.attempt, (), failure.value)
     if machine.options.on_error == "continue":
         strand.failed.add(outcome.node)
-        strand.errors.append((order, error))
+        strand.failures.append((order, told))
         batch.outcomes[index] = failed
         _let_fall(machine, strand, batch, error)
         return True
     # what finished stays in the journal; a failed outcome there says that the item has to run again
     done = [failed if other is outcome else other for other in level.outcomes()]
-    machine.outbox.extend(Journaled(strand.prefix, each, strand.epoch) for each in done)
+    machine.outbox += holding.journaled(strand, done)
     if batch.node.subgraph is not None:
-        _begin_anew(machine, strand, strand.prefix + outcome.path, outcome.attempt + 1, error)
+        _begin_anew(machine, strand, path, outcome.attempt + 1, error)
     batch.outcomes[index] = None
     batch.open += 1
     batch.stuck += 1
     level.open_mask |= 1 << batch.number
     _let_fall(machine, strand, batch, error)
-    endings.fail(strand, order, level.number, error)
+    endings.fail(strand, order, level.number, told)
     endings.check_drained(machine, strand)
     return False
-
-
-def is_refusal(error: BaseException) -> bool:
-    """Whether an error is of a reducer that refused an update, and not of the node that made it."""
-    return any(str(note).startswith(_REFUSED) for note in getattr(error, "__notes__", ()))
 
 
 def _let_fall(machine: Machine, strand: Strand, failed: Batch, error: Exception) -> None:

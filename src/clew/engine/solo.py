@@ -17,22 +17,51 @@ from collections.abc import Callable, Generator
 from inspect import iscoroutinefunction
 from typing import Any
 
+from clew.engine.decisions import withdraw
+from clew.engine.deltas import NO_DELTAS
 from clew.engine.machine import Machine
+from clew.engine.merging import MergeFailure, merge_one
 from clew.engine.outcomes import read
-from clew.engine.records import Single
-from clew.engine.rules import CHOSEN, Program, Wakes
+from clew.engine.records import Outcome, Single
+from clew.engine.rules import Program, Wakes
 from clew.engine.strand import Item
 from clew.graph import END, Command, Node, Send
 from clew.graph.signature import MISSING
 from clew.state import Overwrite
 
-Called = tuple[Callable[..., Any], tuple[Any, ...]]
+Called = tuple[Callable[..., Any], tuple[Any, ...], "Sizes"]
 Returned = tuple[Any, float, float]
 Steps = Generator[Called, Returned, None]
-"""Yields a function and its arguments; is sent its value, and when it began and ended."""
+"""Yields a function, its arguments and their sizes (`sizes_of`); is sent its value, and when it began and ended."""
 
 _NOTHING: dict[str, Any] = {}
 _SPECIAL = {Command, Overwrite, Send, type(END)}
+SIZED = frozenset({list, dict, set})
+UNSIZED = frozenset({type(None), bool, int, float, complex, str, bytes, tuple, frozenset})
+"""Exact types of values with and without a size to watch: to look here first is what makes watching cheap."""
+
+Sizes = int | tuple[int, ...] | None
+
+
+def size_of(value: Any) -> int:
+    """The length of a list, dict or set (or subclass), whatever its class says about it; -1 for other values."""
+    kind = type(value)
+    if kind in SIZED:
+        return len(value)
+    for sized in (list, dict, set):
+        if issubclass(kind, sized):
+            return sized.__len__(value)
+    return -1
+
+
+def sizes_of(values: tuple[Any, ...]) -> Sizes:
+    """The size of the only value, or of each of several; None if there is none to watch."""
+    if len(values) == 1:
+        (value,) = values
+        size = len(value) if type(value) in SIZED else size_of(value)
+        return size if size >= 0 else None
+    sizes = tuple([len(value) if type(value) in SIZED else size_of(value) for value in values])
+    return sizes if max(sizes, default=-1) >= 0 else None
 
 
 def steps(machine: Machine, epoch: float) -> Steps:
@@ -50,18 +79,33 @@ def steps(machine: Machine, epoch: float) -> Steps:
         view.visits,
         view.missing,
     )
-    number = root.step
+    unsized, special = UNSIZED, _SPECIAL
+    number, name = root.step, ""
+    counters.active = 1  # for the whole stretch: between two calls nobody can look
     while len(due) == 1 and not sends and number < most and not view.blocked:
         (node,) = due
         record = records[node]
         if record is None:
             break
         func, source, sources, name, output, needers, readers, targets, controls = record
-        value, began, ended = yield (
-            func,
-            (values[source],) if source is not None else tuple([values[s] for s in sources]),
-        )
-        if output is not None and type(value) not in _SPECIAL:
+        if source is not None:
+            arg = values[source]
+            if type(arg) in unsized:
+                value, began, ended = yield func, (arg,), None
+            else:
+                value, began, ended = yield func, (arg,), sizes_of((arg,))
+                arg = None  # who still holds a list keeps it from growing in place
+        else:
+            args = tuple([values[s] for s in sources])
+            for arg in args:
+                if type(arg) not in unsized:
+                    value, began, ended = yield func, args, sizes_of(args)
+                    arg = None
+                    break
+            else:
+                value, began, ended = yield func, args, None
+            args = ()
+        if output is not None and type(value) not in special:
             outbox.append(
                 Single(number + 1, name, visits[node], {output: value}, None, epoch + began, ended - began)
             )
@@ -93,7 +137,12 @@ def steps(machine: Machine, epoch: float) -> Steps:
             visits[node] += 1
             due.clear()
             decisions[name] = chosen
-            target, bits = targets[chosen]
+            target, bits, others = targets[chosen]
+            if others:
+                for other, theirs in others:
+                    if wakes[other] & theirs:  # selected before, and not due: only this node was
+                        withdraw(view, node)
+                        break
             if target < 0:
                 view.terminated = True
             else:
@@ -103,12 +152,19 @@ def steps(machine: Machine, epoch: float) -> Steps:
         else:
             try:
                 update, decision = read(program, program.nodes[node], value, view)
-                fresh = view.merged(name, update) if program.reducers else update
             except Exception:  # the machine will find the same, and knows what follows
                 machine.finish(general(machine), value, epoch + began, ended - began)
                 return
+            fresh, deltas = update, NO_DELTAS
+            if program.reducers:
+                outcome = Outcome(name, visits[node], -1, update, decision, 0, epoch + began, ended - began)
+                try:
+                    fresh, deltas = merge_one(program, values, outcome)
+                except MergeFailure as failure:
+                    machine.refuse(general(machine), failure)
+                    return
             outbox.append(
-                Single(number + 1, name, visits[node], update, decision, epoch + began, ended - began)
+                Single(number + 1, name, visits[node], update, decision, epoch + began, ended - began, deltas)
             )
             view.install(node, fresh, decision)
             fresh = _NOTHING  # who still holds a list keeps it from growing in place
@@ -118,13 +174,16 @@ def steps(machine: Machine, epoch: float) -> Steps:
             if not missing[reader]:
                 due.add(reader)
         root.step = number = number + 1
-        counters.steps += 1
-        counters.executed += 1
+        counters.short += 1
+    if name:  # of the last one: whatever is due now, it has woken
+        root.latest[program.index[name]] = number
+    counters.active = 0
     machine.open(root)
 
 
 def general(machine: Machine) -> Item:
     """The step that was under way, as the machine would have planned it, with its item handed out."""
+    machine.counters.active = 0
     machine.open(machine.root)
     item = machine.take()
     assert item is not None
@@ -145,13 +204,10 @@ def _record_of(program: Program, number: int) -> tuple[Any, ...] | None:
     if output is not None:
         needers = program.needers.get(output, ())
         readers = tuple(wake for wake in program.data_readers[number].get(output, ()) if wake[1])
-    targets: dict[str, tuple[int, int]] | None = None
+    targets: dict[str, tuple[int, int, Wakes]] | None = None
     if node.kind == "route" and not node.multi and not node.pruned:
-        along = program.decision_wakes[number]
-        targets = {
-            target: (-1, 0) if target == "END" else (program.index[target], CHOSEN | along[target])
-            for target in node.targets
-        }
+        choices = program.choices[number] or {}
+        targets = {target: choices[target] for target in node.targets}
     return (
         node.func,
         sources[0] if len(sources) == 1 else None,

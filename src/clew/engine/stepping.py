@@ -138,7 +138,7 @@ class Run:
     @property
     def error(self) -> BaseException | None:
         """Why it failed."""
-        return self._machine.error()
+        return next((failure.error for failure in self._machine.failures()), None)
 
 
 def begin(
@@ -222,7 +222,7 @@ def _settled(machine: Machine, items: _Items) -> tuple[Run, list[Any]]:
     effects: list[Any] = []
     while (item := machine.take()) is not None:
         items.executing[item.path] = item
-        answers = tuple(machine.answers(item))
+        answers = tuple(machine.answers(item).values())
         effects.append(Execute(item.path, item.node.name, item.attempt, _inputs(item), answers))
     said, machine.outbox[:] = list(machine.outbox), ()
     for record in said:

@@ -7,13 +7,16 @@ does between the two, item by item, is in ``clew.engine.machine``; what it start
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from clew.engine import ahead, endings, refusals
-from clew.engine.records import Journaled, Step
+from clew.engine import ahead, endings, holding, refusals
+from clew.engine.decisions import withdrawals
+from clew.engine.deltas import SAME, Delta
+from clew.engine.merging import MergeFailure, custom_names
+from clew.engine.records import Failure, Outcome, Step
 from clew.engine.strand import Item, Level, Strand
 from clew.engine.terms import Notice
-from clew.engine.view import MergeFailure
 from clew.errors import ConflictError
 
 if TYPE_CHECKING:
@@ -46,6 +49,22 @@ def plan(machine: Machine, strand: Strand) -> None:
     machine.queue(level, batches)
 
 
+def _recorded(steps: Mapping[tuple[str, int], Step], strand: Strand, level: Level) -> Mapping[str, Delta]:
+    """The deltas of a step of a run that is retraced.
+
+    Of a step that was not committed, or had other items, nobody knows what custom reducers would make: their values
+    stay as they are.
+    """
+    outcomes, then = level.outcomes(), steps.get((strand.prefix, level.number))
+    if then is not None and _shape(then.outcomes) == _shape(outcomes):
+        return then.deltas
+    return dict.fromkeys(custom_names(strand.program, strand.view.values, outcomes), SAME)
+
+
+def _shape(outcomes: Sequence[Outcome]) -> list[tuple[str, Collection[str]]]:
+    return [(outcome.path, outcome.update.keys()) for outcome in outcomes]
+
+
 def commit(machine: Machine, strand: Strand) -> None:
     """Commit the first level, and all after it that are complete by then."""
     view = strand.view
@@ -53,25 +72,37 @@ def commit(machine: Machine, strand: Strand) -> None:
     while True:
         level = levels[0]
         outcomes = level.outcomes()
+        withdrawn = withdrawals(view, outcomes) if machine.options.listening else ()
         try:
-            view.apply(outcomes, on_conflict=machine.options.on_conflict)
+            deltas = view.apply(
+                outcomes,
+                on_conflict=machine.options.on_conflict,
+                recorded=None if (then := machine.retraced) is None else _recorded(then, strand, level),
+            )
         except MergeFailure as failure:
             if not refusals.reject(machine, level, failure):
                 return
             continue
         except ConflictError as error:
-            machine.outbox.extend(Journaled(strand.prefix, outcome, strand.epoch) for outcome in outcomes)
-            endings.fail(
-                strand, (*strand.order, level.number, len(strand.program.nodes)), level.number, error
-            )
+            machine.outbox += holding.journaled(strand, outcomes)
+            order = (*strand.order, level.number, len(strand.program.nodes))
+            found = Failure(error, level.number, path=strand.prefix[:-1])
+            endings.fail(strand, order, level.number, found)
             endings.check_drained(machine, strand)
             return
         del levels[0]
+        if strand.unfinished:
+            ahead.settle(strand, level.number)
         strand.step = level.number
+        for number in level.batches:
+            strand.latest[number] = level.number
         if strand.owner is None:
             machine.counters.steps += 1
-        machine.outbox.append(Step(strand.prefix, level.number, outcomes, strand.epoch))
+        machine.outbox.append(Step(strand.prefix, level.number, outcomes, strand.epoch, deltas))
         if machine.options.listening:
+            for outcome, lost in ((each.outcome, each.lost) for each in withdrawn if each.lost):
+                path, data = strand.prefix + outcome.path, {"node": outcome.node, "decision": lost}
+                machine.outbox.append(Notice("decision_withdrawn", level.number, path, data))
             machine.outbox.append(
                 Notice("step_committed", level.number, strand.prefix, {"items": len(outcomes)})
             )
@@ -80,5 +111,6 @@ def commit(machine: Machine, strand: Strand) -> None:
             return
         ahead.complete(machine, strand)
         if levels[0].open_mask:
-            endings.check_drained(machine, strand)
+            if not (levels[0].held_mask and holding.release(machine, strand)):
+                endings.check_drained(machine, strand)
             return

@@ -12,7 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from clew.engine.records import Outcome, Question, WorkItem, item_path, order_key
+from clew.engine.decisions import BatchStart
+from clew.engine.origins import Past, origin_of
+from clew.engine.records import Failure, Outcome, Question, WorkItem, item_path, order_key
 from clew.engine.rules import Program
 from clew.engine.view import View
 from clew.graph import Node
@@ -89,14 +91,15 @@ class Item:
 
     def lookup(self, name: str, default: Any) -> Any:
         """One value that the item sees: payload, state, bound value, then the default."""
+        value = self.seen_value(name)
+        return self.strand.program.bound.get(name, default) if value is MISSING else value
+
+    def seen_value(self, name: str) -> Any:
+        """One value that the item sees in its payload or in the state; MISSING if it is in neither."""
         payload = self.batch.payloads[self.index]
         if payload is not None and name in payload:
             return payload[name]
-        values = self.batch.view.values
-        if name in values:
-            return values[name]
-        bound = self.strand.program.bound
-        return bound[name] if name in bound else default
+        return self.batch.view.values.get(name, MISSING)
 
     def seen(self) -> dict[str, Any]:
         """What the boundary of a subgraph is shown: its inputs by name, or everything."""
@@ -114,7 +117,7 @@ class Item:
     def work_item(self) -> WorkItem:
         """The item as the specification describes it."""
         batch = self.batch
-        parent, edge = batch.origin(self.index)
+        parent, edge = origin_of(self)
         return WorkItem(
             step_id=self.step,
             order_key=order_key(batch.number, self.index, self.path, edge),
@@ -133,6 +136,7 @@ class Batch:
     __slots__ = (
         "cursor",
         "gates",
+        "held",
         "is_single",
         "level",
         "node",
@@ -145,6 +149,7 @@ class Batch:
         "stuck",
         "view",
         "visit",
+        "wake",
     )
 
     def __init__(self, level: Level, number: int) -> None:
@@ -157,11 +162,12 @@ class Batch:
         self.order: tuple[int, ...] = (*level.strand.order, level.number, number)  # the items' begins with it
         self.node = view.program.nodes[number]
         self.visit: int = view.visits[number]
+        self.wake: int = view.wakes[number]
         self.payloads: tuple[Mapping[str, Any] | None, ...]
         if sends:
             plain = view.has_plain_item(number)
-            self.payloads = ((None,) if plain else ()) + tuple(payload for _, payload in sends)
-            self.gates: tuple[int, ...] = ((-1,) if plain else ()) + tuple(gate for gate, _ in sends)
+            self.payloads = ((None,) if plain else ()) + tuple(payload for _, payload, _ in sends)
+            self.gates: tuple[int, ...] = ((-1,) if plain else ()) + tuple(gate for gate, _, _ in sends)
             self.is_single = False
         else:
             self.payloads = _PLAIN
@@ -169,16 +175,15 @@ class Batch:
             self.is_single = True
         self.outcomes: list[Outcome | None] = [None] * len(self.payloads)
         self.open = len(self.payloads)  # items without an outcome
-        self.stuck = 0  # of these, items that failed for good or wait for an answer
+        self.stuck = 0  # of these, items that failed for good, wait for an answer or are held
+        self.held: dict[int, Outcome] = {}  # outcomes that count once the step is committed: engine.holding
         self.cursor = 0  # items made so far
         self.strands: dict[int, list[Strand]] = {}  # index -> the strands inside that item, while they run
 
-    def origin(self, index: int) -> tuple[str, int]:
-        """The gate that sent an item, and which of its Sends it is."""
-        if not self.gates or self.gates[index] < 0:
-            return "", 0
-        gate = self.gates[index]
-        return self.view.program.names[gate], index - self.gates.index(gate)
+    @property
+    def start(self) -> BatchStart:
+        """How the batch starts: with a plain item or not, and of which loop it starts a turn."""
+        return BatchStart(self.payloads[0] is None, self.view.program.turn_of(self.number, self.wake))
 
 
 _PLAIN: tuple[None] = (None,)
@@ -187,14 +192,16 @@ _PLAIN: tuple[None] = (None,)
 class Level:
     """An open step. `ahead` is the view after it with what has finished so far, if anyone needed it.
 
-    What has finished is in that view unless a reducer refuses it there, or two updates are in conflict: such batches
-    are `left_out`. Whether that stays so is known when the step is committed.
+    What has finished is in that view unless two updates are in conflict: such batches are `left_out`. Whether that
+    stays so is known when the step is committed. Values that custom reducers have still to make are not in it either
+    (`Strand.unfinished`).
     """
 
     __slots__ = (
         "_waiting",
         "ahead",
         "batches",
+        "held_mask",
         "is_void",
         "left_out",
         "number",
@@ -211,6 +218,7 @@ class Level:
         self.view = view
         self.batches: dict[int, Batch] = {}
         self.open_mask = 0
+        self.held_mask = 0  # of these, batches of which all open items are held
         self.left_out = 0  # a mask, of batches that have finished and are not in the view ahead
         self.is_void = False  # planned for an attempt that is over, or on an outcome that did not hold
         self.ahead: View | None = None
@@ -237,6 +245,7 @@ class Level:
         """The batch of node `number` does not run in this step after all: whatever it did is let fall."""
         batch, strand = self.batches.pop(number), self.strand
         self.open_mask &= ~(1 << number)
+        self.held_mask &= ~(1 << number)
         self.left_out &= ~(1 << number)
         self._waiting = None
         batch.level = void = Level(strand, self.number, self.view)
@@ -245,7 +254,7 @@ class Level:
         if any(outcome is not None and outcome.error is not None for outcome in batch.outcomes):
             strand.failed.discard(batch.node.name)
         size = len(batch.order)
-        strand.errors = [pair for pair in strand.errors if pair[0][:size] != batch.order]
+        strand.failures = [pair for pair in strand.failures if pair[0][:size] != batch.order]
         strand.questions = {o: asked for o, asked in strand.questions.items() if o[:size] != batch.order}
         return batch
 
@@ -280,18 +289,21 @@ class Strand:
 
     __slots__ = (
         "epoch",
-        "errors",
         "failed",
+        "failures",
+        "latest",
         "levels",
         "limit",
         "open_ahead",
         "order",
         "owner",
+        "past",
         "prefix",
         "program",
         "questions",
         "state",
         "step",
+        "unfinished",
         "view",
     )
 
@@ -314,10 +326,16 @@ class Strand:
         self.epoch: tuple[int, ...] = () if owner is None else (*owner.strand.epoch, owner.attempt)
         self.levels: list[Level] = []  # open steps, with no number left out
         self.open_ahead: dict[int, Level] = {}  # those planned ahead that are not known as a whole, by number
+        # values that custom reducers have still to make: name -> the open steps that write it, ascending
+        self.unfinished: dict[str, tuple[int, ...]] = {}
         self.limit = NO_LIMIT  # no item of a later step is started (after a failure)
-        self.errors: list[tuple[tuple[int, ...], BaseException]] = []
+        self.failures: list[tuple[tuple[int, ...], Failure]] = []
         self.failed: set[str] = set()  # nodes whose failure was confined
         self.questions: dict[tuple[int, ...], Question] = {}  # by the order of the item that asks
+        self.latest: dict[
+            int, int
+        ] = {}  # node -> the step that it ran in last, as far as that was in this strand
+        self.past: Past | None = None  # when nodes ran before that, if there is somewhere to look it up
         self.state: str = "running"  # running | completed | failed | dropped
 
     @property

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from clew.engine.records import Outcome, Start, Step
+from clew.engine.records import Failure, Outcome, Start, Step
 from clew.graph import Graph
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     on_error: Literal["stop", "continue"] = "stop"
     on_conflict: Literal["error", "last"] = "error"
     listening: bool = False
+    step_by_step: bool = False  # every item is taken by the driver: none goes the short way
 
 
 class Notice(msgspec.Struct, frozen=True):
@@ -42,15 +43,20 @@ class Memory(msgspec.Struct, frozen=True):
     """What earlier work on the same run left behind, by path: used instead of executing again."""
 
     journal: Mapping[str, Outcome] = {}
-    answers: Mapping[str, Sequence[Any]] = {}
+    answers: Mapping[
+        str, Mapping[str, Any]
+    ] = {}  # by path and position, in the order in which they were given
     attempts: Mapping[str, int] = {}
     strands: Mapping[str, tuple[Start, Sequence[Step]]] = {}
-    errors: Sequence[tuple[Order, BaseException]] = ()  # confined failures in the chain
+    failures: Sequence[tuple[Order, Failure]] = ()  # confined failures in the chain
+    retraced: Mapping[tuple[str, int], Step] | None = (
+        None  # by strand and number; None unless the run is retraced
+    )
     held: set[str] = set()  # subgraph items between two attempts: handed to the driver, who knows the time
 
-    def with_answer(self, path: str, answer: Any) -> Memory:
-        """The memory with one more answer to the item at `path`."""
-        answers = {**self.answers, path: (*self.answers.get(path, ()), answer)}
+    def with_answer(self, path: str, position: str, answer: Any) -> Memory:
+        """The memory with one more answer: to the question of the item at `path` that was asked at `position`."""
+        answers = {**self.answers, path: {**self.answers.get(path, {}), position: answer}}
         return msgspec.structs.replace(self, answers=answers)
 
     def with_attempt(self, path: str, attempt: int) -> Memory:
@@ -87,10 +93,13 @@ class Memory(msgspec.Struct, frozen=True):
 class Counters:
     """What the machine counts; see ``SchedulerMetrics``."""
 
-    __slots__ = ("active", "executed", "retries", "steps")
+    __slots__ = ("active", "executed", "retries", "short", "steps")
 
     def __init__(self) -> None:
         self.active = self.executed = self.retries = self.steps = 0
+        self.short = (
+            0  # steps of one execution each that went the short way, and are in neither of the others
+        )
 
 
 def stream(seed: int, path: str, attempt: int, name: str) -> Random:

@@ -1,45 +1,73 @@
 """Description: a graph as text for people, and as plain data for programs.
 
-Both say the same: what goes in, what comes out, and for each node what it reads, writes and leads to.
+The data is JSON and complete: it says what goes in, what comes out, and all that decides which nodes run and what their
+updates mean. A run keeps the description of its graph, and `clew.graph.skeleton` makes a graph of it that reads the run
+without the user's code. Lists are in the order of declaration.
+
+========================  =============================================================================================
+``name``                  of the graph, or None
+``inputs``, ``outputs``   what a run may be given (``required_inputs``: must), and what it makes
+``bound``                 names of values that are there without being state
+``selected``              the values that ``Graph.select`` was given, or None
+``edges``, ``entry``      control links beside the dataflow; where a loop starts
+``state``                 None, or the schema: ``name``, ``validates`` and its ``fields`` by name
+a field                   ``type`` as text, ``schema`` (JSON Schema), ``reducer`` (its name, or None), ``has_default``
+``nodes``                 in order; ``kind``, ``shape`` and so on are those of `clew.graph.Node`
+a parameter               ``name``, ``source`` (the value that it reads), ``kind``, ``keyword_only``, ``has_default``,
+                          ``default`` as text, ``type``, ``schema``
+``writes``                pairs: the name of an output in the function, and the value that it is
+``subgraph``              None, or ``graph`` (a description), ``inputs``, ``outputs``, ``mapped``, ``mode``, and whether
+                          it has functions to ``enter`` and ``leave``
+``structure_hash``        a digest of the part that decides (``clew.graph.hashes``)
+========================  =============================================================================================
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from clew.graph.annotations import shown
+from clew.graph.annotations import function_name, shown
+from clew.graph.json_schema import json_schema
 from clew.graph.signature import ABSENT, MISSING
 
 if TYPE_CHECKING:
     from clew.graph.graph import Graph
     from clew.graph.node import Node
+    from clew.graph.signature import Param
+    from clew.graph.subgraph import Subgraph
+    from clew.state.schema import Schema
 
 
 def describe(graph: Graph) -> dict[str, Any]:
-    """A graph as data that JSON can hold."""
-    schema = graph.schema
+    """Describe a graph as data that JSON can hold."""
     return {
         "name": graph.name,
         "inputs": list(graph.inputs),
         "required_inputs": list(graph.required_inputs),
         "outputs": list(graph.outputs),
         "bound": sorted(graph.bound),
-        "state": None
-        if schema is None
-        else {
-            "name": schema.cls.__name__,
-            "fields": {
-                field.name: {
-                    "type": shown(field.type),
-                    "reducer": field.reducer and getattr(field.reducer, "__name__", "a function"),
-                }
-                for field in schema.fields.values()
-            },
-        },
+        "selected": None if graph.selected is None else list(graph.selected),
+        "state": None if graph.schema is None else _state(graph.schema),
         "nodes": [_node(node) for node in graph.nodes.values()],
         "edges": [list(pair) for pair in graph.edges],
         "entry": list(graph.entry),
         "structure_hash": graph.structure_hash,
+    }
+
+
+def _state(schema: Schema) -> dict[str, Any]:
+    return {
+        "name": schema.cls.__name__,
+        "validates": schema.validates,
+        "fields": {
+            field.name: {
+                "type": shown(field.type),
+                "schema": json_schema(field.type),
+                "reducer": None if field.reducer is None else function_name(field.reducer),
+                "has_default": field.has_default,
+            }
+            for field in schema.fields.values()
+        },
     }
 
 
@@ -48,26 +76,59 @@ def _node(node: Node) -> dict[str, Any]:
         "name": node.name,
         "kind": node.kind,
         "description": node.description,
-        "inputs": [_input(node, value) for value in node.inputs],
-        "reads_state": node.reads_state,
-        "outputs": list(node.outputs),
+        "params": [_param(param) for param in node.params],
+        "returns": {"type": shown(node.returns), "schema": json_schema(node.returns)},
+        "shape": node.shape,
+        "writes": [list(pair) for pair in node.writes.items()],
         "targets": list(node.targets),
+        "pruned": list(node.pruned),
+        "multi": node.multi,
+        "when": None if node.when is None else list(node.when),
         "after": list(node.after),
-        "subgraph": None if node.subgraph is None else describe(node.subgraph.graph),
+        "eager": node.eager,
+        "cutoff": node.cutoff is not None,
+        "subgraph": None if node.subgraph is None else _subgraph(node.subgraph),
     }
 
 
-def _input(node: Node, value: str) -> dict[str, Any]:
-    param = next(p for p in node.params if p.kind == "value" and p.source == value)
-    found: dict[str, Any] = {"name": value, "type": shown(param.annotation)}
-    found["required"] = value in node.required
-    if param.default is not MISSING and param.default is not ABSENT:
-        found["default"] = repr(param.default)
-    return found
+def _param(param: Param) -> dict[str, Any]:
+    return {
+        "name": param.name,
+        "source": param.source,
+        "kind": param.kind,
+        "keyword_only": param.keyword_only,
+        "has_default": param.default is not MISSING,
+        "default": _default(param.default),
+        "type": shown(param.annotation),
+        "schema": json_schema(param.annotation),
+    }
+
+
+def _default(default: Any) -> str | None:
+    """A default as text. An object of the user's by its class: its own text may hold an address."""
+    if default is MISSING or default is ABSENT:
+        return None
+    if type(default) in (str, bytes, int, float, bool, complex, type(None)):
+        return repr(default)
+    if type(default) in (list, tuple, dict, set) and not default:
+        return repr(default)
+    return f"<{type(default).__name__}>"
+
+
+def _subgraph(inside: Subgraph) -> dict[str, Any]:
+    return {
+        "graph": describe(inside.graph),
+        "inputs": list(inside.inputs),
+        "outputs": list(inside.outputs),
+        "enter": inside.enter is not None,
+        "leave": inside.leave is not None,
+        "mapped": list(inside.mapped),
+        "mode": inside.mode,
+    }
 
 
 def describe_as_text(graph: Graph) -> str:
-    """A graph as lines to read."""
+    """Describe a graph as lines to read."""
     return "\n".join(_lines(describe(graph)))
 
 
@@ -82,7 +143,7 @@ def _lines(graph: dict[str, Any]) -> list[str]:
     if graph["state"] is not None:
         lines.append(f"  state {graph['state']['name']}")
         for name, field in graph["state"]["fields"].items():
-            reducer = f", reduced by {field['reducer']}" if field["reducer"] else ""
+            reducer = f", reduced by {_short_name(field['reducer'])}" if field["reducer"] else ""
             lines.append(f"    {name}: {field['type']}{reducer}")
     for node in graph["nodes"]:
         lines += [f"  {line}" for line in _node_lines(node)]
@@ -90,15 +151,26 @@ def _lines(graph: dict[str, Any]) -> list[str]:
     return lines
 
 
+def _short_name(function: str) -> str:
+    return function.rpartition(":")[2].rpartition(".")[2]
+
+
 def _node_lines(node: dict[str, Any]) -> list[str]:
-    reads = [
-        value["name"] + (f"={value['default']}" if "default" in value else "" if value["required"] else "?")
-        for value in node["inputs"]
-    ]
-    reads += ["the whole state"] if node["reads_state"] else []
-    line = f"{node['kind']} {node['name']}({', '.join(reads)})"
-    if node["outputs"]:
-        line += f" -> {', '.join(node['outputs'])}"
+    reads: dict[str, str] = {}
+    for param in node["params"]:
+        if param["kind"] == "value":
+            told = (
+                ""
+                if not param["has_default"]
+                else "?"
+                if param["default"] is None
+                else f"={param['default']}"
+            )
+            reads.setdefault(param["source"], param["source"] + told)
+    whole = ["the whole state"] if any(param["kind"] == "state" for param in node["params"]) else []
+    line = f"{node['kind']} {node['name']}({', '.join([*reads.values(), *whole])})"
+    if node["writes"]:
+        line += f" -> {', '.join(value for _, value in node['writes'])}"
     if node["targets"]:
         line += f" => {' | '.join(node['targets'])}"
     if node["after"]:
@@ -107,5 +179,5 @@ def _node_lines(node: dict[str, Any]) -> list[str]:
     if node["description"]:
         lines.append(f"  {node['description']}")
     if node["subgraph"] is not None:
-        lines += [f"  {inner}" for inner in _lines(node["subgraph"])]
+        lines += [f"  {inner}" for inner in _lines(node["subgraph"]["graph"])]
     return lines

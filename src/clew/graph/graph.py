@@ -53,6 +53,8 @@ class Graph:
     strict_types: bool
     bound: Mapping[str, Any]
     selected: tuple[str, ...] | None
+    unselected: frozenset[str]
+    """Values that only nodes which ``select`` left out read or write."""
 
     def __init__(
         self,
@@ -82,6 +84,7 @@ class Graph:
         self.strict_types = check_flag(strict_types, "strict_types= of a Graph")
         self.bound = _NOTHING
         self.selected = None
+        self.unselected = frozenset()
         self._topologies: dict[frozenset[str], Topology] = {}
         annotations = [p.annotation for node in self.nodes.values() for p in node.params]
         annotations += [node.returns for node in self.nodes.values()]
@@ -147,11 +150,22 @@ class Graph:
             edges=tuple(pair for pair in self.edges if pair[1] in nodes),
             entry=tuple(name for name in self.entry if name in nodes),
             selected=tuple(dict.fromkeys(values)),
+            unselected=self.unselected | (_used(self.nodes) - _used(nodes)),
         )
 
     def _changed(self, **changes: Any) -> Graph:
         # A part of a graph that was checked needs no second check, and would warn twice.
-        fields = ("name", "schema", "nodes", "edges", "entry", "strict_types", "bound", "selected")
+        fields = (
+            "name",
+            "schema",
+            "nodes",
+            "edges",
+            "entry",
+            "strict_types",
+            "bound",
+            "selected",
+            "unselected",
+        )
         graph = object.__new__(type(self))
         graph.__dict__.update({name: changes.get(name, getattr(self, name)) for name in fields})
         graph._topologies = {}
@@ -299,6 +313,10 @@ def inside_event_loop() -> bool:
     """Whether the caller runs on an asyncio loop. Where nobody imported asyncio, nobody does."""
     asyncio = sys.modules.get("asyncio")
     return asyncio is not None and asyncio._get_running_loop() is not None
+
+
+def _used(nodes: Mapping[str, Node]) -> set[str]:
+    return {value for node in nodes.values() for value in (*node.inputs, *node.outputs)}
 
 
 def _nodes(given: Iterable[Any], schema: type | None) -> dict[str, Node]:

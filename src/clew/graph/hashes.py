@@ -1,8 +1,9 @@
 """Hashes: what tells a run that its graph, or the code of a node, is another one than before.
 
 ``structure_hash`` covers what decides which items exist and what they mean to each other: names, kinds,
-parameters, outputs, targets, links, the schema's fields, types and reducers, and the same of subgraphs. It is
-the same in every process and under every hash seed.
+parameters, outputs, targets, links, the schema's fields, types, reducers and which have defaults, and the same of
+subgraphs. It is the same in every process and under every hash seed, and for the graph that ``clew.graph.skeleton``
+makes of a description. Docstrings, descriptions and JSON Schemas are not part of it.
 
 ``code_hash`` covers what a function does, without its source: instructions with the constants and names that
 they use, defaults and closure values. It does not cover line numbers, docstrings and comments, nor the
@@ -56,7 +57,11 @@ def structure(graph: Graph) -> dict[str, Any]:
         "state": None
         if schema is None
         else {
-            field.name: [shown(field.type), None if field.reducer is None else function_name(field.reducer)]
+            field.name: [
+                shown(field.type),
+                None if field.reducer is None else function_name(field.reducer),
+                field.has_default,
+            ]
             for field in schema.fields.values()
         },
     }

@@ -3,7 +3,8 @@
 Of the values that nodes read by name, and that are not bound:
 
 - *required*: some node needs it (no default, neither in the signature nor a schema default that counts), and
-  no other node writes it. A run without it could not do what the graph is for.
+  no other node writes it. A run without it could not do what the graph is for. Also the required fields of a
+  dataclass, pydantic or msgspec schema that no node writes, read or not (`required_fields`).
 - *seeds*: only nodes on a loop with a reader write it. Whoever gives it decides where the loop starts.
 - *optional*: no node writes it, and every reader can do without: it has a default, or the reader is the
   target of a gate that may ``Send`` it. Also the fields of the schema that no node writes, where some node
@@ -57,12 +58,32 @@ def read_interface(graph: Graph) -> Interface:
                 kind[value] = None
             elif reader.name in loop_of and all(loop_of.get(n) == loop_of[reader.name] for n in others):
                 seeds[value] = None
+    required.update(dict.fromkeys(required_fields(graph)))
     if graph.schema is not None and any(node.reads_state for node in graph.nodes.values()):
         optional.update((field, None) for field in graph.schema.fields if field not in writers)
     return Interface(
         tuple(required),
         tuple(name for name in seeds if name not in required),
         tuple(name for name in optional if name not in required and name not in graph.bound),
+    )
+
+
+def required_fields(graph: Graph) -> tuple[str, ...]:
+    """The fields of the schema that a run must be given, because an instance would not be whole without them.
+
+    They have no default and no reducer, no node writes them, and they are not bound. What only unselected nodes use
+    is not needed. A TypedDict requires nothing here: it is a mapping at run time, and a node that reads a key by name
+    needs it anyway.
+    """
+    schema = graph.schema
+    if schema is None or schema.is_mapping:
+        return ()
+    written = writers_of(graph.nodes)
+    return tuple(
+        name
+        for name, field in schema.fields.items()
+        if not (field.has_default or field.reducer is not None)
+        and not (name in written or name in graph.bound or name in graph.unselected)
     )
 
 

@@ -94,6 +94,12 @@ class Node:
         return any(p.kind == "state" for p in self.params)
 
     @property
+    def is_called_again(self) -> bool:
+        """Whether a resumed run calls it again unless its step was committed, whatever it returned before."""
+        effects = self.side_effects
+        return effects.requires_idempotency and not effects.recordable and self.subgraph is None
+
+    @property
     def is_gate(self) -> bool:
         """Whether it only decides, and writes nothing."""
         return self.kind in ("route", "ifelse")

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from clew.errors import GraphError, GraphWarning
 from clew.graph.annotations import fits, shown
 from clew.graph.interface import loops_of, may_send, writers_of
+from clew.graph.keys import wanted_by_key
 from clew.graph.names import END, nearest
 from clew.graph.regions import Regions
 from clew.graph.topology import Link, links
@@ -182,6 +183,12 @@ def _joins_can_run(view: View) -> None:
                 )
 
 
+def _keys_take_what_there_is(view: View) -> None:
+    for node in view.nodes.values():
+        if node.policy.idempotency_key_func is not None:
+            wanted_by_key(node)
+
+
 def _cycles_settle(view: View) -> None:
     data = tuple(link for link in view.links if link.kind == "data" and not view.reduced(link.value or ""))
     cycles: dict[int, list[str]] = {}
@@ -200,6 +207,26 @@ def _cycles_settle(view: View) -> None:
             GraphWarning,
             stacklevel=4,
         )
+
+
+def _selections_off_a_loop_last(view: View) -> None:
+    """Warn of a gate that may select another turn of its loop and a node after it: the next turn withdraws the node."""
+    for gate in view.nodes.values():
+        loop = view.loops.get(gate.name)
+        if not gate.multi or loop is None:
+            continue
+        targets = [target for target in gate.targets if target != str(END)]
+        on = [target for target in targets if view.loops.get(target) == loop]
+        off = [target for target in targets if target not in on and not view.nodes[target].eager]
+        if on and off:
+            left, kept = (", ".join(map(repr, some)) for some in (off, on))
+            warnings.warn(
+                f"{gate.name!r} may select {kept} on its loop together with {left} off it, which waits until the loop "
+                f"has ended: the gate's next decision withdraws that selection; send to {left} with Send(...) to run "
+                "it once for each turn, or select it with a gate that is not on the loop.",
+                GraphWarning,
+                stacklevel=4,
+            )
 
 
 def _types_agree(view: View) -> None:
@@ -260,5 +287,7 @@ CHECKS: tuple[Callable[[View], None], ...] = (
     _producers_take_turns,
     _joins_can_run,
     _types_agree,
+    _keys_take_what_there_is,
     _cycles_settle,
+    _selections_off_a_loop_last,
 )

@@ -328,6 +328,7 @@ class DependencyGraph:
             )
         if self._keeper is None or self._has_moved():
             return
+        self._keeper.catch_up()
         if len(self._table.nodes) > self._most and not self._pulls:
             self._keeper.flush()
             self._reload()

@@ -1,36 +1,44 @@
 """Keeping a graph in a database: rows that are read when wanted, and written a transaction at a time.
 
 On the graph's shelf lie ``meta`` (the revision), ``n/KEY`` for the row of each node, and ``s/PATTERN`` for what is
-remembered of each schema: its signature, whether it was promoted, and when it last changed.
+remembered of each schema: its signature, whether it was promoted, when it last changed, and when it last got inputs.
 
 Rules:
 
 - A `set` is one transaction, with the revision in it. Rows that a pull has finished are written together, in the order
-  in which they were finished: at its end, and on the way whenever enough of them wait or enough time has passed. So
-  after a crash every row is there with all that it was made from, or not at all.
-- What could not be written (a full disk) waits for the next write; nothing that was computed is lost.
+  in which they were finished: at its end, and on the way whenever enough of them wait. So after a crash every row is
+  there with all that it was made from, or not at all.
+- A finished row waits at most 50 ms, whatever the pull computes next: a timer writes what has waited for long.
+- What could not be written (a full disk) stays in memory. The timer and the next operation try again; nothing that was
+  computed is lost.
+- A value that was set on a node without inputs outlives changes of schemas, until the graph is opened with a schema
+  that gives the node inputs. From then on it does not count, also if a later schema has no inputs again.
 - Several processes may have the graph open. Each write names the stamp of the shelf that it builds on. If somebody
   else wrote meanwhile it is refused, and what is in memory is dropped: `is_behind`.
 """
 
 from __future__ import annotations
 
-import time
+import threading
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
 
-from clew.errors import StoreConflictError, StoreCorruptError, StoreVersionError
+from clew.errors import StoreConflictError, StoreCorruptError, StoreError, StoreVersionError
+from clew.incremental.expressions import Expression, match, read_pattern
 from clew.incremental.nodes import PENDING, Node, Row, Table
 from clew.incremental.schemas import Catalog, Rule, source_rule
 from clew.incremental.values import PLAIN
 from clew.state import decode, encode
+from clew.stores.forking import guard
 from clew.stores.shelf import Shelf
+from clew.stores.timer import call_later, cancel
 
-_FORMAT = 1
+_FORMAT = 2
 _MANY = 512  # rows that wait at most
-_LONG = 0.05  # seconds that they wait at most, while a pull goes on
+_LONG = 0.035  # seconds that they wait; with the tick of the timer, a write begins within 50 ms
+_AGAIN = 1.0  # seconds after which a write that failed is tried again
 
 _META, _NODE, _SCHEMA = "meta", "n/", "s/"
 _pack = msgspec.msgpack.Encoder().encode
@@ -50,6 +58,7 @@ class _StoredSchema(msgspec.Struct, array_like=True):
     is_promoted: bool
     touched_at: int
     is_gone: bool
+    inputs_at: int  # the revision at which it came into force with inputs; 0 if no row can be older
 
 
 class _Meta(msgspec.Struct, array_like=True):
@@ -70,17 +79,26 @@ class Keeper:
     def __init__(self, shelf: Shelf) -> None:
         self.shelf = shelf
         self._waiting: dict[str, Node] = {}
-        self._since = 0.0
+        self._lock = (
+            threading.RLock()
+        )  # guards what waits and the stamp: the timer writes from another thread
+        self._is_late = False  # a write failed, and what it held is still to be written
         self._stamp = -1
         self.is_behind = True
+        self._with_inputs: dict[tuple[str, int], list[tuple[Expression, int]]] = {}  # by name and arity
         self.table: Table | None = None  # whose rows are written
+        guard(self)
 
     # -- opening -----------------------------------------------------------------------------------------
 
     def open(self, catalog: Catalog) -> tuple[int, dict[str, Rule]]:
         """The revision, and the rules of atoms that lost their schemas; catches up with changed schemas."""
+        with self._lock:
+            return self._opened(catalog)
+
+    def _opened(self, catalog: Catalog) -> tuple[int, dict[str, Rule]]:
         while True:
-            self._waiting.clear()
+            self._forget()
             self._stamp = self.shelf.stamp()
             self.is_behind = False
             revision = self._revision()
@@ -106,6 +124,7 @@ class Keeper:
             except StoreConflictError:
                 continue  # another process was quicker; it may even have made the same changes
             stored.update(changes)
+            self._with_inputs = _with_inputs(stored)
             return revision, _recalled(catalog, stored)
 
     def _revision(self) -> int:
@@ -113,10 +132,10 @@ class Keeper:
         if data is None:
             return 0
         meta = self._read(_read_meta, data, _META)
-        if meta.format > _FORMAT:
+        if meta.format != _FORMAT:
             raise StoreVersionError(
-                f"{self.shelf!r} was written by a newer Clew (format {meta.format}, this one reads up to {_FORMAT}); "
-                "update Clew"
+                f"{self.shelf!r} has format {meta.format}, and this version of Clew reads format {_FORMAT}; "
+                f"{'update Clew' if meta.format > _FORMAT else 'compute the graph again in a new file'}"
             )
         return int(meta.revision)
 
@@ -130,13 +149,15 @@ class Keeper:
             if known is None:
                 # Rows may be there from before: of a source, or of a schema with other variables.
                 is_touched = bool(stored) and self._has_rows(rule)
-                changes[rule.key] = _StoredSchema(signature, is_touched, revision if is_touched else 0, False)
+                at = revision if is_touched else 0
+                changes[rule.key] = _StoredSchema(signature, is_touched, at, False, at if rule.inputs else 0)
             elif known.is_gone or known.signature != signature:
-                changes[rule.key] = _StoredSchema(signature, True, revision, False)
+                inputs_at = revision if rule.inputs else known.inputs_at
+                changes[rule.key] = _StoredSchema(signature, True, revision, False, inputs_at)
         present = {rule.key for rule in catalog.rules}
         for key, known in stored.items():
             if key not in present and not known.is_gone:
-                changes[key] = _StoredSchema(known.signature, True, revision, True)
+                changes[key] = _StoredSchema(known.signature, True, revision, True, known.inputs_at)
         return changes
 
     def _has_rows(self, rule: Rule) -> bool:
@@ -149,12 +170,20 @@ class Keeper:
 
     def is_current(self) -> bool:
         """Whether what is in memory is what the database has."""
-        return not self.is_behind and self.shelf.stamp() == self._stamp
+        with self._lock:
+            return not self.is_behind and self.shelf.stamp() == self._stamp
 
     def load(self, key: str) -> Row | None:
         """A row as it was stored."""
         data = self.shelf.read(_NODE + key)
         return None if data is None else self._row(key, data)
+
+    def had_inputs_at(self, node: Node) -> int:
+        """Return the revision at which a schema last gave a node inputs; 0 if none did."""
+        schemas = self._with_inputs.get((node.rule.output.name, len(node.arguments)), ())
+        return max(
+            (at for form, at in schemas if match(form.arguments, node.arguments) is not None), default=0
+        )
 
     def keys(self, prefix: str) -> Iterator[str]:
         """The keys of stored rows with a value that start with a prefix, in order; also of damaged rows."""
@@ -191,22 +220,46 @@ class Keeper:
     # -- writing -----------------------------------------------------------------------------------------
 
     def finished(self, node: Node) -> None:
-        """A pull has replaced a node's row."""
-        waiting = self._waiting
-        if not waiting:
-            self._since = time.monotonic()
-        waiting.pop(node.key, None)  # the last one finished comes last
-        waiting[node.key] = node
-        if len(waiting) >= _MANY or time.monotonic() - self._since > _LONG:
-            self.flush()
+        """Note that a pull has replaced a node's row: it is written soon."""
+        with self._lock:
+            waiting = self._waiting
+            if not waiting:
+                call_later(self, _LONG, self._write_late)
+            waiting.pop(node.key, None)  # the last one finished comes last
+            waiting[node.key] = node
+            if len(waiting) >= _MANY:
+                self.flush()
 
     def flush(self) -> None:
         """Write the rows that wait."""
-        if self._waiting and not self.is_behind:
+        with self._lock:
+            if self._waiting and not self.is_behind:
+                try:
+                    self._write(())
+                except StoreConflictError:
+                    self.is_behind = True
+
+    def catch_up(self) -> None:
+        """Try once more to write what could not be written. It still waits if that fails."""
+        if self._is_late:
+            self._flush_quietly()
+
+    def _write_late(self) -> None:
+        """Write what has waited for long, in a thread of its own: the store may be slow or locked."""
+        threading.Thread(target=self._flush_quietly, name="clew-flush", daemon=True).start()
+
+    def _flush_quietly(self) -> None:
+        with self._lock:
             try:
-                self._write(())
-            except StoreConflictError:
-                self.is_behind = True
+                self.flush()
+            except StoreError:  # reported by the pull's own write, if it is not over by then
+                self._is_late = True
+                call_later(self, _AGAIN, self._write_late)
+
+    def _forget(self) -> None:
+        cancel(self)
+        self._waiting.clear()
+        self._is_late = False
 
     def commit(self, revision: int, rows: Iterable[tuple[str, Row]], rules: Iterable[Rule]) -> None:
         """Write what somebody set, with all that waits, as one revision. StoreConflictError if others wrote."""
@@ -223,15 +276,23 @@ class Keeper:
         self._write([(_NODE + key, None) for key in keys])
 
     def _write(self, changes: Iterable[tuple[str, bytes | None]]) -> None:
-        rows = [(_NODE + key, _packed(node.row)) for key, node in self._waiting.items()]
-        self._stamp = self.shelf.write([*rows, *changes], expect=self._stamp)
-        self._waiting.clear()
+        with self._lock:
+            rows = [(_NODE + key, _packed(node.row)) for key, node in self._waiting.items()]
+            try:
+                self._stamp = self.shelf.write([*rows, *changes], expect=self._stamp)
+            except StoreConflictError:
+                raise
+            except StoreError:
+                self._is_late = bool(rows)
+                raise
+            self._forget()
 
     def close(self) -> None:
         """Write what waits, and close the shelf."""
         try:
             self.flush()
         finally:
+            cancel(self)
             self.shelf.close()
 
 
@@ -250,7 +311,16 @@ def _packed(row: Row) -> bytes:
 
 
 def _remembered(rule: Rule) -> _StoredSchema:
-    return _StoredSchema(rule.signature(), rule.is_promoted, rule.touched_at, False)
+    return _StoredSchema(rule.signature(), rule.is_promoted, rule.touched_at, False, rule.inputs_at)
+
+
+def _with_inputs(stored: dict[str, _StoredSchema]) -> dict[tuple[str, int], list[tuple[Expression, int]]]:
+    found: dict[tuple[str, int], list[tuple[Expression, int]]] = {}
+    for key, known in stored.items():
+        if known.inputs_at:
+            form = read_pattern(key)
+            found.setdefault((form.name, len(form.arguments)), []).append((form, known.inputs_at))
+    return found
 
 
 def _recalled(catalog: Catalog, stored: dict[str, _StoredSchema]) -> dict[str, Rule]:
@@ -258,6 +328,7 @@ def _recalled(catalog: Catalog, stored: dict[str, _StoredSchema]) -> dict[str, R
     for rule in catalog.rules:
         known = stored[rule.key]
         rule.is_promoted, rule.touched_at = known.is_promoted, known.touched_at
+        rule.inputs_at = known.inputs_at
     gone = {}
     for key, known in stored.items():
         if known.is_gone and "(" not in key:

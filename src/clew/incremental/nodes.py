@@ -106,6 +106,9 @@ class Reader(Protocol):
     def load(self, key: str) -> Row | None:
         """A row as it was stored."""
 
+    def had_inputs_at(self, node: Node) -> int:
+        """Return the revision at which a schema last gave a node inputs; 0 if none did."""
+
 
 class Table:
     """The nodes that are in memory, and the revision that the graph is at."""
@@ -187,8 +190,22 @@ class Table:
         row: Row | None = node.row
         if row is None:
             row = self.reader.load(node.key) if self.reader is not None else None
-            node.row = row = _as_seen(row, node.rule)
+            node.row = row = self._as_seen(row, node)
         return row
+
+    def _as_seen(self, row: Row | None, node: Node) -> Row:
+        """A stored row in the light of the schema that there is now."""
+        rule = node.rule
+        changed = rule.touched_at
+        if row is not None and row.origin == SET and rule.is_source:
+            assert self.reader is not None
+            if row.touched_at >= self.reader.had_inputs_at(node):
+                return row  # what somebody set outlives schemas, unless one of them gave the node inputs
+        if row is None or rule.computor is None:
+            return EMPTY if not changed else Row(None, None, -1, 0, changed, 0, COMPUTED)
+        if changed <= row.touched_at:
+            return row
+        return Row(row.value, row.code, row.verified_at, row.changed_at, changed, row.computed_at, row.origin)
 
     def row_to_replace(self, node: Node) -> Row:
         """What is known of a node that is about to be changed: of a damaged row, that it has no value."""
@@ -215,15 +232,3 @@ class Table:
         self.source_sets.clear()
         self.plans.clear()
         self.planned = 0
-
-
-def _as_seen(row: Row | None, rule: Rule) -> Row:
-    """A stored row in the light of the schema that there is now."""
-    changed = rule.touched_at
-    if row is not None and row.origin == SET and rule.is_source:
-        return row  # what somebody set outlives schemas
-    if row is None or rule.computor is None:
-        return EMPTY if not changed else Row(None, None, -1, 0, changed, 0, COMPUTED)
-    if changed <= row.touched_at:
-        return row
-    return Row(row.value, row.code, row.verified_at, row.changed_at, changed, row.computed_at, row.origin)

@@ -79,6 +79,7 @@ class Rule:
         "computor",
         "has_fixed_inputs",
         "inputs",
+        "inputs_at",
         "is_pattern",
         "is_promoted",
         "is_source",
@@ -105,6 +106,7 @@ class Rule:
         self.rank = 0
         self.is_promoted = False  # some node of it was pinned or invalidated, or the schema changed
         self.touched_at = 0  # the revision at which the schema changed
+        self.inputs_at = 0  # the revision at which it came into force with inputs
 
     def __repr__(self) -> str:
         return f"Rule({self.key})"

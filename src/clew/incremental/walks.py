@@ -14,6 +14,7 @@ from collections.abc import Callable
 from inspect import isawaitable
 from typing import Any
 
+from clew.error_text import add_note
 from clew.errors import DependencyError, InvalidUnchangedError, MissingValueError
 from clew.incremental.nodes import COMPUTED, PENDING, PINNED, Missing, Node, Row, Table
 from clew.incremental.sources import WIDE, is_up_to_date
@@ -114,7 +115,7 @@ def never_set(node: Node) -> MissingValueError:
 def tell(error: BaseException, node: Node) -> None:
     """Say where an error comes from: which node, with which bindings."""
     given = f" with {node.bindings}" if node.bindings else ""
-    error.add_note(f"raised by the computor of {node.key!r}{given}")
+    add_note(error, f"raised by the computor of {node.key!r}{given}")
 
 
 def _needs_await(node: Node, awaitable: Any) -> DependencyError:

@@ -1,34 +1,32 @@
-"""The archive: runs of one graph in a store, as engines see them.
+"""The archive: how the runs of one graph are written to a store.
 
-It knows how a run begins on disk (its row, and the state that it starts from), who writes on, and when it is let go of;
-how it is read again is in ``clew.runtime.retrieval``. Of a long line of forks every sixteenth has a snapshot of its
-first state, so that loading one does not take all of them.
+It knows how a run begins on disk (its row, and the state that it starts from), who writes on, and when it is released.
+Reading is in ``clew.runtime.retrieval``, and never comes back here. Of a long line of forks every sixteenth has a
+snapshot of its first state, so that loading one does not take all of them.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Sequence
 from functools import cached_property
 from itertools import count
 from typing import Any
 
-from clew.engine.programs import program_of
-from clew.errors import StoreCorruptError
+from clew.engine.records import Failure
 from clew.graph import Graph
-from clew.runtime.codes import Codes, kept_codes
+from clew.runtime.codes import Codes, description_of, kept_codes
 from clew.runtime.crash_points import reach
-from clew.runtime.doubts import Intent
-from clew.runtime.ledger import FIRST_SNAPSHOT, OUTWEIGH, Durability, Ledger
+from clew.runtime.large_values import Blobs
+from clew.runtime.ledger import Durability, Ledger
 from clew.runtime.log import RunLog
-from clew.runtime.recorder import Recall, RecordedCall
-from clew.runtime.retrieval import LAST, Retrieval
-from clew.runtime.rows import opened_row, sealed_error
-from clew.runtime.snapshots import Blobs, snapshot_entry
-from clew.runtime.starts import is_fork, kept_start
-from clew.runtime.wire import Reader, Writer
+from clew.runtime.log_records import SNAPSHOT
+from clew.runtime.retrieval import Retrieval
+from clew.runtime.rows import sealed_failures
+from clew.runtime.snapshots import is_fork, snapshot_entry, stored_fork, stored_start
+from clew.runtime.wire import Writer
 from clew.state import GraphState
-from clew.stores import Entry, RunRow, Store
+from clew.stores import RunRow, Store
 from clew.stores.memory import NOWHERE
 
 _DEEP = 16  # forks of forks, of which the last one gets a snapshot of its own
@@ -37,14 +35,15 @@ _DEEP = 16  # forks of forks, of which the last one gets a snapshot of its own
 class Archive:
     """The runs of one graph in one store."""
 
-    def __init__(self, graph: Graph, store: Store, on_conflict: str) -> None:
+    def __init__(self, graph: Graph | None, store: Store, on_conflict: str) -> None:
         self._graph = graph
         self._store = store
         self._on_conflict = on_conflict
         self._keeps = store is not NOWHERE
 
     @cached_property
-    def _retrieval(self) -> Retrieval:  # few runs are read again
+    def runs(self) -> Retrieval:
+        """The same runs, for reading."""
         return Retrieval(self._graph, self._store, self._on_conflict)
 
     # -- writing -----------------------------------------------------------------------------------------
@@ -67,9 +66,11 @@ class Archive:
         """Keep a new run, and become its owner where the store is one that others may use too: the fence."""
         if not self._keeps:
             return 0
+        graph = self._graph
+        assert graph is not None, "only a graph makes runs"
         row = RunRow(
             run_id=run_id,
-            graph=self._graph.name or "",
+            graph=graph.name or "",
             start=start,
             seed=seed,
             status="running",
@@ -77,15 +78,22 @@ class Archive:
             updated=now,
             parent=parent,
             parent_step=parent_step,
-            codes=Codes(self._graph, on_conflict),
+            codes=Codes(graph, on_conflict),
+            description=graph,
             target=target,
         )
         if not self._store.encodes:
             self._store.create(row)
             return 0
-        row.structure = self._graph.structure_hash
-        row.codes = kept_codes(self._graph, on_conflict)
-        row.start, blobs = kept_start(start, parent, parent_step)
+        row.structure = graph.structure_hash
+        row.codes = kept_codes(graph, on_conflict)
+        row.description, described = description_of(graph)
+        blobs: Blobs = {row.description: described}
+        row.start_digest = start.digest
+        if parent is None:
+            row.start = stored_start(start, blobs)
+        else:
+            row.start = stored_fork(parent, start, blobs)
         more: Any = {} if wait else {"wait": False}
         reach("before-create")
         fence = self._store.create(row, blobs, owner=owner, lease=lease, now=now, **more)
@@ -102,7 +110,7 @@ class Archive:
             if not is_fork(row.start) or row.parent is None or row.parent_step is None:
                 return False
             parent, step = row.parent, row.parent_step
-            if self._store.last(parent, "snapshot", "", step) is not None:
+            if self._store.last(parent, SNAPSHOT.name, "", step) is not None:
                 return False
             row = self._store.row(parent)
         return True
@@ -111,7 +119,6 @@ class Archive:
         self,
         run_id: str,
         start: GraphState,
-        seed: int,
         created: float,
         fence: int,
         durability: Durability,
@@ -126,9 +133,9 @@ class Archive:
             run_id,
             fence,
             durability=durability,
-            writer=Writer({"": start.digest}, seed, created),
-            snapshot=lambda: self.state(run_id),
-            snapshots=lambda: self.snapshots(run_id),
+            writer=Writer({"": start.digest}, created),
+            snapshot=lambda: self.runs.open(run_id).state(fetched=False),
+            snapshots=lambda: self.runs.open(run_id).missing_snapshots(),
             owes=owes,
         )
 
@@ -137,18 +144,15 @@ class Archive:
         run_id = log.row.run_id
         if not self._store.encodes:
             return Ledger(self._store, run_id, fence)
-        chain = log.chain(program_of(self._graph, log.start.position.given))
-        digests = {"": chain.digest(chain.last)}
-        for prefix, inner in log.inner_chains(self._graph):
-            digests[prefix] = inner.digest(inner.last)
+        digests = {prefix: known[-1] for prefix, known in log.digests.items()}
         return Ledger(
             self._store,
             run_id,
             fence,
             durability=durability,
-            writer=Writer(digests, log.row.seed, log.row.created),
-            snapshot=lambda: self.state(run_id),
-            snapshots=lambda: self.snapshots(run_id),
+            writer=Writer(digests, log.row.created),
+            snapshot=lambda: self.runs.open(run_id).state(fetched=False),
+            snapshots=lambda: self.runs.open(run_id).missing_snapshots(),
             weight=log.weight,
             since=log.since,
             journaled=log.journaled,
@@ -157,19 +161,19 @@ class Archive:
 
     def begin(self, run_id: str, fence: int, now: float) -> None:
         """A stretch of a run begins: it had stopped, and is gone on with."""
-        self._update(run_id, "running", now, None, fence, release=False)
+        self._update(run_id, "running", now, (), fence, release=False)
 
-    def close(self, run_id: str, fence: int, status: str, now: float, error: BaseException | None) -> None:
+    def close(self, run_id: str, fence: int, status: str, now: float, failures: Sequence[Failure]) -> None:
         """A stretch of a run has ended: others may have it."""
         if self._keeps:
-            self._update(run_id, status, now, error, fence, release=self._store.encodes)
+            self._update(run_id, status, now, failures, fence, release=self._store.encodes)
 
     def _update(
-        self, run_id: str, status: str, now: float, error: BaseException | None, fence: int, *, release: bool
+        self, run_id: str, status: str, now: float, failures: Sequence[Failure], fence: int, *, release: bool
     ) -> None:
-        kept: Any = error
-        if self._store.encodes and error is not None:
-            kept = sealed_error(error)
+        kept: Any = tuple(failures) or None
+        if self._store.encodes and failures:
+            kept = sealed_failures(failures)
         reach("before-update")
         self._store.update(run_id, status=status, updated=now, error=kept, fence=fence, release=release)
         reach("after-update")
@@ -187,61 +191,6 @@ class Archive:
         """Let others have a run."""
         if self._store.encodes:
             self._store.release(run_id, fence)
-
-    # -- reading -----------------------------------------------------------------------------------------
-
-    def row(self, run_id: str) -> RunRow:
-        """What is known about a run, its error as an exception. StoreCorruptError if that is damaged."""
-        return self._retrieval.row(run_id)
-
-    def log(self, run_id: str, *, upto: int | None = None, whole: bool = False) -> RunLog:
-        """A run's log: what it takes to go on from its last state, or from S(upto); with `whole`, all of it."""
-        return self._retrieval.log(run_id, upto=upto, whole=whole)
-
-    def state(self, run_id: str, step: int | None = None) -> GraphState:
-        """S(step), the last one by default; read from the snapshot before it."""
-        return self._retrieval.state(run_id, step)
-
-    def accepted(self, run_id: str) -> RunRow:
-        """What is known about a run, with the graph that it goes on with."""
-        return self._retrieval.accepted(self.row(run_id))
-
-    def rows(self, status: str | None = None) -> list[RunRow]:
-        """All runs. The error of one of which the row is damaged is the StoreCorruptError that says so."""
-        rows = self._store.rows(status)
-        if self._store.encodes:
-            rows = [opened_row(row) for row in rows]
-        for row in rows:
-            if row.damage:
-                row.error = StoreCorruptError(row.damage)
-        return rows
-
-    def recall(self, run_id: str, *, intents: bool) -> Recall:
-        """Looks up the recorded calls of one item, and the intents to call."""
-        if self._store.encodes:
-            reader = Reader(run_id, self._store.blob)
-            kinds = ("call", "intent") if intents else ("call",)
-            return lambda path: [
-                reader.record(entry) for kind in kinds for entry in self._store.find(run_id, kind, path)
-            ]
-        known: dict[str, list[RecordedCall | Intent]] = {}
-        for entry in self._store.entries(run_id):
-            if isinstance(entry, RecordedCall | Intent):
-                known.setdefault(entry.path, []).append(entry)
-        return lambda path: known.get(path, ())
-
-    def snapshots(self, run_id: str) -> Iterator[tuple[Entry, Blobs]]:
-        """The snapshots that a run lacks after its last one: those that would have been made on the way."""
-        reading, since = self._retrieval, 0
-        row = reading.row(run_id)
-        state, weight = reading.snapshot(run_id, LAST) or (reading.start(row), 0)
-        for advance, size in reading.walk(row, state):
-            since += size
-            if since > max(FIRST_SNAPSHOT, OUTWEIGH * weight):
-                blobs: Blobs = {}
-                entry, weight = snapshot_entry(advance.state(), blobs)
-                yield entry, blobs
-                since = 0
 
 
 _process: tuple[int, str] = (0, "")

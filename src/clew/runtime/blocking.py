@@ -12,10 +12,11 @@ from queue import Empty, SimpleQueue
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 
-from clew.engine.solo import general, steps
+from clew.engine.solo import general, sizes_of, steps
 from clew.engine.strand import Item
 from clew.errors import NodeError
 from clew.runtime.ledger import LONG
+from clew.runtime.mutation import changed, judged
 from clew.runtime.session import Session
 
 if TYPE_CHECKING:  # concurrent.futures costs more to import than a run without threads takes
@@ -101,7 +102,7 @@ class Blocking:
         outbox, often, write = machine.outbox, session.ledger.often, session.ledger.write
         began, flushed = 0.0, monotonic()
         try:
-            func, args = next(short)
+            func, args, sizes = next(short)
             while not session.cancelled:
                 began = monotonic()
                 try:
@@ -109,7 +110,13 @@ class Blocking:
                 except Exception as error:
                     ended = monotonic()
                     item = general(machine)
-                    session.raised(item, item.attempt, error, epoch + began, ended - began)
+                    failure = judged(item, args, sizes, error)
+                    session.raised(item, item.attempt, failure, epoch + began, ended - began)
+                    return
+                if sizes is not None and sizes_of(args) != sizes:
+                    item = general(machine)
+                    failure = changed(item, args, sizes)
+                    session.raised(item, item.attempt, failure, epoch + began, monotonic() - began)
                     return
                 if type(value) is CoroutineType:
                     item = general(machine)
@@ -117,7 +124,7 @@ class Blocking:
                     return
                 args = ()  # who still holds a list keeps it from growing in place
                 ended = monotonic()
-                func, args = short.send((value, began, ended))
+                func, args, sizes = short.send((value, began, ended))
                 if not often:
                     continue
                 if often == 1 == len(outbox):
@@ -245,6 +252,6 @@ def _cancelled(item: Item) -> NodeError:
 
 
 def _is_asking(error: BaseException) -> bool:
-    from clew.runtime.context import Asking
+    from clew.runtime.scopes import Asking
 
-    return isinstance(error, Asking)
+    return issubclass(type(error), Asking)

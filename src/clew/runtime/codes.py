@@ -20,6 +20,7 @@ from __future__ import annotations
 import platform
 import warnings
 from collections.abc import Iterator, Mapping
+from hashlib import sha256
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -34,21 +35,40 @@ from clew.stores import RunRow
 _known: WeakKeyDictionary[Graph, dict[str, str]] = WeakKeyDictionary()
 
 
+def description_of(graph: Graph) -> tuple[str, bytes]:
+    """The description of a graph as a run keeps it: the digest, and the content."""
+    found = _described.get(graph)
+    if found is None:
+        content = msgspec.json.encode(graph.describe(json=True))
+        found = _described[graph] = (sha256(content).hexdigest(), content)
+    return found
+
+
+_described: WeakKeyDictionary[Graph, tuple[str, bytes]] = WeakKeyDictionary()
+
+
 class Codes(Mapping[str, str]):
     """What a run keeps of a graph, made when somebody looks."""
 
     def __init__(self, graph: Graph, on_conflict: str) -> None:
-        self._graph = graph
+        self.graph = graph
         self._on_conflict = on_conflict
 
     def __getitem__(self, name: str) -> str:
-        return kept_codes(self._graph, self._on_conflict)[name]
+        return kept_codes(self.graph, self._on_conflict)[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(kept_codes(self._graph, self._on_conflict))
+        return iter(kept_codes(self.graph, self._on_conflict))
 
     def __len__(self) -> int:
-        return len(kept_codes(self._graph, self._on_conflict))
+        return len(kept_codes(self.graph, self._on_conflict))
+
+
+def is_made_with(row: RunRow, graph: Graph) -> bool:
+    """Whether a run was made with a graph of this structure; one that keeps no structure, with this very graph."""
+    if row.structure:
+        return row.structure == graph.structure_hash
+    return isinstance(row.codes, Codes) and row.codes.graph is graph
 
 
 _CONFLICT = ":conflict"
@@ -132,13 +152,13 @@ def changed_reducers(row: RunRow, graph: Graph) -> list[str]:
 
 
 def warn_of_reducers(row: RunRow, graph: Graph) -> None:
-    """Whoever looks at the states of a run under other reducers shall know."""
+    """Warn whoever continues a run with other reducers."""
     changed = changed_reducers(row, graph)
     if changed:
         told = ", ".join(map(repr, changed))
         warnings.warn(
-            f"run {row.run_id!r} was made with another reducer of {told}: its states are made again from what was "
-            f"given to it, and need not be what they were",
+            f"run {row.run_id!r} was made with another reducer of {told}; its states stay as they are, and what comes "
+            f"next is merged by today's",
             GraphWarning,
             stacklevel=4,
         )
@@ -177,7 +197,7 @@ def _listed(part: Any) -> str:
     if isinstance(part, Mapping):
         fields = (
             f"{name}: {kind}" + (f" by {reducer.rpartition(':')[2]}" if reducer else "")
-            for name, (kind, reducer) in part.items()
+            for name, (kind, reducer, _) in part.items()
         )
         return _cut(", ".join(fields))
     pairs = (" to ".join(each) if isinstance(each, list) else str(each) for each in part or ())

@@ -7,7 +7,6 @@ branches, nor on the order in which things happen.
 from __future__ import annotations
 
 import hashlib
-import inspect
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -17,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 from clew.engine.strand import Item
 from clew.engine.terms import stream
 from clew.errors import RunCancelledError
+from clew.graph.keys import made_key, state_names, wanted_by_key
+from clew.runtime.scopes import Scope, scope_of
 from clew.runtime.transaction import Transaction
 
 if TYPE_CHECKING:
@@ -25,29 +26,16 @@ if TYPE_CHECKING:
     from clew.runtime.host import Host
 
 
-class Asking(BaseException):
-    """Unwinds a node that asks a question. Not an Exception, so that a node's own `except` lets it pass.
-
-    `about` tells questions about something within an item, such as one of its calls, from those of the item itself.
-    """
-
-    def __init__(self, question: Any, about: str = "") -> None:
-        super().__init__("a node asks a question; let this pass")
-        self.question = question
-        self.about = about
-
-
 class RunContext:
     """Implements ``clew.Context``."""
 
-    __slots__ = ("_asked", "_calls", "_host", "_item", "_random", "attempt")
+    __slots__ = ("_host", "_item", "_random", "_whole", "attempt")
 
     def __init__(self, host: Host, item: Item, attempt: int | None = None) -> None:
         self._host = host
         self._item = item
         self._random: Random | None = None
-        self._asked = 0
-        self._calls = 0
+        self._whole: Scope | None = None  # of the node's function itself
         self.attempt = item.attempt if attempt is None else attempt
 
     @property
@@ -65,17 +53,21 @@ class RunContext:
     @property
     def idempotency_key(self) -> str:
         """The node's own key function on its inputs, or a key from run and path; constant over attempts."""
-        function = self._item.node.policy.idempotency_key_func
-        if function is not None:
-            values = {
-                p.name: self._item.lookup(p.source, p.default)
-                for p in self._item.node.params
-                if p.kind == "value"
-            }
-            wanted = inspect.signature(function).parameters
-            return str(function(**{name: value for name, value in values.items() if name in wanted}))
+        if self._item.node.policy.idempotency_key_func is not None:
+            return self._own_key()
         text = f"{len(self.run_id)}:{self.run_id}{self.path}"
         return hashlib.sha256(text.encode()).hexdigest()
+
+    def _own_key(self) -> str:
+        item, node = self._item, self._item.node
+        values = {p.name: item.lookup(p.source, p.default) for p in node.params if p.kind == "value"}
+        positional, named = wanted_by_key(node)
+        wanted = state_names(node) & {*positional, *named}
+        if wanted:
+            from clew.runtime.calls import whole_state
+
+            values.update(dict.fromkeys(wanted, whole_state(item, item.values())))
+        return made_key(node, values)
 
     @property
     def cancelled(self) -> bool:
@@ -110,12 +102,19 @@ class RunContext:
         self._host.tell("emitted", self._item, name=name, data=data)
 
     def interrupt(self, question: Any) -> Any:
+        scope = self._scope()
+        position = scope.next_position(self._item.node.name, self.path)
         answers = self._host.machine.answers(self._item)
-        number = self._asked
-        self._asked += 1
-        if number < len(answers):
-            return answers[number]
-        raise Asking(question)
+        if position in answers:
+            return answers[position]
+        raise scope.ask(question, position)
+
+    def _scope(self) -> Scope:
+        """What the node's code is in just now: one of its recorded calls, or the node's function itself."""
+        scope = scope_of(self) or self._whole
+        if scope is None:
+            scope = self._whole = Scope(self)
+        return scope
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
@@ -140,6 +139,6 @@ class RunContext:
                 f"node {self._item.node.name!r} at {self.path} asks for {name!r} after its attempt is over "
                 f"(it timed out, or the run was cancelled), so no call is made"
             )
-        number = self._calls
-        self._calls += 1
-        return self._host.recorder.call(self._item, self.attempt, number, name, fn, args, kwargs)
+        return self._host.recorder.call(
+            self._item, self.attempt, self._scope().within(), name, fn, args, kwargs
+        )

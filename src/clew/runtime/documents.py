@@ -1,26 +1,22 @@
 """Checkpoints, work items and recorded calls as JSON: exactly the specification's fields, under its names.
 
-What the specification has no field for is in one object ``clew`` beside them. Order keys are 16 hexadecimal digits,
-because an unsigned 64-bit number survives few readers of JSON; times are RFC 3339 in UTC; values are trees of the
-canonical codec, so they come back as they were.
+What the specification has no field for is in one object ``clew`` beside them. Order keys are 16 hexadecimal digits and
+seeds are text, because numbers beyond 2^53 survive few readers of JSON; times are RFC 3339 in UTC; values are trees of
+the canonical codec, so they come back as they were.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from hashlib import sha256
 from typing import Any
 
-from clew.engine.records import WorkItem
-from clew.runtime.failures import plain_error
+from clew.engine.records import Failure, WorkItem
+from clew.runtime.document_form import FORMAT, Json
+from clew.runtime.failures import plain_error, plain_failure
 from clew.runtime.recorder import RecordedCall
 from clew.runtime.result import Checkpoint
-from clew.state import NodeExecution, encode, to_tree
-
-FORMAT = 1
-
-Json = dict[str, Any]
+from clew.state import NodeExecution, to_tree
 
 
 def work_item_json(item: WorkItem) -> Json:
@@ -41,14 +37,16 @@ def recorded_io_json(call: RecordedCall) -> Json:
     """A recorded call of the specification; the response of one that raised is null."""
     args, kwargs = call.request
     beside: Json = {"path": call.path, "call": call.number, "name": call.name, "awaited": call.awaited}
+    if call.within:
+        beside["within"] = list(call.within)
     if call.error is not None:
         beside["error"] = error_json(call.error)
     return {
-        "node_id": call.path.rpartition("/")[2].partition("#")[0],
+        "node_id": call.node_id,
         "attempt": call.attempt,
         "request": {"args": to_tree(list(args), at="request"), "kwargs": values_json(kwargs)},
         "response": to_tree(call.response, at="response"),
-        "hash": f"sha256:{sha256(encode(call.response, at='response')).hexdigest()}",
+        "hash": call.hash,
         "timestamp": time_json(call.timestamp),
         "duration_ms": round(call.duration * 1000.0, 3),
         "clew": beside,
@@ -83,7 +81,7 @@ def checkpoint_json(checkpoint: Checkpoint, history: Mapping[str, NodeExecution]
         "step_id": checkpoint.step_id,
         "state": values_json(state.values),
         "frontier": [work_item_json(item) for item in checkpoint.frontier],
-        "rng_seed": checkpoint.rng_seed,
+        "rng_seed": str(checkpoint.rng_seed),
         "recorded_ios": [recorded_io_json(call) for call in checkpoint.recorded_ios],
         "idempotency_key": checkpoint.idempotency_key,
         "timestamp": time_json(checkpoint.timestamp),
@@ -100,6 +98,11 @@ def values_json(values: Mapping[str, Any]) -> Json:
 def error_json(error: BaseException) -> Json:
     """An error: its type, message and notes. Where it was raised stays in the log."""
     return {key: value for key, value in plain_error(error).items() if key != "traceback"}
+
+
+def failure_json(failure: Failure) -> Json:
+    """A failure: its error, and under ``at`` its step, node, path and attempt."""
+    return {key: value for key, value in plain_failure(failure).items() if key != "traceback"}
 
 
 def time_json(seconds: float) -> str:

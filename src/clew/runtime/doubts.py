@@ -13,6 +13,7 @@ about would be cut short by the question, and be in doubt themselves.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -20,14 +21,14 @@ import msgspec
 
 from clew.engine.strand import Item
 from clew.errors import AmbiguousCallError
-from clew.runtime.context import Asking
+from clew.runtime.scopes import Asking, Place
 
 WHOLE = -1
 """Stands for the number of a call where the whole node is meant."""
 
 
 class Intent(msgspec.Struct, frozen=True):
-    """A call is about to be made; or, if it is settled, an attempt of a whole node has ended."""
+    """A call is about to be made; or, if it is settled, it or an attempt of a whole node ended without a result."""
 
     path: str
     attempt: int
@@ -36,10 +37,16 @@ class Intent(msgspec.Struct, frozen=True):
     epoch: tuple[int, ...] = ()
     n: int = 0
     is_settled: bool = False
+    within: tuple[int, ...] = ()  # the numbers of the calls in which it is made
+
+    @property
+    def place(self) -> Place:
+        """Its number, after those of the calls around it."""
+        return (*self.within, self.number)
 
 
-Place = tuple[tuple[int, ...], int, int, str]
-"""Epoch, attempt, number and name of a call."""
+Made = tuple[tuple[int, ...], int, Place, str]
+"""Epoch, attempt, place and name of a call."""
 
 
 class Known(Protocol):
@@ -48,46 +55,50 @@ class Known(Protocol):
     intents: list[Intent]
     own: set[int]  # those of this session, by their places
 
-    def places(self) -> set[Place]:
+    def made(self) -> set[Made]:
         """The calls that have a recording."""
 
 
-def doubts(known: Known, epoch: tuple[int, ...], attempt: int) -> dict[tuple[int, str], int]:
-    """The calls of an item that were begun and have nothing to show for it, by number and name, and how often.
+def doubts(known: Known, epoch: tuple[int, ...], attempt: int) -> dict[tuple[Place, str], int]:
+    """The calls of an item that were begun and have nothing to show for it, by place and name, and how often.
 
     What the attempt that asks has begun itself is under way, and in no doubt.
     """
-    places, found = known.places(), dict[tuple[int, str], int]()
-    settled: dict[tuple[tuple[int, ...], int], int] = {}
-    speaks = {place[:2] for place in places}
+    made, found = known.made(), dict[tuple[Place, str], int]()
+    settled: Counter[Made] = Counter()
+    speaks = {call[:2] for call in made}
     for intent in known.intents:
         if intent.number != WHOLE:
             speaks.add((intent.epoch, intent.attempt))
-        elif intent.is_settled:
-            at = (intent.epoch, intent.attempt)
-            settled[at] = settled.get(at, 0) + 1
+        if intent.is_settled:
+            settled[intent.epoch, intent.attempt, intent.place, intent.name] += 1
     for intent in known.intents:
-        at, call = (intent.epoch, intent.attempt), (intent.number, intent.name)
-        if intent.is_settled or (*at, *call) in places:
+        at, call = (intent.epoch, intent.attempt), (intent.place, intent.name)
+        if intent.is_settled or (*at, *call) in made:
             continue
         if at == (epoch, attempt) and intent.n in known.own:
             continue
         if intent.number == WHOLE and at in speaks:
             continue
-        if intent.number == WHOLE and settled.get(at, 0):
-            settled[at] -= 1
+        if settled[*at, *call]:
+            settled[*at, *call] -= 1
             continue
         found[call] = found.get(call, 0) + 1
     return dict(sorted(found.items()))
 
 
-def about(number: int) -> str:
+def told_place(place: Place) -> str:
+    """The place of a call as text."""
+    return ".".join(map(str, place))
+
+
+def about(place: Place) -> str:
     """What a question about a call has in its path after that of the item."""
-    return "!" if number == WHOLE else f"!{number}"
+    return "!" if place == (WHOLE,) else f"!{told_place(place)}"
 
 
-def check(known: Known, policy: str, item: Item, attempt: int, number: int, answers: Any) -> tuple[Any, ...]:
-    """Before call `number` of an item: () to make it, or the response that a person has given for it.
+def check(known: Known, policy: str, item: Item, attempt: int, place: Place, answers: Any) -> tuple[Any, ...]:
+    """Before the call at `place` of an item: () to make it, or the response that a person has given for it.
 
     `answers` gives those to the questions about something. AmbiguousCallError, or a question, if there is a doubt about
     this call or, where people are asked, about any other one of the item.
@@ -96,36 +107,36 @@ def check(known: Known, policy: str, item: Item, attempt: int, number: int, answ
     response: tuple[Any, ...] = ()
     for (each, name), times in doubts(known, item.strand.epoch, attempt).items():
         if policy == "fail":
-            if each == number:
+            if each == place:
                 raise AmbiguousCallError(_failure(node, path, each, name))
             continue
         given: Sequence[Any] = answers(about(each))
         if len(given) < times:
             raise Asking(_question(node, path, each, name), about(each))
-        if each == number and given[times - 1] != "retry":
+        if each == place and given[times - 1] != "retry":
             response = (given[times - 1],)
     return response
 
 
-def _told(node: str, path: str, number: int, name: str) -> str:
-    if number == WHOLE:
+def _told(node: str, path: str, place: Place, name: str) -> str:
+    if place == (WHOLE,):
         return f"node {node!r} at {path} was begun and has no result: it may have had its effect, or not"
-    where = f"node {node!r} at {path}, call {number} ({name!r})"
+    where = f"node {node!r} at {path}, call {told_place(place)} ({name!r})"
     return f"{where} was begun and has no recording: it may have been made, or not"
 
 
-def _failure(node: str, path: str, number: int, name: str) -> str:
-    again = "call it" if number == WHOLE else "make it"
+def _failure(node: str, path: str, place: Place, name: str) -> str:
+    again = "call it" if place == (WHOLE,) else "make it"
     return (
-        f"{_told(node, path, number, name)}; find out, and resume with on_ambiguous='ask' to say what it gave, or with "
+        f"{_told(node, path, place, name)}; find out, and resume with on_ambiguous='ask' to say what it gave, or with "
         f"'retry' to {again} again with the same idempotency key"
     )
 
 
-def _question(node: str, path: str, number: int, name: str) -> str:
+def _question(node: str, path: str, place: Place, name: str) -> str:
     ways = (
         "call it again, or give what it returned"
-        if number == WHOLE
+        if place == (WHOLE,)
         else "make it again, or give its response"
     )
-    return f"{_told(node, path, number, name)}; answer 'retry' to {ways}"
+    return f"{_told(node, path, place, name)}; answer 'retry' to {ways}"

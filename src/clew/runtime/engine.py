@@ -13,6 +13,7 @@ from os import PathLike
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from clew.engine.records import Failure
 from clew.errors import (
     ClewError,
     CommitConflictError,
@@ -31,8 +32,10 @@ from clew.runtime.blocking import Blocking
 from clew.runtime.events import Event, Listener
 from clew.runtime.heartbeat import Heartbeat
 from clew.runtime.looking import Looking
+from clew.runtime.metrics import totals_of
 from clew.runtime.opening import NO_ANSWER, Opener
 from clew.runtime.result import RunResult, SchedulerState, scheduler_state
+from clew.runtime.retrieval import StoredRun
 from clew.runtime.session import Session
 from clew.runtime.settings import Settings, graph_of, listeners_of, read_settings, store_of
 from clew.stores import MemoryStore, Store
@@ -47,25 +50,25 @@ _NOT_ENDED = (StoreError, RunOwnedError, UnknownRunError, CommitConflictError)
 
 
 class Engine(Looking):
-    """Runs one graph, and keeps its runs in a store."""
+    """Runs one graph, and keeps its runs in a store. Without a graph, it inspects the runs of the store."""
 
     _resuming: ClassVar[set[tuple[int, str]]] = set()  # engine and run: on their way to being live
     _resuming_lock = threading.Lock()
 
     def __init__(
         self,
-        graph: Graph,
+        graph: Graph | None = None,
         *,
         store: Store | str | PathLike[str] | None = None,
         listeners: Sequence[Listener] = (),
         **options: Any,
     ) -> None:
-        self.graph = graph_of(graph)
         self.store: Store = MemoryStore() if store is None else store_of(store)
         self._settings: Settings = read_settings(options)
         self._listeners = listeners_of(listeners) if listeners != () else ()
         self._live: dict[str, Session] = {}
-        self._opener = Opener(graph, self.store, self._settings, self._listeners)
+        made_of = None if graph is None else graph_of(graph)
+        self._opener = Opener(made_of, self.store, self._settings, self._listeners)
         self._heartbeat = Heartbeat(self.store, self._settings.lease) if self.store.encodes else None
 
     def __enter__(self) -> Engine:
@@ -83,7 +86,8 @@ class Engine(Looking):
         self.store.close()
 
     def __repr__(self) -> str:
-        return f"<Engine of {self.graph.name!r} on {self.store!r}>"
+        of = f" of {self.graph.name!r}" if self._opener.has_graph else ""
+        return f"<Engine{of} on {self.store!r}>"
 
     # -- running -----------------------------------------------------------------------------------------
 
@@ -134,9 +138,8 @@ class Engine(Looking):
     ) -> RunResult:
         """Go on with a run that failed, waits or was cancelled; a finished run is returned as it is."""
         self._no_loop("resume", "aresume")
-        if self._is_finished(run_id, answer, answers, accept_changes):
-            return self.result(run_id)
-        return self._drive(self._again(run_id, answer, answers, accept_changes))
+        found = self._again(run_id, answer, answers, accept_changes)
+        return self._drive(found) if isinstance(found, Session) else self._standing(found)
 
     async def aresume(
         self,
@@ -147,9 +150,8 @@ class Engine(Looking):
         accept_changes: bool = False,
     ) -> RunResult:
         """`resume` on the running event loop."""
-        if self._is_finished(run_id, answer, answers, accept_changes):
-            return self.result(run_id)
-        return await self._adrive(self._again(run_id, answer, answers, accept_changes))
+        found = self._again(run_id, answer, answers, accept_changes)
+        return await self._adrive(found) if isinstance(found, Session) else self._standing(found)
 
     def fork(
         self,
@@ -196,7 +198,7 @@ class Engine(Looking):
         self._no_loop("replay", "areplay")
         if not isinstance(strict, bool):
             raise InputError(f"strict is True or False, not {strict!r}")
-        log = self._opener.archive.log(run_id, whole=True)
+        log = self._opener.runs.open(run_id).whole()
         return Replayer(log, self._opener.program(log.start), self._settings, strict=strict).run()
 
     async def areplay(self, run_id: str, *, strict: bool = True) -> ReplayReport:
@@ -226,7 +228,9 @@ class Engine(Looking):
             raise RunStateError(
                 f"run {run_id!r} is not running in this engine (it is {status}); see engine.result"
             )
-        return scheduler_state(session.machine, session.elapsed(), lambda: self.cancel(run_id))
+        return scheduler_state(
+            session.machine, session.elapsed(), lambda: self.cancel(run_id), session.earlier
+        )
 
     # -- sessions ----------------------------------------------------------------------------------------
 
@@ -296,6 +300,7 @@ class Engine(Looking):
             self._heartbeat.add(session, session.fence)
         session.thread = threading.get_ident()
         session.began = began = self._settings.clock.monotonic()
+        session.first = session.machine.root.step
         if session.listening:
             session.announce(
                 "run_started", session.start.step, graph=self.graph.name, values=session.start.values
@@ -317,23 +322,28 @@ class Engine(Looking):
         except EncodeError:
             pass
         try:
-            archive.close(run_id, session.fence, "failed", self._settings.clock.time(), error)
+            archive.close(run_id, session.fence, "failed", self._settings.clock.time(), (Failure(error),))
         except ClewError:
             self._opener.left(run_id, session.owner)
             raise
         result = self.result(run_id)
-        result.error = error
+        result.failures = (Failure(error),)
         if session.listening:
-            session.announce("run_finished", result.steps, status="failed", error=error)
+            session.announce(
+                "run_finished", result.steps, status="failed", error=error, metrics=result.metrics
+            )
         return result
 
     def _end(self, session: Session, began: float, *, broken: BaseException | None = None) -> RunResult:
         machine, run_id, clock = session.machine, session.run_id, self._settings.clock
         self._leave(session)
+        elapsed = clock.monotonic() - began
+        totals = session.earlier.plus(totals_of(machine, elapsed))
         try:
             if broken is not None:
                 session.cancelled = True  # for nodes that still run on threads
                 session.flush()
+            session.measure(elapsed)
             session.ledger.close()
         except ClewError as error:
             if broken is None:  # else what broke it is on its way to the caller already
@@ -350,41 +360,37 @@ class Engine(Looking):
             machine,
             status,
             session.start,
-            elapsed=clock.monotonic() - began,
+            totals=lambda: totals,
             records=session.ledger.records,
         )
         try:
-            self._opener.archive.close(run_id, session.fence, status, clock.time(), result.error)
+            self._opener.archive.close(run_id, session.fence, status, clock.time(), result.failures)
         except ClewError:
             self._opener.left(run_id, session.owner)
             if broken is None:
                 raise
         if session.listening:
-            session.announce("run_finished", machine.root.step, status=status, error=result.error)
+            session.announce(
+                "run_finished", machine.root.step, status=status, error=result.error, metrics=result.metrics
+            )
         return result
-
-    def _is_finished(
-        self, run_id: str, answer: Any, answers: Mapping[str, Any] | None, accept_changes: bool
-    ) -> bool:
-        """Whether there is nothing to go on with: nobody has to own the run to be told so."""
-        if answer is not NO_ANSWER or answers or accept_changes or run_id in self._live:
-            return False
-        return self._opener.archive.row(run_id).status == "completed"
 
     def _again(
         self, run_id: str, answer: Any, answers: Mapping[str, Any] | None, accept_changes: bool
-    ) -> Session:
-        """A session that goes on with a run; of several threads that want one, one gets it."""
+    ) -> Session | StoredRun:
+        """A session that continues a run, or the run if it has completed; of several threads, one gets it."""
         mine = (id(self), run_id)
         with self._resuming_lock:
             if run_id in self._live or mine in self._resuming:
                 raise RunStateError(f"run {run_id!r} is running; wait for it, or cancel it")
             self._resuming.add(mine)
         try:
-            session = self._live[run_id] = self._opener.again(run_id, answer, answers, accept_changes)
+            found = self._opener.again(run_id, answer, answers, accept_changes, unless_completed=True)
+            if isinstance(found, Session):
+                self._live[run_id] = found
         finally:
             self._resuming.discard(mine)
-        return session
+        return found
 
     def _no_loop(self, verb: str, twin: str) -> None:
         if not inside_event_loop():

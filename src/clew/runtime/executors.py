@@ -28,6 +28,7 @@ from threading import Lock, Thread
 from traceback import format_exception
 from typing import Any, ParamSpec, TypeVar
 
+from clew.error_text import add_note, line_of, safely
 from clew.errors import DefinitionError, NodeError
 
 __all__ = ["Processes", "processes"]
@@ -209,10 +210,12 @@ def _work(pipe: Connection) -> None:
         except OSError:
             return
         except Exception as error:
-            pipe.send((False, NodeError(f"what it returned or raised cannot leave its process: {error}")))
+            pipe.send(
+                (False, NodeError(f"what it returned or raised cannot leave its process: {line_of(error)}"))
+            )
 
 
 def _told(error: BaseException) -> BaseException:
     """The error with the traceback as text, which does not cross by itself."""
-    error.add_note("".join(format_exception(error)).rstrip())
+    add_note(error, safely(lambda: "".join(format_exception(error)).rstrip(), line_of(error)))
     return error

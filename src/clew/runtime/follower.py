@@ -22,6 +22,7 @@ from threading import Condition, Lock, Thread
 from time import monotonic, sleep
 
 from clew.stores import Entry, Statement
+from clew.stores.protocol import OWN_STEP
 
 Work = tuple[Sequence[Entry], Sequence[tuple[str, str, int]], Mapping[str, bytes], Sequence[Statement]]
 """Entries to add, names of entries to drop, large contents, statements to execute: the arguments of an append."""
@@ -59,7 +60,7 @@ class Follower:
             self._waiting.append(work)
             self._behind += len(entries)
             is_far = self._behind > LAG
-            is_due = self._behind >= ENOUGH or any(entry.kind != "step" for entry in entries)
+            is_due = self._behind >= ENOUGH or any(entry.kind != OWN_STEP for entry in entries)
             if is_first and self._thread is not None:
                 self._changed.notify()
         if is_due:

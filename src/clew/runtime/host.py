@@ -6,13 +6,15 @@ Here is what both share: how a node's function is called, and how the chunks of 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator
+from types import CoroutineType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from clew.engine.machine import Machine
 from clew.engine.strand import Item
 from clew.runtime.calls import arguments, calls_of
 from clew.runtime.context import RunContext
-from clew.runtime.mutation import Watch
+from clew.runtime.mutation import Guard, Input, Watch
+from clew.runtime.scopes import Scope, raise_question
 from clew.stores import Statement
 
 if TYPE_CHECKING:
@@ -27,13 +29,13 @@ class Calls(Protocol):
         self,
         item: Item,
         attempt: int,
-        number: int,
+        scope: Scope,
         name: str,
         fn: Callable[..., Any],
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> Any:
-        """What the call gives, or an awaitable of it."""
+        """What the call gives, or an awaitable of it; its function runs inside `scope`, which has its place."""
 
 
 class Host:
@@ -63,29 +65,29 @@ class Host:
         batch = item.batch
         program = batch.level.strand.program
         call, takes_context, _ = (program.calls or calls_of(program))[batch.number]
-        node = item.node
-        if node.mode == "sync" and not self.settings.check_mutation:
-            return call(item, RunContext(self, item, attempt) if takes_context else None)
-        context = RunContext(self, item, attempt)
-        if self.settings.check_mutation:
-            return self._watched(item, context)
-        value = call(item, context)
-        if node.mode == "generator":
-            return self._chunks(item, value)
-        return self._async_chunks(item, value) if node.mode == "async_generator" else value
+        try:
+            if self.settings.check_mutation or item.node.mode in ("generator", "async_generator"):
+                value = self._watched(item, RunContext(self, item, attempt))
+            else:
+                value = call(item, RunContext(self, item, attempt) if takes_context else None)
+        except BaseExceptionGroup as error:
+            raise_question(error)
+            raise
+        return _awaited(value) if takes_context and type(value) is CoroutineType else value
 
     def _watched(self, item: Item, context: RunContext) -> Any:
-        args, kwargs = arguments(item, context)
-        watch = Watch(item, args, kwargs)
-        value = item.node.func(*args, **kwargs)
-        if item.node.mode == "async":
-            return watch.after(value)
-        if item.node.mode == "generator":
-            value = self._chunks(item, value)
-        elif item.node.mode == "async_generator":
-            return watch.after(self._async_chunks(item, value))
-        watch.check()
-        return value
+        """Call a generator, or any function whose inputs are compared by content, and check at its end."""
+        inputs: list[Input] = []
+        args, kwargs = arguments(item, context, inputs)
+        watch = (Watch if self.settings.check_mutation else Guard)(item, inputs)
+        func, mode = item.node.func, item.node.mode
+        if mode == "sync":
+            return watch.call(func, *args, **kwargs)
+        if mode == "async":
+            return watch.start(func, *args, **kwargs)
+        if mode == "generator":
+            return watch.call(lambda: self._chunks(item, func(*args, **kwargs)))
+        return watch.start(lambda: self._async_chunks(item, func(*args, **kwargs)))
 
     def _chunks(self, item: Item, generator: Any) -> Any:
         chunks: list[Any] = []
@@ -103,6 +105,15 @@ class Host:
             chunks.append(chunk)
             self.tell("chunk", item, chunk=chunk)
         return chunks
+
+
+async def _awaited(coroutine: Any) -> Any:
+    """What a coroutine returns; a question that a task group has wrapped comes out as itself."""
+    try:
+        return await coroutine
+    except BaseExceptionGroup as error:
+        raise_question(error)
+        raise
 
 
 class _Slept:

@@ -27,9 +27,11 @@ from clew.engine.records import Journaled, Question, Single, Step, Withdrawn
 from clew.errors import EncodeError
 from clew.runtime.crash_points import reach
 from clew.runtime.follower import Follower, Work, joined
+from clew.runtime.large_values import Blobs
+from clew.runtime.log_records import JOURNAL, is_own_step, with_epoch
 from clew.runtime.recorder import RecordedCall
-from clew.runtime.snapshots import Blobs, snapshot_entry
-from clew.runtime.wire import Writer, with_epoch
+from clew.runtime.snapshots import snapshot_entry
+from clew.runtime.wire import Writer
 from clew.state import GraphState
 from clew.stores import Entry, Statement, Store
 
@@ -38,6 +40,8 @@ _TOGETHER = 64  # steps that are cheaper to hand to the follower in one go
 LONG = 0.01  # seconds after which a step is not kept back any longer
 FIRST_SNAPSHOT = 256 * 1024
 OUTWEIGH = 8
+
+_NO_BLOBS: Mapping[str, bytes] = {}
 
 Name = tuple[str, tuple[int, ...]]
 """An item: its path, and the attempts of the items around it."""
@@ -114,8 +118,8 @@ class Ledger:
         else:
             self.attached.pop(item, None)
 
-    def write(self, records: Sequence[Any]) -> None:
-        """Keep records, in order."""
+    def write(self, records: Sequence[Any], blobs: Mapping[str, bytes] = _NO_BLOBS) -> None:
+        """Keep records, in order, and large contents that they speak of."""
         writer = self._writer
         if writer is None:
             self._store.append(self._run_id, records, self._fence)
@@ -124,6 +128,8 @@ class Ledger:
             return
         with self._lock:
             self._raise()
+            if blobs:
+                writer.blobs.update(blobs)
             if len(records) == 1 and type(records[0]) is Single and not self.attached:
                 self._write_step(writer, records[0])
             else:
@@ -167,13 +173,13 @@ class Ledger:
                 record = msgspec.structs.replace(record, n=numbers[-1])
             elif type(record) is Withdrawn:
                 item = (record.path, record.epoch)
-                drop += [("journal", with_epoch(*item), n) for n in self._journaled.pop(item, ())]
+                drop += [(JOURNAL.name, with_epoch(*item), n) for n in self._journaled.pop(item, ())]
                 continue
             elif self._journaled and type(record) is Step:
                 for outcome in record.outcomes:
                     item = (record.prefix + outcome.path, record.epoch)
                     path = with_epoch(*item)
-                    drop += [("journal", path, n) for n in self._journaled.pop(item, ())]
+                    drop += [(JOURNAL.name, path, n) for n in self._journaled.pop(item, ())]
             try:
                 entries.append(writer.entry(record))
             except EncodeError as error:
@@ -189,7 +195,7 @@ class Ledger:
         blobs, writer.blobs = writer.blobs, {}
         if entries or drop:
             self._carry((entries, drop, blobs, statements))
-        steps = [len(entry.body) for entry in entries if entry.kind == "step" and not entry.path]
+        steps = [len(entry.body) for entry in entries if is_own_step(entry)]
         if steps:
             self._since += sum(steps) + sum(map(len, blobs.values()))
         if refused is not None:

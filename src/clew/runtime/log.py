@@ -6,7 +6,8 @@ of a subgraph item starts its strands anew.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -14,45 +15,19 @@ import msgspec
 from clew.engine.chain import Chain
 from clew.engine.programs import program_of
 from clew.engine.reasons import Story
-from clew.engine.records import Journaled, Outcome, Question, Retry, Single, Start, Step, Withdrawn
+from clew.engine.records import Failure, Journaled, Outcome, Question, Retry, Single, Start, Step, Withdrawn
 from clew.engine.rules import Program
 from clew.errors import InputError, RunStateError, UnknownRunError
 from clew.graph import Graph
 from clew.runtime.codes import conflict_rule
 from clew.runtime.doubts import Intent
+from clew.runtime.log_records import Accepted, Answered, Filled, Labelled, Resumed
+from clew.runtime.metrics import Measured, Totals, lifetime
 from clew.runtime.recorder import RecordedCall
-from clew.runtime.result import Checkpoint
+from clew.runtime.result import Checkpoint, Origin
+from clew.runtime.schema_changes import with_defaults
 from clew.state import GraphState, Position
 from clew.stores import RunRow
-
-
-class Answered(msgspec.Struct, frozen=True):
-    """Somebody answered the question at `path`."""
-
-    path: str
-    answer: Any
-    number: int = 0
-
-
-class Labelled(msgspec.Struct, frozen=True):
-    """S(step) has a name."""
-
-    label: str
-    step: int
-
-
-class Resumed(msgspec.Struct, frozen=True):
-    """The run had failed, and is gone on with: recorded exceptions of earlier stretches do not count any more."""
-
-    stretch: int
-
-
-class Accepted(msgspec.Struct, frozen=True):
-    """The run goes on with another graph than it was made with, or with another rule for conflicts."""
-
-    n: int
-    structure: str
-    codes: Mapping[str, str]
 
 
 class RunLog(msgspec.Struct):
@@ -63,7 +38,7 @@ class RunLog(msgspec.Struct):
     on_conflict: str
     steps: list[Step]
     journal: dict[str, Outcome]
-    answers: dict[str, list[Any]]
+    answers: dict[str, dict[str, Any]]  # by path and position, in the order in which they were given
     attempts: dict[str, int]
     strands: dict[str, tuple[Start, list[Step]]]
     asked: dict[str, Question]
@@ -75,9 +50,10 @@ class RunLog(msgspec.Struct):
     weight: int = 0  # bytes of the snapshot that it was read from
     since: int = 0  # bytes of the steps after it, with what they keep apart
     accepted: int = 0  # how often changes were accepted
-    errors: list[
-        tuple[tuple[int, ...], BaseException]
-    ] = []  # confined failures before `start`, with their places
+    filled: Filled = {}  # defaults of fields that came later
+    measured: list[Measured] = []  # what the stretches counted
+    failures: list[tuple[tuple[int, ...], Failure]] = []  # confined ones before `start`, with their orders
+    digests: dict[str, list[str]] = {}  # of the states of each strand, as a store keeps them
 
     @property
     def questions(self) -> list[Question]:
@@ -111,9 +87,39 @@ class RunLog(msgspec.Struct):
         found.update(self.journal)
         return found
 
+    def totals(self) -> Totals:
+        """What the run has counted so far."""
+        first = self.row.parent_step
+        if first is None:  # it may have gone on from a state, which is at hand unless there is a snapshot
+            first = self.measured[0].first if self.measured else 0 if self.weight else self.start.step
+        inner = (step for _, steps in self.strands.values() for step in steps)
+        return lifetime(first, self.steps, inner, self.measured)
+
+    def steps_by_place(self) -> dict[tuple[str, int], Step]:
+        """The steps of the run and of its subgraphs, by strand and number."""
+        found = {("", step.number): step for step in self.steps}
+        for prefix, (_, steps) in self.strands.items():
+            found.update(((prefix, step.number), step) for step in steps)
+        return found
+
     def chain(self, program: Program) -> Chain:
         """The chain of the run."""
-        return Chain(program, self.start, self.steps, seed=self.row.seed, on_conflict=self.on_conflict)
+        return self._chain(program, "", self.start, self.steps)
+
+    def inner_chain(self, graph: Graph, prefix: str) -> Chain:
+        """The chain of the strand at `prefix`, whose graph is `graph`."""
+        start, steps = self.strands[prefix]
+        return self._chain(program_of(graph, start.given), prefix, start_state(start, self.row.seed), steps)
+
+    def _chain(self, program: Program, prefix: str, start: GraphState, steps: Sequence[Step]) -> Chain:
+        return Chain(
+            program,
+            start,
+            steps,
+            seed=self.row.seed,
+            on_conflict=self.on_conflict,
+            digests=self.digests.get(prefix, ()),
+        )
 
     def label(self, label: str) -> int:
         """The step that has a label."""
@@ -139,6 +145,7 @@ class RunLog(msgspec.Struct):
         for label in sorted(self.labels) if not prefix else ():
             names.setdefault(self.labels[label], []).append(label)
         calls = self.calls_by_item(prefix)
+        attempts = self.retried(chain.steps, prefix)
         found: list[Checkpoint] = []
         for number, state in enumerate(chain.states(), start=chain.first):
             step = chain.steps[number - chain.first - 1] if number > chain.first else None
@@ -155,10 +162,15 @@ class RunLog(msgspec.Struct):
                     items=tuple(prefix + outcome.path for outcome in outcomes),
                     nested=self._nested(graph, prefix, outcomes) if nested else {},
                     recorded_ios=tuple(call for o in outcomes for call in calls.get(prefix + o.path, ())),
-                    _origin=(chain.program, prefix),
+                    _origin=Origin(chain.program, prefix, attempts, partial(chain.last_run, step=number)),
                 )
             )
         return found
+
+    def retried(self, steps: Sequence[Step], prefix: str = "") -> dict[str, int]:
+        """The retries that items have used: those in these steps of the strand at `prefix`, and those that are open."""
+        done = {prefix + o.path: o.attempt for step in steps for o in step.outcomes if o.attempt}
+        return {**self.attempts, **done}
 
     def calls_by_item(self, prefix: str = "") -> dict[str, list[RecordedCall]]:
         """The recorded calls, by the item of the strand at `prefix` that made them or in which they were made."""
@@ -175,10 +187,8 @@ class RunLog(msgspec.Struct):
 
     def inner_chains(self, graph: Graph) -> Iterator[tuple[str, Chain]]:
         """The chains of all strands, by their prefixes."""
-        for prefix, (start, steps) in self.strands.items():
-            program = program_of(graph_at(graph, prefix), start.given)
-            state = start_state(start, self.row.seed)
-            yield prefix, Chain(program, state, steps, seed=self.row.seed, on_conflict=self.on_conflict)
+        for prefix in self.strands:
+            yield prefix, self.inner_chain(graph_at(graph, prefix), prefix)
 
     def _nested(
         self, graph: Graph, prefix: str, outcomes: Sequence[Outcome]
@@ -189,18 +199,11 @@ class RunLog(msgspec.Struct):
             if inside is None:
                 continue
             path = prefix + outcome.path
-            for inner, (start, steps) in self.strands.items():
+            for inner in self.strands:
                 if inner == f"{path}/" or (
                     inner.startswith(f"{path}[") and inner.count("/") == path.count("/") + 1
                 ):
-                    state = start_state(start, self.row.seed)
-                    chain = Chain(
-                        program_of(inside.graph, start.given),
-                        state,
-                        steps,
-                        seed=self.row.seed,
-                        on_conflict=self.on_conflict,
-                    )
+                    chain = self.inner_chain(inside.graph, inner)
                     found[inner[:-1]] = tuple(
                         self.checkpoints(chain, inside.graph, nested=True, prefix=inner)
                     )
@@ -230,6 +233,13 @@ def _check_answer(graph: Graph, path: str, answer: Any) -> None:
             ) from error
 
 
+def with_accepted(row: RunRow, accepted: Accepted) -> RunRow:
+    """Give a row with the graph that the run continues with."""
+    return msgspec.structs.replace(
+        row, structure=accepted.structure, codes=accepted.codes, description=accepted.description
+    )
+
+
 def start_state(start: Start, seed: int) -> GraphState:
     """S(0) of a strand."""
     return GraphState.assemble(
@@ -237,9 +247,22 @@ def start_state(start: Start, seed: int) -> GraphState:
         versions=dict.fromkeys(start.values, 0),
         decisions={},
         terminated=False,
-        position=Position(seed=seed, given=start.given),
+        position=Position(seed=seed, given=start.given, filled=start.filled),
         history={},
     )
+
+
+def fill(log: RunLog, filled: Filled) -> None:
+    """Let a run, and the strands inside it, begin with defaults that they lack."""
+    log.filled = filled
+    log.start = with_defaults(log.start, filled.get("", {}))
+    for prefix, (start, steps) in log.strands.items():
+        more = {name: value for name, value in filled.get(prefix, {}).items() if name not in start.values}
+        if more:
+            begun = msgspec.structs.replace(
+                start, values={**start.values, **more}, filled=start.filled | more.keys()
+            )
+            log.strands[prefix] = (begun, steps)
 
 
 def story_of(log: RunLog, parent: Callable[[str], RunLog]) -> Story:
@@ -254,72 +277,139 @@ def story_of(log: RunLog, parent: Callable[[str], RunLog]) -> Story:
     return Story(start, steps, outside)
 
 
-def read_log(row: RunRow, start: GraphState, entries: Sequence[Any], on_conflict: str) -> RunLog:
-    """Read a run's log. Entries may come in any order: each says what it speaks of."""
-    log = RunLog(row, start, on_conflict, [], {}, {}, {}, {}, {}, {}, [])
-    inner: list[Step] = []
-    journal: list[Journaled] = []
-    retries: list[Retry] = []
-    answers: dict[str, dict[int, Any]] = {}
-    done: set[str] = set()
-    for entry in entries:
-        if isinstance(entry, Single):
-            log.steps.append(entry.step())
-            done.add(log.steps[-1].outcomes[0].path)
-        elif isinstance(entry, Step):
-            (inner if entry.prefix else log.steps).append(entry)
-            done.update(entry.prefix + outcome.path for outcome in entry.outcomes)
-        elif isinstance(entry, Journaled):
-            journal.append(entry)
-        elif isinstance(entry, Withdrawn):
-            # in memory alone: a store that encodes has dropped what it speaks of
-            journal = [each for each in journal if (each.path, each.epoch) != (entry.path, entry.epoch)]
-        elif isinstance(entry, Start):
-            known = log.strands.get(entry.prefix)
-            if known is None or known[0].epoch <= entry.epoch:
-                log.strands[entry.prefix] = (entry, [])
-        elif isinstance(entry, Retry):
-            retries.append(entry)
-        elif isinstance(entry, Question):
-            if entry.path not in log.asked or log.asked[entry.path].number <= entry.number:
-                log.asked[entry.path] = entry
-        elif isinstance(entry, Answered):
-            answers.setdefault(entry.path, {})[entry.number] = entry.answer
-        elif isinstance(entry, Labelled):
-            log.labels[entry.label] = entry.step
-        elif isinstance(entry, Accepted):
-            if entry.n >= log.accepted:
-                log.accepted = entry.n + 1
-                log.row = msgspec.structs.replace(row, structure=entry.structure, codes=entry.codes)
-        elif isinstance(entry, Resumed):
-            log.stretch = max(log.stretch, entry.stretch)
-        elif isinstance(entry, Intent):
-            pass  # the recorder looks for them where it matters
-        else:
-            assert isinstance(entry, RecordedCall)
-            log.calls.append(entry)
-    for step in inner:
-        strand = log.strands.get(step.prefix)
-        if strand is not None and strand[0].epoch == step.epoch:
-            strand[1].append(step)
-    for retry in retries:
-        path = retry.path
-        strand = log.strands.get(path[: path.rfind("/") + 1])
-        is_of_now = not retry.epoch or (strand is not None and strand[0].epoch == retry.epoch)
-        if is_of_now and retry.attempt >= log.attempts.get(path, 0):
-            log.attempts[path], log.due[path] = retry.attempt, (retry.due, retry.delay)
-    for each in sorted(journal, key=lambda each: each.n):
-        if each.path not in done:
+def read_log(row: RunRow, start: GraphState, records: Iterable[Any], on_conflict: str) -> RunLog:
+    """Read a run's log. Records may come in any order: each says what it speaks of."""
+    collected = _Collected(RunLog(row, start, on_conflict, [], {}, {}, {}, {}, {}, {}, []))
+    for record in records:
+        _TAKE[type(record)](collected, record)
+    return collected.log_of(on_conflict)
+
+
+class _Collected:
+    """The records of a log, sorted by what they speak of, until all of them are there."""
+
+    def __init__(self, log: RunLog) -> None:
+        self.log = log
+        self.inner: list[Step] = []
+        self.journal: list[Journaled] = []
+        self.retries: list[Retry] = []
+        self.answers: dict[str, dict[int, Answered]] = {}
+        self.done: set[str] = set()  # items of committed steps
+
+    # -- one record at a time ----------------------------------------------------------------------------
+
+    def single(self, single: Single) -> None:
+        self.step(single.step())
+
+    def step(self, step: Step) -> None:
+        (self.inner if step.prefix else self.log.steps).append(step)
+        self.done.update(step.prefix + outcome.path for outcome in step.outcomes)
+
+    def journaled(self, journaled: Journaled) -> None:
+        self.journal.append(journaled)
+
+    def withdrawn(self, withdrawn: Withdrawn) -> None:
+        # in memory alone: a store that encodes has dropped what it speaks of
+        gone = (withdrawn.path, withdrawn.epoch)
+        self.journal = [each for each in self.journal if (each.path, each.epoch) != gone]
+
+    def start(self, start: Start) -> None:
+        known = self.log.strands.get(start.prefix)
+        if known is None or known[0].epoch <= start.epoch:
+            self.log.strands[start.prefix] = (start, [])
+
+    def retry(self, retry: Retry) -> None:
+        self.retries.append(retry)
+
+    def question(self, question: Question) -> None:
+        asked = self.log.asked
+        if question.path not in asked or asked[question.path].number <= question.number:
+            asked[question.path] = question
+
+    def answer(self, answer: Answered) -> None:
+        self.answers.setdefault(answer.path, {})[answer.number] = answer
+
+    def label(self, label: Labelled) -> None:
+        self.log.labels[label.label] = label.step
+
+    def accepted(self, accepted: Accepted) -> None:
+        log = self.log
+        if accepted.n >= log.accepted:
+            log.accepted, log.filled = accepted.n + 1, accepted.filled
+            log.row = with_accepted(log.row, accepted)
+
+    def measured(self, measured: Measured) -> None:
+        self.log.measured.append(measured)
+
+    def resumed(self, resumed: Resumed) -> None:
+        self.log.stretch = max(self.log.stretch, resumed.stretch)
+
+    def intent(self, intent: Intent) -> None:
+        """Leave it to the recorder, which looks for intents where they matter."""
+
+    def call(self, call: RecordedCall) -> None:
+        self.log.calls.append(call)
+
+    # -- all of them together ----------------------------------------------------------------------------
+
+    def log_of(self, on_conflict: str) -> RunLog:
+        """Finish the log: what earlier attempts left does not count, and what was answered is not asked."""
+        log = self.log
+        for step in self.inner:
+            if self._is_current(step.prefix, step.epoch):
+                log.strands[step.prefix][1].append(step)
+        self._finish_retries()
+        self._finish_journal()
+        if log.filled:
+            fill(log, log.filled)
+        log.on_conflict = conflict_rule(log.row.codes, on_conflict)
+        log.answers = {
+            path: {numbered[n].position: numbered[n].answer for n in sorted(numbered)}
+            for path, numbered in self.answers.items()
+        }
+        for path, question in list(log.asked.items()):
+            item = path.partition("!")[0]  # a question about a call of it
+            is_over = item in self.done or item in log.journal
+            if is_over or question.number < len(log.answers.get(path, ())):
+                del log.asked[path]
+        return log
+
+    def _is_current(self, prefix: str, epoch: tuple[int, ...]) -> bool:
+        """Tell whether something inside a strand belongs to the current attempt of the items around it."""
+        strand = self.log.strands.get(prefix)
+        return strand is not None and strand[0].epoch == epoch
+
+    def _finish_retries(self) -> None:
+        log = self.log
+        for retry in self.retries:
+            path = retry.path
+            is_current = not retry.epoch or self._is_current(path[: path.rfind("/") + 1], retry.epoch)
+            if is_current and retry.attempt >= log.attempts.get(path, 0):
+                log.attempts[path], log.due[path] = retry.attempt, (retry.due, retry.delay)
+
+    def _finish_journal(self) -> None:
+        log = self.log
+        for each in sorted(self.journal, key=lambda each: each.n):
+            if each.path in self.done:
+                continue
             log.journaled.setdefault((each.path, each.epoch), []).append(each.n)
-        strand = log.strands.get(each.prefix)
-        if each.path not in done and (
-            not each.prefix or (strand is not None and strand[0].epoch == each.epoch)
-        ):
-            log.journal[each.path] = each.outcome
-    log.on_conflict = conflict_rule(log.row.codes, on_conflict)
-    log.answers = {path: [numbered[n] for n in sorted(numbered)] for path, numbered in answers.items()}
-    for path, question in list(log.asked.items()):
-        item = path.partition("!")[0]  # a question about a call of it
-        if item in done or item in log.journal or question.number < len(log.answers.get(path, ())):
-            del log.asked[path]
-    return log
+            if not each.prefix or self._is_current(each.prefix, each.epoch):
+                log.journal[each.path] = each.outcome
+
+
+_TAKE: dict[type, Callable[[_Collected, Any], None]] = {
+    Single: _Collected.single,
+    Step: _Collected.step,
+    Journaled: _Collected.journaled,
+    Withdrawn: _Collected.withdrawn,
+    Start: _Collected.start,
+    Retry: _Collected.retry,
+    Question: _Collected.question,
+    Answered: _Collected.answer,
+    Labelled: _Collected.label,
+    Accepted: _Collected.accepted,
+    Measured: _Collected.measured,
+    Resumed: _Collected.resumed,
+    Intent: _Collected.intent,
+    RecordedCall: _Collected.call,
+}

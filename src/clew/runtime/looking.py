@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, get_args
 
 from clew.engine.machine import Machine
@@ -11,9 +11,12 @@ from clew.engine.terms import Status
 from clew.errors import GraphChangedError, InputError, RunStateError
 from clew.graph import Graph
 from clew.runtime.events import Event, Listener, Listeners
-from clew.runtime.log import Labelled, read_log, story_of
+from clew.runtime.log import read_log, story_of
+from clew.runtime.log_records import Labelled
+from clew.runtime.metrics import Totals
 from clew.runtime.opening import Opener, is_text
 from clew.runtime.result import Checkpoint, RunResult
+from clew.runtime.retrieval import StoredRun
 from clew.runtime.session import Session
 from clew.runtime.settings import Settings
 from clew.runtime.upcoming import upcoming
@@ -26,23 +29,32 @@ if TYPE_CHECKING:
 
 
 class Looking:
-    """What an engine says about the runs of its graph in its store."""
+    """What an engine says about the runs in its store. It needs no graph for that: runs keep descriptions of theirs."""
 
-    graph: Graph
     store: Store
     _settings: Settings
     _listeners: tuple[Listener, ...]
     _live: dict[str, Session]
     _opener: Opener
 
+    @property
+    def graph(self) -> Graph:
+        """The graph of the engine. InputError if it has none."""
+        return self._opener.graph
+
     def result(self, run_id: str) -> RunResult:
         """The result of a run as it stands, without running anything."""
-        log = self._opener.log(run_id)
-        machine = self._opener.machine_at(log)
-        while machine.take() is not None:
-            pass  # what was journaled is recalled on the way; the rest is not executed
-        result = self._result(run_id, machine, log.row.status, log.start, elapsed=0.0)
-        result.error, result.questions = log.row.error, tuple(log.questions)
+        return self._standing(self._opener.runs.open(run_id))
+
+    def _standing(self, run: StoredRun) -> RunResult:
+        """The result of a run as it stands."""
+        log = run.log()
+        machine = self._opener.machine_at(log, run.program(log.start))
+        machine.look()
+        result = self._result(
+            log.row.run_id, machine, log.row.status, log.start, totals=lambda: run.whole().totals()
+        )
+        result.failures, result.questions = log.row.failures, tuple(log.questions)
         return result
 
     def state(self, run_id: str, step: int | str | None = None) -> GraphState:
@@ -53,16 +65,17 @@ class Looking:
         """One checkpoint for each S(k); with `nested`, subgraphs' steps are under their items."""
         if not isinstance(nested, bool):
             raise InputError(f"nested is True or False, not {nested!r}")
-        log = self._opener.log(run_id, whole=True)
-        chain = log.chain(self._opener.program(log.start))
-        return log.checkpoints(chain, self.graph, nested=nested)
+        run = self._opener.runs.open(run_id)
+        log = run.whole()
+        return log.checkpoints(log.chain(run.program(log.start)), run.graph, nested=nested)
 
     def checkpoint(self, run_id: str, label: str, *, step: int | None = None) -> Checkpoint:
         """Give S(step), the latest by default, a name."""
         if type(label) is not str or not label or not is_text(label):
             raise InputError(f"a label is text that is not empty, not {label!r}")
-        log = self._opener.log(run_id, whole=True)
-        chain = log.chain(self._opener.program(log.start))
+        run = self._opener.runs.open(run_id)
+        log = run.whole()
+        chain = log.chain(run.program(log.start))
         number = log.step_of(chain, step)
         known = log.labels.get(label)
         if known is not None and known != number:
@@ -85,33 +98,42 @@ class Looking:
         """Which change made a node run last, or made the value that it wrote."""
         if not isinstance(target, str):
             raise InputError(f"the target of why is the name of a node or a value, not {target!r}")
-        log = self._opener.log(run_id, whole=True)
-        story = story_of(log, lambda parent: self._opener.log(parent, whole=True))
+        run = self._opener.runs.open(run_id)
+        log = run.whole()
+        story = story_of(log, lambda parent: self._opener.runs.open(parent).whole())
         for step in story.steps:
             for outcome in step.outcomes:
-                if outcome.node not in self.graph.nodes:
+                if outcome.node not in run.graph.nodes:
                     raise GraphChangedError(
                         f"step {step.number} of run {run_id!r} is of node {outcome.node!r}, which this graph does not "
                         f"have; give the node back to ask why"
                     )
-        return why(self._opener.program(log.start), story, target)
+        return why(run.program(log.start), story, target)
 
     def diff(self, a: str, b: str) -> RunDiff:
         """Where run `b` parts from run `a`, and what became of it; readable as text."""
         from clew.runtime.compare import compare
 
-        return compare(a, b, lambda run: self._opener.log(run, whole=True), self._opener.state)
+        return compare(a, b, lambda run: self._opener.runs.open(run).whole(), self._opener.state)
 
     def frontier(self, run_id: str, step: int | str | None = None) -> list[WorkItem]:
         """The items that would run next at the latest state, or at S(step)."""
-        state = self._opener.state(run_id, step)
-        return upcoming(self._opener.program(state), state)
+        run = self._opener.runs.open(run_id)
+        log = run.whole() if step is not None else run.log()
+        chain = log.chain(run.program(log.start))
+        number = log.step_of(chain, step)
+        return upcoming(
+            chain.program,
+            chain.state(number),
+            attempts=log.retried(chain.steps),
+            past=lambda node: chain.last_run(node, number),
+        )
 
     def runs(self, *, status: str | None = None) -> list[RunRow]:
         """The runs in the store, oldest first; those of one status, if one is given."""
         if status is not None and status not in get_args(Status):
             raise InputError(f"status is one of {', '.join(get_args(Status))}, not {status!r}")
-        return self._opener.archive.rows(status)
+        return self._opener.runs.rows(status)
 
     def delete(self, run_id: str) -> None:
         """Forget a run. RunOwnedError if a living owner has it."""
@@ -154,15 +176,14 @@ class Looking:
         """A run as a JSON document, with a checkpoint of each state, or of the `latest` only."""
         from clew.runtime.transfer import export_run
 
-        self._opener.log(run_id)  # warns of other reducers
-        return export_run(self.graph, self.store, self._opener.archive, run_id, latest=latest)
+        return export_run(self.store, run_id, self._settings.on_conflict, latest=latest)
 
     def import_run(self, document: Mapping[str, Any]) -> RunRow:
         """Keep a run that `export` wrote, of this store or another one."""
         from clew.runtime.transfer import import_run
 
         now = self._settings.clock.time()
-        return import_run(self.graph, self.store, self._opener.archive, document, now=now)
+        return import_run(self.store, self._opener.archive, document, now=now)
 
     def _result(
         self,
@@ -171,16 +192,18 @@ class Looking:
         status: Any,
         start: GraphState,
         *,
-        elapsed: float,
+        totals: Callable[[], Totals],
         records: Sequence[Any] | None = None,
     ) -> RunResult:
         def state() -> GraphState:
             if records is None:
-                log = self._opener.log(run_id)
+                run = self._opener.runs.open(run_id)
+                log, program = run.log(), run.program(start)
             else:  # the store may have dropped it
                 row = RunRow(run_id, seed=machine.options.seed)
                 log = read_log(row, start, records, machine.options.on_conflict)
+                program = self._opener.program(start)
             root = machine.root
-            return log.chain(self._opener.program(start)).state_of(root.view, root.step)
+            return log.chain(program).state_of(root.view, root.step)
 
-        return RunResult(run_id, machine, status, state, elapsed=elapsed)
+        return RunResult(run_id, machine, status, state, totals=totals)

@@ -15,12 +15,13 @@ from inspect import isawaitable
 from types import CoroutineType
 from typing import Any
 
-from clew.engine.solo import general, steps
+from clew.engine.solo import general, sizes_of, steps
 from clew.engine.strand import Item
 from clew.errors import NodeError
-from clew.runtime.context import Asking
 from clew.runtime.crossing import submit
 from clew.runtime.ledger import LONG
+from clew.runtime.mutation import changed, judged
+from clew.runtime.scopes import Asking
 from clew.runtime.session import Session, Timer
 from clew.runtime.threads import Threads
 
@@ -131,7 +132,7 @@ class Looping:
         outbox, often = machine.outbox, session.ledger.often
         began, flushed = 0.0, monotonic()
         try:
-            func, args = next(short)
+            func, args, sizes = next(short)
             while not session.cancelled:
                 began = monotonic()
                 try:
@@ -151,11 +152,16 @@ class Looping:
                 except (Exception, asyncio.CancelledError, Asking) as error:
                     ended = monotonic()
                     item = general(machine)
-                    self._inline_raised(item, error, epoch + began, ended - began)
+                    self._inline_raised(item, judged(item, args, sizes, error), epoch + began, ended - began)
+                    return
+                if sizes is not None and sizes_of(args) != sizes:
+                    item = general(machine)
+                    failure = changed(item, args, sizes)
+                    session.raised(item, item.attempt, failure, epoch + began, monotonic() - began)
                     return
                 args = ()  # who still holds a list keeps it from growing in place
                 ended = monotonic()
-                func, args = short.send((value, began, ended))
+                func, args, sizes = short.send((value, began, ended))
                 if often and (len(outbox) >= often or ended - flushed > LONG):
                     session.flush()
                     flushed = ended
@@ -193,7 +199,7 @@ class Looping:
         was_interrupted, self._interrupted = self._interrupted, False
         if was_interrupted:
             driver.uncancel()
-        if isinstance(error, asyncio.CancelledError) and driver.cancelling() > self._cancelling:
+        if issubclass(type(error), asyncio.CancelledError) and driver.cancelling() > self._cancelling:
             raise error
         if not was_interrupted:
             session.raised(item, item.attempt, _own(item, error), started, duration)
@@ -338,7 +344,7 @@ class Looping:
 
 def _own(item: Item, error: BaseException) -> BaseException:
     """What a node raised; a CancelledError that nobody asked for is its failure like any other."""
-    if not isinstance(error, asyncio.CancelledError):
+    if not issubclass(type(error), asyncio.CancelledError):
         return error
     told = NodeError(
         f"node {item.node.name!r} at {item.path} raised CancelledError, and nobody cancelled it or the run: "

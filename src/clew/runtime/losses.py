@@ -13,63 +13,75 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-from clew.engine.chain import step_digest
-from clew.engine.records import Step
 from clew.engine.strand import Item
+from clew.errors import DecodeError
 from clew.runtime.doubts import Intent
-from clew.runtime.log import RunLog, start_state
+from clew.runtime.log_records import (
+    CALL,
+    INTENT,
+    KINDS,
+    START,
+    STEP,
+    is_own_step,
+    without_epoch,
+)
 from clew.runtime.recorder import RecordedCall
-from clew.runtime.wire import with_epoch
+from clew.runtime.wire import digest_of_start, digest_of_step
 from clew.stores import Entry, RunRow
-
-_NOUNS = {
-    "start": "starts of subgraphs",
-    "step": "steps inside subgraphs",
-    "journal": "journaled results",
-    "call": "recorded calls",
-    "intent": "intended calls",
-    "retry": "retries",
-    "resume": "times that it was resumed",
-    "accepted": "changes that were accepted",
-}
-
-_NUMBERED = dict.fromkeys(("call", "intent", "question", "answer", "accepted"), 0)
-_NUMBERED |= dict.fromkeys(("step", "resume", "retry"), 1)
-"""Kinds whose entries are numbered without a gap, and from where."""
 
 Visits = Mapping[str, int]
 """How often each node has run."""
 
 
-def damaged_steps(log: RunLog, entries: Iterable[Entry], *, upto: int | None = None) -> Iterator[str]:
-    """A sentence for each chain of a log that has a gap, or whose digests do not fit its content.
+class Chains:
+    """The chains of a log, checked in their stored form: by their numbers and digests, and nothing is decoded."""
 
-    With `upto` the log was read up to that step, which there has to be if the run ever came to it.
-    """
-    stored = {(entry.path, entry.n): bytes(entry.digest).hex() for entry in entries if entry.kind == "step"}
-    chains: list[tuple[str, str, Sequence[Step]]] = [("", log.start.digest, log.steps)]
-    for prefix, (start, steps) in log.strands.items():
-        chains.append((prefix, start_state(start, log.row.seed).digest, steps))
-    for prefix, digest, chain in chains:
-        first = 1 if prefix else log.start.step + 1
-        told = _damaged(prefix, digest, chain, first, stored)
-        if told is None and not prefix:
-            last, beyond = last_step(log.row, upto), first + len(chain)
-            told = missing(beyond) if last is not None and last >= beyond else None
-        if told is not None:
-            yield f"run {log.row.run_id!r}: {told}"
+    def __init__(self, run_id: str, entries: Iterable[Entry], step: int, digest: str) -> None:
+        """`step` and `digest` are those of the state that the run's own steps among `entries` follow."""
+        self._run_id = run_id
+        self._step = step
+        self._starts = {"": bytes.fromhex(digest)}
+        self._steps: dict[str, list[Entry]] = {"": []}  # by path in the store
+        self.digests: dict[str, list[str]] = {}  # of the states of each chain, as far as it is sound
+        for entry in entries:
+            if entry.kind == STEP.name:
+                self._steps.setdefault(entry.path, []).append(entry)
+            elif entry.kind == START.name:
+                self._starts[entry.path] = digest_of_start(entry.body)
+
+    def damage(self, row: RunRow, upto: int | None = None) -> Iterator[str]:
+        """A sentence for each chain that has a gap, or whose digests do not fit its content.
+
+        With `upto` the log was read up to that step, which there has to be if the run ever came to it.
+        """
+        for path, start in self._starts.items():
+            first = self._step + 1 if not path else 1
+            told = self._follow(path, start, self._steps.get(path, ()), first)
+            if told is None and not path:
+                last, beyond = last_step(row, upto), first + len(self._steps[""])
+                told = missing(beyond) if last is not None and last >= beyond else None
+            if told is not None:
+                yield f"run {self._run_id!r}: {told}"
+
+    def _follow(self, path: str, digest: bytes, steps: Iterable[Entry], first: int) -> str | None:
+        known = self.digests[path] = [digest.hex()]
+        prefix, _ = without_epoch(path)
+        for number, entry in enumerate(steps, start=first):
+            if entry.n != number:
+                return missing(number, prefix)
+            if digest_after_entry(digest, entry) != bytes(entry.digest):
+                return changed(number, prefix)
+            digest = bytes(entry.digest)
+            known.append(digest.hex())
+        return None
 
 
-def _damaged(
-    prefix: str, digest: str, chain: Sequence[Step], first: int, stored: dict[tuple[str, int], str]
-) -> str | None:
-    for number, step in enumerate(chain, start=first):
-        if step.number != number:
-            return missing(number, prefix)
-        digest = step_digest(digest, step)
-        if stored.get((with_epoch(prefix, step.epoch), number)) != digest:
-            return changed(number, prefix)
-    return None
+def digest_after_entry(digest: bytes, entry: Entry) -> bytes:
+    """The digest that a step makes of the one before it; b"" if its bytes are no step."""
+    try:
+        return digest_of_step(digest, entry.body)
+    except DecodeError:
+        return b""
 
 
 def last_step(row: RunRow, upto: int | None) -> int | None:
@@ -109,27 +121,27 @@ def lost_entries(
     found: Counter[str] = Counter()
     numbers: dict[tuple[str, str], list[int]] = {}
     for entry in entries:
-        if entry.kind != "step" or entry.path:
+        if not is_own_step(entry):
             found[entry.kind] += 1
             numbers.setdefault((entry.kind, entry.path), []).append(entry.n)
     gaps = [(kind, path, n) for (kind, path), ns in numbers.items() for n in _gaps(kind, ns)]
     census = row.census or {}
     for kind, before in census.items():
-        if kind in ("journal", "question") and row.status == "running":
+        if row.status == "running" and kind and KINDS[kind].is_temporary:
             continue  # since then a step may have taken it in, or it was to be asked in other words
         if kind and found[kind] < before and (kinds is None or kind in kinds):
-            noun = _NOUNS.get(kind, f"{kind}s")
             gone = before - found[kind]
-            told = f"run {row.run_id!r}: {gone} of its {before} {noun} {'is' if gone == 1 else 'are'} missing"
+            are = "is" if gone == 1 else "are"
+            told = f"run {row.run_id!r}: {gone} of its {before} {KINDS[kind].noun} {are} missing"
             here = [f"{n} of {path}" for k, path, n in gaps if k == kind]
             yield told + (f" (number {', '.join(here)})" if here else "") + "; other runs can be read"
     for kind, path, n in gaps:
         is_told = found[kind] < census.get(kind, 0)
-        if kind != "step" and not is_told and not (visits is not None and has_run(path, visits)):
+        if kind != STEP.name and not is_told and not (visits is not None and has_run(path, visits)):
             where = f"{kind} {n} of {path}" if path else f"{kind} {n}"
             yield f"run {row.run_id!r}: {where} is missing, and later ones are there; other runs can be read"
-    begun = {path for kind, path in numbers if kind == "start"}
-    for path in sorted({path for kind, path in numbers if kind == "step"} - begun):
+    begun = {path for kind, path in numbers if kind == START.name}
+    for path in sorted({path for kind, path in numbers if kind == STEP.name} - begun):
         yield (
             f"run {row.run_id!r}: what {path} began with is missing, and steps of it are there; other runs can be read"
         )
@@ -160,13 +172,13 @@ def lost_recordings(run_id: str, item: Item, entries: Sequence[RecordedCall | In
     written down that the one before has failed. So all but the last recordings are missed if they are lost.
     """
     where = f"run {run_id!r}, step {item.step}: node {item.node.name!r} at {item.path}"
-    for kind, called in ((RecordedCall, "recorded call"), (Intent, "intended call")):
-        known = {entry.n: entry for entry in entries if isinstance(entry, kind)}
-        for n in _gaps("call", list(known)) if known else ():
+    for kind in (CALL, INTENT):
+        known = {entry.n: entry for entry in entries if isinstance(entry, kind.record)}
+        for n in _gaps(kind.name, list(known)) if known else ():
             after = known[min(m for m in known if m > n)]
             yield (
-                f"{where}: a {called} is missing (number {n}, before call {after.number}, {after.name!r}); it would be "
-                f"made again"
+                f"{where}: one of the {kind.noun} is missing (number {n}, before call {after.number}, "
+                f"{after.name!r}); it would be made again"
             )
     last = max((entry.attempt for entry in entries if entry.epoch == item.strand.epoch), default=0)
     if last > item.attempt:
@@ -175,6 +187,7 @@ def lost_recordings(run_id: str, item: Item, entries: Sequence[RecordedCall | In
 
 def _gaps(kind: str, numbers: list[int]) -> Iterator[int]:
     """The numbers that are not there, where they count from the first on."""
-    if kind in _NUMBERED:
+    first = KINDS[kind].first
+    if first is not None:
         known = set(numbers)
-        yield from (n for n in range(_NUMBERED[kind], max(known)) if n not in known)
+        yield from (n for n in range(first, max(known)) if n not in known)

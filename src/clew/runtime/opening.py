@@ -16,24 +16,31 @@ from clew.engine.machine import Machine
 from clew.engine.programs import check_values, complaint, program_of
 from clew.engine.rules import Program
 from clew.engine.terms import Memory, Options
-from clew.errors import ClewError, GraphChangedError, GraphWarning, InputError, StoreError
+from clew.engine.view import View
+from clew.errors import ClewError, GraphChangedError, GraphWarning, InputError, RunOwnedError, StoreError
 from clew.graph import Graph
 from clew.runtime.archive import Archive, fresh_owner
 from clew.runtime.cache import Cache
 from clew.runtime.codes import (
     changed_code,
+    changed_parts,
     changed_structure,
     conflict_rule,
+    description_of,
+    is_made_with,
     kept_codes,
     warn_of_reducers,
 )
 from clew.runtime.events import Listener, Listeners
-from clew.runtime.ledger import Ledger
-from clew.runtime.log import Accepted, Answered, Resumed, RunLog
+from clew.runtime.log import RunLog, fill, graph_at
+from clew.runtime.log_records import Accepted, Answered, Filled, Resumed
+from clew.runtime.retrieval import Retrieval, StoredRun
 from clew.runtime.run_ids import new_run_id
+from clew.runtime.schema_changes import check_can_run, gained, with_defaults
 from clew.runtime.session import Session
 from clew.runtime.settings import Settings
 from clew.state import GraphState, Position
+from clew.state.stored_object import have_been_made
 from clew.stores import RunRow, Store
 
 if TYPE_CHECKING:
@@ -44,45 +51,50 @@ _LEFT = 1_000  # runs that are known to be left, while a store is away
 
 
 class Opener:
-    """Opens the runs of one graph in one store."""
+    """Opens the runs of one graph in one store. Without a graph, runs can only be read."""
 
     def __init__(
-        self, graph: Graph, store: Store, settings: Settings, listeners: tuple[Listener, ...]
+        self, graph: Graph | None, store: Store, settings: Settings, listeners: tuple[Listener, ...]
     ) -> None:
-        self.graph = graph
+        self._graph = graph
         self.store = store
         self.settings = settings
         self.archive = Archive(graph, store, settings.on_conflict)
         self._listeners = listeners
-        self._cache = Cache() if graph.has_cached_nodes else None
+        self._cache = Cache() if graph is not None and graph.has_cached_nodes else None
         self._left: dict[
             str, tuple[int, str]
         ] = {}  # runs that could not be released: process and owner's name
 
-    def log(self, run_id: str, *, whole: bool = False, upto: int | None = None) -> RunLog:
-        """A run's log: from the last snapshot up to a step, or from its beginning; with a warning of other reducers."""
-        log = self.archive.log(run_id, whole=whole, upto=upto)
-        if self.store.encodes:
-            warn_of_reducers(log.row, self.graph)
-        return log
+    @property
+    def runs(self) -> Retrieval:
+        """The runs of the store, for reading."""
+        return self.archive.runs
+
+    @property
+    def has_graph(self) -> bool:
+        """Whether there is a graph that nodes can be run of."""
+        return self._graph is not None
+
+    @property
+    def graph(self) -> Graph:
+        """The graph that nodes are run of."""
+        if self._graph is None:
+            raise InputError(
+                "this engine has no graph, so it can inspect runs and not run nodes; pass the graph: Engine(graph, "
+                "store=...)"
+            )
+        return self._graph
 
     def state(self, run_id: str, step: int | str | None = None) -> GraphState:
         """The latest state of a run, or S(step); `step` may be a label."""
-        if isinstance(step, str) or not self.store.encodes:
-            log, number = self._log_at(run_id, step)
-            return log.chain(self.program(log.start)).state(number)
-        _check_step(step)
-        warn_of_reducers(self.archive.accepted(run_id), self.graph)
-        return self.archive.state(run_id, step)
+        return self.at(run_id, step)[0]
 
-    def _log_at(self, run_id: str, step: int | str | None) -> tuple[RunLog, int]:
-        """A run's log up to a step, and the number of that step; it may be a label."""
+    def at(self, run_id: str, step: int | str | None) -> tuple[GraphState, StoredRun]:
+        """A state of a run, by number or label, and the run."""
         _check_step(step)
-        log = self.log(run_id, upto=step if isinstance(step, int) else None)
-        if isinstance(step, str):
-            step = log.label(step)
-            log = self.archive.log(run_id, upto=step)
-        return log, log.step_of(log.chain(self.program(log.start)), step)
+        run = self.runs.open(run_id)
+        return run.state(run.log().label(step) if isinstance(step, str) else step), run
 
     def program(self, start: GraphState) -> Program:
         """The program of a run that started from this state."""
@@ -132,12 +144,16 @@ class Opener:
         listener: Listener | None,
         on_conflict: str | None = None,
     ) -> Session:
+        filled = gained(self.graph, state.values)
+        state = with_defaults(state, filled)
         wrong = complaint(self.graph, frozenset(state.values))
         if wrong:
             raise InputError(wrong)
         position = state.position
-        sent = {gate for items in position.sends.values() for gate, _ in items}
-        for name in sorted({*position.visits, *position.wakes, *position.sends, *sent, *position.failed}):
+        targets = {**position.selections, **position.sends}
+        gates = {gate for pending in position.selections.values() for gate, _ in pending}
+        gates.update(gate for pending in position.sends.values() for gate, _, _ in pending)
+        for name in sorted({*position.visits, *position.wakes, *targets, *gates, *position.failed}):
             if name not in self.graph.nodes:
                 raise InputError(
                     f"the state knows a node {name!r} that this graph does not have: it belongs to another graph"
@@ -145,32 +161,40 @@ class Opener:
         seed = state.seed if state.seed is not None else self._seed(run_id)
         options, listeners = self._options(seed, listener, on_conflict)
         machine = Machine.restore(self.program(state), state, options)
-        return self._session(run_id, machine, state, seed, listeners, parent=parent)
+        session = self._session(run_id, machine, state, seed, listeners, parent=parent)
+        if filled and parent is not None and self.store.encodes:  # a fork keeps only what was set by hand
+            codes = kept_codes(self.graph, options.on_conflict)
+            description = description_of(self.graph)[0]
+            session.ledger.write([Accepted(0, self.graph.structure_hash, codes, description, {"": filled})])
+        return session
 
     def forked(
         self, parent: str, step: int | str | None, values: Mapping[str, Any] | None, run_id: str | None
     ) -> Session:
         """A new run that goes on from a step of another one, with other values."""
-        log, number = self._log_at(parent, step)
-        state = log.chain(self.program(log.start)).state(number)
-        state = self._with(state, values, f"fork of {parent!r}")
-        return self._from_state(state, new_run_id(run_id), parent, None, self._on_conflict(log))
+        graph = self.graph
+        state, run = self.at(parent, step)
+        _check_nodes(state, graph, parent)
+        state = self._with(state.rooted(), values, f"fork of {parent!r}")
+        return self._from_state(state, new_run_id(run_id), parent, None, self._on_conflict(run.on_conflict))
 
     def rerun(self, parent: str, values: Mapping[str, Any] | None, run_id: str | None) -> Session:
         """A new run on the values of another one, and some others, that uses again what it can of it."""
         from clew.runtime.reuse import Reuse
 
-        log = self.archive.log(parent, whole=True)  # where a reducer is another, none of its states is used
+        log = self.runs.open(parent).whole()  # where a reducer is another, none of its states is used
         start = log.start
         reuse = Reuse(log, self.program(start), self.graph, self.settings)  # before there is a run
         if start.step or log.row.parent is not None:  # it went on from a state, and so does this one
             state = self._with(start, values, f"rerun of {parent!r}")
-            session = self._from_state(state, new_run_id(run_id), log.row.parent, None, self._on_conflict(log))
+            session = self._from_state(
+                state, new_run_id(run_id), log.row.parent, None, self._on_conflict(log.on_conflict)
+            )
         else:
             given = {name: start.get(name) for name in start.position.given}
             values = {} if values is None else values
             _check_mapping(values)
-            session = self.new({**given, **values}, run_id, on_conflict=self._on_conflict(log))
+            session = self.new({**given, **values}, run_id, on_conflict=self._on_conflict(log.on_conflict))
         session.use_again(reuse)
         return session
 
@@ -190,31 +214,59 @@ class Opener:
         return state.set_multiple(values)
 
     def again(
-        self, run_id: str, answer: Any, answers: Mapping[str, Any] | None, accept_changes: bool
-    ) -> Session:
-        """Go on with a run."""
-        fence, owner = self.claim(run_id)
+        self,
+        run_id: str,
+        answer: Any,
+        answers: Mapping[str, Any] | None,
+        accept_changes: bool,
+        *,
+        unless_completed: bool = False,
+    ) -> Session | StoredRun:
+        """Continue a run. With `unless_completed`, give the run for reading if it has completed and is asked nothing.
+
+        The row is read once, after the claim: before it, somebody else might still change it.
+        """
+        graph = self.graph  # before the run is claimed
+        is_plain = unless_completed and answer is NO_ANSWER and not answers and not accept_changes
         try:
-            log = self.archive.log(run_id)
+            fence, owner = self.claim(run_id)
+        except (
+            RunOwnedError,
+            StoreError,
+        ):  # nobody has to own a completed run, or to be able to, to be told so
+            run = self.runs.open(run_id)
+            if is_plain and run.row.status == "completed":
+                return run
+            raise
+        try:
+            run = self.runs.open(run_id)
+            if is_plain and run.row.status == "completed":
+                self.release(run_id, fence, owner)
+                return run
+            log = run.log()
             self._check_structure(log.row, accept_changes)  # before an answer is kept: it is asked for again
-            on_conflict = self._on_conflict(log)
+            filled = self._fill(log, run.program(log.start))
+            on_conflict = self._on_conflict(log.on_conflict)
             if answers is not None and not isinstance(answers, Mapping):
                 raise InputError(f"answers maps the paths of questions to answers, not {answers!r}")
             if not isinstance(accept_changes, bool):
                 raise InputError(f"accept_changes is True or False, not {accept_changes!r}")
-            given = log.check_answers(
-                {} if answer is NO_ANSWER else {"answer": answer}, answers or {}, self.graph
-            )
-            if given:
-                answered = [Answered(path, value, log.asked[path].number) for path, value in given.items()]
-                self.archive.ledger(log, fence, "sync").write(answered)
-                log = self.archive.log(run_id)
+            given = log.check_answers({} if answer is NO_ANSWER else {"answer": answer}, answers or {}, graph)
+            accepted, contents = self._accepted(log, filled, accept_changes, on_conflict)
+            asked = log.asked
+            answered = [
+                Answered(path, value, asked[path].number, asked[path].position)
+                for path, value in given.items()
+            ]
+            if accepted or answered:
+                self.archive.ledger(log, fence, "sync").write([*accepted, *answered], contents)
+                run = self.runs.open(run_id) if accepted else run
+                log = run.log()
             log.on_conflict = on_conflict
             options, listeners = self._options(log.row.seed, None, on_conflict)
-            machine = self.machine_at(log, options)
+            machine = self.machine_at(log, run.program(log.start), options, self.program(log.start))
             ledger = self.archive.ledger(log, fence, self.settings.durability)
             ledger.records = None
-            self._accept(log, ledger, accept_changes, on_conflict)
             stretch = log.stretch
             if log.row.status == "failed":
                 stretch += 1
@@ -224,12 +276,14 @@ class Opener:
                 machine,
                 ledger,
                 self.settings,
-                recall=self.archive.recall(run_id, intents=self.settings.on_ambiguous != "retry"),
+                recall=self.runs.recall(run_id, intents=self.settings.on_ambiguous != "retry"),
                 stretch=stretch,
                 listeners=listeners,
                 cache=self._cache,
             )
             session.start, session.fence, session.owner = log.start, fence, owner
+            session.earlier = log.totals()
+            session.measured = max((each.n for each in log.measured), default=-1) + 1
             session.hold(log.due)
             self.archive.begin(run_id, fence, self.settings.clock.time())
         except BaseException:
@@ -237,20 +291,54 @@ class Opener:
             raise
         return session
 
-    def _on_conflict(self, log: RunLog) -> str:
-        """What a run that is gone on with does about conflicts: once the last one counts, that stays."""
-        return "last" if "last" in (log.on_conflict, self.settings.on_conflict) else "error"
+    def _on_conflict(self, rule: str) -> str:
+        """What a run that continues does about conflicts, given its rule: once the last one counts, that stays."""
+        return "last" if "last" in (rule, self.settings.on_conflict) else "error"
 
-    def _accept(self, log: RunLog, ledger: Ledger, accept_changes: bool, on_conflict: str) -> None:
-        """Keep what a run goes on with from now on, if it is not what it was made with."""
+    def _fill(self, log: RunLog, own: Program) -> Filled:
+        """Give a run that goes on, and the strands inside it, the defaults of fields that their schemas have gained.
+
+        GraphChangedError if the run could not do its work for want of an input.
+        """
+        if is_made_with(log.row, self.graph):
+            return {}
+        program = self.program(log.start)
+        chain = log.chain(own)  # what has run, it ran with the run's own graph
+        state = chain.state(chain.last)
+        _check_nodes(state, self.graph, log.row.run_id)
+        filled = {"": gained(self.graph, state.values)}
+        for prefix, (start, steps) in log.strands.items():
+            written = {name for step in steps for outcome in step.outcomes for name in outcome.update}
+            filled[prefix] = gained(graph_at(self.graph, prefix), {*start.values, *written})
+        filled = {prefix: values for prefix, values in filled.items() if values}
+        both = {
+            prefix: {**log.filled.get(prefix, {}), **filled.get(prefix, {})}
+            for prefix in {*log.filled, *filled}
+        }
+        fill(log, both)
+        state = with_defaults(state, filled.get("", {}))
+        rewired = changed_parts(log.row, self.graph).wiring
+        check_can_run(log.row.run_id, View.restore(program, state), rewired)
+        return both if filled else {}
+
+    def _accepted(
+        self, log: RunLog, filled: Filled, accept_changes: bool, on_conflict: str
+    ) -> tuple[list[Accepted], dict[str, bytes]]:
+        """Record what a run continues with, if it is not what it was made with; and large contents of that."""
         row = log.row
         structure, codes = row.structure, dict(row.codes)
+        description, content = row.description, b""
         if accept_changes and self.store.encodes:
             structure, codes = self.graph.structure_hash, kept_codes(self.graph, on_conflict)
+            description, content = description_of(self.graph)
+        elif filled:
+            codes = kept_codes(self.graph, on_conflict)
         elif conflict_rule(codes, "error") != on_conflict:
             codes = {**codes, ":conflict": on_conflict}
-        if structure != row.structure or codes != row.codes:
-            ledger.write([Accepted(log.accepted, structure, codes)])
+        if structure == row.structure and codes == row.codes and not filled:
+            return [], {}
+        found = Accepted(log.accepted, structure, codes, description, log.filled)
+        return [found], {description: content} if content else {}
 
     def claim(self, run_id: str) -> tuple[int, str]:
         """Become the owner of a run, where the store is one that others may use too: the fence, and the owner's name.
@@ -298,20 +386,24 @@ class Opener:
                 f"run {row.run_id!r} goes on with changed code in {told}", GraphWarning, stacklevel=4
             )
 
-    def machine_at(self, log: RunLog, options: Options | None = None) -> Machine:
-        """A machine where a run's log ends."""
-        program = self.program(log.start)
+    def machine_at(
+        self, log: RunLog, program: Program, options: Options | None = None, now: Program | None = None
+    ) -> Machine:
+        """A machine where a run's log ends. `program` is the run's own; the machine continues with that of `now`."""
         chain = log.chain(program)
+        state = chain.state(chain.last)
+        if now is not None and now is not program:
+            _check_nodes(state, now.graph, log.row.run_id)
         memory = Memory(
             journal=log.journal,
             answers=log.answers,
             attempts=log.attempts,
             strands=log.strands,
-            errors=[*log.errors, *chain.errors()],
+            failures=[*log.failures, *chain.failures()],
             held=set(log.due),
         )
         options = options or self._options(log.row.seed, None, log.on_conflict)[0]
-        return Machine.restore(program, chain.state(chain.last), options, memory)
+        return Machine.restore(now or program, state, options, memory)
 
     def _options(
         self, seed: int, listener: Listener | None, on_conflict: str | None = None
@@ -326,6 +418,7 @@ class Opener:
                 on_error=settings.on_error,
                 on_conflict=settings.on_conflict if on_conflict is None else on_conflict,  # type: ignore[arg-type]
                 listening=bool(told),
+                step_by_step=have_been_made(),
             ),
             Listeners(told) if told else None,
         )
@@ -366,10 +459,8 @@ class Opener:
         except StoreError:  # the run may be there all the same, and this process's
             self.left(run_id, owner)
             raise
-        ledger = self.archive.fresh_ledger(
-            run_id, start, seed, created, fence, settings.durability, owes=not wait
-        )
-        recall = self.archive.recall(run_id, intents=True) if self.store.encodes else None
+        ledger = self.archive.fresh_ledger(run_id, start, created, fence, settings.durability, owes=not wait)
+        recall = self.runs.recall(run_id, intents=True) if self.store.encodes else None
         session = Session(
             run_id, machine, ledger, settings, recall=recall, listeners=listeners, cache=self._cache
         )
@@ -385,6 +476,17 @@ class Opener:
 def _check_step(step: Any) -> None:
     if not (step is None or type(step) in (int, str)):
         raise InputError(f"a step is a whole number or a label, not {step!r}")
+
+
+def _check_nodes(state: GraphState, graph: Graph, run_id: str) -> None:
+    """Refuse to continue with a graph that lacks a node of the run."""
+    position = state.position
+    for name in sorted({*position.visits, *position.wakes, *position.sends, *position.failed}):
+        if name not in graph.nodes:
+            raise GraphChangedError(
+                f"run {run_id!r} knows a node {name!r} that this graph does not have; give the node back (its code "
+                f"may be another), or run the new graph from the start"
+            )
 
 
 def _check_mapping(values: Any) -> None:

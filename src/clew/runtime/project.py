@@ -33,7 +33,9 @@ def listed_graphs() -> tuple[str, ...]:
     except FileNotFoundError:
         return ()
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise DefinitionError(f"{file} cannot be read: {error}; fix it, or pass --graph MODULE:GRAPH") from error
+        raise DefinitionError(
+            f"{file} cannot be read: {error}; fix it, or pass --graph MODULE:GRAPH"
+        ) from error
     section: Any = document.get("tool", {})
     section = section.get("clew", {}) if isinstance(section, dict) else {}
     found = section.get("graphs", []) if isinstance(section, dict) else None
@@ -70,6 +72,6 @@ def _missing(row: RunRow, listed: tuple[str, ...]) -> str:
     there = f"which lists {', '.join(map(repr, listed))}" if listed else "which lists none"
     name = repr(row.target) if row.target else "MODULE:GRAPH"
     return (
-        f"run {row.run_id!r} needs its graph: {made}, and Clew imports nothing that a store names, only graphs in {LIST}, "
-        f"{there}; if the graph is yours, pass --graph {name}, or add it to the list"
+        f"run {row.run_id!r} needs its graph: {made}, and Clew imports nothing that a store names, only graphs in "
+        f"{LIST}, {there}; if the graph is yours, pass --graph {name}, or add it to the list"
     )

@@ -3,7 +3,8 @@
 A call that succeeded is not made again: a later attempt of the same item, and a resumed run, get the recording, if
 call number, name and request are the same. An exception belongs to its attempt: an attempt that is taken up again
 after a crash meets it again; one that is made again because the run had failed does not.
-Calls are numbered in program order when they start, so several at once keep their places.
+Calls are numbered in program order when they start, so several at once keep their places; those made inside another
+recorded call are numbered within that one (``clew.runtime.scopes``).
 
 What happens when, for a crash between any two: all that was written before is durable, the call is made, its recording
 is durable, the node goes on. So a call may have been made and have no recording; where that matters, `doubts` knows
@@ -17,6 +18,7 @@ from __future__ import annotations
 import inspect
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -24,7 +26,8 @@ import msgspec
 from clew.engine.strand import Item
 from clew.errors import EncodeError, StoreCorruptError, StoreError
 from clew.runtime.crash_points import reach
-from clew.runtime.doubts import WHOLE, Intent, Place, check
+from clew.runtime.doubts import WHOLE, Intent, Made, check, told_place
+from clew.runtime.scopes import Place, Scope, question_of
 from clew.state import encode
 
 if TYPE_CHECKING:
@@ -36,7 +39,7 @@ OWN = "clew."
 
 
 class RecordedCall(msgspec.Struct, frozen=True):
-    """One call: the specification's RecordedIO, keyed by path, epoch, attempt, number and name."""
+    """One call: the specification's RecordedIO, keyed by path, epoch, attempt, place and name."""
 
     path: str
     attempt: int
@@ -51,6 +54,22 @@ class RecordedCall(msgspec.Struct, frozen=True):
     epoch: tuple[int, ...] = ()  # the attempts of the items around it
     stretch: int = 0  # how often the run had failed and been gone on with
     n: int = 0  # its place among all recordings of the path, in the order in which they came
+    within: tuple[int, ...] = ()  # the numbers of the calls in which it was made, from the outermost
+
+    @property
+    def place(self) -> Place:
+        """Its number, after those of the calls around it."""
+        return (*self.within, self.number)
+
+    @property
+    def node_id(self) -> str:
+        """The node that made the call."""
+        return self.path.rpartition("/")[2].partition("#")[0]
+
+    @property
+    def hash(self) -> str:
+        """SHA-256 of the response, by its canonical encoding; that of None for a call that raised."""
+        return f"sha256:{sha256(encode(self.response, at='response')).hexdigest()}"
 
 
 Recall = Callable[[str], Iterable[RecordedCall | Intent]]
@@ -64,6 +83,7 @@ class History:
         self.calls: list[RecordedCall] = []
         self.intents: list[Intent] = []
         self.own: set[int] = set()  # intents of this session, by their places
+        self._at: dict[Place, list[RecordedCall]] = {}
         for entry in sorted(entries, key=lambda entry: entry.n):
             self.add(entry)
 
@@ -73,18 +93,19 @@ class History:
             self.intents.append(entry)
         else:
             self.calls.append(entry)
+            self._at.setdefault(entry.place, []).append(entry)
 
-    def candidates(self, epoch: tuple[int, ...], attempt: int, number: int) -> Sequence[RecordedCall]:
+    def candidates(self, epoch: tuple[int, ...], attempt: int, at: Place) -> Sequence[RecordedCall]:
         """The recordings that may stand for a call, best first: its own, or else successes of other attempts."""
-        place = (epoch, attempt, number)
-        own = [call for call in self.calls if (call.epoch, call.attempt, call.number) == place]
+        known = self._at.get(at, ())
+        own = [call for call in known if call.attempt == attempt and call.epoch == epoch]
         if own:
             return own[-1:]
-        return [call for call in reversed(self.calls) if call.number == number and call.error is None]
+        return [call for call in reversed(known) if call.error is None]
 
-    def places(self) -> set[Place]:
+    def made(self) -> set[Made]:
         """The calls that have a recording."""
-        return {(call.epoch, call.attempt, call.number, call.name) for call in self.calls}
+        return {(call.epoch, call.attempt, call.place, call.name) for call in self.calls}
 
 
 def _next(entries: Sequence[RecordedCall | Intent]) -> int:
@@ -97,7 +118,7 @@ class _Call(msgspec.Struct):
 
     item: Item
     attempt: int
-    number: int
+    scope: Scope
     name: str
     request: Request
     history: History
@@ -128,7 +149,7 @@ class Recorder:
         self,
         item: Item,
         attempt: int,
-        number: int,
+        scope: Scope,
         name: str,
         fn: Callable[..., Any],
         args: tuple[Any, ...],
@@ -139,8 +160,8 @@ class Recorder:
             raise TypeError(
                 f"ctx.record({name!r}, ...) takes the function to call, not {fn!r}: pass it, uncalled"
             )
-        call = _Call(item, attempt, number, name, (args, kwargs), self._history(item))
-        for found in call.history.candidates(item.strand.epoch, attempt, number):
+        call = _Call(item, attempt, scope, name, (args, kwargs), self._history(item))
+        for found in call.history.candidates(item.strand.epoch, attempt, scope.place):
             if (
                 found.name == name
                 and same(found.request, call.request)
@@ -155,9 +176,14 @@ class Recorder:
         if settled is not None:
             return settled.response
         try:
-            response = fn(*args, **kwargs)
+            with scope:
+                response = fn(*args, **kwargs)
         except Exception as error:
             self._keep(call, None, error)
+            raise
+        except BaseException as error:
+            if question_of(error) is not None:
+                self._left(call)
             raise
         if inspect.isawaitable(response):
             return self._await(call, response)
@@ -177,9 +203,14 @@ class Recorder:
 
     async def _await(self, call: _Call, awaitable: Any) -> Any:
         try:
-            response = await awaitable
+            with call.scope:
+                response = await awaitable
         except Exception as error:
             self._keep(call, None, error, awaited=True)
+            raise
+        except BaseException as error:
+            if question_of(error) is not None:
+                self._left(call)
             raise
         self._keep(call, response, None, awaited=True)
         return response
@@ -223,10 +254,10 @@ class Recorder:
             try:
                 encode(value, at=what)
             except EncodeError as error:
-                raise EncodeError(
-                    f"node {call.item.node.name!r} at {call.item.path}, call {call.number} ({call.name!r}) cannot be "
-                    f"recorded: {error}"
-                ) from error
+                where = (
+                    f"node {call.item.node.name!r} at {call.item.path}, call {told_place(call.scope.place)}"
+                )
+                raise EncodeError(f"{where} ({call.name!r}) cannot be recorded: {error}") from error
 
     def _prepare(self, call: _Call, awaited: bool = False) -> RecordedCall | None:
         """All is ready for the call; or a person has said what it gave."""
@@ -236,29 +267,29 @@ class Recorder:
             return None
         policy = session.settings.on_ambiguous
         if policy != "retry":
-            settled = self._cleared_up(call.history, item, call.attempt, call.number)
+            settled = self._cleared_up(call.history, item, call.attempt, call.scope.place)
             if settled:
                 return self._keep(call, settled[0], None, awaited=awaited)
-            self._intend(call.history, item, call.attempt, call.number, call.name)
+            self._intend(call.history, item, call.attempt, call.scope.place, call.name)
         session.brace()
         reach("before-call")
         return None
 
-    def _cleared_up(self, history: History, item: Item, attempt: int, number: int) -> tuple[Any, ...]:
+    def _cleared_up(self, history: History, item: Item, attempt: int, place: Place) -> tuple[Any, ...]:
         """The response that a person has given for a call, or (); raises if there is a doubt."""
         session = self._session
         policy, answers = session.settings.on_ambiguous, session.machine.answers
-        return check(history, policy, item, attempt, number, lambda about: answers(item, about))
+        return check(history, policy, item, attempt, place, lambda about: list(answers(item, about).values()))
 
     def _intend(
-        self, history: History, item: Item, attempt: int, number: int, name: str, is_settled: bool = False
+        self, history: History, item: Item, attempt: int, place: Place, name: str, is_settled: bool = False
     ) -> None:
-        """Keep that a call is about to be made."""
+        """Keep that a call is about to be made; or, if it is settled, that it ended without a result."""
         with self._lock:
-            place = _next(history.intents)
-            intent = Intent(item.path, attempt, number, name, item.strand.epoch, place, is_settled)
+            n, epoch = _next(history.intents), item.strand.epoch
+            intent = Intent(item.path, attempt, place[-1], name, epoch, n, is_settled, place[:-1])
             history.add(intent)
-            history.own.add(place)
+            history.own.add(n)
             self._session.keep(intent)  # in the order of their numbers: a gap says that one is lost
 
     # -- whole nodes -------------------------------------------------------------------------------------
@@ -266,9 +297,9 @@ class Recorder:
     def begin(self, item: Item) -> tuple[Any, ...]:
         """An attempt of a node with side effects begins: () to call it, or what a person says that it returned."""
         history = self._history(item)
-        given = self._cleared_up(history, item, item.attempt, WHOLE)
+        given = self._cleared_up(history, item, item.attempt, (WHOLE,))
         if not given:
-            self._intend(history, item, item.attempt, WHOLE, "")
+            self._intend(history, item, item.attempt, (WHOLE,), "")
             self._begun[item.path] = item.attempt
         return given
 
@@ -276,9 +307,14 @@ class Recorder:
         """An attempt has raised, or has asked something: if it is one that `begin` knows, it is in no doubt."""
         if self._begun.get(item.path) == attempt:
             del self._begun[item.path]
-            self._intend(self._history(item), item, attempt, WHOLE, "", is_settled=True)
+            self._intend(self._history(item), item, attempt, (WHOLE,), "", is_settled=True)
 
     # -- after a call ------------------------------------------------------------------------------------
+
+    def _left(self, call: _Call) -> None:
+        """The call was left with a question, and is made again with the answer: nobody doubts what became of it."""
+        if self._session.settings.on_ambiguous != "retry" and not call.name.startswith(OWN):
+            self._intend(call.history, call.item, call.attempt, call.scope.place, call.name, is_settled=True)
 
     def _keep(
         self, call: _Call, response: Any, error: BaseException | None, awaited: bool = False
@@ -292,7 +328,7 @@ class Recorder:
             made = RecordedCall(
                 path=item.path,
                 attempt=call.attempt,
-                number=call.number,
+                number=call.scope.place[-1],
                 name=call.name,
                 request=call.request,
                 response=response,
@@ -303,6 +339,7 @@ class Recorder:
                 epoch=item.strand.epoch,
                 stretch=self._stretch,
                 n=_next(history.calls),
+                within=call.scope.place[:-1],
             )
             history.add(made)
             if self._histories.get(item.path) is not history:

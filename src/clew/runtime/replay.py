@@ -8,9 +8,10 @@ hide the next: `strict` stops at the first, otherwise all are listed.
 
 An item that failed is called too, as its last attempt, and has to fail with the same error. What cannot come out
 the same is not asked for: that something took too long, that nobody knew whether a call was made, that something
-could not be stored. An update that a reducer refused is that of an item which returned.
+could not be stored, that an input changed while the node ran. An update that a reducer refused is that of an item
+which returned.
 
-A reducer cannot be checked that way, as what it gave is not recorded: that it is another one is a difference by itself.
+Custom reducers are not called: what they made then is in the steps. That one is another now is a difference by itself.
 
 A run that has not ended is replayed as far as it got. An item that has no recording because the run had ended is a
 difference, and as its outcome is unknown, the chain is followed no further than its step.
@@ -20,24 +21,24 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, Literal
 
 import msgspec
 
-from clew.engine.endings import raised_by
 from clew.engine.machine import Machine
 from clew.engine.outcomes import read
-from clew.engine.records import Journaled, Outcome, Start, Step
-from clew.engine.refusals import is_refusal
+from clew.engine.records import Journaled, Outcome, Question, Start, Step
 from clew.engine.rules import Program
 from clew.engine.strand import Item
 from clew.engine.terms import Memory, Options
+from clew.error_text import message_of, type_name
 from clew.errors import (
     AmbiguousCallError,
     ClewError,
     EncodeError,
+    MutationError,
     NodeTimeoutError,
     ReplayError,
     ReplayMismatchError,
@@ -45,12 +46,13 @@ from clew.errors import (
 )
 from clew.graph import Send
 from clew.runtime.codes import changed_reducers, structure_changes
-from clew.runtime.context import Asking
 from clew.runtime.difference import difference
+from clew.runtime.doubts import told_place
 from clew.runtime.failures import name_of
 from clew.runtime.host import Host
 from clew.runtime.log import RunLog
 from clew.runtime.recorder import OWN, History, RecordedCall, Request, answer, same
+from clew.runtime.scopes import Asking, Scope
 from clew.runtime.settings import Settings
 
 Kind = Literal[
@@ -103,9 +105,18 @@ class ReplayReport(msgspec.Struct, frozen=True):
         return not self.divergences
 
     def check(self) -> None:
-        """Raise ReplayError with the first difference, if there is one."""
+        """Raise the first difference, if there is one.
+
+        Raises:
+            ReplayMismatchError: If a recorded call differs.
+            ReplayMissingError: If a call was never recorded.
+            ReplayError: If something else differs.
+        """
         if self.divergences:
-            raise ReplayError(f"run {self.run_id!r} does not replay: {self._why()}{self.divergences[0]}")
+            first = self.divergences[0]
+            raise _RAISED.get(first.kind, ReplayError)(
+                f"run {self.run_id!r} does not replay: {self._why()}{first}"
+            )
 
     def _why(self) -> str:
         return f"it was recorded with another graph ({self.graph}); " if self.graph else ""
@@ -122,14 +133,18 @@ class ReplayReport(msgspec.Struct, frozen=True):
         return f"run {self.run_id!r} does not replay ({seen}):{why}\n{told}"
 
 
+_RAISED: dict[str, type[ReplayError]] = {"call": ReplayMismatchError, "missing": ReplayMissingError}
+
+
 class Recordings:
     """Answers `ctx.record` from recordings; what it cannot answer is noted, should the node swallow the error."""
 
-    def __init__(self, calls: Iterable[RecordedCall]) -> None:
+    def __init__(self, calls: Iterable[RecordedCall], asked: Mapping[str, Question]) -> None:
         by_path: dict[str, list[RecordedCall]] = {}
         for call in calls:
             by_path.setdefault(call.path, []).append(call)
         self._histories = {path: History(found) for path, found in by_path.items()}
+        self._asked = asked
         self.answered = 0
         self.wrong: list[tuple[Kind, str, str]] = []
 
@@ -142,7 +157,7 @@ class Recordings:
         self,
         item: Item,
         attempt: int,
-        number: int,
+        scope: Scope,
         name: str,
         fn: Callable[..., Any],
         args: tuple[Any, ...],
@@ -150,9 +165,15 @@ class Recordings:
     ) -> Any:
         """The recording of a call: of this attempt, or a success of another one."""
         history = self._histories.get(item.path, _NOTHING)
-        known = history.candidates(item.strand.epoch, attempt, number)
-        where = f"node {item.node.name!r} at {item.path}, call {number} ({name!r})"
+        known = history.candidates(item.strand.epoch, attempt, scope.place)
+        at = told_place(scope.place)
+        where = f"node {item.node.name!r} at {item.path}, call {at} ({name!r})"
         if not known:
+            question = self._asked.get(item.path)
+            if question is not None and question.position.startswith(f"{at}."):
+                raise Asking(
+                    question.question
+                )  # the call was left with it: what it did before was not recorded
             told = f"{where} was never recorded: it is new, or the node went another way"
             self.wrong.append(("missing", told, ""))
             raise ReplayMissingError(told)
@@ -198,20 +219,20 @@ class Replayer:
         self._strict = strict
         self._items = 0
         self._settled: set[str] = set()  # items that have an outcome in this replay
+        self._reached: set[str] = set()  # items that had failed, and were called
         self._broken: list[str] = []  # subgraphs of which today's code makes nothing
-        self._recordings = Recordings(log.calls)
-        self._steps: dict[tuple[str, int], Step] = {("", step.number): step for step in log.steps}
-        for prefix, (_, steps) in log.strands.items():
-            self._steps.update(((prefix, step.number), step) for step in steps)
+        self._recordings = Recordings(log.calls, log.asked)
+        self._steps = log.steps_by_place()
         self._outcomes = log.outcomes()
-        self._failed = _failed_items(log.row.error)  # of the step that was not committed
+        # of the step that was not committed
+        self._failed = {failure.path: failure for failure in log.row.failures if failure.node}
         options = Options(
             seed=log.row.seed,
             max_steps=settings.max_steps,
             on_error="continue",  # a recorded failure is taken over like any outcome
             on_conflict=log.on_conflict,  # type: ignore[arg-type]
         )
-        memory = Memory(answers=log.answers, attempts=log.attempts)
+        memory = Memory(answers=log.answers, attempts=log.attempts, retraced=self._steps)
         self._machine = Machine.restore(program, log.start, options, memory)
         self._host = _Rehearsal(log.row.run_id, self._machine, settings, self._recordings)
 
@@ -236,13 +257,15 @@ class Replayer:
             if recorded is not None:
                 self._items += 1
                 if recorded.error is not None:
-                    yield from self._check_failure(item, recorded.error)
+                    yield from self._check_failure(item, recorded.error, bool(recorded.refused))
                 elif not recorded.cached and self._may_be_called(item):
                     yield from self._check_outcome(item, recorded)
                 machine.adopt(item, recorded)
             elif item.path in self._failed:
                 self._items += 1
-                yield from self._check_failure(item, self._failed[item.path])
+                self._reached.add(item.path)
+                failure = self._failed[item.path]
+                yield from self._check_failure(item, failure.error, bool(failure.refused))
             elif item.path in log.asked and self._may_be_called(item):
                 yield from self._check_question(item, log.asked[item.path].question)
             elif log.row.status == "completed":
@@ -292,9 +315,9 @@ class Replayer:
             else:
                 yield from self._compare(item, recorded, dict(update), decision)
 
-    def _check_failure(self, item: Item, error: BaseException) -> Iterator[Divergence]:
-        """It failed when recorded: it has to do so now, in the same way."""
-        if isinstance(error, _NOT_AGAIN) or not self._may_be_called(item):
+    def _check_failure(self, item: Item, error: BaseException, is_refused: bool) -> Iterator[Divergence]:
+        """It failed when recorded: it has to do so now, in the same way. If its update was refused, it had returned."""
+        if issubclass(type(error), _NOT_AGAIN) or not self._may_be_called(item):
             return
         ended, view = self._call(item), item.batch.view
         now: Exception | None = ended.error
@@ -308,7 +331,7 @@ class Replayer:
             yield from wrong
         elif ended.asking is not None:
             yield _at(item, "question", f"it asks {ended.asking.question!r}, and raised {was} when recorded")
-        elif is_refusal(error):
+        elif is_refused:
             if now is not None:
                 yield _at(item, "error", _raises(now))
         elif now is None:
@@ -398,13 +421,22 @@ class Replayer:
         inside an item that failed, is a matter of time, and says nothing."""
         last = self._log.start.step + len(self._log.steps)
         failed = [path for path, outcome in self._outcomes.items() if outcome.error is not None]
-        over = tuple(f"{path}{end}" for path in (*self._broken, *self._failed, *failed) for end in "/[")
+        around = [path for failure in self._failed.values() for path in failure.around]
+        over = tuple(
+            f"{path}{end}" for path in (*self._broken, *self._failed, *around, *failed) for end in "/["
+        )
         for path, outcome in self._outcomes.items():
             step = self._step_of(path)
             if step > last or path.startswith(over):
                 continue
             if path not in self._settled and (stuck_at is None or step <= stuck_at):
                 yield Divergence("absent", step, path, outcome.node, "it ran when recorded, and does not now")
+        for path, failure in self._failed.items():
+            is_known = path in self._reached or path in self._settled or path in self._outcomes
+            begun = any(prefix.startswith((f"{path}/", f"{path}[")) for prefix in self._log.strands)
+            if not is_known and not begun and (stuck_at is None or failure.step <= stuck_at):
+                told = "it failed when recorded, and does not run now"
+                yield Divergence("absent", failure.step, path, failure.node, told)
 
     def _step_of(self, path: str) -> int:
         """The step of the run in which an item, or what is around it, was recorded."""
@@ -420,14 +452,8 @@ def _at(item: Item, kind: Kind, message: str, diff: str = "") -> Divergence:
     return Divergence(kind, item.order[0], item.path, item.node.name, message, diff)
 
 
-_NOT_AGAIN = (NodeTimeoutError, AmbiguousCallError, EncodeError)
+_NOT_AGAIN = (NodeTimeoutError, AmbiguousCallError, EncodeError, MutationError)
 _ADDRESS = re.compile(r"\b0x[0-9a-fA-F]+")
-
-
-def _failed_items(error: BaseException | None) -> dict[str, BaseException]:
-    """The items of whose failures a run tells, by path."""
-    errors = () if error is None else (error, *getattr(error, "others", ()))
-    return {path: each for each in errors for path in raised_by(each)}
 
 
 def _told(error: BaseException) -> str:
@@ -437,7 +463,7 @@ def _told(error: BaseException) -> str:
 
 
 def _raises(error: BaseException) -> str:
-    return f"it raises {type(error).__name__}: {error}, and returned when recorded"
+    return f"it raises {type_name(error)}: {message_of(error)}, and returned when recorded"
 
 
 def _node_of(path: str) -> str:

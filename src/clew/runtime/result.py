@@ -3,30 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
 from clew.engine.machine import Machine
-from clew.engine.records import Question, WorkItem
+from clew.engine.origins import Past
+from clew.engine.records import Failure, Question, WorkItem
 from clew.engine.rules import Program
 from clew.engine.terms import Status
+from clew.error_text import line_of, safely
 from clew.errors import RunCancelledError, RunFailedError, UnknownValueError
 from clew.graph.names import nearest
+from clew.runtime.metrics import SchedulerMetrics, Totals, totals_of
 from clew.runtime.recorder import RecordedCall
 from clew.runtime.upcoming import upcoming
 from clew.state import GraphState, digest
-
-
-class SchedulerMetrics(msgspec.Struct, frozen=True):
-    """Counters of one run."""
-
-    total_steps: int = 0
-    total_nodes_executed: int = 0
-    avg_step_latency_ms: float = 0.0
-    max_queue_depth: int = 0
-    total_retries: int = 0
-    total_backpressure_blocks: int = 0
 
 
 class SchedulerState(msgspec.Struct, frozen=True):
@@ -38,6 +31,18 @@ class SchedulerState(msgspec.Struct, frozen=True):
     cancel_func: Callable[[], None]
     metrics: SchedulerMetrics
     frontier: tuple[WorkItem, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The chain that a checkpoint is of: where its items come from."""
+
+    program: Program
+    prefix: str
+    attempts: Mapping[str, int]
+    """The retries that its items have used, by path."""
+    past: Past = field(compare=False)
+    """When nodes ran before this state."""
 
 
 class Checkpoint(msgspec.Struct, frozen=True):
@@ -57,7 +62,7 @@ class Checkpoint(msgspec.Struct, frozen=True):
     """The recorded calls of the items of this step, and of what is inside them."""
     labels: tuple[str, ...] = ()
     """All names of this step; `label` is the first of them."""
-    _origin: tuple[Program, str] | None = None  # the program and the prefix of the chain
+    _origin: Origin | None = None
 
     @property
     def digest(self) -> str:
@@ -85,8 +90,11 @@ class Checkpoint(msgspec.Struct, frozen=True):
         """The items of the next step, in their order."""
         if self._origin is None:
             return ()
-        program, prefix = self._origin
-        return tuple(upcoming(program, self.state, prefix))
+        origin = self._origin
+        items = upcoming(
+            origin.program, self.state, origin.prefix, attempts=origin.attempts, past=origin.past
+        )
+        return tuple(items)
 
     def __repr__(self) -> str:
         label = f" {self.label!r}" if self.label is not None else ""
@@ -98,7 +106,7 @@ class Checkpoint(msgspec.Struct, frozen=True):
 class RunResult:
     """The end of a run, or where it stands: ``status`` is completed, failed, waiting or cancelled."""
 
-    __slots__ = ("_elapsed", "_machine", "_state", "error", "questions", "run_id", "status")
+    __slots__ = ("_machine", "_state", "_totals", "failures", "questions", "run_id", "status")
 
     def __init__(
         self,
@@ -107,15 +115,20 @@ class RunResult:
         status: Status,
         state: Callable[[], GraphState],
         *,
-        elapsed: float,
+        totals: Callable[[], Totals],
     ) -> None:
         self.run_id = run_id
         self.status: Status = status
-        self.error = machine.error() if status == "failed" else None
+        self.failures: tuple[Failure, ...] = machine.failures() if status == "failed" else ()
         self.questions: tuple[Question, ...] = machine.questions() if status in ("waiting", "failed") else ()
         self._machine = machine
         self._state: GraphState | Callable[[], GraphState] = state
-        self._elapsed = elapsed
+        self._totals = totals
+
+    @property
+    def error(self) -> BaseException | None:
+        """Why the run failed: the error of the first of `failures`, as the node raised it."""
+        return self.failures[0].error if self.failures else None
 
     @property
     def state(self) -> GraphState:
@@ -152,8 +165,8 @@ class RunResult:
 
     @property
     def metrics(self) -> SchedulerMetrics:
-        """Counters of this part of the run (a resumed run counts from its resumption)."""
-        return metrics_of(self._machine, self._elapsed)
+        """Counters of the run, from its beginning to where it stands."""
+        return self._totals().metrics()
 
     def __getitem__(self, name: str) -> Any:
         values = self._machine.root.view.values
@@ -163,7 +176,7 @@ class RunResult:
             pass
         if self.error is not None:
             raise RunFailedError(
-                f"run {self.run_id!r} failed before it made {name!r}: {type(self.error).__name__}: {self.error}"
+                f"run {self.run_id!r} failed before it made {name!r}: {line_of(self.error)} ({self.failures[0]})"
             ) from self.error
         if self.status == "waiting":
             asked = ", ".join(question.path for question in self.questions)
@@ -193,32 +206,25 @@ class RunResult:
         return self._machine.root.view.plain_values()
 
     def __repr__(self) -> str:
-        told = f", error={self.error!r}" if self.error is not None else ""
+        told = (
+            f", error={safely(lambda: repr(self.error), line_of(self.error))}"
+            if self.error is not None
+            else ""
+        )
         asked = f", questions={len(self.questions)}" if self.questions else ""
         return f"<RunResult {self.run_id!r}: {self.status} after {self.steps} steps{told}{asked}>"
 
 
-def metrics_of(machine: Machine, elapsed: float) -> SchedulerMetrics:
-    """The machine's counters in the words of the specification."""
-    counters, frontier = machine.counters, machine.frontier
-    steps = counters.steps
-    return SchedulerMetrics(
-        total_steps=steps,
-        total_nodes_executed=counters.executed,
-        avg_step_latency_ms=elapsed * 1000.0 / steps if steps else 0.0,
-        max_queue_depth=max(frontier.peak, 1 if counters.executed else 0),
-        total_retries=counters.retries,
-        total_backpressure_blocks=frontier.blocks,
-    )
-
-
-def scheduler_state(machine: Machine, elapsed: float, cancel: Callable[[], object]) -> SchedulerState:
-    """A machine that is being driven, in the words of the specification."""
+def scheduler_state(
+    machine: Machine, elapsed: float, cancel: Callable[[], object], earlier: Totals
+) -> SchedulerState:
+    """A machine that is being driven, in the words of the specification; `earlier` is what others counted before."""
+    total = earlier.plus(totals_of(machine, elapsed))
     return SchedulerState(
         active_nodes=machine.counters.active,
         queue_depth=len(machine.frontier),
-        completed_steps=machine.counters.steps,
+        completed_steps=total.steps,
         cancel_func=lambda: (cancel(), None)[1],
-        metrics=metrics_of(machine, elapsed),
+        metrics=total.metrics(),
         frontier=tuple(item.work_item() for item in machine.frontier.items()),
     )

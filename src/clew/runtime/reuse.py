@@ -45,7 +45,9 @@ class Reuse:
             on_error="continue",  # a recorded failure is taken over like any outcome
             on_conflict=settings.on_conflict,
         )
-        machine = Machine.restore(program, log.start, options, Memory(attempts=log.attempts))
+        machine = Machine.restore(
+            program, log.start, options, Memory(attempts=log.attempts, retraced=log.steps_by_place())
+        )
         outcomes = log.outcomes()
         while (item := machine.take()) is not None:
             for record in machine.outbox:

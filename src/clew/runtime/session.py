@@ -24,11 +24,12 @@ from clew.engine.strand import Item
 from clew.engine.terms import Notice, Status
 from clew.errors import ClewError, NodeTimeoutError, OutputError, StoreUnavailableError
 from clew.runtime.cache import NO_RESULT, Cache, key_of
-from clew.runtime.calls import calls_of
-from clew.runtime.context import Asking
+from clew.runtime.calls import calls_of, unbuilt_input
 from clew.runtime.events import Event, Listeners
 from clew.runtime.host import SLEPT, Host
+from clew.runtime.metrics import Measured, Totals, totals_of
 from clew.runtime.recorder import Recall, Recorder
+from clew.runtime.scopes import Asking
 from clew.state import GraphState
 from clew.stores import Statement
 
@@ -66,6 +67,9 @@ class Session(Host):
     renew: Callable[[], None] | None = None  # stay the owner; RunOwnedError if somebody else is
     renewed = 0.0  # when, by the time that does not jump
     lost: BaseException | None = None  # somebody else has taken the run over
+    earlier = Totals()  # what earlier stretches of the run counted
+    first = 0  # the step that this one goes on from
+    measured = 0  # the number under which this one keeps what it counted
     reuse: Reuse | None = None
     handed: Handed | None = None  # attempts on an executor that has a queue
     naps: Naps | None = None  # sync nodes that sleep by a virtual clock
@@ -99,7 +103,9 @@ class Session(Host):
         self._written: dict[tuple[Item, int], list[Statement]] = {}  # by attempts that are under way
         self.cache = cache
         self._keys: dict[Item, str] = {}  # of cached nodes that are executing
-        self.take: Callable[[], Item | None] = machine.take if cache is None else self._take
+        self.take: Callable[[], Item | None] = machine.take
+        if cache is not None or machine.options.step_by_step:
+            self.take = self._take
 
     @property
     def recorder(self) -> Recorder:  # type: ignore[override]
@@ -114,6 +120,13 @@ class Session(Host):
         """Seconds since the session began."""
         return self.clock.monotonic() - self.began
 
+    def measure(self, elapsed: float) -> None:
+        """Keep what this stretch has counted, unless the log tells the same."""
+        machine = self.machine
+        if self._stretch is not None or machine.root.state != "completed" or machine.frontier.blocks:
+            own = totals_of(machine, elapsed)
+            self.ledger.write([Measured(self.measured, self.first, machine.root.step, own)])
+
     def _take(self) -> Item | None:
         """The next item to execute; those whose results are known are settled on the way."""
         while (item := self.machine.take()) is not None:
@@ -124,6 +137,9 @@ class Session(Host):
     def _is_settled(self, item: Item) -> bool:
         """Whether there is nothing to execute: the result is known, or the next attempt is not due yet."""
         machine = self.machine
+        if machine.options.step_by_step and (unbuilt := unbuilt_input(item)) is not None:
+            machine.fail(item, unbuilt, self.clock.time())
+            return True
         if self._held and item.path in self._held:
             due, delay = self._held.pop(item.path)
             wait = min(due - self.clock.time(), delay)  # not longer, should the clock have been set back
@@ -188,6 +204,8 @@ class Session(Host):
                     self.ledger.attach((item.path, item.strand.epoch), self._written.pop((item, attempt), ()))
                 self.machine.finish(item, value, started, duration)
                 if self._recorder is not None:
+                    if item.node.is_called_again:  # no outcome in the log will speak for it
+                        self._recorder.ended(item, attempt)
                     self._recorder.forget(item.path)
 
     def raised(self, item: Item, attempt: int, error: BaseException, started: float, duration: float) -> None:
@@ -197,10 +215,12 @@ class Session(Host):
             return
         if self._recorder is not None:
             self._recorder.ended(item, attempt)
-        if isinstance(error, Asking):
-            self.machine.ask(item, error.question, error.about)
-        else:
-            self.machine.fail(item, error, started, duration)
+        if type(error) is Asking:
+            if error.refusal is None:
+                self.machine.ask(item, error.question, error.about, error.position)
+                return
+            error = error.refusal
+        self.machine.fail(item, error, started, duration)
 
     def timeout_of(self, item: Item) -> float | None:
         """How long an attempt of this item may take."""

@@ -1,9 +1,13 @@
 """Export and import: a run as one JSON document, and back into any store.
 
 The document is for two readers. People and other programs read ``checkpoints``: the specification's checkpoints, one
-for each state. Clew reads the object ``clew``: the run's row, the state that it began with, and its log entry by entry,
-as they lie in a store. An import trusts neither: every entry is checked against its digest, every chain against its
-content, and what people read is made once more from the log and compared. What differs is named, and nothing is kept.
+for each state. Clew reads the object ``clew``: the run's row, the description of its graph, the state that it began
+with, and its log entry by entry, each in the exact text that a store has. So a document may go through any JSON tool
+(``clew.runtime.document_form``). No graph is needed for any of it, and no class is built.
+
+An import trusts nothing. Types, the digest of every entry, every chain, what people read (it is made once more from the
+log and compared) and the digest of the document are checked before anything is written. Whatever is wrong is a
+`CheckpointError`. Then the run is created with its whole log in one transaction: all of it is there, or nothing.
 
 A fork is exported whole, with the state that it went on from. Imported where its parent is, it shares that one's
 storage again; elsewhere it stands alone.
@@ -12,98 +16,130 @@ storage again; elsewhere it stands alone.
 from __future__ import annotations
 
 import json
-from base64 import b64decode, b64encode
-from binascii import Error as Base64Error
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
 from clew.engine.programs import program_of
-from clew.errors import CheckpointError, ClewError, RecordCorruptError, StateError, StoreCorruptError
+from clew.error_text import line_of
+from clew.errors import CheckpointError, ClewError, StoreCorruptError
 from clew.graph import Graph
+from clew.graph.skeleton import skeleton
 from clew.runtime.archive import Archive, fresh_owner
-from clew.runtime.documents import FORMAT, Json, checkpoint_json, error_json, recorded_io_json
-from clew.runtime.failures import error_of
+from clew.runtime.codes import description_of
+from clew.runtime.document_form import (
+    FORMAT,
+    Document,
+    Json,
+    blobs_json,
+    blobs_of_document,
+    digest_of,
+    document_of,
+    entries_of,
+    entry_json,
+    normal,
+    portable,
+    short,
+)
+from clew.runtime.documents import checkpoint_json, failure_json, recorded_io_json
+from clew.runtime.failures import failure_of
+from clew.runtime.large_values import Blobs, blobs_of
 from clew.runtime.ledger import Ledger
-from clew.runtime.log import RunLog
-from clew.runtime.losses import damaged_steps
-from clew.runtime.rows import sealed_error
-from clew.runtime.soundness import read_entries
-from clew.runtime.starts import kept_start
+from clew.runtime.log import RunLog, read_log
+from clew.runtime.log_records import SNAPSHOT, with_epoch
+from clew.runtime.losses import Chains
+from clew.runtime.retrieval import Retrieval
+from clew.runtime.rows import sealed_failures
+from clew.runtime.snapshots import decode_fork, read_start, stored_fork, stored_start
+from clew.runtime.soundness import check_log, digest_at
 from clew.runtime.wire import Reader, Writer
-from clew.state import GraphState
+from clew.state import GraphState, decode, encode
 from clew.stores import Entry, RunRow, Store
 
-_ROW = (
-    "graph",
-    "target",
-    "status",
-    "created",
-    "updated",
-    "parent",
-    "parent_step",
-    "seed",
-    "structure",
-    "codes",
-)
+_ROW = ("graph", "target", "status", "created", "updated", "parent", "parent_step", "structure")
+"""What a document has of a row as it is; the seed is text there, and codes and failures are taken apart."""
 
 
-def export_run(graph: Graph, store: Store, archive: Archive, run_id: str, *, latest: bool = False) -> Json:
+def export_run(store: Store, run_id: str, on_conflict: str, *, latest: bool = False) -> Json:
     """A run as a document; with `latest`, its readable part has the last checkpoint only."""
-    log = archive.log(run_id, whole=True)
-    row = log.row
-    entries, blobs = _entries(store, log, archive)
-    if (
-        not store.encodes
-    ):  # what is read is what an import would read: times are rounded when they are written
-        log = read_entries(row, log.start, entries, Reader(run_id, _lookup(blobs), row.created))
+    run = Retrieval(None, store, on_conflict).open(run_id)
+    log = run.whole()
+    row, blobs = log.row, Blobs()
+    start = stored_start(log.start, blobs)
+    description = store.blob(row.description) if store.encodes else description_of(run.graph)[1]
+    entries = _entries(store, log, start, blobs)
+    log = _read(
+        row, log.start, entries, blobs
+    )  # what an import would read: times are rounded when they are written
+    failures = [failure_json(failure) for failure in row.failures]
     beside: Json = {"format": FORMAT, **{name: getattr(row, name) for name in _ROW}}
-    if not store.encodes:  # a store in memory does not keep these
-        beside["structure"] = graph.structure_hash
-    beside["codes"] = dict(beside["codes"])
-    beside["error"] = None if row.error is None else error_json(row.error)
-    beside["start"] = b64encode(log.start.to_checkpoint()).decode()
-    beside["entries"] = [
-        {
-            "kind": entry.kind,
-            "path": entry.path,
-            "n": entry.n,
-            "body": bytes(entry.body).decode(),
-            "digest": bytes(entry.digest).hex(),
-        }
-        for entry in entries
-        if entry.kind != "snapshot"
-    ]
-    beside["blobs"] = {digest: blobs[digest].decode() for digest in sorted(blobs)}
-    document: Json = {"run_id": run_id, **_readable(graph, log, latest=latest)}
+    beside["structure"] = run.graph.structure_hash
+    beside["seed"], beside["codes"] = str(row.seed), dict(row.codes)
+    beside["failures"] = encode(failures, at="failures", ordered=True).decode()
+    beside["description"], beside["start"] = description.decode(), start.decode()
+    beside["start_digest"] = log.start.digest
+    beside["entries"] = [entry_json(entry) for entry in entries]
+    beside |= blobs_json(blobs)
     beside["latest"] = latest
-    beside["open_ios"] = document.pop("open_ios")
-    document["clew"] = beside
-    beside["digest"] = _digest(document)
+    readable = _readable(run.graph, log, failures, latest=latest)
+    document: Json = {"run_id": run_id, "checkpoints": readable.pop("checkpoints"), "clew": beside | readable}
+    document["clew"]["digest"] = digest_of(document)
     return document
 
 
-def import_run(
-    graph: Graph, store: Store, archive: Archive, document: Mapping[str, Any], *, now: float
-) -> RunRow:
+def import_run(store: Store, archive: Archive, document: Mapping[str, Any], *, now: float) -> RunRow:
     """Keep the run of a document; its row. CheckpointError if the document is not what was exported."""
-    row, start, entries, blobs = _opened(document)
-    run_id = row.run_id
     try:
-        log = read_entries(row, start, entries, Reader(run_id, _lookup(blobs), row.created))
-        wrong = next(damaged_steps(log, entries), None)
-    except (StoreCorruptError, RecordCorruptError, StateError) as error:
+        log, graph, entries, blobs = _checked(document)
+    except CheckpointError:
+        raise
+    except Exception as error:  # it may be wrong in ways that nobody thought of; nothing was written yet
+        raise CheckpointError(
+            f"this document cannot be imported ({line_of(error)}); export the run again"
+        ) from error
+    _keep(store, archive, log, graph, entries, blobs, now)
+    return archive.runs.open(log.row.run_id).row
+
+
+def _checked(document: Mapping[str, Any]) -> tuple[RunLog, Graph, list[Entry], Blobs]:
+    """The log of a document, its graph without code, its entries and large contents, when all of it is known to be what
+    was exported."""
+    form = document_of(document)
+    run_id, beside = form.run_id, form.clew
+    entries = entries_of(beside)
+    try:
+        blobs = blobs_of_document(beside)
+        row, failures = _opened(form)
+        wrong = next(iter(check_log(row, entries)[1]), None)
+        start = read_start(row.start, row.start_digest, _lookup(blobs), classes=False)
+        log = _read(row, start, entries, blobs)
+        graph = skeleton(json.loads(beside.description))
+        blobs[row.description] = beside.description.encode()
+    except ClewError as error:
         wrong = str(error)
     if wrong is not None:
         raise CheckpointError(f"{_changed(run_id)}: {wrong}; export it again")
-    _compare(graph, log, document)
-    if document["clew"].get("digest") != _digest(document):
+    _compare(graph, log, failures, form)
+    if beside.digest != digest_of(document):
         raise CheckpointError(
             f"{_changed(run_id)}: something about the run itself (status, times, error, ...) is not what was written; "
             f"export it again"
         )
-    _keep(store, archive, log, entries, blobs, now)
-    return archive.row(run_id)
+    return log, graph, entries, blobs
+
+
+def _read(row: RunRow, start: GraphState, entries: Sequence[Entry], blobs: Mapping[str, bytes]) -> RunLog:
+    """The log that entries make; no class is built."""
+    reader = Reader(row.run_id, _lookup(blobs), row.created, classes=False)
+    log = read_log(row, start, [reader.record(entry) for entry in entries], "error")
+    chains = Chains(row.run_id, entries, start.step, start.digest)
+    for _ in chains.damage(row):
+        pass  # whoever reads has checked that, or does so
+    log.digests = {
+        prefix: chains.digests[with_epoch(prefix, inner.epoch)] for prefix, (inner, _) in log.strands.items()
+    }
+    log.digests[""] = chains.digests[""]
+    return log
 
 
 # -- writing -----------------------------------------------------------------------------------------------------
@@ -132,27 +168,23 @@ class _Capture:
         self.blobs.update(blobs)
 
 
-def _entries(store: Store, log: RunLog, archive: Archive) -> tuple[Sequence[Entry], dict[str, bytes]]:
-    """The entries of a run as bytes, and the large contents that they speak of."""
+def _entries(store: Store, log: RunLog, start: bytes, blobs: Blobs) -> Sequence[Entry]:
+    """The entries of a run as bytes; the large contents that they and `start` speak of go to `blobs`."""
     run_id = log.row.run_id
     if not store.encodes:
         capture = _Capture()
-        writer = Writer({"": log.start.digest}, log.row.seed, log.row.created)
+        writer = Writer({"": log.start.digest}, log.row.created)
         Ledger(capture, run_id, 0, writer=writer).write(store.entries(run_id))  # type: ignore[arg-type]
-        return sorted(capture.entries.values(), key=lambda entry: entry.name), capture.blobs
-    blobs: dict[str, bytes] = {}
-
-    def remember(digest: str) -> bytes:
-        blobs[digest] = store.blob(digest)
-        return blobs[digest]
-
-    entries = [entry for entry in store.entries(run_id, after=log.start.step) if entry.kind != "snapshot"]
-    read_entries(log.row, log.start, entries, Reader(run_id, remember, log.row.created))
-    return entries, blobs
+        blobs.update(capture.blobs)
+        return sorted(capture.entries.values(), key=lambda entry: entry.name)
+    found = store.entries(run_id, after=log.start.step, skip=(SNAPSHOT.name,))
+    for entry in found:
+        blobs.update(blobs_of(entry.body, store.blob))
+    return found
 
 
-def _readable(graph: Graph, log: RunLog, *, latest: bool) -> Json:
-    """What people read: made from the log alone, so that an import can make it again."""
+def _readable(graph: Graph, log: RunLog, failures: Sequence[Json], *, latest: bool) -> Json:
+    """What people read: made from the log and the failures alone, so that an import can make it again."""
     chain = log.chain(program_of(graph, log.start.position.given))
     checkpoints = log.checkpoints(chain, graph, nested=True)
     history = dict(log.start.node_history)
@@ -166,13 +198,9 @@ def _readable(graph: Graph, log: RunLog, *, latest: bool) -> Json:
             found.append(checkpoint_json(checkpoint, history))
     shown = {id(call) for checkpoint in checkpoints for call in checkpoint.recorded_ios}
     pending = [recorded_io_json(call) for call in log.calls if id(call) not in shown]
-    return {"checkpoints": found, "open_ios": pending}
-
-
-def _digest(document: Mapping[str, Any]) -> str:
-    beside = {name: value for name, value in document["clew"].items() if name != "digest"}
-    text = json.dumps({**document, "clew": beside}, sort_keys=True, separators=(",", ":"))
-    return f"sha256:{sha256(text.encode()).hexdigest()}"
+    error = {name: failures[0][name] for name in ("type", "message", "at")} if failures else None
+    made: Json = portable({"checkpoints": found, "open_ios": pending, "error": error})
+    return made
 
 
 # -- reading -----------------------------------------------------------------------------------------------------
@@ -182,42 +210,23 @@ def _changed(run_id: str) -> str:
     return f"the document of run {run_id!r} was changed after it was exported"
 
 
-def _opened(
-    document: Any,
-) -> tuple[RunRow, GraphState, list[Entry], dict[str, bytes]]:
-    """The parts of a document, as a store has them."""
-    what = "this is no export of a run"
-    if not isinstance(document, Mapping) or not isinstance(document.get("clew"), Mapping):
-        raise CheckpointError(f'{what}: it has no object "clew"; make one with engine.export(run_id)')
-    beside = document["clew"]
-    if beside.get("format") != FORMAT:
-        raise CheckpointError(
-            f"{what} that this version reads: its format is {beside.get('format')!r}, and {FORMAT} is known; "
-            f"import it with the version that wrote it, or a newer one"
-        )
-    try:
-        run_id = document["run_id"]
-        if not isinstance(run_id, str) or not run_id:
-            raise TypeError("run_id is a string that is not empty")
-        start = GraphState.from_checkpoint(b64decode(beside["start"], validate=True))
-        row = RunRow(run_id, start=start, **{name: beside[name] for name in _ROW})
-        if beside["error"] is not None:
-            row.error = error_of(beside["error"])
-        entries = [
-            Entry(e["kind"], e["path"], e["n"], e["body"].encode(), bytes.fromhex(e["digest"]))
-            for e in beside["entries"]
-        ]
-        blobs = {digest: text.encode() for digest, text in beside["blobs"].items()}
-    except KeyError as error:
-        raise CheckpointError(f"{what}: it lacks {error.args[0]!r}; export it again") from error
-    except (TypeError, ValueError, AttributeError, Base64Error, CheckpointError) as error:
-        raise CheckpointError(f"{what}: {error}; export it again") from error
-    for digest, content in blobs.items():
-        if sha256(content).hexdigest() != digest:
-            raise CheckpointError(
-                f"{_changed(run_id)}: the content {digest[:12]}… is another; export it again"
-            )
-    return row, start, entries, blobs
+def _opened(form: Document) -> tuple[RunRow, list[Json]]:
+    """The row of a document, and the failures as they are written."""
+    beside = form.clew
+    failures: list[Json] = decode(beside.failures.encode())
+    row = RunRow(
+        form.run_id,
+        start=beside.start.encode(),
+        start_digest=beside.start_digest,
+        description=sha256(beside.description.encode()).hexdigest(),
+        seed=int(beside.seed),
+        codes=beside.codes,
+        failures=tuple(failure_of(plain) for plain in failures),
+        **{name: getattr(beside, name) for name in _ROW},
+    )
+    if row.failures:
+        row.error = row.failures[0].error
+    return row, failures
 
 
 def _lookup(blobs: Mapping[str, bytes]) -> Any:
@@ -229,16 +238,13 @@ def _lookup(blobs: Mapping[str, bytes]) -> Any:
     return blob
 
 
-def _compare(graph: Graph, log: RunLog, document: Mapping[str, Any]) -> None:
+def _compare(graph: Graph, log: RunLog, failures: Sequence[Json], form: Document) -> None:
     """Refuse a document whose readable part is not that of its log."""
-    if log.row.structure != graph.structure_hash:
-        return  # this graph would make something else of the log; its digests are checked all the same
-    beside = document["clew"]
-    made = json.loads(json.dumps(_readable(graph, log, latest=bool(beside.get("latest")))))
-    given = {"checkpoints": document.get("checkpoints"), "open_ios": beside.get("open_ios")}
-    for where, told, logged in differences(given, made):
+    made = json.loads(json.dumps(_readable(graph, log, failures, latest=form.clew.latest)))
+    given = {"checkpoints": form.checkpoints, "open_ios": form.clew.open_ios, "error": form.clew.error}
+    for where, told, logged in differences(normal(given), normal(made)):
         raise CheckpointError(
-            f"{_changed(log.row.run_id)}: {where} is {_short(told)}, and the log says {_short(logged)}; export it again"
+            f"{_changed(log.row.run_id)}: {where} is {short(told)}, and the log says {short(logged)}; export it again"
         )
 
 
@@ -254,52 +260,60 @@ def differences(one: Any, other: Any, at: str = "") -> Iterator[tuple[str, Any, 
         yield at, one, other
 
 
-def _short(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= 80 else f"{text[:79]}…"
-
-
 # -- keeping -----------------------------------------------------------------------------------------------------
 
 
 def _keep(
-    store: Store, archive: Archive, log: RunLog, entries: list[Entry], blobs: dict[str, bytes], now: float
+    store: Store,
+    archive: Archive,
+    log: RunLog,
+    graph: Graph,
+    entries: Sequence[Entry],
+    blobs: Blobs,
+    now: float,
 ) -> None:
-    row, start, run_id = log.row, log.start, log.row.run_id
-    status, error = row.status, row.error
-    row.parent = row.parent if _has_parent(archive, row, start) else None
+    """Write a run, all of it or nothing."""
+    row, run_id = log.row, log.row.run_id
+    failures, row.failures = row.failures, ()
+    row.parent = row.parent if _has_parent(store, archive, row, log.start) else None
     row.parent_step = None if row.parent is None else row.parent_step
-    row.error = None
-    kept: Sequence[Any] = entries
-    apart: dict[str, bytes] = {}
-    if store.encodes:
-        row.start, apart = kept_start(start, row.parent, row.parent_step)
-    else:
-        reader = Reader(run_id, _lookup(blobs), row.created)
-        kept, blobs = [reader.record(entry) for entry in entries], {}
-    store.create(row, apart)
-    fence = archive.claim(run_id, fresh_owner(), 30.0, now)
+    if not store.encodes:
+        classes = archive.runs.classes
+        reader = Reader(run_id, _lookup(blobs), row.created, classes=classes)
+        row.start = read_start(row.start, row.start_digest, _lookup(blobs), classes=classes)
+        row.error, row.description = failures or None, graph
+        store.create(row, entries=[reader.record(entry) for entry in entries])
+        return
+    apart = dict(blobs)
+    if row.parent is not None:
+        row.start = stored_fork(row.parent, log.start, apart)
+    row.error = sealed_failures(failures) if failures else None
+    owned: Any = {
+        "owner": fresh_owner(),
+        "lease": 30.0,
+        "now": now,
+    }  # else somebody could go on with it already
+    fence = store.create(row, apart, entries=entries, **owned)
+    # The run is whole from here on; what follows makes it quick to read, and counts its log.
     try:
-        store.append(run_id, kept, fence, blobs=blobs)
-        for snapshot, pieces in archive.snapshots(run_id) if store.encodes else ():
+        for snapshot, pieces in archive.runs.open(run_id).missing_snapshots():
             store.append(run_id, [snapshot], fence, blobs=pieces)
-        plain = sealed_error(error) if error and store.encodes else error
-        store.update(run_id, status=status, updated=row.updated, error=plain, fence=fence, release=True)
+        archive.close(run_id, fence, row.status, row.updated, failures)
     except BaseException:
         archive.release(run_id, fence)
         store.delete(run_id)
         raise
 
 
-def _has_parent(archive: Archive, row: RunRow, start: GraphState) -> bool:
-    """Whether the run that this one was forked from is here, and its state is the one that was gone on from."""
+def _has_parent(store: Store, archive: Archive, row: RunRow, start: GraphState) -> bool:
+    """Whether the run that this one was forked from is here, and its state is the one that it continued from."""
     if row.parent is None or row.parent_step is None:
         return False
-    touched = start.position.touched
     try:
-        state = archive.state(row.parent, row.parent_step)
+        if store.encodes:
+            before = digest_at(store, store.row(row.parent), row.parent_step)
+        else:
+            before = archive.runs.open(row.parent).state(row.parent_step).digest
     except (ClewError, IndexError):
         return False
-    if touched:
-        state = state.set_multiple({name: start.get(name) for name in sorted(touched)})
-    return state.digest == start.digest
+    return decode_fork(stored_fork(row.parent, start, {})).digest(before) == row.start_digest

@@ -1,6 +1,5 @@
-"""Records to entries of a store and back: the one place that knows how a run looks on disk.
+"""Records to entries of a store and back. Which kinds there are is in ``clew.runtime.log_records``.
 
-==========  ==================  =============  ==============================================================
 kind        path                n              body
 ==========  ==================  =============  ==============================================================
 start       the strand          0              its values, and which of them were given
@@ -13,15 +12,22 @@ question    the item            its number     what it asks
 answer      the item            its number     what it was answered
 label       the label           0              a step
 resume      ""                  counts         a run that had failed is gone on with
-accepted    ""                  counts         what is kept of the graph that it goes on with: structure and codes
+accepted    ""                  counts         what is kept of the graph that it goes on with: structure and codes, and
+                                               the defaults of fields that the run did not begin with
+measured    ""                  counts         what a stretch of the run counted
 snapshot    ""                  a step         the whole state: ``clew.runtime.snapshots``
 ==========  ==================  =============  ==============================================================
+=======
+Bodies are JSON with values in their stored form (``clew.state.stored``): in the order in which they came, so that code
+which continues with them sees what it would have seen, and with large content apart as blobs. A step is its only
+outcome, or a list of several; with deltas it is an object of outcomes (``o``) and deltas (``m``). An outcome is its
+node, its visit, its update, and when it began and how long it took, in microseconds since the run was created; what is
+out of the ordinary follows: the one node that it chose, or by name ``i`` its index in a batch, ``d`` what it decided,
+``a`` its attempt, ``c`` that it was not executed, ``e`` its error, ``r`` the value whose reducer refused its update.
 
-Bodies are JSON in the order in which values came, so that code which goes on with them sees what it would have seen. A
-value of more than 64 KiB is kept apart, once, by its digest. A step is its only outcome, or a list of several. An
-outcome is its node, its visit, its update, and when it began and how long it took, in microseconds since the run was
-created; what is out of the ordinary follows: the one node that it chose, or by name ``i`` its index in a batch, ``d``
-what it decided, ``a`` its attempt, ``c`` that it was not executed, ``e`` its error.
+The digest of a step continues its chain: it is over paths, updates, deltas and decisions, in the canonical form of the
+stored bytes. The digest of any other entry is a checksum of its body. Times, attempts and errors are under the checksum
+that a store keeps for each entry. So checking an entry decodes nothing (``check_entry``, ``digest_of_step``).
 """
 
 from __future__ import annotations
@@ -33,31 +39,33 @@ from typing import Any
 
 import msgspec
 
-from clew.engine.chain import digest_after, outcome_bytes
-from clew.engine.records import Choice, Journaled, Outcome, Question, Retry, Single, Start, Step
-from clew.errors import DecodeError, EncodeError, RecordCorruptError, StoreCorruptError
+from clew.engine.chain import digest_after, outcome_bytes, stored_decision, stored_deltas
+from clew.engine.deltas import Delta
+from clew.engine.records import Choice, Journaled, Outcome, Single, Start, Step
+from clew.errors import ClassChangedError, DecodeError, EncodeError, RecordCorruptError, StoreCorruptError
 from clew.graph import Send
-from clew.runtime.doubts import Intent
 from clew.runtime.failures import error_of, plain_error
-from clew.runtime.log import Accepted, Answered, Labelled, Resumed, start_state
+from clew.runtime.large_values import Blobs, part_kept
+from clew.runtime.log_records import CALL, KIND_OF, KINDS, STEP, describe_entry
 from clew.runtime.recorder import RecordedCall
-from clew.state import decode, encode, encode_both
+from clew.state import canonical, decode, first_digest, stored_value, stored_values
 from clew.stores import Entry
 
-LARGE = 64 * 1024
-
 _json = msgspec.json.Encoder().encode
+_NO_DECISION = b"null"
 
 
 class Writer:
     """Writes the records of one run as entries, and keeps the digests of its chains going."""
 
-    def __init__(self, digests: dict[str, str], seed: int, epoch: float) -> None:
+    def __init__(self, digests: Mapping[str, str], epoch: float) -> None:
         # strand -> the digest of its last state
         self._digests = {strand: bytes.fromhex(digest) for strand, digest in digests.items()}
-        self._seed = seed
         self._epoch = epoch  # when the run was created
-        self.blobs: dict[str, bytes] = {}
+        self._parts: list[bytes] = []  # the canonical bytes of the outcomes of a step
+        self._deltas = b""  # those of its deltas
+        self._values = b""  # those of the values of a start
+        self.blobs: Blobs = {}
 
     def entry(self, record: Any) -> Entry:
         """One record as an entry. EncodeError, with node and path, if something in it has no encoding."""
@@ -70,128 +78,88 @@ class Writer:
             raise _named(record, error) from error
 
     def _entry(self, record: Any) -> Entry:
-        kind = type(record)
-        if kind is Step:
-            return self._step(record)
-        if kind is Start:
-            self._digests[record.prefix] = bytes.fromhex(start_state(record, self._seed).digest)
-            body = [self._values(record.values), sorted(record.given), list(record.epoch)]
-            return _checked("start", with_epoch(record.prefix, record.epoch), 0, body)
-        if kind is Journaled:
-            ordered = encode(dict(record.outcome.update), at="state", ordered=True)
-            data = _json([self._outcome(record.outcome, ordered), list(record.epoch)])
-            path = with_epoch(record.path, record.epoch)
-            return Entry("journal", path, record.n, data, sha256(data).digest()[:16])
-        if kind is RecordedCall:
-            return self._call(record)
-        if kind is Intent:
-            body = [record.name, record.attempt, record.number, list(record.epoch)]
-            body += [True] if record.is_settled else []
-            return _checked("intent", record.path, record.n, body)
-        if kind is Retry:
-            body = [record.delay, plain_error(record.error), record.due]
-            return _checked("retry", with_epoch(record.path, record.epoch), record.attempt, body)
-        if kind is Question:
-            return _checked(
-                "question", record.path, record.number, [record.node, record.question, record.step]
-            )
-        if kind is Answered:
-            return _checked("answer", record.path, record.number, record.answer)
-        if kind is Accepted:
-            return _checked("accepted", "", record.n, [record.structure, dict(record.codes)])
-        if kind is Resumed:
-            return _checked("resume", "", record.stretch, None)
-        if kind is Labelled:
-            return _checked("label", record.label, 0, record.step)
-        raise TypeError(f"no entry for {record!r}")
-
-    def _step(self, step: Step) -> Entry:
-        body, parts = [], []
-        for outcome in step.outcomes:
-            ordered, canonical = encode_both(dict(outcome.update), at="state")
-            parts.append(outcome_bytes(outcome.path, canonical, outcome.decision, outcome.error is not None))
-            body.append(self._outcome(outcome, ordered))
-        digest = self._digests[step.prefix] = digest_after(self._digests[step.prefix], parts)
-        path = with_epoch(step.prefix, step.epoch) if step.epoch else step.prefix
-        return Entry("step", path, step.number, _json(body[0] if len(body) == 1 else body), digest)
+        kind = KIND_OF[type(record)]
+        self._parts, self._deltas = [], b""
+        path, n, plain = kind.encode(record, self)
+        body = _json(plain)
+        if kind is STEP:
+            before = self._digests[record.prefix]
+            digest = self._digests[record.prefix] = digest_after(before, self._parts, self._deltas)
+            return Entry(kind.name, path, n, body, digest)
+        if type(record) is Start:
+            versions = dict.fromkeys(record.values, 0)
+            self._digests[record.prefix] = bytes.fromhex(first_digest(self._values, versions))
+        return Entry(kind.name, path, n, body, _checksum(body))
 
     def _single(self, step: Single) -> Entry:
-        """A step of one plain item: what `_step` would write, in one go."""
-        ordered, canonical = encode_both(dict(step.update), at="state")
-        if step.decision is not None or len(ordered) > LARGE:
-            return self._step(step.step())
+        """A step of one plain item: what `_entry` would write, in one go."""
+        if step.decision is not None or step.deltas:
+            return self._entry(step.step())
+        stored, canonical = stored_values(step.update, at="state", blobs=self.blobs)
         name, visit = step.node, step.visit
-        part = outcome_bytes(f"{name}#{visit}", canonical, None, False)
+        part = outcome_bytes(f"{name}#{visit}", canonical, _NO_DECISION, False)
         digest = self._digests[""] = digest_after(self._digests[""], (part,))
         started, duration = round((step.started - self._epoch) * 1e6), round(step.duration * 1e6)
-        body = _json([name, visit, msgspec.Raw(ordered), started, duration])
-        return Entry("step", "", step.number, body, digest)
+        body = _json([name, visit, msgspec.Raw(stored), started, duration])
+        return Entry(STEP.name, "", step.number, body, digest)
 
-    def _outcome(self, outcome: Outcome, update: bytes) -> list[Any]:
-        """An outcome for `_json`; `update` is its update as it is stored, unless that is too large for one entry."""
+    # -- parts of bodies, for the kinds ------------------------------------------------------------------
+
+    def outcome(self, outcome: Outcome) -> list[Any]:
+        """An outcome for `_json`."""
+        update, canonical = stored_values(outcome.update, at="state", blobs=self.blobs)
+        decision, chosen = stored_decision(outcome.decision, self.blobs)
+        self._parts.append(outcome_bytes(outcome.path, canonical, chosen, outcome.error is not None))
         plain: list[Any] = [
             outcome.node,
             outcome.visit,
-            msgspec.Raw(update if len(update) <= LARGE else self._apart(outcome.update)),
+            msgspec.Raw(update),
             round((outcome.started - self._epoch) * 1e6),
             round(outcome.duration * 1e6),
         ]
-        rest = _rest(outcome)
+        rest = self._rest(outcome, decision)
         if rest:
-            chosen = outcome.decision or ()
-            is_plain = len(rest) == 1 == len(chosen) and isinstance(chosen[0], str)
-            plain.append(chosen[0] if is_plain else rest)
+            choices = outcome.decision or ()
+            is_plain = len(rest) == 1 == len(choices) and isinstance(choices[0], str)
+            plain.append(choices[0] if is_plain else rest)
         return plain
 
-    def _apart(self, update: Mapping[str, Any]) -> bytes:
-        return encode(self._values(update), at="state", ordered=True)
+    def _rest(self, outcome: Outcome, decision: bytes) -> dict[str, Any]:
+        """What is out of the ordinary about an outcome."""
+        rest: dict[str, Any] = {}
+        if outcome.index >= 0:
+            rest["i"] = outcome.index
+        if outcome.decision is not None:
+            rest["d"] = msgspec.Raw(decision)
+        if outcome.attempt:
+            rest["a"] = outcome.attempt
+        if outcome.cached:
+            rest["c"] = True
+        if outcome.refused:
+            rest["r"] = outcome.refused
+        if outcome.error is not None:
+            rest["e"] = self.value(plain_error(outcome.error), "error")
+        return rest
 
-    def _values(self, values: Mapping[str, Any]) -> Any:
-        """Values by name; with large ones a pair of the small ones and the digests of the others."""
-        small, apart = parted(values, self.blobs)
-        return [small, apart, list(values)] if apart else small
+    def deltas(self, deltas: Mapping[str, Delta]) -> Any:
+        """Deltas for `_json`."""
+        stored, self._deltas = stored_deltas(deltas, self.blobs)
+        return msgspec.Raw(stored)
 
-    def _call(self, call: RecordedCall) -> Entry:
-        args, kwargs = call.request
-        body = [
-            call.name,
-            [list(args), dict(kwargs)],
-            call.response,
-            None if call.error is None else plain_error(call.error),
-            call.timestamp,
-            call.duration,
-            call.awaited,
-            call.attempt,
-            call.number,
-            list(call.epoch),
-            call.stretch,
-        ]
-        entry = _checked("call", call.path, call.n, body)
-        if len(entry.body) <= LARGE:
-            return entry
-        large = {"request": body[1], "response": body[2]}
-        small, apart = parted(large, self.blobs)
-        return _checked(
-            "call",
-            call.path,
-            call.n,
-            [call.name, small.get("request"), small.get("response"), *body[3:], apart],
-        )
+    def value(self, value: Any, at: str) -> Any:
+        """One value for `_json`."""
+        return msgspec.Raw(stored_value(value, at=at, blobs=self.blobs))
 
+    def values(self, values: Mapping[str, Any]) -> Any:
+        """Values by name for `_json`."""
+        stored, self._values = stored_values(values, at="state", blobs=self.blobs)
+        return msgspec.Raw(stored)
 
-def parted(values: Mapping[str, Any], blobs: dict[str, bytes]) -> tuple[dict[str, Any], dict[str, str]]:
-    """Values by name, those that are small and the digests of those that are large, whose contents go to `blobs`."""
-    small: dict[str, Any] = {}
-    apart: dict[str, str] = {}
-    for name, value in values.items():
-        if may_be_large(value):
-            content = encode(value, at=name, ordered=True)
-            if len(content) > LARGE:
-                digest = apart[name] = sha256(content).hexdigest()
-                blobs[digest] = content
-                continue
-        small[name] = value
-    return small, apart
+    def content(self, content: bytes) -> str:
+        """Keep content apart; its digest."""
+        digest = sha256(content).hexdigest()
+        self.blobs[digest] = content
+        return digest
 
 
 def _named(record: Any, error: EncodeError) -> EncodeError:
@@ -207,7 +175,7 @@ def _named(record: Any, error: EncodeError) -> EncodeError:
     for outcome in outcomes:
         for name, value in outcome.update.items():
             try:
-                encode(value, at=name, ordered=True)
+                stored_value(value, at=name, blobs={})
             except EncodeError as found:
                 return EncodeError(
                     f"node {outcome.node!r} at {prefix}{outcome.path} returned what cannot be stored: {found}"
@@ -217,92 +185,151 @@ def _named(record: Any, error: EncodeError) -> EncodeError:
     return error
 
 
-def with_epoch(path: str, epoch: tuple[int, ...]) -> str:
-    """A path in the store: later attempts of what is around it must not meet what earlier ones left."""
-    return f"{path}@{'.'.join(map(str, epoch))}" if any(epoch) else path
+# -- checking --------------------------------------------------------------------------------------------------------
 
 
-def _without_epoch(path: str) -> tuple[str, tuple[int, ...]]:
-    bare, at, epoch = path.partition("@")
-    return bare, tuple(int(attempt) for attempt in epoch.split(".")) if at else ()
+def check_entry(run_id: str, entry: Entry) -> None:
+    """Raise if an entry that is not a step does not fit its digest."""
+    if entry.kind != STEP.name and _checksum(entry.body) != entry.digest:
+        raise _damage(run_id, entry, DecodeError("its digest does not fit its content"))
 
 
-def may_be_large(value: Any) -> bool:
-    """Whether it is worth encoding a value by itself to see how large it is."""
-    if isinstance(value, (str, bytes, bytearray)):
-        return len(value) > LARGE // 4
-    if isinstance(value, (list, tuple, dict, set, frozenset)):
-        return len(value) > 64 or any(map(may_be_large, value.values() if isinstance(value, dict) else value))
-    return not isinstance(value, (int, float, bool, type(None)))
+def _checksum(body: bytes) -> bytes:
+    return sha256(body).digest()[:16]
 
 
-def _rest(outcome: Outcome) -> dict[str, Any]:
-    """What is out of the ordinary about an outcome."""
-    rest: dict[str, Any] = {}
-    if outcome.index >= 0:
-        rest["i"] = outcome.index
-    if outcome.decision is not None:
-        choices = [_plain_choice(choice) for choice in outcome.decision]
-        rest["d"] = msgspec.Raw(encode(choices, at="decision", ordered=True))
-    if outcome.attempt:
-        rest["a"] = outcome.attempt
-    if outcome.cached:
-        rest["c"] = True
-    if outcome.error is not None:
-        rest["e"] = msgspec.Raw(encode(plain_error(outcome.error), at="error", ordered=True))
-    return rest
+class _Rest(msgspec.Struct):
+    i: int = -1
+    d: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    e: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
 
-def _plain_choice(choice: Choice) -> Any:
-    return [choice.target, dict(choice.payload)] if isinstance(choice, Send) else choice
+class _WithDeltas(msgspec.Struct):
+    o: list[list[msgspec.Raw]]
+    m: msgspec.Raw
 
 
-def _checked(kind: str, path: str, n: int, body: Any) -> Entry:
-    data = encode(body, at=f"{kind} {path}", ordered=True)
-    return Entry(kind, path, n, data, sha256(data).digest()[:16])
+_outcomes = msgspec.json.Decoder(list[list[msgspec.Raw]]).decode
+_outcome = msgspec.json.Decoder(list[msgspec.Raw]).decode
+_with_deltas = msgspec.json.Decoder(_WithDeltas).decode
+_rest = msgspec.json.Decoder(_Rest).decode
+_plain = msgspec.json.Decoder().decode
+
+
+def digest_of_step(previous: bytes, body: bytes) -> bytes:
+    """The digest of the state after a step, from its stored bytes alone; DecodeError if they are no step."""
+    try:
+        deltas, opening = b"", bytes(body[:2])
+        if opening[:1] == b"{":
+            step = _with_deltas(body)
+            outcomes, deltas = step.o, canonical(bytes(step.m))
+        else:
+            outcomes = _outcomes(body) if opening in (b"[[", b"[]") else [_outcome(body)]
+        return digest_after(previous, [_part(fields) for fields in outcomes], deltas)
+    except (msgspec.MsgspecError, ValueError, TypeError) as error:
+        raise DecodeError(f"these bytes are not a step: {error}") from error
+
+
+def _part(fields: Sequence[msgspec.Raw]) -> bytes:
+    """The canonical bytes of an outcome: what `outcome_bytes` gives, put together from stored bytes."""
+    node, visit, update, _, _, *more = fields
+    index, decision, ending = b"", _NO_DECISION, b",false]"
+    if more:
+        raw = bytes(more[0])
+        if raw.startswith(b'"'):
+            decision = b"[" + raw + b"]"
+        else:
+            rest = _rest(raw)
+            index = b"[%d]" % rest.i if rest.i >= 0 else b""
+            decision = _NO_DECISION if rest.d is msgspec.UNSET else canonical(bytes(rest.d))
+            ending = b",false]" if rest.e is msgspec.UNSET else b",true]"
+    stored = bytes(update)
+    # One name, and no dict or form below it: there is nothing to sort.
+    is_plain = stored.count(b'":') == 1 and b'"$' not in stored
+    path = b"[" + bytes(node)[:-1] + b"#" + bytes(visit) + index + b'",'
+    return path + (stored if is_plain else canonical(stored)) + b"," + decision + ending
+
+
+def digest_of_start(body: bytes) -> bytes:
+    """The digest of the first state of a strand, from the stored bytes of its start."""
+    try:
+        stored = bytes(_outcome(body)[0])
+        names = (
+            decode(stored, blob=lambda digest: b"null", classes=False)
+            if b'"$dict"' in stored
+            else _plain(stored)
+        )
+        return bytes.fromhex(first_digest(canonical(stored), dict.fromkeys(names, 0)))
+    except (msgspec.MsgspecError, ValueError, TypeError, IndexError) as error:
+        raise DecodeError(f"these bytes are not a start: {error}") from error
+
+
+# -- reading ---------------------------------------------------------------------------------------------------------
 
 
 class Reader:
-    """Reads entries as records; damage is found and named."""
+    """Reads entries as records; damage is found and named.
 
-    def __init__(self, run_id: str, blob: Callable[[str], bytes], epoch: float = 0.0) -> None:
+    Without `classes`, no class is built. With `keeps`, a large value of a step is not fetched: see `Kept`.
+    """
+
+    def __init__(
+        self,
+        run_id: str,
+        blob: Callable[[str], bytes],
+        epoch: float = 0.0,
+        *,
+        classes: bool = True,
+        keeps: bool = False,
+    ) -> None:
         self._run_id = run_id
         self._lookup = blob
         self._epoch = epoch  # when the run was created
+        self._classes = classes
+        self._keeps = keeps
         self.fetched = 0  # bytes of large contents
+        self.has_kept = False  # some value was not fetched
 
-    def _blob(self, digest: str) -> bytes:
+    def blob(self, digest: str) -> bytes:
+        """A large content."""
         content = self._lookup(digest)
         self.fetched += len(content)
         return content
 
     def record(self, entry: Entry) -> Any:
         """One entry as a record."""
+        check_entry(self._run_id, entry)
         try:
-            if entry.kind != "step" and sha256(entry.body).digest()[:16] != entry.digest:
-                raise DecodeError("its digest does not fit its content")
-            return getattr(self, f"_{entry.kind}")(entry, decode(entry.body))
+            body = bytes(entry.body)
+            if self._keeps and b'"$blob"' in body and entry.kind == STEP.name:
+                return self._keeping(entry, body)
+            plain = decode(body, blob=self.blob, classes=self._classes)
+            return KINDS[entry.kind].decode(entry, plain, self)
+        except ClassChangedError:
+            raise  # nothing is damaged
         except StoreCorruptError as error:
-            raise StoreCorruptError(f"run {self._run_id!r}: {_where(entry)}: {error}") from error
+            raise StoreCorruptError(f"run {self._run_id!r}: {describe_entry(entry)}: {error}") from error
         except (DecodeError, LookupError, TypeError, ValueError, AttributeError) as error:
-            if isinstance(error, DecodeError) and "register_type" in str(error):
-                raise  # nothing is damaged: a class has to be registered before it can be read
-            if entry.kind == "call":
-                raise RecordCorruptError(_damaged_call(self._run_id, entry, error)) from error
-            raise StoreCorruptError(
-                f"run {self._run_id!r}: {_where(entry)} is damaged ({error}); other runs can be read, and this one up "
-                f"to the step before"
-            ) from error
+            raise _damage(self._run_id, entry, error) from error
 
-    def _step(self, entry: Entry, body: Any) -> Step:
-        prefix, epoch = _without_epoch(entry.path)
-        if prefix and not epoch:
-            epoch = (0,) * prefix.count("/")
-        if body and isinstance(body[0], str):
-            body = [body]
-        return Step(prefix, entry.n, tuple(self._outcome(plain) for plain in body), epoch)
+    def _keeping(self, entry: Entry, body: bytes) -> Step:
+        """A step whose large values are not fetched."""
+        tree = _plain(body)
+        outcomes = tree["o"] if isinstance(tree, dict) else tree if isinstance(tree[0], list) else [tree]
+        kept = []
+        for outcome in outcomes:
+            stored, held = part_kept(_json(outcome[2]), describe_entry(entry))
+            outcome[2] = msgspec.Raw(stored)
+            kept.append(held)
+        step: Step = STEP.decode(entry, decode(_json(tree), blob=self.blob, classes=self._classes), self)
+        for outcome, held in zip(step.outcomes, kept, strict=True):
+            if held:
+                self.has_kept = True
+                outcome.update.update(held)  # type: ignore[attr-defined]  # it was decoded just now
+        return step
 
-    def _outcome(self, plain: Sequence[Any]) -> Outcome:
+    def outcome(self, plain: Sequence[Any]) -> Outcome:
+        """What an item did."""
         node, visit, update, started, duration, *more = plain
         rest: Mapping[str, Any] = more[0] if more else {}
         if isinstance(rest, str):
@@ -311,101 +338,31 @@ class Reader:
             node=node,
             visit=visit,
             index=rest.get("i", -1),
-            update=self._values(update),
+            update=update,
             decision=tuple(_choice(choice) for choice in rest["d"]) if "d" in rest else None,
             started=self._epoch + started / 1e6,
             duration=duration / 1e6,
             attempt=rest.get("a", 0),
             cached=rest.get("c", False),
             error=error_of(rest["e"]) if "e" in rest else None,
+            refused=rest.get("r", ""),
         )
 
-    def _values(self, plain: Any) -> dict[str, Any]:
-        if isinstance(plain, dict):
-            return plain
-        small, apart, order = plain
-        values = {**small, **{name: decode(self._blob(digest)) for name, digest in apart.items()}}
-        return {name: values[name] for name in order}
 
-    def _start(self, entry: Entry, body: Any) -> Start:
-        prefix, _ = _without_epoch(entry.path)
-        return Start(prefix, self._values(body[0]), frozenset(body[1]), tuple(body[2]))
-
-    def _journal(self, entry: Entry, body: Any) -> Journaled:
-        path, _ = _without_epoch(entry.path)
-        outcome = self._outcome(body[0])
-        return Journaled(path[: len(path) - len(outcome.path)], outcome, tuple(body[1]), entry.n)
-
-    def _call(self, entry: Entry, body: Any) -> RecordedCall:
-        (
-            name,
-            request,
-            response,
-            error,
-            timestamp,
-            duration,
-            awaited,
-            attempt,
-            number,
-            epoch,
-            stretch,
-            *more,
-        ) = body
-        if more:
-            large = {what: decode(self._blob(digest)) for what, digest in more[0].items()}
-            request, response = large.get("request", request), large.get("response", response)
-        return RecordedCall(
-            path=entry.path,
-            attempt=attempt,
-            number=number,
-            name=name,
-            request=(tuple(request[0]), request[1]),
-            response=response,
-            error=None if error is None else error_of(error, to_handle=True),
-            timestamp=timestamp,
-            duration=duration,
-            awaited=awaited,
-            epoch=tuple(epoch),
-            stretch=stretch,
-            n=entry.n,
-        )
-
-    def _intent(self, entry: Entry, body: Any) -> Intent:
-        name, attempt, number, epoch, *settled = body
-        return Intent(entry.path, attempt, number, name, tuple(epoch), entry.n, bool(settled))
-
-    def _retry(self, entry: Entry, body: Any) -> Retry:
-        path, epoch = _without_epoch(entry.path)
-        epoch = epoch or (0,) * path.count("/")
-        return Retry(None, path, entry.n, body[0], error_of(body[1]), body[2], epoch)
-
-    def _question(self, entry: Entry, body: Any) -> Question:
-        return Question(entry.path, body[0], body[1], body[2], entry.n)
-
-    def _answer(self, entry: Entry, body: Any) -> Answered:
-        return Answered(entry.path, body, entry.n)
-
-    def _accepted(self, entry: Entry, body: Any) -> Accepted:
-        return Accepted(entry.n, body[0], body[1])
-
-    def _resume(self, entry: Entry, body: Any) -> Resumed:
-        return Resumed(entry.n)
-
-    def _label(self, entry: Entry, body: Any) -> Labelled:
-        return Labelled(entry.path, body)
-
-
-def _where(entry: Entry) -> str:
-    if entry.kind != "step":
-        return f"{entry.kind} {entry.path}"
-    return f"step {entry.n} of {entry.path}" if entry.path else f"step {entry.n}"
+def _damage(run_id: str, entry: Entry, error: Exception) -> RecordCorruptError | StoreCorruptError:
+    if entry.kind == CALL.name:
+        return RecordCorruptError(_damaged_call(run_id, entry, error))
+    return StoreCorruptError(
+        f"run {run_id!r}: {describe_entry(entry)} is damaged ({error}); other runs can be read, and this one up to "
+        f"the step before"
+    )
 
 
 def _damaged_call(run_id: str, entry: Entry, error: Exception) -> str:
     """What RecordCorruptError says: node, path and, as far as it can be read, the call."""
     node = entry.path.rpartition("/")[2].partition("#")[0]
     try:
-        body = decode(entry.body)
+        body = _plain(entry.body)
         call = f"call {body[8]} ({body[0]!r})"
     except Exception:
         call = f"recording {entry.n}"

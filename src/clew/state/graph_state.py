@@ -29,8 +29,7 @@ import msgspec
 from immutables import Map
 
 from clew.errors import StateError, UnknownValueError
-from clew.state.codec import digest, encode
-from clew.state.position import NodeExecution, Position, Versions
+from clew.state.position import NodeExecution, Position, Versions, digest_of
 from clew.state.views import View
 
 Decision = str | tuple[str, ...]
@@ -56,6 +55,7 @@ class GraphState:
         "_columns",
         "_decisions",
         "_history",
+        "_own_digest",
         "_position",
         "_terminated",
         "_touched",
@@ -72,6 +72,7 @@ class GraphState:
     _touched: Map[str, None] | None
     # Makes the digest in the position; gone once it is there.
     _chain_digest: Callable[[], str] | None
+    _own_digest: str | None  # what a store says that the digest of this very state is
 
     def __init__(self, initial_values: Mapping[str, Any] | None = None) -> None:
         if initial_values is not None and not isinstance(initial_values, Mapping):
@@ -87,6 +88,7 @@ class GraphState:
         self._position = Position(given=frozenset(values))
         self._touched = None
         self._chain_digest = None
+        self._own_digest = None
 
     @classmethod
     def assemble(
@@ -116,7 +118,20 @@ class GraphState:
         state._position = position
         state._touched = None
         state._chain_digest = digest
+        state._own_digest = None
         return state
+
+    def with_digest(self, digest: str) -> GraphState:
+        """Return the same state with the digest that a store keeps of it; a change makes a digest of its own again."""
+        new = self._copy()
+        new._own_digest = digest
+        return new
+
+    def rooted(self) -> GraphState:
+        """Return the same state as one that something new begins with: digests of later changes build on its own."""
+        new = self._copy()
+        new._chain_digest = lambda: self.digest
+        return new
 
     # Values
 
@@ -205,7 +220,12 @@ class GraphState:
 
     @property
     def terminated(self) -> bool:
-        """True once a gate has chosen END."""
+        """True once a gate has chosen END, or `mark_terminated` was called."""
+        return self._terminated or self._position.stopped
+
+    @property
+    def has_chosen_end(self) -> bool:
+        """True once a gate has chosen END, which stops nothing but its own path."""
         return self._terminated
 
     @property
@@ -239,24 +259,10 @@ class GraphState:
 
     @property
     def digest(self) -> str:
-        """What identifies this state, in hexadecimal: the run's digest, joined with what was written and decided
-        by hand since."""
-        values, versions = self._ordered_values(), self._ordered_versions()
-        position = self.located()
-        decided = (
-            [encode({gate: self._decisions[gate] for gate in position.decided})] if position.decided else []
-        )
-        if not position.digest:
-            return digest(b"clew:S0", encode(dict(values), at="state"), encode(dict(versions)), *decided)
-        if not position.touched and not decided:
-            return position.digest
-        return digest(
-            b"clew:set",
-            bytes.fromhex(position.digest),
-            encode({name: values[name] for name in position.touched}, at="state"),
-            encode({name: versions[name] for name in position.touched}),
-            *decided,
-        )
+        """What identifies this state: the run's digest, joined with what was written and decided by hand since."""
+        if self._own_digest is not None:
+            return self._own_digest
+        return digest_of(self.located(), self._ordered_values(), self._ordered_versions(), self._decisions)
 
     # Staleness
 
@@ -324,26 +330,28 @@ class GraphState:
         return new
 
     def record_gate_decision(self, gate_name: str, decision: Any) -> GraphState:
-        """The state with a gate's decision recorded; a decision for END makes it ``terminated``.
+        """Return the state with a gate's decision recorded; a decision for END makes it ``terminated``.
 
-        Args:
-            gate_name: Name of the gate.
-            decision: The chosen target (a node's name, ``"END"``, or END itself), or a tuple or list of
-                targets.
+        It replaces what the gate had decided before and no node has consumed. ``decision`` is a target (a node's name,
+        ``"END"``, or END itself), a tuple or list of targets, or None, which selects nothing.
         """
+        gate = _name(gate_name)
         several = isinstance(decision, (tuple, list))
-        targets = tuple(_target(target) for target in (decision if several else (decision,)))
+        chosen = () if decision is None else decision if several else (decision,)
+        targets = tuple(_target(target) for target in chosen)
         new = self._copy()
-        new._decisions = {**self._decisions, _name(gate_name): targets if several else targets[0]}
+        new._decisions = {name: made for name, made in self._decisions.items() if name != gate}
+        if targets:
+            new._decisions[gate] = targets if several else targets[0]
         new._terminated = self._terminated or "END" in targets
-        decided = self._position.decided | {gate_name}
+        decided = self._position.decided | {gate}
         new._position = msgspec.structs.replace(self._position, decided=decided)
         return new
 
     def mark_terminated(self) -> GraphState:
-        """The state with ``terminated`` true."""
+        """Return the state from which nothing runs; checkpoints and writes by hand keep that."""
         new = self._copy()
-        new._terminated = True
+        new._position = msgspec.structs.replace(self._position, stopped=True)
         return new
 
     # Checkpoints
@@ -363,7 +371,7 @@ class GraphState:
         """The state that ``to_checkpoint`` wrote.
 
         Raises:
-            CheckpointError: If the data are damaged, of a newer format, or need a class that is not
+            CheckpointError: If the data are damaged, of another format, or need a class that is not
                 registered.
         """
         from clew.state import checkpoint
@@ -390,7 +398,7 @@ class GraphState:
         ]
         if len(shown) > _SHOWN:
             shown[_SHOWN:] = [f"and {len(shown) - _SHOWN} more"]
-        end = ", terminated" if self._terminated else ""
+        end = ", terminated" if self.terminated else ""
         return f"<GraphState step {self.step}{end}: {', '.join(shown) or 'no values'}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -421,6 +429,7 @@ class GraphState:
         new._position = self._position
         new._touched = self._touched
         new._chain_digest = self._chain_digest
+        new._own_digest = None
         return new
 
     def _touched_map(self) -> Map[str, None]:

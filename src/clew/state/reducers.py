@@ -14,6 +14,11 @@ break. So the value stays a plain list, and the cost is avoided where that can b
 once for all updates of a step, however many branches meet in it; and a list that nobody else holds (no state, no
 node, no branch) is not copied at all: `may_grow`, `grow`. CPython's count of references tells. Where there is none to
 rely on (another interpreter, or no global lock to keep threads out between counting and growing), lists are copied.
+
+A reducer is *own* for a merge (`is_own`) when it is one of the library's and the values are of builtin types, so that
+the merge runs no user code. Every other merge is *custom*. A custom reducer is called once, when its step is committed:
+`call` does that, and rejects a reducer that changes its first argument. Everything that reads the run later applies the
+delta that the commit recorded (``clew.engine.deltas``). The same holds for ``operator.add`` over a user's class.
 """
 
 from __future__ import annotations
@@ -66,10 +71,7 @@ def fold(reducer: Reducer | None, current: Any, updates: Sequence[Any]) -> Any:
     >>> fold(append, ["a"], ["b", Overwrite([]), "c", "d"])
     ['c', 'd']
     """
-    for index in range(len(updates) - 1, -1, -1):
-        if isinstance(updates[index], Overwrite):
-            current, updates = updates[index].value, updates[index + 1 :]
-            break
+    current, updates = since_overwrite(current, updates)
     if not updates:
         return current
     if reducer is None:
@@ -83,6 +85,65 @@ def fold(reducer: Reducer | None, current: Any, updates: Sequence[Any]) -> Any:
         if reducer is operator.add and kind in _JOINED and all(type(update) is kind for update in updates):
             return _join(current, updates)
     return reduce(reducer, updates, current)
+
+
+def since_overwrite(current: Any, updates: Sequence[Any]) -> tuple[Any, Sequence[Any]]:
+    """Return the value and the updates that are left for the reducer: those after the last `Overwrite`."""
+    for index in range(len(updates) - 1, -1, -1):
+        if isinstance(updates[index], Overwrite):
+            return updates[index].value, updates[index + 1 :]
+    return current, updates
+
+
+def is_own(reducer: Reducer, current: Any, updates: Sequence[Any]) -> bool:
+    """Return whether `reducer` is the library's, and merging these updates runs no user code.
+
+    No update is an `Overwrite`.
+    """
+    if not updates:
+        return True
+    kind = type(current)
+    if reducer is operator.add:
+        if kind in _JOINED:
+            return all(type(update) is kind for update in updates)
+        return kind in _NUMBERS and all(type(update) in _NUMBERS for update in updates)
+    if reducer is append:
+        return kind is list or kind is tuple
+    if reducer is merge:
+        # a key of a user's class would be compared by its own code
+        return kind is dict and all(
+            type(update) is dict and PLAIN_KEYS.issuperset(map(type, update)) for update in updates
+        )
+    return False
+
+
+class ChangedInPlaceError(Exception):
+    """A reducer changed its first argument."""
+
+
+def call(reducer: Reducer, current: Any, update: Any) -> Any:
+    """Call a custom reducer; raise `ChangedInPlaceError` if it changed a list, dict, set or bytearray in place.
+
+    What was changed is put back, also when the reducer raised.
+    """
+    before = _copy(current)
+    if before is None:
+        return reducer(current, update)
+    try:
+        made = reducer(current, update)
+    except BaseException:
+        if not _is_unchanged(before, current):
+            _put_back(before, current)
+        raise
+    if not _is_unchanged(before, current):
+        _put_back(before, current)
+        raise ChangedInPlaceError
+    return made
+
+
+def is_alone(values: dict[str, Any], name: str) -> bool:
+    """Return whether only `values` holds ``values[name]``, so that a change of it is seen by nobody else."""
+    return _holders(values, name) == _ALONE
 
 
 def may_grow(reducer: Reducer, values: dict[str, Any], name: str, updates: Sequence[Any]) -> bool:
@@ -127,13 +188,55 @@ def _merge_all(current: Mapping[Any, Any], updates: Sequence[Mapping[Any, Any]])
     return merged
 
 
-# What + concatenates. Exact types only: a subclass may define + in its own way.
-_JOINED = (list, tuple, str)
+# What + concatenates or adds. Exact types only: a subclass may define + in its own way.
+_JOINED = (list, tuple, str, bytes)
+_NUMBERS = (int, float, bool, complex)
+
+PLAIN_KEYS = frozenset({str, int, float, bool, bytes, type(None)})
+"""The types of keys whose comparison runs no user code."""
+
+
+# The methods of the builtin types themselves: a subclass may define its own.
+
+
+def _copy(value: Any) -> Any:
+    """A shallow copy of a value that a reducer could change in place; None for any other."""
+    if isinstance(value, list):
+        return list.copy(value)
+    if isinstance(value, dict):
+        return dict.copy(value)
+    if isinstance(value, set):
+        return set(set.__iter__(value))
+    return bytes(value) if isinstance(value, bytearray) else None
+
+
+def _is_unchanged(before: Any, now: Any) -> bool:
+    if isinstance(now, list):
+        return list.__len__(now) == len(before) and all(map(operator.is_, before, list.__iter__(now)))
+    if isinstance(now, dict):
+        return (
+            dict.__len__(now) == len(before)
+            and all(map(operator.is_, before, dict.__iter__(now)))
+            and all(map(operator.is_, before.values(), dict.values(now)))
+        )
+    if isinstance(now, set):
+        return set(map(id, before)) == set(map(id, set.__iter__(now)))
+    return bool(before == bytes(now))
+
+
+def _put_back(before: Any, now: Any) -> None:
+    if isinstance(now, (list, bytearray)):
+        now[:] = before
+    else:
+        now.clear()
+        now.update(before)
 
 
 def _join(current: Any, updates: Sequence[Any]) -> Any:
     if type(current) is str:
         return "".join((current, *updates))
+    if type(current) is bytes:
+        return b"".join((current, *updates))
     joined = list(current)
     for update in updates:
         joined.extend(update)

@@ -52,6 +52,7 @@ class Schema:
     def __init__(self, cls: type, kind: Kind) -> None:
         self.cls = cls
         self.validates = kind.check is not None
+        self.is_mapping = kind.view is None  # a TypedDict
         self._kind = kind
         self._metadata: dict[str, tuple[Any, ...]] = {}
         self._checks: dict[tuple[str, bool], Check] = {}
@@ -63,6 +64,17 @@ class Schema:
             fields[name] = Field(name, bare, reducer, default is not None, start)
             self._metadata[name] = metadata
         self.fields: Mapping[str, Field] = types.MappingProxyType(fields)
+
+    @classmethod
+    def described(cls, name: str, fields: Mapping[str, Field], *, validates: bool) -> Schema:
+        """Make a schema of a description of one: it has names and types, and checks nothing."""
+        self = cls.__new__(cls)
+        self.cls = type(name, (), {})
+        self.validates = validates
+        self._kind = _DESCRIBED
+        self._metadata, self._checks = dict.fromkeys(fields, ()), {}
+        self.fields = types.MappingProxyType(dict(fields))
+        return self
 
     def __repr__(self) -> str:
         return f"<Schema of {self._kind.title} {self.cls.__name__}: {', '.join(self.fields)}>"
@@ -164,6 +176,9 @@ class Schema:
         if expected is NOTHING:
             return unchanged
         return self._kind.check(self.cls, field.name, expected, (), False)
+
+
+_DESCRIBED = Kind("description", lambda cls: False, lambda cls: iter(()))
 
 
 def read_schema(cls: type) -> Schema:

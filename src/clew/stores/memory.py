@@ -22,7 +22,7 @@ from clew.errors import (
     StoreError,
     UnknownRunError,
 )
-from clew.stores.protocol import Entry, Owner, RunRow, Statement
+from clew.stores.protocol import OWN_STEP, Entry, Owner, RunRow, Statement
 from clew.stores.refusals import (
     NO_DATABASE,
     conflict,
@@ -49,7 +49,7 @@ class _Run(msgspec.Struct):
 def _census(named: Iterable[tuple[str, str, int]]) -> dict[str, int]:
     counts: dict[str, int] = {}
     for kind, path, n in named:
-        if kind == "step" and not path:
+        if kind == OWN_STEP and not path:
             counts[""] = max(n, counts.get("", n))
         else:
             counts[kind] = counts.get(kind, 0) + 1
@@ -84,6 +84,7 @@ class MemoryStore:
         owner: str = "",
         lease: float = 0.0,
         now: float = 0.0,
+        entries: Sequence[Any] = (),
     ) -> int:
         """Keep a new run, and claim it for an `owner`. RunExistsError if its id is taken."""
         with self._lock:
@@ -95,6 +96,11 @@ class MemoryStore:
             run = self._runs[row.run_id] = _Run(replace(row), self._created)
             if blobs:
                 self._put(run, blobs)
+            for entry in entries:
+                if type(entry) is Entry:
+                    run.named[entry.name] = entry
+                else:
+                    run.log.append(entry)
             if self._keep is not None and len(self._runs) > self._keep:
                 self._drop_oldest()
         return self.claim(row.run_id, owner, lease=lease, now=now) if owner else 0
@@ -253,7 +259,7 @@ class MemoryStore:
                     for entry in named
                     if entry.kind not in skip
                     and (
-                        entry.kind != "step"
+                        entry.kind != OWN_STEP
                         or entry.path
                         or (entry.n > after and (upto is None or entry.n <= upto))
                     )

@@ -25,7 +25,7 @@ from clew.errors import (
 )
 from clew.stores.postgres_link import LIVES, BrokenRule, Link, execute, rehearsed
 from clew.stores.postgres_schema import key_of
-from clew.stores.protocol import Entry, Owner, RunRow, Statement
+from clew.stores.protocol import OWN_STEP, Entry, Owner, RunRow, Statement
 from clew.stores.refusals import conflict, exists, has_fork, lost_content, owned, taken_over, unknown
 from clew.stores.sql_rows import COLUMNS, ROW, checked, checksum, complaints, counted, read_row, row_values
 
@@ -71,7 +71,8 @@ _CREATE = f"""
         INSERT INTO runs (key, {COLUMNS})
         VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT (key) DO NOTHING RETURNING id
     ), began AS (
-        INSERT INTO origins SELECT id, %s::bytea, %s, %s::bigint FROM made
+        INSERT INTO origins (run, start, codes, start_digest, description, crc)
+        SELECT id, %s::bytea, %s, %s, %s, %s::bigint FROM made
     ), kept AS (
         INSERT INTO blobs SELECT blob.* FROM made, unnest(%s::text[], %s::bytea[]) AS blob ON CONFLICT DO NOTHING
     ), used AS (
@@ -92,7 +93,7 @@ _CLAIM = f"""
 """
 _OWNER = f"SELECT owner, CASE server WHEN {_SERVER} THEN slot ELSE 0 END, until FROM runs WHERE key = %s"
 _RUN = "WHERE run = (SELECT id FROM runs WHERE key = %s)"
-_STEPS = f"SELECT 'step', '', n, body, digest, crc FROM steps {_RUN}"
+_STEPS = f"SELECT '{OWN_STEP}', '', n, body, digest, crc FROM steps {_RUN}"
 _OTHERS = f"SELECT kind, coalesce(path, key), n, body, digest, crc FROM log {_RUN}"
 _SPANS = "unnest(%s::text[], %s::text[], %s::text[], %s::text[]) AS span (low, high, first, beyond)"
 _IN_SPAN = (  # by the index, and then exactly: of a long path the index has the beginning only
@@ -134,19 +135,25 @@ class PostgresStore:
         owner: str = "",
         lease: float = 0.0,
         now: float = 0.0,
+        entries: Sequence[Entry] = (),
     ) -> int:
         """Keep a new run, and then claim it for an `owner`. RunExistsError if its id is taken."""
         first, origin = row_values(row)
         values = (key_of(row.run_id), *first, *origin, list(blobs), list(blobs.values()), list(blobs))
 
         def work(cursor: Cursor, again: bool) -> bool:
-            if row.parent is None:
+            if row.parent is None and not entries:
                 made = cursor.execute(_CREATE, values).fetchone()
             else:
                 with cursor.connection.transaction():
-                    if not cursor.execute(_STAYS, (key_of(row.parent),)).fetchone():
+                    if (
+                        row.parent is not None
+                        and not cursor.execute(_STAYS, (key_of(row.parent),)).fetchone()
+                    ):
                         raise UnknownRunError(unknown(row.parent))
                     made = cursor.execute(_CREATE, values).fetchone()
+                    if made is not None and entries:
+                        cursor.execute(_ADD_ALL, _added(row.run_id, 0, entries, (), {}))
             # Repeated: it may be our own, made by the first time.
             return made is not None or (again and self._row(cursor, row.run_id) == row)
 
@@ -308,17 +315,7 @@ class PostgresStore:
         if twice is not None:
             self._check_fence(run_id, fence)  # which comes before any other reason
             raise CommitConflictError(conflict(run_id, twice))
-        values = (
-            *(key_of(run_id), fence),
-            *_columns((_content(e) for e in kept.values() if _is_own_step(e.kind, e.path)), 4),
-            *_columns(
-                ((*_named(e), *_content(e)) for e in kept.values() if not _is_own_step(e.kind, e.path)), 7
-            ),
-            [n for kind, path, n in gone if _is_own_step(kind, path)],
-            *_columns(((kind, key_of(path), n) for kind, path, n in gone), 3),
-            *_columns(blobs.items(), 2),
-            list(blobs),
-        )
+        values = _added(run_id, fence, kept.values(), gone, blobs)
         try:
             if statements:
                 is_mine = self._with_statements(run_id, list(kept.values()), values, statements)
@@ -375,7 +372,7 @@ class PostgresStore:
             f"{_STEPS} AND n > %s AND n <= %s AND NOT %s UNION ALL {_OTHERS} AND kind <> ALL(%s::text[])"
         )
         key, last = key_of(run_id), (1 << 63) - 1 if upto is None else upto
-        return self._read(run_id, statement, (key, after, last, "step" in skip, key, list(skip)))
+        return self._read(run_id, statement, (key, after, last, OWN_STEP in skip, key, list(skip)))
 
     def within(
         self,
@@ -388,7 +385,7 @@ class PostgresStore:
     ) -> Sequence[Entry]:
         """A part of a run's log: some kinds, and of these the paths in some ranges; each is looked up in the index."""
         key, last = key_of(run_id), (1 << 63) - 1 if upto is None else upto
-        has_own = "step" in kinds and (paths is None or any(not first and beyond for first, beyond in paths))
+        has_own = OWN_STEP in kinds and (paths is None or any(high and not low for low, high in paths))
         statement, values = _OTHERS, list[Any]([key])
         if paths is not None:
             statement = _OTHERS.replace(_RUN, f", {_SPANS} {_RUN} AND {_IN_SPAN}")
@@ -462,8 +459,23 @@ class PostgresStore:
             self.close()
 
 
+def _added(run_id: str, fence: int, entries: Any, gone: Any, blobs: Any) -> tuple[Any, ...]:
+    """The values of `_ADD_ALL`: entries to add, names to drop, blobs."""
+    steps = (_content(e) for e in entries if _is_own_step(e.kind, e.path))
+    others = ((*_named(e), *_content(e)) for e in entries if not _is_own_step(e.kind, e.path))
+    return (
+        *(key_of(run_id), fence),
+        *_columns(steps, 4),
+        *_columns(others, 7),
+        [n for kind, path, n in gone if _is_own_step(kind, path)],
+        *_columns(((kind, key_of(path), n) for kind, path, n in gone), 3),
+        *_columns(blobs.items(), 2),
+        list(blobs),
+    )
+
+
 def _is_own_step(kind: str, path: str) -> bool:
-    return kind == "step" and not path
+    return kind == OWN_STEP and not path
 
 
 def _named(entry: Entry) -> tuple[str, str, str | None]:

@@ -7,7 +7,7 @@ Indexes of PostgreSQL take keys of some 2,700 bytes, so a long id or path stands
 (`key_of`); the whole of it is kept beside.
 
 Migrations run under an advisory lock: of several processes that open a new schema at once, one makes the tables. A
-schema that a newer version of this library has changed is refused.
+schema that a newer version of this library has changed, or of a format before `OLDEST`, is refused.
 """
 
 from __future__ import annotations
@@ -15,10 +15,14 @@ from __future__ import annotations
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from clew.errors import StoreError, StoreVersionError
+from clew.errors import StoreError
+from clew.stores.refusals import check_version
 
 if TYPE_CHECKING:
     import psycopg
+
+OLDEST = 5
+"""The oldest format that is read. Logs of older ones need the graph that made them."""
 
 MIGRATIONS: tuple[str, ...] = (
     """
@@ -28,30 +32,34 @@ MIGRATIONS: tuple[str, ...] = (
         until double precision NOT NULL DEFAULT 0, server double precision NOT NULL DEFAULT 0,
         status text NOT NULL, created double precision NOT NULL, updated double precision NOT NULL,
         graph text NOT NULL, seed text NOT NULL, parent text, parent_step bigint, structure text NOT NULL,
-        target text NOT NULL, error bytea
+        target text NOT NULL, error bytea, census text
     ) WITH (fillfactor = 50);
     CREATE INDEX runs_by_status ON runs (status, id);
     CREATE INDEX runs_by_parent ON runs USING hash (parent);
-    CREATE TABLE origins (run bigint PRIMARY KEY, start bytea, codes text NOT NULL);
+    CREATE TABLE origins (
+        run bigint PRIMARY KEY, start bytea, codes text NOT NULL, start_digest text NOT NULL,
+        description text NOT NULL, crc bigint NOT NULL
+    );
     CREATE TABLE steps (
-        run bigint NOT NULL, n bigint NOT NULL, body bytea NOT NULL, digest bytea NOT NULL, PRIMARY KEY (run, n)
+        run bigint NOT NULL, n bigint NOT NULL, body bytea NOT NULL, digest bytea NOT NULL, crc integer NOT NULL,
+        PRIMARY KEY (run, n)
     );
     CREATE TABLE log (
         run bigint NOT NULL, n bigint NOT NULL, kind text COLLATE "C" NOT NULL, key text COLLATE "C" NOT NULL,
-        path text, body bytea NOT NULL, digest bytea NOT NULL, PRIMARY KEY (run, kind, key, n)
+        path text, body bytea NOT NULL, digest bytea NOT NULL, crc integer NOT NULL,
+        PRIMARY KEY (run, kind, key, n)
     );
     CREATE TABLE blobs (digest text COLLATE "C" PRIMARY KEY, body bytea NOT NULL);
     CREATE TABLE uses (run bigint NOT NULL, digest text COLLATE "C" NOT NULL, PRIMARY KEY (run, digest));
     CREATE INDEX uses_by_digest ON uses (digest);
     """,
-    """
-    ALTER TABLE runs ADD COLUMN census text;
-    ALTER TABLE origins ADD COLUMN crc bigint;
-    ALTER TABLE steps ADD COLUMN crc integer;
-    ALTER TABLE log ADD COLUMN crc integer;
-    """,
 )
-"""One script for each version of the schema; it is brought up to date when it is opened."""
+"""One script for each version of the schema, from `OLDEST` on; it is brought up to date when it is opened."""
+
+
+def _newest() -> int:
+    return OLDEST + len(MIGRATIONS) - 1
+
 
 _MIGRATES = 0x436C6578  # the class of the advisory locks under which tables are changed
 _SHORT = 1000  # bytes
@@ -73,7 +81,7 @@ def bring_up_to_date(db: psycopg.Connection[Any], schema: str, name: str) -> Non
     from psycopg.sql import SQL, Identifier
 
     db.execute(SQL("SET search_path TO {}").format(Identifier(schema)))
-    if _version(db, name) == len(MIGRATIONS):
+    if _version(db, name) == _newest():
         return
     with db.transaction():
         db.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", (_MIGRATES, schema))
@@ -84,9 +92,9 @@ def bring_up_to_date(db: psycopg.Connection[Any], schema: str, name: str) -> Non
                 raise StoreError(f"{name} has tables of another program; give Clew a schema of its own")
             db.execute("CREATE TABLE version (version integer NOT NULL)")
             db.execute("INSERT INTO version VALUES (0)")
-        for script in MIGRATIONS[version:]:
+        for script in MIGRATIONS[max(version - OLDEST + 1, 0) :]:
             db.execute(script)
-        db.execute("UPDATE version SET version = %s", (len(MIGRATIONS),))
+        db.execute("UPDATE version SET version = %s", (_newest(),))
 
 
 def _version(db: psycopg.Connection[Any], name: str) -> int:
@@ -94,9 +102,5 @@ def _version(db: psycopg.Connection[Any], name: str) -> int:
         return 0
     found = db.execute("SELECT version FROM version").fetchone()
     version = int(found[0]) if found else 0
-    if version > len(MIGRATIONS):
-        raise StoreVersionError(
-            f"{name} was written by a newer Clew (format {version}, this one reads up to {len(MIGRATIONS)}); "
-            f"update Clew"
-        )
+    check_version(version, OLDEST, _newest(), name)
     return version

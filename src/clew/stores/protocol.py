@@ -32,6 +32,10 @@ from typing import Any, Protocol
 
 import msgspec
 
+OWN_STEP = "step"
+"""The one kind that a store knows: an entry of this kind with the path "" is one of the run's own steps. These are most
+of a log and are read by ranges of `n`, so a store may keep them apart."""
+
 
 class Entry(msgspec.Struct, frozen=True):
     """One entry of a run's log. `n` (64 bits, signed) orders the entries of one kind and path."""
@@ -61,23 +65,28 @@ class RunRow(msgspec.Struct):
 
     run_id: str
     graph: str = ""  # the graph's name
-    start: Any = None  # S(0), or the state that the run went on from
+    start: Any = None  # S(0): as a whole or, for a fork, what was changed in a state of its parent
     seed: int = 0
     status: str = "running"
     created: float = 0.0
     updated: float = 0.0
     parent: str | None = None  # the run that this one was forked from, and where
     parent_step: int | None = None
-    error: Any = None
+    error: Any = None  # why it failed: bytes, or what the store was given; once it is read, the exception
     structure: str = ""  # the graph's structure hash
     codes: Mapping[str, str] = {}  # each node's code hash
+    start_digest: str = ""  # the digest of S(0)
+    description: Any = (
+        ""  # the digest of the blob that describes the graph; the graph itself where nothing is encoded
+    )
     target: str = ""  # MODULE:GRAPH, where the run was started from one
     damage: str = (
         ""  # what is wrong with this row, as far as the store can tell; such a row is listed, not read
     )
     # What the log had when the run was last let go of by an update, None if it never was: the number of entries of
-    # each kind, but of the run's own steps (kind "step", path ""), under "", the n of the last one.
+    # each kind, but of the run's own steps (kind `OWN_STEP`, path ""), under "", the n of the last one.
     census: Mapping[str, int] | None = None
+    failures: tuple[Any, ...] = ()  # once it is read: why it failed, and where
 
 
 class Owner(msgspec.Struct, frozen=True):
@@ -115,9 +124,10 @@ class Store(Protocol):
         owner: str = ...,
         lease: float = ...,
         now: float = ...,
+        entries: Sequence[Any] = ...,
     ) -> int:
-        """Keep a new run. RunExistsError if its id is taken, UnknownRunError if its parent is not there. With an
-        `owner`, `claim` it too: the fence, else 0."""
+        """Keep a new run, with `entries` as its log, all or nothing. RunExistsError if its id is taken, UnknownRunError
+        if its parent is not there. With an `owner`, `claim` it too: the fence, else 0."""
 
     def row(self, run_id: str) -> RunRow:
         """One run. UnknownRunError if there is none of that id, StoreCorruptError if its row is damaged."""
@@ -163,7 +173,7 @@ class Store(Protocol):
     def entries(
         self, run_id: str, *, after: int = 0, upto: int | None = None, skip: Collection[str] = ...
     ) -> Sequence[Any]:
-        """A run's log by kind, path and n, without the kinds in `skip`; of its own steps (kind "step", path "") those
+        """A run's log by kind, path and n, without the kinds in `skip`; of its own steps (`OWN_STEP`) those
         after `after` only, and not those after `upto`."""
 
     def within(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from clew.stores.protocol import Entry
+from clew.errors import StoreVersionError
+from clew.stores.protocol import OWN_STEP, Entry
 
 NO_DATABASE = (
     "ctx.transaction() writes to the store's own database, and a store in memory has none; give the engine a "
@@ -70,6 +71,19 @@ def refused(run_id: str, sql: str, error: Exception) -> str:
 
 def place(kind: str, path: str, n: int) -> str:
     """An entry's name, for people."""
-    if kind == "step":
+    if kind == OWN_STEP:
         return f"step {n} of {path}" if path else f"step {n}"
     return f"{kind} {path} {n}".replace("  ", " ")
+
+
+def check_version(version: int, oldest: int, newest: int, where: str) -> None:
+    """Refuse a store that another version of this library wrote and this one does not read; 0 is a new one."""
+    if version > newest:
+        raise StoreVersionError(
+            f"{where} was written by a newer Clew (format {version}, this one reads up to {newest}); update Clew"
+        )
+    if 0 < version < oldest:
+        raise StoreVersionError(
+            f"{where} was written by an older Clew (format {version}, this one reads {oldest} to {newest}); read it "
+            f"with the version that wrote it, or give Clew a new store"
+        )

@@ -33,10 +33,11 @@ from clew.errors import (
 )
 from clew.stores.forking import guard
 from clew.stores.liveness import Lifeline, fresh_owner, is_alive
-from clew.stores.protocol import Entry, Owner, RunRow, Statement
+from clew.stores.protocol import OWN_STEP, Entry, Owner, RunRow, Statement
 from clew.stores.refusals import conflict, exists, has_fork, lost_content, owned, taken_over, unknown
 from clew.stores.sql_rows import (
     COLUMNS,
+    ORIGIN,
     ROW,
     checked,
     checksum,
@@ -45,8 +46,9 @@ from clew.stores.sql_rows import (
     read_row,
     row_values,
 )
-from clew.stores.sqlite_file import APPLICATION_ID, Inherited, execute, explained, insert, open_file, rehearse
-from clew.stores.sqlite_log import MOST, SPAN, census, is_own_step, named, newest, others, own_steps, within
+from clew.stores.sqlite_blobs import drop_blobs, put_blobs, read_blob
+from clew.stores.sqlite_file import APPLICATION_ID, Inherited, execute, explained, open_file, rehearse
+from clew.stores.sqlite_log import MOST, SPAN, census, named, newest, others, own_steps, put, within
 
 __all__ = ["SQLiteStore", "fresh_owner"]
 
@@ -59,15 +61,8 @@ _ADD_ENTRY = (
     "INSERT INTO log (run, kind, path, n, body, digest, crc) SELECT id, ?, ?, ?, ?, ?, ? FROM runs "
     "WHERE id = ? AND fence = ? AND run_id = ?"
 )
-# A name that is taken: nothing with the same digest; with another one NOT NULL stops the whole append.
-_UNLESS_SAME = "DO UPDATE SET body = NULL WHERE digest <> excluded.digest"
-_PUT_STEPS = ("INSERT INTO steps (id, body, digest, crc)", 4, f"ON CONFLICT (id) {_UNLESS_SAME}")
-_PUT_ENTRIES = (
-    "INSERT INTO log (run, kind, path, n, body, digest, crc)",
-    7,
-    f"ON CONFLICT (run, kind, path, n) {_UNLESS_SAME}",
-)
 _ADD_ROW = f"INSERT INTO runs ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_ADD_ORIGIN = f"INSERT INTO origins (run, {ORIGIN}) VALUES (?, ?, ?, ?, ?, ?)"
 _RELEASED = "owner = '', slot = 0, until = 0.0"
 _by_name = attrgetter("kind", "path", "n")
 
@@ -139,6 +134,7 @@ class SQLiteStore:
         lease: float = 0.0,
         now: float = 0.0,
         wait: bool = True,
+        entries: Sequence[Entry] = (),
     ) -> int:
         """Keep a new run, and claim it for an `owner`. RunExistsError if its id is taken."""
         with self._writing(f"run {row.run_id!r}", wait=wait) as db:
@@ -150,8 +146,9 @@ class SQLiteStore:
             except sqlite3.IntegrityError:
                 raise RunExistsError(exists(row.run_id)) from None
             assert number is not None
-            db.execute("INSERT INTO origins VALUES (?, ?, ?, ?)", (number, *origin))
-            self._put_blobs(db, number, blobs)
+            db.execute(_ADD_ORIGIN, (number, *origin))
+            put_blobs(db, number, blobs)
+            put(db, number, entries)
             return self._take(db, number, 0, owner, now + lease) if owner else 0
 
     def row(self, run_id: str) -> RunRow:
@@ -196,13 +193,7 @@ class SQLiteStore:
             base = number * SPAN
             db.execute("DELETE FROM steps WHERE id >= ? AND id < ?", (base, base + SPAN))
             db.execute("DELETE FROM log WHERE run = ?", (number,))
-            brought = db.execute("SELECT digest FROM blobs WHERE run = ? AND run > 0", (number,)).fetchall()
-            db.execute("DELETE FROM blobs WHERE run = ? AND run > 0", (number,))
-            db.executemany(
-                "DELETE FROM blobs WHERE digest = ?1 AND run = 0 "
-                "AND NOT EXISTS (SELECT 1 FROM blobs WHERE digest = ?1 AND run > 0)",
-                brought,
-            )
+            drop_blobs(db, number)
             db.execute("DELETE FROM origins WHERE run = ?", (number,))
             db.execute("DELETE FROM runs WHERE id = ?", (number,))
 
@@ -276,7 +267,7 @@ class SQLiteStore:
             number = fence >> 32
             try:
                 with self._lock:
-                    if kind == "step" and not path and 0 <= n < SPAN:
+                    if kind == OWN_STEP and not path and 0 <= n < SPAN:
                         key = number * SPAN + n
                         done = self._db.execute(_ADD_STEP, (key, body, digest, crc, number, fence, run_id))
                     else:
@@ -307,11 +298,8 @@ class SQLiteStore:
             kept = [entry for entry in entries if entry.name not in gone] if gone else entries
             if statements and not (kept and self._has(number, kept[0])):
                 execute(db, statements, run_id)
-            steps = [entry for entry in kept if is_own_step(entry)]
-            others = [entry for entry in kept if not is_own_step(entry)] if len(steps) < len(kept) else ()
             try:
-                insert(db, *_PUT_STEPS, [(number * SPAN + e.n, e.body, e.digest, _crc(e)) for e in steps])
-                insert(db, *_PUT_ENTRIES, [(number, *e.name, e.body, e.digest, _crc(e)) for e in others])
+                put(db, number, kept)
             except sqlite3.IntegrityError as error:
                 raise CommitConflictError(conflict(run_id, self._differing(number, kept))) from error
             for kind, path, n in gone:
@@ -319,9 +307,9 @@ class SQLiteStore:
                     "DELETE FROM log WHERE run = ? AND kind = ? AND path = ? AND n = ?",
                     (number, kind, path, n),
                 )
-                if kind == "step" and not path and 0 <= n < SPAN:
+                if kind == OWN_STEP and not path and 0 <= n < SPAN:
                     db.execute("DELETE FROM steps WHERE id = ?", (number * SPAN + n,))
-            self._put_blobs(db, number, blobs)
+            put_blobs(db, number, blobs)
 
     def _has(self, number: int, entry: Entry) -> bool:
         known = newest(self._db, number, entry.kind, entry.path, entry.n)
@@ -352,7 +340,7 @@ class SQLiteStore:
         last = MOST if upto is None else upto
         with self._reading(f"run {run_id!r}") as db:
             number = self._number(db, run_id)
-            steps = [] if "step" in skip else own_steps(db, number, after, last)
+            steps = [] if OWN_STEP in skip else own_steps(db, number, after, last)
             rest = others(db, number, after, last, skip)
         if not rest:
             return checked(run_id, steps)
@@ -393,10 +381,10 @@ class SQLiteStore:
     def blob(self, digest: str) -> bytes:
         """A large content, checked."""
         with self._reading(f"the content {digest[:12]}…") as db:
-            found = db.execute("SELECT body FROM blobs WHERE digest = ? AND run = 0", (digest,)).fetchone()
-        if found is None or sha256(found[0]).hexdigest() != digest:
+            found = read_blob(db, digest)
+        if found is None or sha256(found).hexdigest() != digest:
             raise StoreCorruptError(lost_content(digest, str(self.path), is_there=found is not None))
-        return bytes(found[0])
+        return found
 
     # -- the file ----------------------------------------------------------------------------------------
 
@@ -451,11 +439,6 @@ class SQLiteStore:
             raise RunOwnedError(taken_over(run_id))
         return int(found[0])
 
-    def _put_blobs(self, db: sqlite3.Connection, number: int, blobs: Mapping[str, bytes]) -> None:
-        if blobs:
-            rows = [row for d, body in blobs.items() for row in ((d, 0, body), (d, number, None))]
-            db.executemany("INSERT INTO blobs VALUES (?, ?, ?) ON CONFLICT DO NOTHING", rows)
-
     @contextmanager
     def _transaction(self, what: str, begin: str) -> Iterator[sqlite3.Connection]:
         with self._translated(what), self._lock:
@@ -493,7 +476,3 @@ class SQLiteStore:
             yield
         except (sqlite3.Error, OverflowError, UnicodeError) as error:
             raise explained(error, what, self.path) from error
-
-
-def _crc(entry: Entry) -> int:
-    return checksum(entry.body, entry.digest)

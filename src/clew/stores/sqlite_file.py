@@ -3,10 +3,11 @@
 A run's own steps, most of what is ever written, lie in a table whose key is one integer (the run's number, then the
 step's), so a step costs one insert at the end of one tree, and neither run nor path is repeated in it. All other
 entries lie in `log`. What a run began with is apart from its row, which is rewritten when an owner renews its lease.
-A large content lies in `blobs` under the run 0, and once more, without its body, under each run that brought it: each
-table and each index takes a page, which a small file should not have to pay for.
+Large contents are in ``clew.stores.sqlite_blobs``. Each table and each index takes a page, which a small file should
+not have to pay for, so there are few.
 
-A file of another program, or of a newer version of this library, is refused before anything is changed in it.
+A file of another program, of a newer version of this library, or of a format before `OLDEST`, is refused before
+anything is changed in it.
 """
 
 from __future__ import annotations
@@ -20,9 +21,12 @@ from typing import Any
 
 from clew.errors import StoreCorruptError, StoreError, StoreUnavailableError, StoreVersionError
 from clew.stores.protocol import Statement
-from clew.stores.refusals import refused
+from clew.stores.refusals import check_version, refused
 
 APPLICATION_ID = 0x436C6577  # "Clew"
+
+OLDEST = 5
+"""The oldest format that is read. Logs of older ones need the graph that made them."""
 
 MIGRATIONS: tuple[str, ...] = (
     """
@@ -31,38 +35,33 @@ MIGRATIONS: tuple[str, ...] = (
         fence INTEGER NOT NULL DEFAULT 0, owner TEXT NOT NULL DEFAULT '', slot INTEGER NOT NULL DEFAULT 0,
         until REAL NOT NULL DEFAULT 0,
         status TEXT NOT NULL, created REAL NOT NULL, updated REAL NOT NULL, graph TEXT NOT NULL, seed TEXT NOT NULL,
-        parent TEXT, parent_step INTEGER, structure TEXT NOT NULL, target TEXT NOT NULL, error BLOB
+        parent TEXT, parent_step INTEGER, structure TEXT NOT NULL, target TEXT NOT NULL, error BLOB, census TEXT
     );
     CREATE INDEX runs_by_status ON runs (status, id);
     CREATE INDEX runs_by_parent ON runs (parent) WHERE parent IS NOT NULL;
-    CREATE TABLE origins (run INTEGER PRIMARY KEY, start BLOB, codes TEXT NOT NULL);
+    CREATE TABLE origins (
+        run INTEGER PRIMARY KEY, start BLOB, codes TEXT NOT NULL, start_digest TEXT NOT NULL,
+        description TEXT NOT NULL, crc INTEGER NOT NULL
+    );
     CREATE TABLE steps (id INTEGER PRIMARY KEY, body BLOB NOT NULL, digest BLOB NOT NULL, crc INTEGER NOT NULL);
     CREATE TABLE log (
         id INTEGER PRIMARY KEY, run INTEGER NOT NULL, kind TEXT NOT NULL, path TEXT NOT NULL, n INTEGER NOT NULL,
         body BLOB NOT NULL, digest BLOB NOT NULL, crc INTEGER NOT NULL
     );
     CREATE UNIQUE INDEX log_by_name ON log (run, kind, path, n);
-    CREATE TABLE blobs (digest TEXT NOT NULL UNIQUE, body BLOB NOT NULL);
-    CREATE TABLE uses (run INTEGER NOT NULL, digest TEXT NOT NULL, PRIMARY KEY (run, digest)) WITHOUT ROWID;
-    CREATE INDEX uses_by_digest ON uses (digest);
-    """,
-    """
-    ALTER TABLE origins ADD COLUMN crc INTEGER;
-    """,
-    """
-    ALTER TABLE runs ADD COLUMN census TEXT;
-    ALTER TABLE blobs RENAME TO blobs_before;
     CREATE TABLE blobs (
-        digest TEXT NOT NULL, run INTEGER NOT NULL, body BLOB, PRIMARY KEY (digest, run)
+        digest TEXT NOT NULL, run INTEGER NOT NULL, body BLOB, first INTEGER, last INTEGER,
+        PRIMARY KEY (digest, run)
     ) WITHOUT ROWID;
-    INSERT INTO blobs SELECT digest, 0, body FROM blobs_before;
-    INSERT INTO blobs SELECT digest, run, NULL FROM uses;
-    DROP TABLE blobs_before;
-    DROP TABLE uses;
+    CREATE TABLE parts (id INTEGER PRIMARY KEY, body BLOB NOT NULL);
     CREATE INDEX blobs_by_run ON blobs (run) WHERE run > 0;
     """,
 )
-"""One script for each version of the format; a file is brought up to date when it is opened."""
+"""One script for each version of the format, from `OLDEST` on; a file is brought up to date when it is opened."""
+
+
+def _newest() -> int:
+    return OLDEST + len(MIGRATIONS) - 1
 
 
 def open_file(path: Path, synchronous: str, timeout: float) -> sqlite3.Connection:
@@ -102,10 +101,10 @@ def _open_to_read(path: Path, timeout: float) -> sqlite3.Connection:
         raise StoreUnavailableError(f"cannot open {path}: {error}; is there a right to read it?") from error
     try:
         version = _version(db, path)
-        if version < len(MIGRATIONS):
+        if version < _newest():
             raise StoreVersionError(
-                f"{path} was written by an older Clew (format {version}, today's is {len(MIGRATIONS)}), and may only "
-                f"be read here; open it once where it may be written, to bring it up to date"
+                f"{path} was written by an older Clew (format {version}, today's is {_newest()}), and may only be "
+                f"read here; open it once where it may be written, to bring it up to date"
             )
     except BaseException:
         db.close()
@@ -121,7 +120,7 @@ def _prepare(db: sqlite3.Connection, path: Path, synchronous: str) -> None:
     db.execute("PRAGMA journal_mode = WAL")
     db.execute("PRAGMA wal_autocheckpoint = 4000")  # each waits for the disk: not more often than every 8 MB
     db.execute(f"PRAGMA synchronous = {synchronous}")
-    if version < len(MIGRATIONS):
+    if version < _newest():
         _migrate(db, path)
 
 
@@ -132,11 +131,7 @@ def _version(db: sqlite3.Connection, path: Path) -> int:
     version = int(db.execute("PRAGMA user_version").fetchone()[0])
     if application != APPLICATION_ID and (tables or application):
         raise StoreError(f"{path} is a SQLite file of another program; give Clew a file of its own")
-    if version > len(MIGRATIONS):
-        raise StoreVersionError(
-            f"{path} was written by a newer Clew (format {version}, this one reads up to {len(MIGRATIONS)}); "
-            f"update Clew"
-        )
+    check_version(version, OLDEST, _newest(), str(path))
     return version
 
 
@@ -144,12 +139,12 @@ def _migrate(db: sqlite3.Connection, path: Path) -> None:
     db.execute("BEGIN IMMEDIATE")
     try:
         version = _version(db, path)  # again: another process may have been quicker
-        for script in MIGRATIONS[version:]:
+        for script in MIGRATIONS[max(version - OLDEST + 1, 0) :]:
             for statement in script.split(";"):
                 if statement.strip():
                     db.execute(statement)
         db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        db.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
+        db.execute(f"PRAGMA user_version = {_newest()}")
         db.execute("COMMIT")
     except BaseException:
         if db.in_transaction:

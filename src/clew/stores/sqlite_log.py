@@ -13,11 +13,22 @@ from typing import Any
 
 import msgspec
 
-from clew.stores.protocol import Entry
+from clew.stores.protocol import OWN_STEP, Entry
+from clew.stores.sql_rows import checksum
+from clew.stores.sqlite_file import insert
 
 SPAN = 1 << 32
 MOST = (1 << 63) - 1
 _ENTRY = "kind, path, n, body, digest, crc"
+
+# A name that is taken: nothing with the same digest; with another one NOT NULL stops the whole append.
+_UNLESS_SAME = "DO UPDATE SET body = NULL WHERE digest <> excluded.digest"
+_PUT_STEPS = ("INSERT INTO steps (id, body, digest, crc)", 4, f"ON CONFLICT (id) {_UNLESS_SAME}")
+_PUT_ENTRIES = (
+    "INSERT INTO log (run, kind, path, n, body, digest, crc)",
+    7,
+    f"ON CONFLICT (run, kind, path, n) {_UNLESS_SAME}",
+)
 
 Found = list[tuple[Any, ...]]
 """Rows with kind, path, n, body, digest and checksum."""
@@ -25,14 +36,26 @@ Found = list[tuple[Any, ...]]
 
 def is_own_step(entry: Entry) -> bool:
     """Whether an entry lies in the table of steps."""
-    return entry.kind == "step" and not entry.path and 0 <= entry.n < SPAN
+    return entry.kind == OWN_STEP and not entry.path and 0 <= entry.n < SPAN
+
+
+def put(db: sqlite3.Connection, number: int, entries: Sequence[Entry]) -> None:
+    """Add entries. IntegrityError if the name of one is taken by another content."""
+    steps = [entry for entry in entries if is_own_step(entry)]
+    others = [entry for entry in entries if not is_own_step(entry)] if len(steps) < len(entries) else ()
+    insert(db, *_PUT_STEPS, [(number * SPAN + e.n, *_content(e)) for e in steps])
+    insert(db, *_PUT_ENTRIES, [(number, *e.name, *_content(e)) for e in others])
+
+
+def _content(entry: Entry) -> tuple[bytes, bytes, int]:
+    return entry.body, entry.digest, checksum(entry.body, entry.digest)
 
 
 def own_steps(db: sqlite3.Connection, number: int, after: int, last: int) -> Found:
     """The run's own steps after one, and up to one."""
     base = number * SPAN
     return db.execute(
-        "SELECT 'step', '', id - ?1, body, digest, crc FROM steps WHERE id > ?2 AND id <= ?1 + ?3 ORDER BY id",
+        f"SELECT '{OWN_STEP}', '', id - ?1, body, digest, crc FROM steps WHERE id > ?2 AND id <= ?1 + ?3 ORDER BY id",
         (base, base + min(max(after, -1), SPAN), max(min(last, SPAN - 1), -1)),
     ).fetchall()
 
@@ -42,7 +65,7 @@ def others(db: sqlite3.Connection, number: int, after: int, last: int, skip: Col
     without = f"AND kind NOT IN ({', '.join('?' * len(skip))})" if skip else ""
     return db.execute(
         f"SELECT {_ENTRY} FROM log WHERE run = ? "
-        f"AND NOT (kind = 'step' AND path = '' AND (n <= ? OR n > ?)) {without} ORDER BY kind, path, n",
+        f"AND NOT (kind = '{OWN_STEP}' AND path = '' AND (n <= ? OR n > ?)) {without} ORDER BY kind, path, n",
         (number, after, last, *skip),
     ).fetchall()
 
@@ -59,14 +82,14 @@ def within(
     paths of a kind for the sake of several ranges."""
     spans: Sequence[tuple[str, str | None]] = [("", None)] if paths is None else paths
     found: Found = []
-    if "step" in kinds and any(not first and beyond != "" for first, beyond in spans):
+    if OWN_STEP in kinds and any(not first and beyond != "" for first, beyond in spans):
         found += own_steps(db, number, after, last)
     for kind in dict.fromkeys(kinds):
         for first, beyond in spans:
             end, values = ("", ()) if beyond is None else ("AND path < ?", (beyond,))
             found += db.execute(
                 f"SELECT {_ENTRY} FROM log WHERE run = ? AND kind = ? AND path >= ? {end} "
-                "AND NOT (kind = 'step' AND path = '' AND (n <= ? OR n > ?))",
+                f"AND NOT (kind = '{OWN_STEP}' AND path = '' AND (n <= ? OR n > ?))",
                 (number, kind, first, *values, after, last),
             )
     return found
@@ -77,7 +100,7 @@ def named(db: sqlite3.Connection, number: int, kind: str, path: str) -> Found:
     found = db.execute(
         f"SELECT {_ENTRY} FROM log WHERE run = ? AND kind = ? AND path = ?", (number, kind, path)
     ).fetchall()
-    return found + own_steps(db, number, -1, MOST) if kind == "step" and not path else found
+    return found + own_steps(db, number, -1, MOST) if kind == OWN_STEP and not path else found
 
 
 def newest(
@@ -89,7 +112,7 @@ def newest(
         "ORDER BY n DESC LIMIT 1",
         (number, kind, path, n),
     ).fetchall()
-    if kind == "step" and not path and n >= 0:
+    if kind == OWN_STEP and not path and n >= 0:
         base = number * SPAN
         found += db.execute(
             "SELECT id - ?1, body, digest, crc FROM steps WHERE id >= ?1 AND id <= ?2 ORDER BY id DESC LIMIT 1",
@@ -100,10 +123,8 @@ def newest(
 
 def census(db: sqlite3.Connection, number: int) -> str:
     """How many entries of each kind there are, and which own step is the last, as JSON."""
-    select = (
-        "SELECT kind, count(*) FROM log WHERE run = ? AND NOT (kind = 'step' AND path = '') GROUP BY kind"
-    )
+    select = f"SELECT kind, count(*) FROM log WHERE run = ? AND NOT (kind = '{OWN_STEP}' AND path = '') GROUP BY kind"
     counts: dict[str, int] = dict(db.execute(select, (number,)))
-    if last := newest(db, number, "step", "", MOST):
+    if last := newest(db, number, OWN_STEP, "", MOST):
         counts[""] = last[0]
     return msgspec.json.encode(counts).decode()

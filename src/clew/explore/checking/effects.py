@@ -23,6 +23,7 @@ class Effect(msgspec.Struct, frozen=True):
     name: str
     request: bytes  # what was asked, and with which idempotency key
     again: bool = False  # although what came of it the last time was kept
+    within: tuple[int, ...] = ()  # the numbers of the calls around it
 
 
 def is_kept(effect: Effect, occurrence: int, log: RunLog) -> bool:

@@ -27,12 +27,13 @@ import msgspec
 from clew.engine.copying import copy_of
 from clew.engine.machine import Machine
 from clew.engine.strand import Item
+from clew.error_text import type_name
 from clew.errors import EncodeError, InjectedFaultError, MutationError, NodeTimeoutError
 from clew.explore.checking.effects import Effect
 from clew.graph import Graph
-from clew.runtime.context import Asking
 from clew.runtime.opening import NO_ANSWER, Opener
 from clew.runtime.recorder import Recorder, is_async
+from clew.runtime.scopes import Asking, Scope
 from clew.runtime.session import Session, Timer
 from clew.runtime.settings import Settings, read_settings
 from clew.state import encode
@@ -96,7 +97,9 @@ class Process:
 
     def resume(self, answers: Mapping[str, Any]) -> None:
         """Go on with what is on the disk."""
-        self._live(self._opener.again(RUN, NO_ANSWER, dict(answers), accept_changes=False))
+        session = self._opener.again(RUN, NO_ANSWER, dict(answers), accept_changes=False)
+        assert isinstance(session, Session)
+        self._live(session)
 
     def _live(self, session: Session) -> None:
         session._recorder = _Watched(session, self._note)
@@ -129,7 +132,7 @@ class Process:
         return found
 
     @property
-    def has_ended(self) -> bool:
+    def has_chosen_end(self) -> bool:
         """Whether nothing can go on by itself."""
         return not self.running and not self.session.timers
 
@@ -139,9 +142,9 @@ class Process:
         session.flush()
         session.ledger.close()
         status = session.status()
-        error = session.machine.error() if status == "failed" else None
+        failures = session.machine.failures() if status == "failed" else ()
         archive = self._opener.archive
-        archive.close(RUN, session.fence, status, self._settings.clock.time(), error)
+        archive.close(RUN, session.fence, status, self._settings.clock.time(), failures)
 
     # -- choices ---------------------------------------------------------------------------------------------
 
@@ -238,8 +241,8 @@ class Process:
         """Be as at that moment."""
         machine, copy = copy_of(life.machine)
         archive = self._opener.archive
-        row = archive.row(RUN)
-        ledger = archive.fresh_ledger(RUN, life.start, row.seed, row.created, life.fence, "sync")
+        row = archive.runs.open(RUN).row
+        ledger = archive.fresh_ledger(RUN, life.start, row.created, life.fence, "sync")
         assert ledger._writer is not None
         ledger._writer._digests = dict(life.digests)
         ledger._journaled = {item: list(numbers) for item, numbers in life.journaled.items()}
@@ -249,7 +252,7 @@ class Process:
             machine,
             ledger,
             self._settings,
-            recall=archive.recall(RUN, intents=True),
+            recall=archive.runs.recall(RUN, intents=True),
             stretch=life.stretch,
         )
         session.start, session.fence = life.start, life.fence
@@ -278,7 +281,7 @@ class _Watched(Recorder):
         self,
         item: Item,
         attempt: int,
-        number: int,
+        scope: Scope,
         name: str,
         fn: Callable[..., Any],
         args: tuple[Any, ...],
@@ -286,21 +289,21 @@ class _Watched(Recorder):
     ) -> Any:
         """The recording of this call, or the call itself, noted and recorded."""
         if name.startswith("clew."):
-            return super().call(item, attempt, number, name, fn, args, kwargs)
+            return super().call(item, attempt, scope, name, fn, args, kwargs)
 
-        request = _encoded([list(args), kwargs])
+        request, place = _encoded([list(args), kwargs]), scope.place
         same = (item.path, item.strand.epoch, attempt, name, request)
         occurrence = self._asked[same]  # so often it has been asked for in this attempt, recorded or not
         self._asked[same] += 1
 
         def made(*args: Any, **kwargs: Any) -> Any:
-            self._note(Effect(item.path, number, name, request), occurrence)
+            self._note(Effect(item.path, place[-1], name, request, within=place[:-1]), occurrence)
             return fn(*args, **kwargs)
 
         async def amade(*args: Any, **kwargs: Any) -> Any:
             return await made(*args, **kwargs)
 
-        return super().call(item, attempt, number, name, amade if is_async(fn) else made, args, kwargs)
+        return super().call(item, attempt, scope, name, amade if is_async(fn) else made, args, kwargs)
 
 
 def _encoded(request: Any) -> bytes:
@@ -337,7 +340,7 @@ def errors_of(process: Process | None) -> list[list[Any]]:
         return []
     machine = process.session.machine
     return [
-        [strand.prefix, list(order), type(error).__name__]
+        [strand.prefix, list(order), type_name(failure.error)]
         for strand in machine._strands(machine.root)
-        for order, error in sorted(strand.errors, key=lambda pair: pair[0])
+        for order, failure in sorted(strand.failures, key=lambda pair: pair[0])
     ]

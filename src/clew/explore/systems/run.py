@@ -60,8 +60,8 @@ from clew.explore.invariants import told as told_error
 from clew.explore.observation import Observation
 from clew.explore.systems.versions import Versions
 from clew.graph import Graph
-from clew.runtime.archive import Archive
-from clew.runtime.context import Asking
+from clew.runtime.retrieval import Retrieval, StoredRun
+from clew.runtime.scopes import Asking
 from clew.state import GraphState, encode
 
 Status = Literal["new", "running", "dead", "completed", "failed", "waiting"]
@@ -158,8 +158,12 @@ class RunSystem:
     def _effect(self, effect: Effect, occurrence: int) -> None:
         if self._death is not None:
             self._death.check()
-        earlier = [e for e in self._effects if (e.path, e.number) == (effect.path, effect.number)]
-        if is_kept(effect, occurrence, self._archive().log(RUN, whole=True)):
+        earlier = [
+            e
+            for e in self._effects
+            if (e.path, e.within, e.number) == (effect.path, effect.within, effect.number)
+        ]
+        if is_kept(effect, occurrence, self._stored().whole()):
             effect = msgspec.structs.replace(effect, again=True)
         self._effects.append(effect)
         self.story.append(told(effect, len(earlier)))
@@ -219,7 +223,7 @@ class RunSystem:
     # -- what the run shows ------------------------------------------------------------------------------------
 
     @property
-    def has_ended(self) -> bool:
+    def has_chosen_end(self) -> bool:
         """Whether the run is over: it has completed, or failed and nobody would resume it."""
         return self.status == "completed" or (self.status == "failed" and not self.choices())
 
@@ -233,15 +237,15 @@ class RunSystem:
     @property
     def state(self) -> GraphState:
         """The last committed state; an empty one before there is any."""
-        return self._archive().state(RUN) if self.disk.has(RUN) else GraphState()
+        return self._stored().state() if self.disk.has(RUN) else GraphState()
 
     @property
     def error(self) -> BaseException | None:
         """Why the run has failed, as it is on the disk."""
-        return self._archive().row(RUN).error if self.disk.has(RUN) else None
+        return self._stored().row.error if self.disk.has(RUN) else None
 
-    def _archive(self) -> Archive:
-        return Archive(self.graph, self.disk, str(self._options.get("on_conflict", "error")))
+    def _stored(self) -> StoredRun:
+        return Retrieval(self.graph, self.disk, str(self._options.get("on_conflict", "error"))).open(RUN)
 
     @property
     def effects(self) -> tuple[Effect, ...]:
@@ -253,8 +257,8 @@ class RunSystem:
         """What people have answered, and is kept: by the path of the question, as text."""
         if not self.disk.has(RUN):
             return {}
-        answers = self._archive().log(RUN, whole=True).answers
-        return {path: text_of(given) for path, given in answers.items()}
+        answers = self._stored().whole().answers
+        return {path: text_of(list(given.values())) for path, given in answers.items()}
 
     @property
     def running(self) -> list[str]:
@@ -333,7 +337,7 @@ class RunSystem:
 
     def _open_questions(self) -> list[tuple[str, list[Any]]]:
         found = []
-        for question in self._archive().log(RUN).questions:
+        for question in self._stored().log().questions:
             node = question.path.rpartition("/")[2].partition("#")[0]
             values = self._answers.get(question.path, self._answers.get(node, [True, False]))
             found.append((question.path, values))
@@ -422,12 +426,12 @@ class RunSystem:
     def _settle(self) -> None:
         """If nothing is left to do the process writes that down and ends."""
         process = self._process
-        if process is not None and process.has_ended:
+        if process is not None and process.has_chosen_end:
             status = process.session.status()
             process.end()
             self._process = None
             self.status = status  # type: ignore[assignment]
-            asked = self._archive().log(RUN).questions if status == "waiting" else ()
+            asked = self._stored().log().questions if status == "waiting" else ()
             told = "; ".join(f"{each.path} asks {each.question!r}" for each in asked)
             self.story.append(f"the run is {status}: {told}" if told else f"the run is {status}")
 

@@ -46,6 +46,27 @@ def an_id_is_taken_once(place: Place) -> None:
 
 
 @check
+def a_run_is_created_with_its_log(place: Place) -> None:
+    store = place.open()
+    entries = [an_entry(n) for n in (1, 2)] + [an_entry(0, kind="call", path="a#0"), an_entry(1, path="a#0/")]
+    store.create(RunRow("p"))
+    store.create(RunRow("r", parent="p", parent_step=0), entries=entries)
+    names = sorted(entry.name for entry in entries)
+    expect([entry.name for entry in place.open().entries("r")], names, "the log of the new run")
+    with refuses(RunExistsError):
+        store.create(RunRow("r"), entries=[an_entry(3)])
+    with refuses(UnknownRunError):
+        store.create(RunRow("s", parent="nobody"), entries=entries)
+    expect([entry.name for entry in store.entries("r")], names, "the log after two that were refused")
+    expect([row.run_id for row in store.rows()], ["p", "r"], "the runs after two that were refused")
+    fence = store.create(RunRow("owned"), entries=entries, owner="one", lease=60.0, now=0.0)
+    store.append("owned", [an_entry(3)], fence)
+    expect(
+        store.last("owned", "step", "", 9).n, 3, "the last step of a run that was created and owned at once"
+    )
+
+
+@check
 def rows_are_listed_in_the_order_of_creation(place: Place) -> None:
     store = place.open()
     ids = [f"r{i * 7 % 10}" for i in range(10)]

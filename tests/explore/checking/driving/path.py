@@ -25,8 +25,8 @@ from clew import Engine
 from clew.errors import ClewError, InjectedFaultError, RunOwnedError, UnknownRunError
 from clew.explore.checking.disk import Disk
 from clew.explore.checking.line import WRITES
-from clew.runtime.archive import Archive
 from clew.runtime.log import RunLog
+from clew.runtime.retrieval import Retrieval
 from clew.runtime.soundness import complaints
 from tests.explore.checking.driving.case import Case
 from tests.explore.checking.driving.program import (
@@ -205,7 +205,7 @@ class Path:
 
     def _finish(self) -> None:
         """The run has completed: its chain is that of the unbroken run, however often one looks."""
-        state = Archive(self.case.graph, self.disk, "error").state(RUN)
+        state = Retrieval(self.case.graph, self.disk, "error").open(RUN).state()
         self.digest = state.digest
         is_right = self.case.is_right or (lambda path, state: self._expected in ("", path.digest))
         if not is_right(self, state):
@@ -407,7 +407,7 @@ class Path:
         return True
 
     def _log(self) -> RunLog:
-        return Archive(self.case.graph, self.disk, "error").log(RUN, whole=True)
+        return Retrieval(self.case.graph, self.disk, "error").open(RUN).whole()
 
     def _handle(self, hands: Hands, choice: str) -> None:
         verb, _, name = choice.partition(" ")

@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import Any
 
 from clew.errors import ClewError, RunOwnedError, UnknownRunError
-from clew.runtime.archive import Archive
+from clew.runtime.retrieval import Retrieval
 from tests.explore.checking.driving.path import Path
 from tests.explore.checking.driving.program import PARENT, RUN, Died, Stopped
 
@@ -35,7 +35,7 @@ class Removal(Path):
         self._states = {run_id: self._state(run_id) for run_id in RUNS}
 
     def _state(self, run_id: str) -> str:
-        return Archive(self.case.graph, self.disk, "error").state(run_id).digest
+        return Retrieval(self.case.graph, self.disk, "error").open(run_id).state().digest
 
     def _live(self) -> None:
         for _ in range(10):

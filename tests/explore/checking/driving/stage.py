@@ -19,8 +19,8 @@ import clew.runtime.blocking as blocking_module
 import clew.runtime.heartbeat as heartbeat_module
 import clew.runtime.ledger as ledger_module
 import clew.runtime.session as session_module
-from clew.runtime.context import Asking
 from clew.runtime.follower import Work, joined
+from clew.runtime.scopes import Asking
 from clew.runtime.threads import Threads
 
 

@@ -1,0 +1,71 @@
+"""Key functions: what ``idempotency_key`` of a node takes, checked when the graph is built.
+
+A key function takes what its node takes, by name: any of the node's values, and the whole state as ``state`` (or as the
+node itself calls it). A parameter with a default may have any name; it keeps the default unless the node has a value
+of that name. ``**kwargs`` takes all values of the node.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from clew.errors import GraphError
+from clew.graph.names import nearest
+
+if TYPE_CHECKING:
+    from clew.graph.node import Node
+
+STATE = "state"
+
+
+def wanted_by_key(node: Node) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The names that a node's key function takes by position, and those that it takes by name.
+
+    Raises:
+        GraphError: If it takes something that the node does not have.
+    """
+    function = node.policy.idempotency_key_func
+    assert function is not None
+    where = f"idempotency_key of node {node.name!r}"
+    try:
+        params = inspect.signature(function).parameters
+    except (TypeError, ValueError) as error:
+        raise GraphError(
+            f"the parameters of {where} cannot be read ({error}); wrap it in a lambda"
+        ) from error
+    values = {param.name for param in node.params if param.kind == "value"}
+    known = values | state_names(node)
+    positional: list[str] = []
+    named: dict[str, None] = {}
+    for name, param in params.items():
+        if param.kind is param.VAR_KEYWORD:
+            named.update(
+                (p.name, None) for p in node.params if p.kind == "value" and p.name not in positional
+            )
+        elif param.kind is param.VAR_POSITIONAL:
+            continue
+        elif name in known:
+            if param.kind is param.POSITIONAL_ONLY:
+                positional.append(name)
+            else:
+                named[name] = None
+        elif param.default is param.empty or param.kind is param.POSITIONAL_ONLY:
+            offered = [*sorted(values), STATE]
+            raise GraphError(f"{where} takes {name!r}, which the node does not; {nearest(name, offered)}")
+    return tuple(positional), tuple(named)
+
+
+def state_names(node: Node) -> set[str]:
+    """The names under which a key function is given the whole state."""
+    taken = {param.name for param in node.params if param.kind != "state"}
+    return ({STATE} | {param.name for param in node.params if param.kind == "state"}) - taken
+
+
+def made_key(node: Node, values: Mapping[str, Any]) -> str:
+    """Call a node's key function with these values, which have all the names that it wants."""
+    function = node.policy.idempotency_key_func
+    assert function is not None
+    positional, named = wanted_by_key(node)
+    return str(function(*[values[name] for name in positional], **{name: values[name] for name in named}))

@@ -1,0 +1,227 @@
+"""Skeleton: a graph made of its description, without any code of the user's.
+
+It has the nodes, links, values and rules of the graph that was described, so everything that only reads a run comes out
+the same: what is due, versions, wakes, reasons, digests. What would have to call the user's code raises `InputError`
+instead: nodes, boundaries of subgraphs, custom reducers, defaults.
+
+The description is data that somebody may have damaged or made up. It is checked as a whole before anything is made of
+it; whatever is wrong is a `StoreCorruptError`, because descriptions come from stores. Names of functions and types in
+it are text: nothing is imported or looked up by them, but for the names of the library's own reducers.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
+
+from clew.errors import InputError, StoreCorruptError
+from clew.graph.annotations import function_name
+from clew.graph.graph import Graph
+from clew.graph.nesting import MAX_DEPTH
+from clew.graph.node import Node, NodeKind, Shape
+from clew.graph.signature import ABSENT, MISSING, Param, ParamKind
+from clew.graph.subgraph import MapMode, Subgraph
+from clew.state.reducers import Reducer, append, merge
+from clew.state.schema import Field, Schema
+
+
+class _ParamForm(msgspec.Struct):
+    name: str
+    source: str
+    kind: ParamKind
+    keyword_only: bool
+    has_default: bool
+    type: str
+
+
+class _FieldForm(msgspec.Struct):
+    type: str
+    reducer: str | None
+    has_default: bool
+
+
+class _StateForm(msgspec.Struct):
+    name: str
+    validates: bool
+    fields: dict[str, _FieldForm]
+
+
+class _SubgraphForm(msgspec.Struct):
+    graph: _GraphForm
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    enter: bool
+    leave: bool
+    mapped: tuple[str, ...]
+    mode: MapMode
+
+
+class _NodeForm(msgspec.Struct):
+    name: str
+    kind: NodeKind
+    description: str
+    params: tuple[_ParamForm, ...]
+    shape: Shape
+    writes: tuple[tuple[str, str], ...]
+    targets: tuple[str, ...]
+    pruned: tuple[str, ...]
+    multi: bool
+    when: tuple[str, str] | None
+    after: tuple[str, ...]
+    eager: bool
+    cutoff: bool
+    subgraph: _SubgraphForm | None
+
+
+class _GraphForm(msgspec.Struct):
+    name: str | None
+    bound: tuple[str, ...]
+    selected: tuple[str, ...] | None
+    state: _StateForm | None
+    nodes: tuple[_NodeForm, ...]
+    edges: tuple[tuple[str, str], ...]
+    entry: tuple[str, ...]
+
+
+_OWN: dict[str, Reducer] = {function_name(own): own for own in (operator.add, merge, append)}
+
+
+def skeleton(description: Any) -> Graph:
+    """Make a graph of the description of another (``graph.describe(json=True)``).
+
+    Raises:
+        StoreCorruptError: The data is not a description of a graph.
+    """
+    try:
+        form = msgspec.convert(description, _GraphForm)
+    except (msgspec.ValidationError, UnicodeError) as error:
+        raise StoreCorruptError(f"the description of a graph is damaged: {error}") from error
+    except RecursionError:
+        raise StoreCorruptError("the description of a graph is damaged: it is nested too deep") from None
+    return _graph(form, 1)
+
+
+def _graph(form: _GraphForm, depth: int) -> Graph:
+    if depth > MAX_DEPTH:
+        raise StoreCorruptError(
+            f"the description of a graph is damaged: it nests more than {MAX_DEPTH} graphs"
+        )
+    nodes = {node.name: _node(node, depth) for node in form.nodes}
+    _check(form, nodes)
+    graph = object.__new__(Graph)
+    graph.name = form.name
+    graph.schema = None if form.state is None else _schema(form.state)
+    graph.nodes = MappingProxyType(nodes)
+    graph.edges = form.edges
+    graph.entry = form.entry
+    graph.strict_types = False
+    graph.bound = MappingProxyType(dict.fromkeys(form.bound))
+    graph.selected = form.selected
+    graph._topologies = {}
+    return graph
+
+
+def _check(form: _GraphForm, nodes: dict[str, Node]) -> None:
+    """Refuse names of nodes that the description does not have."""
+    if len(nodes) < len(form.nodes):
+        raise StoreCorruptError("the description of a graph is damaged: two nodes have one name")
+    for node in form.nodes:
+        _check_names(nodes, node.after, f"node {node.name!r} runs after")
+        _check_names({*nodes, "END"}, node.targets, f"node {node.name!r} leads to")
+        if (node.kind == "subgraph") != (node.subgraph is not None) or (node.kind == "ifelse") != (
+            node.when is not None
+        ):
+            raise StoreCorruptError(
+                f"the description of a graph is damaged: node {node.name!r} is no {node.kind}"
+            )
+    for pair in form.edges:
+        _check_names(nodes, pair, "an edge joins")
+    _check_names(nodes, form.entry, "it starts at")
+
+
+def _check_names(known: Iterable[str], names: Iterable[str], what: str) -> None:
+    for name in names:
+        if name not in known:
+            raise StoreCorruptError(
+                f"the description of a graph is damaged: {what} {name!r}, which it does not have"
+            )
+
+
+def _node(form: _NodeForm, depth: int) -> Node:
+    return Node(
+        name=form.name,
+        func=_absent(f"the code of node {form.name!r}"),
+        kind=form.kind,
+        params=tuple(
+            Param(p.name, p.source, p.kind, p.keyword_only, ABSENT if p.has_default else MISSING, p.type)
+            for p in form.params
+        ),
+        outputs=tuple(value for _, value in form.writes),
+        shape=form.shape,
+        writes=MappingProxyType(dict(form.writes)),
+        targets=form.targets,
+        pruned=form.pruned,
+        multi=form.multi,
+        when=form.when,
+        after=form.after,
+        eager=form.eager,
+        cutoff=_absent(f"the cutoff of node {form.name!r}") if form.cutoff else None,
+        description=form.description,
+        subgraph=None if form.subgraph is None else _subgraph(form.subgraph, form.name, depth),
+    )
+
+
+def _subgraph(form: _SubgraphForm, name: str, depth: int) -> Subgraph:
+    return Subgraph(
+        graph=_graph(form.graph, depth + 1),
+        inputs=form.inputs,
+        outputs=form.outputs,
+        enter=_absent(f"enter= of {name!r}") if form.enter else None,
+        leave=_absent(f"leave= of {name!r}") if form.leave else None,
+        mapped=form.mapped,
+        mode=form.mode,
+    )
+
+
+def _schema(form: _StateForm) -> Schema:
+    fields = {
+        name: Field(
+            name,
+            field.type,
+            _reducer(name, field.reducer),
+            field.has_default,
+            _absent(f"the default of {name!r}"),
+        )
+        for name, field in form.fields.items()
+    }
+    try:
+        return Schema.described(form.name, fields, validates=form.validates)
+    except ValueError as error:
+        raise StoreCorruptError(
+            f"the description of a graph is damaged: {form.name!r} names no class"
+        ) from error
+
+
+def _reducer(value: str, name: str | None) -> Reducer | None:
+    if name is None:
+        return None
+    if name in _OWN:
+        return _OWN[name]
+    reducer = _absent(f"the reducer of {value!r}")
+    reducer.__module__, _, reducer.__qualname__ = name.partition(":")
+    return reducer
+
+
+def _absent(what: str) -> Callable[..., Any]:
+    """A function that says that the one which it stands for is not here."""
+
+    def absent(*args: Any, **kwargs: Any) -> Any:
+        raise InputError(
+            f"{what} is not here: the graph was read from a run's log; pass the graph to the Engine"
+        )
+
+    return absent

@@ -1,0 +1,73 @@
+"""A timer: one thread that calls functions a moment later, for writers that work behind their callers.
+
+Starting a thread, or waking one, costs as much as many writes. So scheduling a call only notes it; the thread looks
+every ten milliseconds, and ends when it had nothing to do for some seconds. A call that is cancelled in time costs
+almost nothing.
+
+Rules:
+
+- `call_later` replaces an earlier call of the same owner. `cancel` forgets it.
+- A function is called in the timer's own thread, and has to return at once: a longer one starts a thread.
+- A forked process has neither the thread nor the calls.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from threading import Lock, Thread
+from time import monotonic, sleep
+from typing import Any
+
+TICK = 0.01  # seconds between two looks
+
+_IDLE = 500  # looks at nothing, after which the thread ends
+_guard = Lock()
+_calls: dict[Any, tuple[float, Callable[[], None]]] = {}
+_thread: Thread | None = None
+
+
+def call_later(owner: Any, seconds: float, call: Callable[[], None]) -> None:
+    """Call a function in some seconds, unless its owner cancels it before."""
+    global _thread
+    with _guard:
+        _calls[owner] = (monotonic() + seconds, call)
+        if _thread is None:
+            _thread = Thread(target=_run, name="clew-timer", daemon=True)
+            _thread.start()
+
+
+def cancel(owner: Any) -> None:
+    """Forget the call of an owner."""
+    _calls.pop(owner, None)
+
+
+def _run() -> None:
+    global _thread
+    idle = 0
+    while True:
+        sleep(TICK)
+        with _guard:
+            due = _take_due()
+            idle = 0 if due or _calls else idle + 1
+            if idle > _IDLE:
+                _thread = None
+                return
+        while due:
+            due.pop()()
+
+
+def _take_due() -> list[Callable[[], None]]:
+    now = monotonic()
+    late = [owner for owner, (at, _) in list(_calls.items()) if at <= now]
+    return [found[1] for owner in late if (found := _calls.pop(owner, None)) is not None]
+
+
+def _after_fork() -> None:
+    global _guard, _thread
+    _guard, _thread = Lock(), None
+    _calls.clear()
+
+
+if hasattr(os, "register_at_fork"):  # not everywhere
+    os.register_at_fork(after_in_child=_after_fork)
