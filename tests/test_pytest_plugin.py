@@ -31,6 +31,7 @@ FLOW = """
 def recorded(pytester: pytest.Pytester) -> pytest.Pytester:
     """A folder with a graph, and a store with two runs of it."""
     pytester.makepyfile(flow=FLOW)
+    pytester.makepyprojecttoml('[tool.clew]\ngraphs = ["flow:graph"]\n')
     pytester.makepyfile(
         record="""
         from clew import Engine, SQLiteStore

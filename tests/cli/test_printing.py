@@ -42,7 +42,7 @@ def test_a_command_can_be_copied_into_a_shell() -> None:
 
 @pytest.fixture
 def hostile(folder: Folder) -> Folder:
-    @node(output="answer", name="an\x1b[31mswer")
+    @node(output="answer", name="an\x1bswer\x9b")
     def answer(query: str) -> str:
         return query
 
