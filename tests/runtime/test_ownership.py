@@ -200,7 +200,7 @@ def test_a_beat_renews_the_lease(tmp_path: Path, slow: Slow) -> None:
 
 def taken_over(store: SQLiteStore, run_id: str) -> None:
     """Somebody else has the run: as if its lease had run out."""
-    store.claim(run_id, "somebody else", lease=1e6, now=1e12)
+    store.claim(run_id, "somebody else", lease=1e6)
 
 
 def test_a_beat_stops_a_session_that_was_taken_over(tmp_path: Path, slow: Slow) -> None:

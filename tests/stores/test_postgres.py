@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import secrets
 import threading
 from collections.abc import Callable, Iterator
 from hashlib import sha256
@@ -20,7 +21,7 @@ from clew.errors import (
     StoreUnavailableError,
     StoreVersionError,
 )
-from clew.stores import Entry, PostgresStore, RunRow, postgres_link, postgres_schema
+from clew.stores import Entry, PostgresStore, RunRow, Statement, postgres_link, postgres_schema
 from tests.stores.processes import step
 from tests.stores.servers import PostgresServer
 
@@ -45,19 +46,27 @@ def admin(server: PostgresServer) -> Iterator[psycopg.Connection[tuple[object, .
 
 def _owned(store: PostgresStore, run_id: str = "r") -> int:
     store.create(RunRow(run_id))
-    return store.claim(run_id, "me", lease=30.0, now=0.0)
+    return store.claim(run_id, "me", lease=30.0)
 
 
 def _cut(store: PostgresStore, admin: psycopg.Connection[tuple[object, ...]]) -> None:
-    """End the store's session, and return when it is gone."""
-    pid = store._link._db.info.backend_pid
-    assert admin.execute("SELECT pg_terminate_backend(%s, 5000)", (pid,)).fetchone() == (True,)
+    """End the store's sessions, and return when they are gone."""
+    for session in store._link.pool.sessions:
+        if not session.db.closed:
+            pid = session.db.info.backend_pid
+            assert admin.execute("SELECT pg_terminate_backend(%s, 5000)", (pid,)).fetchone() == (True,)
+
+
+def _only(store: PostgresStore) -> psycopg.Connection[tuple[object, ...]]:
+    """The connection of a store that did one thing at a time."""
+    (session,) = store._link.pool.sessions
+    return session.db
 
 
 class TestOpening:
     def test_a_server_that_is_not_there(self) -> None:
         with pytest.raises(StoreUnavailableError, match="opening the store: PostgreSQL at /nowhere"):
-            PostgresStore("host=/nowhere dbname=x")
+            PostgresStore("host=/nowhere dbname=x", patience=0.1)
 
     def test_an_address_that_is_none(self) -> None:
         with pytest.raises(StoreError, match="no address"):
@@ -137,7 +146,7 @@ class TestOpening:
         assert (row.seed, row.start, row.damage, row.census) == (7, b"start", "", None)
         assert list(store.entries("old")) == [old, step(1)]
         assert list(store.check()) == []
-        fence = store.claim("old", "me", lease=30.0, now=0.0)
+        fence = store.claim("old", "me", lease=30.0)
         store.append("old", [step(2)], fence)
         assert admin.execute("SELECT n, crc IS NULL FROM steps ORDER BY n").fetchall() == [
             (1, True),
@@ -171,7 +180,7 @@ class TestOpening:
     ) -> None:
         _owned(PostgresStore(server.dsn, schema=schema))
         gc.collect()
-        store.claim("r", "other", lease=30.0, now=1.0)
+        store.claim("r", "other", lease=30.0)
 
 
 class TestCutConnection:
@@ -183,7 +192,7 @@ class TestCutConnection:
         _cut(store, admin)
         store.create(RunRow("r"), {digest: content})
         _cut(store, admin)
-        fence = store.claim("r", "me", lease=30.0, now=0.0)
+        fence = store.claim("r", "me", lease=30.0)
         _cut(store, admin)
         store.append("r", [step(1)], fence)
         _cut(store, admin)
@@ -191,7 +200,7 @@ class TestCutConnection:
         _cut(store, admin)
         assert [entry.n for entry in store.entries("r")] == [1, 2, 3]
         _cut(store, admin)
-        store.renew("r", fence, lease=30.0, now=1.0)
+        store.renew("r", fence, lease=30.0)
         _cut(store, admin)
         store.update("r", status="completed", updated=1.0, error=None, fence=fence)
         _cut(store, admin)
@@ -212,7 +221,7 @@ class TestCutConnection:
         _cut(store, admin)
         with pytest.raises(CommitConflictError):
             store.append("r", [step(1, b"other")], fence)
-        store.claim("r", "me", lease=30.0, now=0.0)
+        store.claim("r", "me", lease=30.0)
         _cut(store, admin)
         with pytest.raises(RunOwnedError):
             store.append("r", [step(2)], fence)
@@ -229,9 +238,9 @@ class TestCutConnection:
         store.append("r", [step(1)], fence)
         other = PostgresStore(server.dsn, schema=schema)
         with pytest.raises(RunOwnedError):
-            other.claim("r", "other", lease=30.0, now=1.0)
+            other.claim("r", "other", lease=30.0)
         _cut(store, admin)
-        other.claim("r", "other", lease=30.0, now=1.0)
+        other.claim("r", "other", lease=30.0)
         with pytest.raises(RunOwnedError):
             store.append("r", [step(2)], fence)
         other.close()
@@ -265,7 +274,7 @@ class TestCutConnection:
         elif verb == "append two":
             store.append("r", [step(1), Entry("call", "p", 0, b"", b"")], fence, drop=[("x", "", 0)])
         else:
-            fence = store.claim("r", "me", lease=30.0, now=1.0)
+            fence = store.claim("r", "me", lease=30.0)
             store.append("r", [step(1)], fence)
         link.run = run  # type: ignore[method-assign]
         assert [row.run_id for row in store.rows()] == {"create": ["r", "new"], "delete": []}.get(verb, ["r"])
@@ -292,15 +301,15 @@ class TestServer:
         own.start()
         # Before it has noticed: its lock is gone with the server, and proves nothing.
         with pytest.raises(RunOwnedError):
-            other.claim("r", "other", lease=30.0, now=1.0)
+            other.claim("r", "other", lease=30.0)
         store.append("r", [step(2)], fence)
         store.append("r", [step(3), step(4)], fence)
         assert [entry.n for entry in store.entries("r")] == [1, 2, 3, 4]
-        store.renew("r", fence, lease=30.0, now=2.0)
+        store.renew("r", fence, lease=30.0)
         with pytest.raises(RunOwnedError):
-            other.claim("r", "other", lease=30.0, now=2.0)
+            other.claim("r", "other", lease=30.0)
         store.close()
-        other.claim("r", "other", lease=30.0, now=2.0)
+        other.claim("r", "other", lease=30.0)
         other.close()
 
     def test_it_waits_for_a_server_that_comes_back(self, own: PostgresServer) -> None:
@@ -330,10 +339,10 @@ class TestServer:
 
 def test_a_server_that_only_reads(store: PostgresStore) -> None:
     fence = _owned(store)
-    store._link._db.execute("SET default_transaction_read_only = on")
+    _only(store).execute("SET default_transaction_read_only = on")
     with pytest.raises(StoreUnavailableError, match="read-only"):
         store.append("r", [step(1)], fence)
-    store._link._db.execute("SET default_transaction_read_only = off")
+    _only(store).execute("SET default_transaction_read_only = off")
     store.append("r", [step(1)], fence)
 
 
@@ -342,18 +351,21 @@ def test_a_claim_waits_for_an_append_that_is_under_way(
 ) -> None:
     """Otherwise an entry could appear behind the back of the new owner."""
     fence = _owned(store)
-    db = store._link._db
+    store.renew("r", fence, lease=0.0)
     other = PostgresStore(server.dsn, schema=schema)
-    claimed = []
-    with db.transaction():
-        store.append("r", [step(1)], fence)
-        claim = threading.Thread(
-            target=lambda: claimed.append(other.claim("r", "other", lease=30.0, now=31.0))
-        )
-        claim.start()
-        waits = "SELECT count(*) FROM pg_stat_activity WHERE pid = %s AND wait_event_type = 'Lock'"
-        while admin.execute(waits, (other._link._db.info.backend_pid,)).fetchone() != (1,):
+    key = secrets.randbits(31)
+    admin.execute("SELECT pg_advisory_lock(%s)", (key,))
+    held = Statement("SELECT pg_advisory_xact_lock(%s)", (key,))  # until the admin releases it
+    append = threading.Thread(target=lambda: store.append("r", [step(1)], fence, statements=[held]))
+    claimed: list[int] = []
+    claim = threading.Thread(target=lambda: claimed.append(other.claim("r", "other", lease=30.0)))
+    waits = "SELECT count(*) FROM pg_stat_activity WHERE pid = %s AND wait_event_type = 'Lock'"
+    for thread, waiting in ((append, store), (claim, other)):
+        thread.start()
+        while admin.execute(waits, (_only(waiting).info.backend_pid,)).fetchone() != (1,):
             assert not claimed
+    admin.execute("SELECT pg_advisory_unlock(%s)", (key,))
+    append.join()
     claim.join()
     assert claimed
     assert list(other.entries("r")) == [step(1)]
@@ -377,7 +389,7 @@ def test_an_append_is_one_round_trip(store: PostgresStore, tmp_path: Path) -> No
     fence = _owned(store)
     store.append("r", [step(1)], fence)
     store.append("r", [step(2), step(3)], fence)
-    connection = store._link._db.pgconn
+    connection = _only(store).pgconn
 
     def round_trips(append: Callable[[], None]) -> int:
         with (tmp_path / "trace").open("w+b") as trace:
