@@ -361,7 +361,7 @@ def done(what):
 store = SQLiteStore(sys.argv[1], synchronous=sys.argv[2])
 store.create(RunRow("first"))  # a log that begins is waited for, whoever writes it
 done("open")
-more = {"owner": "me", "lease": 30.0, "now": 0.0}
+more = {"owner": "me", "lease": 30.0}
 fence = store.create(RunRow("r"), wait=False, **more)
 done("create, not waited for")
 store.sync()

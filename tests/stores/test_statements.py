@@ -170,7 +170,7 @@ def test_a_server_that_lost_its_answer_has_executed_once(
                 found = work(cursor, again)
                 if not lost:
                     lost.append(True)
-                    link._db.close()
+                    cursor.connection.close()
                     raise psycopg.OperationalError("the connection is lost")
                 return found
 
