@@ -31,6 +31,10 @@ def owned(path: Path, lease: float = 3600.0) -> tuple[SQLiteStore, int]:
     return store, store.claim("r", "me", lease=lease)
 
 
+def lock_files(path: Path) -> list[Path]:
+    return sorted(path.parent.glob(f"{path.name}-owner-*"))
+
+
 def refused_elsewhere(path: Path) -> bool:
     """Whether another process is refused the run."""
     with Process(str(path)) as other:
@@ -108,22 +112,20 @@ class TestLock:
                 owner.do("claim", f"r{len(slots)}", "killed")
                 slots.append(owner)
                 owner.kill()
-        files = list(Path(f"{path}-owners").iterdir())
-        assert len(files) == 2  # this store's, and the last one's
+        assert len(lock_files(path)) == 2  # this store's, and the last one's
         other = SQLiteStore(path)
         for number in range(3):
             other.claim(f"r{number}", "other", lease=30.0)
-        assert len(list(Path(f"{path}-owners").iterdir())) == 2
+        assert len(lock_files(path)) == 2
         store.close()
         other.close()
-        assert not Path(f"{path}-owners").exists()
+        assert lock_files(path) == []
 
     def test_two_that_look_at_once_do_not_take_each_other_for_the_owner(self, path: Path) -> None:
         lock = OwnerLock(path)
         slot = lock.slot
-        file = Path(f"{path}-owners") / f"{slot:016x}"
+        (file,) = lock_files(path)
         lock.close()
-        file.parent.mkdir()
         file.touch()
         descriptor = os.open(file, os.O_RDONLY)
         owner_lock.fcntl.flock(descriptor, owner_lock.fcntl.LOCK_SH)  # somebody else looks
@@ -164,7 +166,7 @@ class TestOtherDescriptors:
     def test_a_backup_of_the_folder_leaves_the_lock(self, tmp_path: Path, path: Path) -> None:
         store, fence = owned(path)
         shutil.copytree(tmp_path, tmp_path.with_name("backup"))
-        for file in Path(f"{path}-owners").iterdir():
+        for file in lock_files(path):
             shutil.copy(file, tmp_path / "copy")
             file.read_bytes()
         assert refused_elsewhere(path)
@@ -195,15 +197,15 @@ class TestOtherDescriptors:
     @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="the system does not list descriptors")
     def test_a_child_has_no_descriptor_of_its_parents_locks(self, tmp_path: Path, path: Path) -> None:
         store, _ = owned(path)
-        assert any("-owners" in name for name in open_files(tmp_path))
-        assert in_a_child(lambda: not any("-owners" in name for name in open_files(tmp_path)))
+        assert any("-owner-" in name for name in open_files(tmp_path))
+        assert in_a_child(lambda: not any("-owner-" in name for name in open_files(tmp_path)))
         store.close()
 
 
 class TestReplacedFiles:
     def remove(self, path: Path) -> None:
         for file in path.parent.glob("runs.db*"):
-            shutil.rmtree(file) if file.is_dir() else file.unlink()
+            file.unlink()
 
     def test_owners_of_a_store_under_the_same_path_are_seen(self, path: Path) -> None:
         first, _ = owned(path)
@@ -242,7 +244,8 @@ class TestReplacedFiles:
 
     def test_a_lock_whose_file_was_removed_is_taken_again(self, path: Path) -> None:
         store, fence = owned(path)
-        shutil.rmtree(f"{path}-owners")
+        for file in lock_files(path):
+            file.unlink()
         store.renew("r", fence, lease=3600.0)
         assert refused_elsewhere(path)
         store.append("r", [step(1)], fence)

@@ -1,8 +1,8 @@
 """Owner locks: whether the owner of a run is alive, for the processes of one machine.
 
-A store that owns runs holds a lock (`flock`) on a file of its own, in a folder beside the database. The operating
-system releases the lock when the process ends, however it ends. Others find the file by the number that the run's row
-carries, its slot: if the lock is free or the file is gone, the owner is dead.
+A store that owns runs holds a lock (`flock`) on a file of its own beside the database. The operating system releases
+the lock when the process ends, however it ends. Others find the file by the number that the run's row carries, its
+slot: if the lock is free or the file is gone, the owner is dead.
 
 Why a file for each owner, and `flock`:
 
@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import os
 import secrets
+from contextlib import suppress
 from pathlib import Path
 
 from clew.errors import StoreError
@@ -37,6 +38,7 @@ except ImportError:  # pragma: no cover - Windows
     fcntl = None  # type: ignore[assignment]
 
 _TRIES = 100  # others may remove a new file before it is locked; not a hundred times
+_SUFFIX = "-owner-"
 _descriptors: set[int] = set()  # of locks that this process holds
 
 
@@ -52,14 +54,13 @@ class OwnerLock:
         self.slot = 0
         self._process = os.getpid()
         self._descriptor = -1
-        folder = _folder(store)
         try:
-            _sweep(folder)
-            self.slot, self._descriptor = _take(folder)
+            _sweep(store)
+            self.slot, self._descriptor = _take(store)
             _descriptors.add(self._descriptor)
         except OSError:  # no locks here, or no right to write: the lease decides
             pass
-        self._file = folder / _name(self.slot)
+        self._file = _file(store, self.slot)
 
     def is_visible(self) -> bool:
         """Whether others still find this lock; not if its file was removed or replaced."""
@@ -75,7 +76,8 @@ class OwnerLock:
         if self._descriptor >= 0 and self._process == os.getpid():  # else it is closed, or the parent's
             _descriptors.discard(self._descriptor)
             if self.is_visible():
-                _remove(self._file)
+                with suppress(OSError):  # the next store that takes a lock removes it
+                    self._file.unlink()
             os.close(self._descriptor)
             self._descriptor = -1
 
@@ -85,7 +87,7 @@ def is_alive(store: Path, slot: int) -> bool:
     if not slot or fcntl is None:
         return True
     try:
-        descriptor = os.open(_folder(store) / _name(slot), os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(_file(store, slot), os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
         return False
     except OSError:
@@ -99,25 +101,16 @@ def is_alive(store: Path, slot: int) -> bool:
         os.close(descriptor)
 
 
-def _folder(store: Path) -> Path:
-    return Path(f"{store.resolve()}-owners")
+def _file(store: Path, slot: int) -> Path:
+    return Path(f"{store.resolve()}{_SUFFIX}{slot:016x}")
 
 
-def _name(slot: int) -> str:
-    return f"{slot:016x}"
-
-
-def _take(folder: Path) -> tuple[int, int]:
+def _take(store: Path) -> tuple[int, int]:
     """Create a file and lock it: its slot and its descriptor."""
     for _ in range(_TRIES):
         slot = secrets.randbelow(1 << 62) + 1
-        try:
-            descriptor = os.open(
-                folder / _name(slot), os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666
-            )
-        except FileNotFoundError:
-            folder.mkdir(exist_ok=True)
-            continue
+        file = _file(store, slot)
+        descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if os.fstat(descriptor).st_nlink:  # else somebody swept it away before it was locked
@@ -126,39 +119,29 @@ def _take(folder: Path) -> tuple[int, int]:
             pass
         except BaseException:
             os.close(descriptor)
-            _remove(folder / _name(slot))
+            file.unlink(missing_ok=True)
             raise
         os.close(descriptor)
-    raise OSError(f"no file in {folder} stays")
+    raise OSError(f"no file beside {store} stays")
 
 
-def _sweep(folder: Path) -> None:
+def _sweep(store: Path) -> None:
     """Remove the files of owners that were killed."""
-    try:
-        files = list(folder.iterdir())
-    except OSError:
-        return
-    for file in files:
+    place = store.resolve()
+    with os.scandir(place.parent) as files:
+        left = [file.path for file in files if file.name.startswith(f"{place.name}{_SUFFIX}")]
+    for file in left:
         try:
             descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
             continue
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            file.unlink()
+            os.unlink(file)
         except OSError:
             pass
         finally:
             os.close(descriptor)
-
-
-def _remove(file: Path) -> None:
-    """Remove a file, and its folder if it was the last one."""
-    try:
-        file.unlink()
-        file.parent.rmdir()
-    except OSError:
-        pass
 
 
 def _close_inherited() -> None:
