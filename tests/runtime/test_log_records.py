@@ -132,7 +132,7 @@ def test_a_resume_of_a_completed_run_reads_the_row_once_and_leaves_it_to_others(
 def test_a_completed_run_that_somebody_owns_is_returned_as_it_is(store: Counting) -> None:
     engine = Engine(Graph([double]), store=store)  # type: ignore[arg-type]
     engine.run({"a": 1}, run_id="r")
-    store.claim("r", "somebody", lease=1e9, now=0.0)
+    store.claim("r", "somebody", lease=1e9)
     assert engine.resume("r")["b"] == 2
 
 

@@ -349,7 +349,7 @@ class Opener:
         if process != os.getpid():
             owner = fresh_owner()
         try:
-            fence = self.archive.claim(run_id, owner, self.settings.lease, self.settings.clock.time())
+            fence = self.archive.claim(run_id, owner, self.settings.lease)
         except StoreError:  # it may be this process's all the same
             self.left(run_id, owner)
             raise
