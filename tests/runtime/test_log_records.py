@@ -15,6 +15,7 @@ from clew.engine.records import Journaled, Question, Retry, Single, Start, Step,
 from clew.runtime.doubts import Intent
 from clew.runtime.log import _TAKE
 from clew.runtime.log_records import KIND_OF, KINDS, SNAPSHOT, Accepted, Answered, Labelled, Resumed
+from clew.runtime.metrics import Measured
 from clew.runtime.recorder import RecordedCall
 from clew.stores import Store
 
@@ -31,6 +32,7 @@ RECORDS = {
     Labelled,
     Resumed,
     Accepted,
+    Measured,
 }
 
 

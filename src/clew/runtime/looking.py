@@ -14,9 +14,10 @@ from clew.runtime.events import Event, Listener, Listeners
 from clew.runtime.log import read_log, story_of
 from clew.runtime.log_records import Labelled
 from clew.runtime.metrics import Totals
-from clew.runtime.opening import Opener, is_text
+from clew.runtime.opening import Opener
 from clew.runtime.result import Checkpoint, RunResult
 from clew.runtime.retrieval import StoredRun
+from clew.runtime.run_checks import is_text
 from clew.runtime.session import Session
 from clew.runtime.settings import Settings
 from clew.runtime.upcoming import upcoming

@@ -35,6 +35,7 @@ from clew.runtime.events import Listener, Listeners
 from clew.runtime.log import RunLog, fill, graph_at
 from clew.runtime.log_records import Accepted, Answered, Filled, Resumed
 from clew.runtime.retrieval import Retrieval, StoredRun
+from clew.runtime.run_checks import check_mapping, check_nodes, check_step, new_id
 from clew.runtime.schema_changes import check_can_run, gained, with_defaults
 from clew.runtime.session import Session
 from clew.runtime.settings import Settings
@@ -91,7 +92,7 @@ class Opener:
 
     def at(self, run_id: str, step: int | str | None) -> tuple[GraphState, StoredRun]:
         """A state of a run, by number or label, and the run."""
-        _check_step(step)
+        check_step(step)
         run = self.runs.open(run_id)
         return run.state(run.log().label(step) if isinstance(step, str) else step), run
 
@@ -107,7 +108,7 @@ class Opener:
         on_conflict: str | None = None,
     ) -> Session:
         """A new run on values, or one that goes on from a state."""
-        run_id = _new_id(run_id)
+        run_id = new_id(run_id)
         if isinstance(values, GraphState):
             return self._from_state(values, run_id, None, listener)
         given, seeded = check_values(self.graph, values if type(values) is dict else self._mapping(values))
@@ -173,9 +174,9 @@ class Opener:
         """A new run that goes on from a step of another one, with other values."""
         graph = self.graph
         state, run = self.at(parent, step)
-        _check_nodes(state, graph, parent)
+        check_nodes(state, graph, parent)
         state = self._with(state.rooted(), values, f"fork of {parent!r}")
-        return self._from_state(state, _new_id(run_id), parent, None, self._on_conflict(run.on_conflict))
+        return self._from_state(state, new_id(run_id), parent, None, self._on_conflict(run.on_conflict))
 
     def rerun(self, parent: str, values: Mapping[str, Any] | None, run_id: str | None) -> Session:
         """A new run on the values of another one, and some others, that uses again what it can of it."""
@@ -187,12 +188,12 @@ class Opener:
         if start.step or log.row.parent is not None:  # it went on from a state, and so does this one
             state = self._with(start, values, f"rerun of {parent!r}")
             session = self._from_state(
-                state, _new_id(run_id), log.row.parent, None, self._on_conflict(log.on_conflict)
+                state, new_id(run_id), log.row.parent, None, self._on_conflict(log.on_conflict)
             )
         else:
             given = {name: start.get(name) for name in start.position.given}
             values = {} if values is None else values
-            _check_mapping(values)
+            check_mapping(values)
             session = self.new({**given, **values}, run_id, on_conflict=self._on_conflict(log.on_conflict))
         session.use_again(reuse)
         return session
@@ -201,7 +202,7 @@ class Opener:
         """A state with other values, checked against the schema."""
         if values is None:
             return state
-        _check_mapping(values)
+        check_mapping(values)
         schema = self.graph.schema
         if schema is not None:
             for name in values:
@@ -303,7 +304,7 @@ class Opener:
         program = self.program(log.start)
         chain = log.chain(own)  # what has run, it ran with the run's own graph
         state = chain.state(chain.last)
-        _check_nodes(state, self.graph, log.row.run_id)
+        check_nodes(state, self.graph, log.row.run_id)
         filled = {"": gained(self.graph, state.values)}
         for prefix, (start, steps) in log.strands.items():
             written = {name for step in steps for outcome in step.outcomes for name in outcome.update}
@@ -391,7 +392,7 @@ class Opener:
         chain = log.chain(program)
         state = chain.state(chain.last)
         if now is not None and now is not program:
-            _check_nodes(state, now.graph, log.row.run_id)
+            check_nodes(state, now.graph, log.row.run_id)
         memory = Memory(
             journal=log.journal,
             answers=log.answers,
@@ -472,41 +473,3 @@ class Opener:
             return int.from_bytes(hashlib.sha256(run_id.encode()).digest()[:7], "big")
         except UnicodeEncodeError:
             raise InputError(f"run_id is text, and {run_id!r} has half a surrogate pair in it") from None
-
-
-def _new_id(run_id: str | None) -> str:
-    if run_id is None:
-        return os.urandom(16).hex()
-    if not run_id or type(run_id) is not str:
-        raise InputError(f"run_id is a string that is not empty, not {run_id!r}")
-    return run_id
-
-
-def _check_step(step: Any) -> None:
-    if not (step is None or type(step) in (int, str)):
-        raise InputError(f"a step is a whole number or a label, not {step!r}")
-
-
-def _check_nodes(state: GraphState, graph: Graph, run_id: str) -> None:
-    """Refuse to continue with a graph that lacks a node of the run."""
-    position = state.position
-    for name in sorted({*position.visits, *position.wakes, *position.sends, *position.failed}):
-        if name not in graph.nodes:
-            raise GraphChangedError(
-                f"run {run_id!r} knows a node {name!r} that this graph does not have; give the node back (its code "
-                f"may be another), or run the new graph from the start"
-            )
-
-
-def _check_mapping(values: Any) -> None:
-    if not isinstance(values, Mapping):
-        raise InputError(f"values are a mapping of names to values, not {values!r}")
-
-
-def is_text(text: str) -> bool:
-    """Whether a string has an encoding: half a surrogate pair has none."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
