@@ -24,9 +24,8 @@ from clew.engine.programs import program_of
 from clew.error_text import line_of
 from clew.errors import CheckpointError, ClewError, StoreCorruptError
 from clew.graph import Graph
-from clew.graph.skeleton import skeleton
 from clew.runtime.archive import Archive, fresh_owner
-from clew.runtime.codes import description_of
+from clew.runtime.codes import described, description_of
 from clew.runtime.document_form import (
     FORMAT,
     Document,
@@ -111,7 +110,7 @@ def _checked(document: Mapping[str, Any]) -> tuple[RunLog, Graph, list[Entry], B
         wrong = next(iter(check_log(row, entries)[1]), None)
         start = read_start(row.start, row.start_digest, _lookup(blobs), classes=False)
         log = _read(row, start, entries, blobs)
-        graph = skeleton(json.loads(beside.description))
+        graph = described(beside.description.encode())
         blobs[row.description] = beside.description.encode()
     except ClewError as error:
         wrong = str(error)
