@@ -201,7 +201,9 @@ def _schema(form: _StateForm) -> Schema:
     try:
         return Schema.described(form.name, fields, validates=form.validates)
     except ValueError as error:
-        raise StoreCorruptError(f"the description of a graph is damaged: {form.name!r} names no class") from error
+        raise StoreCorruptError(
+            f"the description of a graph is damaged: {form.name!r} names no class"
+        ) from error
 
 
 def _reducer(value: str, name: str | None) -> Reducer | None:
