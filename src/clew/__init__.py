@@ -35,7 +35,7 @@ from clew.graph import (
     node,
     route,
 )
-from clew.state import GraphState, NodeExecution, Overwrite, append, merge, register_type
+from clew.state import GraphState, NodeExecution, Overwrite, StoredObject, append, merge, register_type
 
 if _typing.TYPE_CHECKING:
     from clew.incremental import DependencyGraph, Unchanged, schema
@@ -70,6 +70,7 @@ __all__ = [
     "SchedulerState",
     "Send",
     "SideEffectPolicy",
+    "StoredObject",
     "Unchanged",
     "append",
     "ifelse",

@@ -9,6 +9,7 @@
     ├── StateError                 a value or a state that cannot be used
     │   ├── EncodeError            a value has no canonical encoding
     │   ├── DecodeError            bytes that are not a canonical encoding, or name an unknown class
+    │   │   └── ClassChangedError  a stored object does not fit its class any more; nothing is damaged
     │   ├── CheckpointError        a checkpoint that cannot be made or read
     │   └── UnknownValueError      a name that the state schema does not declare (also a KeyError)
     ├── StoreError                 a store that cannot be used
@@ -93,6 +94,15 @@ class EncodeError(StateError):
 
 class DecodeError(StateError):
     """Bytes are not a canonical encoding, or name a class that is not registered."""
+
+
+class ClassChangedError(DecodeError):
+    """A stored object cannot be built, because its class has changed since; the stored data is not damaged."""
+
+    def __init__(self, message: str, *, name: str = "", missing: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.name = name  # what the class is called in stored data
+        self.missing = missing  # fields that the class needs, or the member of an enum that is gone
 
 
 class CheckpointError(StateError):
@@ -311,7 +321,7 @@ class MutationError(NodeError):
 
 
 class GraphWarning(UserWarning):
-    """A graph that can be built, and will probably not do what was meant."""
+    """A graph that can be built, and will probably not do what was meant; or a stored field that its class has lost."""
 
 
 class ExplorationWarning(UserWarning):

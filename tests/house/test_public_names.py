@@ -20,6 +20,7 @@ PUBLIC = {
     "GraphState",
     "NodeExecution",
     "Overwrite",
+    "StoredObject",
     "append",
     "merge",
     "register_type",

@@ -5,21 +5,27 @@ Nothing here knows of graphs, runs or stores.
 
 from __future__ import annotations
 
-from clew.state.codec import decode, digest, encode, encode_both, from_tree, to_tree
+from clew.state.codec import decode, digest, encode, from_tree, to_tree
 from clew.state.graph_state import GraphState
 from clew.state.position import NodeExecution, Position
 from clew.state.reducers import Overwrite, append, merge
 from clew.state.registry import register_type
 from clew.state.schema import Field, Schema, read_schema
+from clew.state.stored import canonical, encode_both, stored_value, stored_values
+from clew.state.stored_object import StoredObject
+from clew.state.writers import LARGE
 
 __all__ = [
     "Field",
     "GraphState",
+    "LARGE",
     "NodeExecution",
     "Overwrite",
     "Position",
     "Schema",
+    "StoredObject",
     "append",
+    "canonical",
     "decode",
     "digest",
     "encode",
@@ -28,5 +34,7 @@ __all__ = [
     "merge",
     "read_schema",
     "register_type",
+    "stored_value",
+    "stored_values",
     "to_tree",
 ]

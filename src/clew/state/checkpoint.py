@@ -31,7 +31,7 @@ import msgspec
 from clew.errors import CheckpointError, DecodeError, EncodeError
 from clew.state.codec import from_tree, to_tree
 from clew.state.position import NodeExecution, Position
-from clew.state.writers import TOO_DEEP
+from clew.state.writers import NO_ROOM
 
 if TYPE_CHECKING:
     from clew.state.graph_state import GraphState
@@ -95,7 +95,7 @@ def save(state: GraphState) -> bytes:
     try:
         pickler.dump(_tree(state))
     except RecursionError:  # the caller itself is nested so deep that nothing is left
-        raise EncodeError(f"state: {TOO_DEEP}") from None
+        raise EncodeError(f"state: {NO_ROOM}") from None
     payload = out.getvalue()
     return _HEADER.pack(MAGIC, FORMAT, sha256(payload).digest(), len(payload)) + payload
 

@@ -14,13 +14,16 @@ It is JSON that people and other languages can read. What JSON lacks is an objec
 ``$path``           a path of the platform; ``$pure_posix_path``, ``$pure_windows_path``
 ``$object``         the name of a registered class, and what an instance of it is made of
 ``$unset``          ``msgspec.UNSET``
+``$blob``           a kind (``bytes``, ``bytearray``, ``str``, ``json``) and the SHA-256 of content that is kept apart;
+                    only in the stored form (``stored``)
 ==================  =========================================================================================
 
 Rules:
 
 - The bytes are a function of the value alone: not of the hash seed, the platform, or the order in which a
   dict was filled. Values of different types have different bytes: 1, 1.0 and True do.
-- Reading gives back equal values of the same types, and builds registered classes only.
+- Reading gives back equal values of the same types, and builds registered classes only. An instance of any
+  other class becomes a `StoredObject`.
 - ``ordered=True`` keeps the order of dicts, which their equality ignores but code that loops over them
   sees. It is for storing a value that code will go on working with; digests are always over canonical
   bytes.
@@ -35,11 +38,8 @@ from typing import Any
 import msgspec
 
 from clew.errors import DecodeError, EncodeError
-from clew.state.readers import read
-from clew.state.scalars import INT_MAX, INT_MIN
-from clew.state.writers import TOO_DEEP, Refusal, canonical_json, write
-
-_ordered_json = msgspec.json.Encoder().encode
+from clew.state.readers import Lookup, Reading, read
+from clew.state.writers import CANONICAL, NO_ROOM, ORDERED, Refusal, canonical_json, ordered_json, write
 
 
 def encode(value: Any, *, at: str = "value", ordered: bool = False) -> bytes:
@@ -50,58 +50,55 @@ def encode(value: Any, *, at: str = "value", ordered: bool = False) -> bytes:
         at: What an error message calls the value: ``state`` makes ``state.docs[3].client``.
         ordered: Keep the order of dicts instead of sorting them.
     """
+    to_json, manner = (ordered_json, ORDERED) if ordered else (canonical_json, CANONICAL)
     try:
-        tree = write(value, 0, ordered)
-        return _ordered_json(tree) if ordered else canonical_json(tree)
+        return to_json(write(value, 0, manner))
     except Refusal as refusal:
         raise EncodeError(refusal.at(at)) from refusal.__cause__
     except RecursionError:
-        raise EncodeError(f"{at}: {TOO_DEEP}") from None
+        raise EncodeError(f"{at}: {NO_ROOM}") from None
 
 
-def encode_both(value: dict[str, Any], *, at: str = "value") -> tuple[bytes, bytes]:
-    """What ``encode`` gives with and without ``ordered=True``, for what is both stored and digested."""
-    if len(value) == 1 and _is_itself(*value, *value.values()):
-        encoded = _ordered_json(value)
-        return encoded, encoded
+def decode(data: bytes, *, blob: Lookup | None = None, classes: bool = True) -> Any:
+    """Read a value that ``encode`` or ``stored_value`` wrote.
+
+    Args:
+        data: The bytes, in whatever kind of object.
+        blob: Finds content that is kept apart by its digest. It answers for what it returns: whoever reads
+            from a store checks contents against their digests there.
+        classes: Build registered classes; instances of other classes become `StoredObject`. False builds
+            none, so no code of the user runs.
+
+    Raises:
+        ClassChangedError: A stored object does not fit its class any more.
+        DecodeError: Anything else that is wrong with the bytes.
+    """
     try:
-        tree = write(value, 0, True)
-        ordered = _ordered_json(tree)
-        if (
-            len(tree) < 2 and ordered.find(b"{", 1) < 0
-        ):  # one name and no dict below: there is nothing to sort
-            return ordered, ordered
-        if b'"$' in ordered:  # some form in it may have another order of its own
-            tree = write(value, 0, False)
-        return ordered, canonical_json(tree)
-    except Refusal as refusal:
-        raise EncodeError(refusal.at(at)) from refusal.__cause__
+        data, tree = parsed(data)
+        if not has_forms(data):
+            return tree
+        reading = Reading(blob, builds=classes)
+        value = read(tree, reading)
+        if reading.lost:
+            reading.warn(stacklevel=2)
+        return value
     except RecursionError:
-        raise EncodeError(f"{at}: {TOO_DEEP}") from None
+        raise DecodeError(NO_ROOM_TO_READ) from None
 
 
-def _is_itself(key: Any, value: Any) -> bool:
-    """Whether a name and its value are written as they are: most updates are one plain value."""
-    if type(key) is not str or not key.isidentifier() or not key.isascii():
-        return False
-    kind = type(value)
-    if kind is str:
-        return bool(value.isascii())
-    return value is None or kind is bool or (kind is int and INT_MIN <= value <= INT_MAX)
-
-
-def decode(data: bytes) -> Any:
-    """The value that ``encode`` wrote."""
+def parsed(data: bytes) -> tuple[bytes, Any]:
+    """Parse JSON: the bytes, and the tree that they hold."""
     try:
         if type(data) is not bytes:  # a database may hand out a memoryview, in which nothing can be searched
             data = bytes(data)
-        tree = msgspec.json.decode(data)
+        return data, msgspec.json.decode(data)
     except (msgspec.MsgspecError, ValueError, TypeError) as error:
         raise DecodeError(f"these bytes are not JSON: {error}") from error
-    except RecursionError:
-        raise DecodeError(_TOO_DEEP_TO_READ) from None
-    # No key or text starts with "$": there is no form in it, so the tree is the value.
-    return from_tree(tree) if b'"$' in data else tree
+
+
+def has_forms(data: bytes) -> bool:
+    """Whether there may be a form in it: some key or text starts with ``$``, perhaps spelt as an escape."""
+    return b'"$' in data or b"\\u0024" in data
 
 
 def to_tree(value: Any, *, at: str = "value") -> Any:
@@ -110,22 +107,28 @@ def to_tree(value: Any, *, at: str = "value") -> Any:
     Parts of the tree may be parts of the value: use it at once, and do not change it.
     """
     try:
-        return write(value, 0, True)
+        return write(value, 0, ORDERED)
     except Refusal as refusal:
         raise EncodeError(refusal.at(at)) from refusal.__cause__
     except RecursionError:
-        raise EncodeError(f"{at}: {TOO_DEEP}") from None
+        raise EncodeError(f"{at}: {NO_ROOM}") from None
 
 
 def from_tree(tree: Any) -> Any:
-    """The value that ``to_tree`` took apart."""
+    """The value that ``to_tree`` took apart; a class that is not registered is an error."""
     try:
-        return read(tree)
+        reading = Reading(is_strict=True)
+        value = read(tree, reading)
+        if reading.lost:
+            reading.warn(stacklevel=2)
+        return value
     except RecursionError:
-        raise DecodeError(_TOO_DEEP_TO_READ) from None
+        raise DecodeError(NO_ROOM_TO_READ) from None
 
 
-_TOO_DEEP_TO_READ = "it is nested too deep to have been written by clew"
+NO_ROOM_TO_READ = (
+    "it is nested too deep to have been written by clew, or the caller left no room on the stack"
+)
 
 
 def digest(*parts: bytes) -> str:

@@ -3,89 +3,195 @@
 Rules: only classes of the registry are built, nothing is imported by name, and whatever is wrong with a
 tree is a ``DecodeError``, also when the tree comes from somebody who means harm. A tree need not be
 canonical to be read.
+
+A class that is not registered is an error when reading is ``strict``, and a `StoredObject` otherwise. Inside
+a stored object no class is built, registered or not.
+
+The content of a ``$blob`` is asked for where it is met. Content that contains itself cannot exist under a
+digest, but the lookup may hand out anything, so the number of contents inside each other is bounded.
 """
 
 from __future__ import annotations
 
+import re
+import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
-from clew.errors import DecodeError
+import msgspec
+
+from clew.errors import ClewError, DecodeError, GraphWarning
 from clew.state import scalars
-from clew.state.registry import entry_named
+from clew.state.registry import Entry, build, entry_named, lost_message, refuse_unhashable
+from clew.state.stored_object import StoredObject
+
+Lookup = Callable[[str], Any]
 
 _PLAIN = frozenset({str, int, float, bool, type(None)})
+_DIGEST = re.compile("[0-9a-f]{64}", re.ASCII)
+_MAX_CONTENTS = 8  # what Clew writes is never deeper than two
 
 
-def read(tree: Any) -> Any:
+class Reading:
+    """What one call to read a tree needs to know, and what it has found so far."""
+
+    __slots__ = ("_contents", "_entries", "_is_strict", "_nested", "builds", "lookup", "lost")
+
+    def __init__(self, lookup: Lookup | None = None, *, builds: bool = True, is_strict: bool = False) -> None:
+        self.lookup = lookup
+        self.builds = builds  # classes
+        self._is_strict = is_strict
+        self._entries: dict[str, Entry | None] = {}
+        self._contents: dict[tuple[str, str], str | bytes] = {}  # asked for once, however often it is met
+        self._nested = 0
+        self.lost: dict[tuple[str, str], None] = {}
+
+    def warn(self, stacklevel: int) -> None:
+        """Tell which fields were dropped, each of them once."""
+        for name, field in self.lost:
+            warnings.warn(lost_message(name, field), GraphWarning, stacklevel=stacklevel + 1)
+
+    def object(self, payload: Any) -> Any:
+        name, parts = payload
+        if type(name) is not str:
+            raise DecodeError(f"a {type(name).__name__} is not the name of a class")
+        if self.builds:
+            try:
+                entry = self._entries[name]
+            except KeyError:
+                entry = self._entries[name] = entry_named(name)
+            if entry is not None:
+                lost: list[str] = []
+                instance = build(entry, name, read(parts, self), lost)
+                for field in lost:
+                    self.lost[name, field] = None
+                return instance
+            if self._is_strict:
+                raise DecodeError(
+                    f"the class {name!r} is not registered; call clew.register_type on it before reading"
+                )
+        builds, self.builds = self.builds, False
+        try:
+            return StoredObject(name, read(parts, self))
+        finally:
+            self.builds = builds
+
+    def blob(self, payload: Any) -> Any:
+        kind, digest = payload
+        if kind not in ("bytes", "bytearray", "str", "json"):
+            raise DecodeError(
+                f"{kind!r} is not a kind of content; a newer version of clew may have written it"
+            )
+        if type(digest) is not str or not _DIGEST.fullmatch(digest):
+            raise DecodeError(f"{digest!r} is not a digest")
+        found = self._contents.get((kind, digest))
+        if found is not None:
+            return found
+        content = self._content(digest)
+        if kind == "bytearray":
+            return bytearray(content)
+        value = (
+            self._json(content) if kind == "json" else content if kind == "bytes" else str(content, "utf-8")
+        )
+        if type(value) is str or type(value) is bytes:  # what cannot be changed may be shared
+            self._contents[kind, digest] = value
+        return value
+
+    def _content(self, digest: str) -> bytes:
+        if self.lookup is None:
+            raise DecodeError(f"the content {digest} is kept apart; pass blob=, a function that finds it")
+        try:
+            content = self.lookup(digest)
+        except LookupError as error:
+            if isinstance(error, ClewError):
+                raise
+            raise DecodeError(f"the content {digest} is missing") from error
+        return content if type(content) is bytes else bytes(memoryview(content))
+
+    def _json(self, content: bytes) -> Any:
+        if self._nested == _MAX_CONTENTS:
+            raise DecodeError("content is nested in content too deep to have been written by clew")
+        self._nested += 1
+        try:
+            return read(msgspec.json.decode(content), self)
+        finally:
+            self._nested -= 1
+
+
+def read(tree: Any, reading: Reading) -> Any:
     kind = type(tree)
     if kind in _PLAIN:
         return tree
     if kind is list:
-        return _read_items(tree)
+        return _read_items(tree, reading)
     if kind is not dict:
         raise DecodeError(f"a {kind.__name__} is no part of a canonical encoding")
     if len(tree) == 1:
         ((tag, payload),) = tree.items()
         if type(tag) is str and tag.startswith("$"):
-            return _read_form(tag, payload)
+            return _read_form(tag, payload, reading)
     values = {}
     for key, item in tree.items():
         if type(key) is not str:
             raise DecodeError(f"a {type(key).__name__} as a key is no part of a canonical encoding")
-        values[key] = item if type(item) in _PLAIN else read(item)
+        values[key] = item if type(item) in _PLAIN else read(item, reading)
     return values
 
 
-def _read_items(tree: Any) -> list[Any]:
+def _read_items(tree: Any, reading: Reading) -> list[Any]:
     if type(tree) is not list:
         raise DecodeError(f"expected a list, found a {type(tree).__name__}")
     values = []
     for item in tree:
-        values.append(item if type(item) in _PLAIN else read(item))
+        values.append(item if type(item) in _PLAIN else read(item, reading))
     return values
 
 
-def _read_form(tag: str, payload: Any) -> Any:
-    reader = _READERS.get(tag)
-    if reader is None:
-        raise DecodeError(
-            f"{tag} is no form of the canonical encoding; a newer version of clew may have written it"
-        )
+def _read_form(tag: str, payload: Any, reading: Reading) -> Any:
+    scalar = scalars.READERS.get(tag)
     try:
-        return reader(payload)
-    except (DecodeError, RecursionError):
+        if scalar is not None:
+            return scalar(payload)
+        reader = _READERS.get(tag)
+        if reader is None:
+            raise DecodeError(
+                f"{tag} is no form of the canonical encoding; a newer version of clew may have written it"
+            )
+        return reader(payload, reading)
+    except (ClewError, RecursionError):
         raise
     except Exception as error:  # whatever a constructor has to say about what it was given
         raise DecodeError(f"a {tag} cannot be read: {type(error).__name__}: {error}") from error
 
 
-def _read_pairs(payload: Any) -> dict[Any, Any]:
-    values = {}
-    for key, item in payload:
-        values[read(key)] = read(item)
-    return values
+def _read_pairs(payload: Any, reading: Reading) -> dict[Any, Any]:
+    pairs = [(read(key, reading), read(item, reading)) for key, item in payload]
+    return cast("dict[Any, Any]", _hashed(dict, pairs, [key for key, _ in pairs]))
 
 
-def _read_object(payload: Any) -> Any:
-    name, parts = payload
-    entry = entry_named(name)
-    if entry is None:
-        raise DecodeError(
-            f"the class {name!r} is not registered; call clew.register_type on it before reading"
-        )
-    values = read(parts)
+def _hashed(kind: Callable[[Any], Any], content: list[Any], members: list[Any]) -> Any:
+    """Make a set or dict; a member whose class cannot be hashed any more is to blame for its class."""
     try:
-        return entry.decode(values)
+        return kind(content)
     except Exception as error:
-        raise DecodeError(f"a {name!r} cannot be put together: {type(error).__name__}: {error}") from error
+        for member in members:
+            refuse_unhashable(member, error)
+        raise
 
 
-_READERS: dict[str, Callable[[Any], Any]] = {
-    "$tuple": lambda payload: tuple(_read_items(payload)),
-    "$set": lambda payload: set(_read_items(payload)),
-    "$frozenset": lambda payload: frozenset(_read_items(payload)),
+def _set_reader(kind: Callable[[Any], Any]) -> Callable[[Any, Reading], Any]:
+    def read_set(payload: Any, reading: Reading) -> Any:
+        items = _read_items(payload, reading)
+        return _hashed(kind, items, items)
+
+    return read_set
+
+
+_READERS: dict[str, Callable[[Any, Reading], Any]] = {
+    "$tuple": lambda payload, reading: tuple(_read_items(payload, reading)),
+    "$set": _set_reader(set),
+    "$frozenset": _set_reader(frozenset),
     "$dict": _read_pairs,
-    "$object": _read_object,
-    **scalars.READERS,
+    "$object": lambda payload, reading: reading.object(payload),
+    "$blob": lambda payload, reading: reading.blob(payload),
 }

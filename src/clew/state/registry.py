@@ -2,37 +2,34 @@
 
 A class is stored under a name (``module:qualname`` unless one is given) together with two functions: one
 takes an instance apart into values that the codec knows, the other puts it together again. For dataclasses,
-enums, named tuples, msgspec structs and pydantic models both are known here; for any other class they are
-given.
+enums, named tuples, msgspec structs and pydantic models both are known (``class_kinds``); for any other
+class they are given.
 
 Rules:
 
 - Only the exact class counts: a subclass is registered by itself, or it would come back as its parent.
-- Putting together never validates and never runs ``__post_init__`` (msgspec structs excepted: they cannot
-  be made otherwise), because a stored instance has been through that already.
-- A field that was added since, and has a default, gets it; any other difference in fields is an error.
-- One name stands for one class. The same ``module:qualname`` again is the same class reloaded, as notebooks
-  do, and replaces it; instances of the older one can still be stored. Registering a class again under
-  another name makes that its name for writing, and the old one goes on being read.
+- One name stands for one class. A class that is defined again under the same ``module:qualname`` (a reloaded
+  module, a notebook cell that ran twice) is the same class: instances of every definition can be stored, and
+  stored ones become instances of the newest. The newest is the one that its module holds now; a class
+  inside a function is in no module, so there the latest one that was registered or stored counts. The newer
+  definition keeps the name, aliases and functions of the older one unless others are given.
+- Registering a class under another name makes that its name for writing; the old name is still read.
+- An alias is read as the class that has it, whatever else has that name.
+- A stored object that cannot be built is a ``ClassChangedError``: the class changed, the data is sound.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import enum
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar, overload
 
-import msgspec
-
-from clew.errors import DefinitionError
+from clew.errors import ClassChangedError, DefinitionError
+from clew.state.class_kinds import Functions, MissingFields, given, kind_of
 
 C = TypeVar("C", bound=type)
-Functions = tuple[Callable[[Any], Any], Callable[[Any], Any]]  # take apart, put together
-
-# Subclasses of these hold content beside their fields, which taking fields apart would lose.
-_HOLDERS = (str, int, float, complex, bytes, bytearray, list, dict, tuple, set, frozenset, BaseException)
+Hook = Callable[[Any], Any]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -41,15 +38,19 @@ class Entry:
 
     cls: type
     name: str
-    encode: Callable[[Any], Any]
-    decode: Callable[[Any], Any]
+    functions: Functions
+    is_given: bool  # the user gave the functions: they may refer to the class by its global name
+    upgrade: Hook | None
+    aliases: tuple[str, ...]
+    encode: Hook
 
 
 _by_class: dict[type, Entry] = {}
 _by_name: dict[str, Entry] = {}
+_by_origin: dict[str, Entry] = {}  # by module:qualname: the newest definition
+_by_alias: dict[str, Entry] = {}  # by dotted name: an alias may be spelt with a colon or with a dot
 
 entry_of: Callable[[type], Entry | None] = _by_class.get
-entry_named: Callable[[str], Entry | None] = _by_name.get
 
 
 @overload
@@ -57,22 +58,28 @@ def register_type(
     cls: C,
     *,
     name: str | None = None,
-    encode: Callable[[Any], Any] | None = None,
-    decode: Callable[[Any], Any] | None = None,
+    encode: Hook | None = None,
+    decode: Hook | None = None,
+    aliases: Iterable[str] = (),
+    upgrade: Hook | None = None,
 ) -> C: ...
 @overload
 def register_type(
     *,
     name: str | None = None,
-    encode: Callable[[Any], Any] | None = None,
-    decode: Callable[[Any], Any] | None = None,
+    encode: Hook | None = None,
+    decode: Hook | None = None,
+    aliases: Iterable[str] = (),
+    upgrade: Hook | None = None,
 ) -> Callable[[C], C]: ...
 def register_type(
     cls: Any = None,
     *,
     name: str | None = None,
-    encode: Callable[[Any], Any] | None = None,
-    decode: Callable[[Any], Any] | None = None,
+    encode: Hook | None = None,
+    decode: Hook | None = None,
+    aliases: Iterable[str] = (),
+    upgrade: Hook | None = None,
 ) -> Any:
     """Allow the instances of a class to be stored and restored; returns the class, so it works as a
     decorator.
@@ -84,192 +91,198 @@ def register_type(
         encode: Takes an instance, returns values that can be stored. Needed, with ``decode``, for a class
             that is not a dataclass, enum, named tuple, msgspec struct or pydantic model.
         decode: Takes what ``encode`` returned, returns an equal instance.
+        aliases: Other names under which instances may be stored: ``"old.module:Old"`` or ``"old.module.Old"``
+            for a class that was moved or renamed.
+        upgrade: Takes the stored fields as a dict, returns the fields of today. It is called for every
+            stored instance, also for one that needs no change. For an enum it takes and returns the name of
+            the member, for a flag its value, for a class with ``encode`` what that returned.
+
+    ``decode``, ``upgrade`` and default factories have to be pure: they run whenever an instance is read.
     """
     if cls is None:
-        return lambda decorated: register_type(decorated, name=name, encode=encode, decode=decode)
+        return lambda decorated: register_type(
+            decorated, name=name, encode=encode, decode=decode, aliases=aliases, upgrade=upgrade
+        )
     if not isinstance(cls, type):
         raise DefinitionError(f"register_type takes a class, not {cls!r}")
     if cls.__module__ == "builtins":
         raise DefinitionError(f"{cls.__name__} is built in: how it is stored is fixed")
     if (encode is None) is not (decode is None):
         raise DefinitionError(f"register_type({cls.__name__}) needs both encode and decode, or neither")
-    origin = f"{cls.__module__}:{cls.__qualname__}"
+    others = _checked_aliases(cls, aliases)
+    older = _by_origin.get(_origin(cls))
     if name is None:
-        name = origin
-    elif not name or not name.isprintable():
+        name = _origin(cls) if older is None else older.name
+    elif not _is_name(name):
         raise DefinitionError(f"register_type({cls.__name__}): {name!r} is no name for a class")
-    held = _by_name.get(name)
-    if (
-        held is not None
-        and held.cls is not cls
-        and f"{held.cls.__module__}:{held.cls.__qualname__}" != origin
+    for table, key in (
+        (_by_name, name),
+        (_by_alias, _dotted(name)),
+        *((_by_alias, alias) for alias in others),
     ):
-        raise DefinitionError(
-            f"the name {name!r} already stands for {held.cls.__module__}:{held.cls.__qualname__}; "
-            f"give {origin} another with register_type(..., name=...)"
-        )
-    if encode is None or decode is None:
-        encode, decode = _known(cls)
-    _by_class[cls] = _by_name[name] = Entry(cls, name, encode, decode)
+        held = table.get(key)
+        if held is not None and _origin(held.cls) != _origin(cls):
+            raise DefinitionError(
+                f"the name {key!r} already stands for {_origin(held.cls)}; "
+                f"give {_origin(cls)} another with register_type(..., name=...)"
+            )
+    functions = None if encode is None or decode is None else given(encode, decode)
+    _enter(_entry(cls, name, older, functions, others, upgrade))
     return cls
 
 
 def is_storable_kind(cls: type) -> bool:
     """Whether ``register_type(cls)`` needs no functions: the class is of a kind that is known here."""
-    return _kind(cls) is not None
+    return kind_of(cls) is not None
 
 
-def _known(cls: type) -> Functions:
-    kind = _kind(cls)
-    if kind is None:
-        raise DefinitionError(
-            f"how to store a {cls.__name__} is not known: it is not a dataclass, enum, named tuple, "
-            f"msgspec struct or pydantic model; give register_type({cls.__name__}, encode=..., decode=...)"
-        )
-    return kind(cls)
+def entry_named(name: str) -> Entry | None:
+    """Find the class that stored data calls by this name, in its newest definition."""
+    entry = (_by_alias.get(_dotted(name)) if _by_alias else None) or _by_name.get(name)
+    if entry is None or entry.is_given:
+        return entry
+    newest = _defined(entry.cls)
+    return entry if newest is None or newest is entry.cls else adopt(newest) or entry
 
 
-def _kind(cls: type) -> Callable[[Any], Functions] | None:
-    if issubclass(cls, enum.Flag):
-        return _flag
-    if issubclass(cls, enum.Enum):
-        return _enum
-    if issubclass(cls, tuple) and hasattr(cls, "_fields") and hasattr(cls, "_make"):
-        return _named_tuple
-    if issubclass(cls, _HOLDERS):
-        return None
-    if issubclass(cls, msgspec.Struct):
-        return _struct
-    pydantic = sys.modules.get("pydantic")  # never imported here: a model can only exist if somebody else did
-    if pydantic is not None and issubclass(cls, pydantic.BaseModel):
-        return _pydantic_model
-    return _dataclass if dataclasses.is_dataclass(cls) else None
+def adopt(cls: type) -> Entry | None:
+    """Find how a class is stored that is a definition of a registered one, and not registered itself."""
+    found = _by_class.get(cls)
+    older = _by_origin.get(_origin(cls))
+    if found is not None or older is None or not (older.is_given or is_storable_kind(cls)):
+        return found
+    entry = _entry(cls, older.name, older, None, (), None)
+    _enter(entry)
+    return entry
 
 
-def _enum(cls: type[enum.Enum]) -> Functions:
-    return lambda member: member.name, lambda name: cls[name]
+def build(entry: Entry, name: str, parts: Any, lost: list[str]) -> Any:
+    """Put a stored object together again.
+
+    Args:
+        entry: How its class is stored.
+        name: What stored data calls the class.
+        parts: What it is made of; not used any more afterwards.
+        lost: The names of fields that the class has lost are added to it.
+    """
+    try:
+        if entry.upgrade is not None:
+            parts = _upgraded(entry, parts)
+        return entry.functions.put_together(parts, lost)
+    except RecursionError:
+        raise
+    except MissingFields as error:
+        what = f"a stored {name!r} cannot be built; {_shown(entry)} "
+        has_members = not isinstance(parts, dict)
+        raise ClassChangedError(
+            f"{what}has no member {error}; add it, or give register_type an upgrade function that renames it"
+            if has_members
+            else f"{what}needs {error}, which was not stored; give each a default, or give register_type an "
+            f"upgrade function that adds it",
+            name=name,
+            missing=error.names,
+        ) from None
+    except Exception as error:
+        raise ClassChangedError(
+            f"a stored {name!r} cannot be built as {_shown(entry)}: {type(error).__name__}: {error}; "
+            f"change the class, or give register_type an upgrade function",
+            name=name,
+        ) from error
 
 
-def _flag(cls: type[enum.Flag]) -> Functions:
-    # By value: a combination of flags is no member, and has no name of its own.
-    return lambda member: member.value, cls
+def refuse_unhashable(instance: Any, cause: Exception) -> None:
+    """Raise if this is an instance of a registered class that has no hash, though one was stored in a set."""
+    entry = _by_class.get(type(instance))
+    if entry is None:
+        return
+    try:
+        hash(instance)
+    except Exception:
+        raise ClassChangedError(
+            f"a stored {entry.name!r} is in a set or a key of a dict, and {_shown(entry)} cannot be hashed; "
+            "make it hashable again, for example with frozen=True",
+            name=entry.name,
+        ) from cause
 
 
-def _named_tuple(cls: Any) -> Functions:
-    names: tuple[str, ...] = cls._fields
-    defaults = {name: _constant(value) for name, value in cls._field_defaults.items()}
-
-    def decode(given: Any) -> Any:
-        return cls._make(_complete(given, names, defaults).values())
-
-    return lambda instance: dict(zip(names, instance, strict=True)), decode
+def lost_message(name: str, field: str) -> str:
+    return (
+        f"a stored {name!r} has a field {field!r} that its class has lost, and it is dropped; "
+        "to keep it, give register_type an upgrade function"
+    )
 
 
-def _struct(cls: type[msgspec.Struct]) -> Functions:
-    fields = msgspec.structs.fields(cls)
-    names = tuple(field.name for field in fields)
-    defaults = {field.name: _no_default for field in fields if not field.required}
-
-    def decode(given: Any) -> Any:
-        # The struct fills in its own defaults.
-        complete = _complete(given, names, defaults)
-        return cls(**{name: value for name, value in complete.items() if value is not msgspec.NODEFAULT})
-
-    return _take_apart(names), decode
+def _upgraded(entry: Entry, parts: Any) -> Any:
+    assert entry.upgrade is not None
+    if not isinstance(parts, dict):
+        return entry.upgrade(parts)
+    inner = {name: parts.pop(name) for name in entry.functions.inner if name in parts}
+    upgraded = entry.upgrade(parts)
+    if not isinstance(upgraded, dict):
+        raise TypeError(f"its upgrade function returned {type(upgraded).__name__}, and not a dict")
+    return {**upgraded, **inner}
 
 
-def _dataclass(cls: type) -> Functions:
-    names = tuple(field.name for field in dataclasses.fields(cls))
-    defaults: dict[str, Callable[[], Any]] = {}
-    for field in dataclasses.fields(cls):
-        if field.default is not dataclasses.MISSING:
-            defaults[field.name] = _constant(field.default)
-        elif field.default_factory is not dataclasses.MISSING:
-            defaults[field.name] = field.default_factory
-
-    def decode(given: Any) -> Any:
-        instance: Any = object.__new__(cls)
-        for name, value in _complete(given, names, defaults).items():
-            object.__setattr__(instance, name, value)  # past a frozen class's own __setattr__
-        return instance
-
-    return _take_apart(names), decode
-
-
-# What a model keeps beside its fields goes under names that no field can have: a field never starts with "_".
-_FIELDS_SET, _EXTRA, _PRIVATE = "_set", "_extra", "_private"
-
-
-def _pydantic_model(cls: Any) -> Functions:
-    fields: Mapping[str, Any] = cls.model_fields
-    names = tuple(fields)
-    everything = set(names)
-    defaults = {
-        name: (lambda field=field: field.get_default(call_default_factory=True))
-        for name, field in fields.items()
-        if not field.is_required()
-    }
-
-    def encode(model: Any) -> dict[str, Any]:
-        inside = model.__getstate__()
-        parts = {name: inside["__dict__"][name] for name in names}
-        if inside["__pydantic_fields_set__"] != everything:
-            parts[_FIELDS_SET] = sorted(inside["__pydantic_fields_set__"])
-        if inside["__pydantic_extra__"]:
-            parts[_EXTRA] = inside["__pydantic_extra__"]
-        if inside["__pydantic_private__"]:
-            parts[_PRIVATE] = inside["__pydantic_private__"]
-        return parts
-
-    def decode(given: Any) -> Any:
-        parts = _mapping(given)
-        fields_set = set(parts.pop(_FIELDS_SET, names))
-        extra = parts.pop(_EXTRA, {} if cls.model_config.get("extra") == "allow" else None)
-        private = parts.pop(_PRIVATE, {} if cls.__private_attributes__ else None)
-        model = cls.__new__(cls)
-        model.__setstate__(
-            {
-                "__dict__": _complete(parts, names, defaults),
-                "__pydantic_fields_set__": fields_set,
-                "__pydantic_extra__": extra,
-                "__pydantic_private__": private,
-            }
-        )
-        return model
-
-    return encode, decode
+def _entry(
+    cls: type,
+    name: str,
+    older: Entry | None,
+    functions: Functions | None,
+    aliases: tuple[str, ...],
+    upgrade: Hook | None,
+) -> Entry:
+    """The entry of a class; what is not given is taken from an older definition of it."""
+    is_given = functions is not None
+    if functions is None and older is not None and older.is_given:
+        functions, is_given = older.functions, True
+    if functions is None:
+        kind = kind_of(cls)
+        if kind is None:
+            raise DefinitionError(
+                f"how to store a {cls.__name__} is not known: it is not a dataclass, enum, named tuple, "
+                f"msgspec struct or pydantic model; give register_type({cls.__name__}, encode=..., decode=...)"
+            )
+        functions = kind(cls)
+    if older is not None:
+        aliases, upgrade = aliases or older.aliases, upgrade or older.upgrade
+    return Entry(cls, name, functions, is_given, upgrade, aliases, functions.take_apart)
 
 
-def _take_apart(names: tuple[str, ...]) -> Callable[[Any], dict[str, Any]]:
-    return lambda instance: {name: getattr(instance, name) for name in names}
+def _enter(entry: Entry) -> None:
+    _by_class[entry.cls] = _by_name[entry.name] = _by_origin[_origin(entry.cls)] = entry
+    for alias in entry.aliases:
+        _by_alias[alias] = entry
 
 
-def _mapping(given: Any) -> dict[str, Any]:
-    if not isinstance(given, dict):
-        raise TypeError(f"its fields are stored as {type(given).__name__}")
-    return dict(given)
+def _checked_aliases(cls: type, aliases: Iterable[str]) -> tuple[str, ...]:
+    if isinstance(aliases, str):
+        raise DefinitionError(f"register_type({cls.__name__}): give aliases=({aliases!r},), a tuple of names")
+    names = tuple(aliases)
+    for alias in names:
+        if not _is_name(alias):
+            raise DefinitionError(f"register_type({cls.__name__}): {alias!r} is no name for a class")
+    return tuple(map(_dotted, names))
 
 
-def _complete(
-    given: Any, names: tuple[str, ...], defaults: Mapping[str, Callable[[], Any]]
-) -> dict[str, Any]:
-    """All fields in their order; the stored ones must be fields, and the missing ones must have defaults."""
-    stored = _mapping(given)
-    complete = {}
-    for name in names:
-        if name in stored:
-            complete[name] = stored.pop(name)
-        elif name in defaults:
-            complete[name] = defaults[name]()
-        else:
-            raise ValueError(f"its field {name!r} is missing, and has no default")
-    if stored:
-        raise ValueError(f"it has no field {next(iter(stored))!r}")
-    return complete
+def _is_name(name: Any) -> bool:
+    return isinstance(name, str) and name != "" and name.isprintable()
 
 
-def _constant(value: Any) -> Callable[[], Any]:
-    return lambda: value
+def _dotted(name: str) -> str:
+    return name.replace(":", ".")
 
 
-_no_default = _constant(msgspec.NODEFAULT)
+def _origin(cls: type) -> str:
+    return f"{cls.__module__}:{cls.__qualname__}"
+
+
+def _shown(entry: Entry) -> str:
+    return f"the class {_origin(entry.cls)}"
+
+
+def _defined(cls: type) -> type | None:
+    """The class that now stands where this one was defined, if any; nothing is imported, no code runs."""
+    place: Any = sys.modules.get(cls.__module__)
+    for name in cls.__qualname__.split("."):
+        place = getattr(place, "__dict__", {}).get(name)
+    return place if isinstance(place, type) and _origin(place) == _origin(cls) else None

@@ -29,15 +29,20 @@ def text_tree(text: str) -> Any:
     try:
         text.encode()
     except UnicodeEncodeError:
-        return {"$str": text.encode("unicode_escape").decode("ascii")}
+        return escaped(text)
     return text
+
+
+def escaped(text: str) -> dict[str, str]:
+    """The form of text with lone surrogates."""
+    return {"$str": text.encode("unicode_escape").decode("ascii")}
 
 
 def read_text(tree: Any) -> str:
     if type(tree) is dict:
         (form,) = tree.items()
         if form[0] == "$str":
-            return _escaped(form[1])
+            return _unescaped(form[1])
     return _text(tree)
 
 
@@ -47,7 +52,7 @@ def _text(payload: Any) -> str:
     return payload
 
 
-def _escaped(payload: Any) -> str:
+def _unescaped(payload: Any) -> str:
     return _text(payload).encode("ascii").decode("unicode_escape")
 
 
@@ -64,7 +69,7 @@ def float_tree(number: float) -> Any:
 _NOT_FINITE = {"nan": float("nan"), "inf": float("inf"), "-inf": float("-inf")}
 
 
-def _base64(data: bytes | bytearray) -> str:
+def base64(data: bytes | bytearray) -> str:
     return b2a_base64(data, newline=False).decode("ascii")
 
 
@@ -169,8 +174,6 @@ def _read_unset(payload: Any) -> Any:
 
 
 WRITERS: dict[type, tuple[str, Callable[[Any], Any]]] = {
-    bytes: ("$bytes", _base64),
-    bytearray: ("$bytearray", _base64),
     complex: ("$complex", lambda number: [repr(number.real), repr(number.imag)]),
     datetime: ("$datetime", _moment),
     date: ("$date", date.isoformat),
@@ -183,7 +186,7 @@ WRITERS: dict[type, tuple[str, Callable[[Any], Any]]] = {
 }
 
 READERS: dict[str, Callable[[Any], Any]] = {
-    "$str": _escaped,
+    "$str": _unescaped,
     "$int": lambda payload: int(_text(payload), 16),
     "$float": lambda payload: _NOT_FINITE[payload],
     "$bytes": _from_base64,

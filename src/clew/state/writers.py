@@ -5,9 +5,10 @@ it is encoded at once and never changed.
 
 Rules:
 
-- ``ordered=False`` gives the canonical tree: what has no order of its own is sorted by its encoding, and
-  dicts are sorted when the tree becomes bytes. ``ordered=True`` keeps the order of dicts, for reading them
-  back as they were.
+- The manner decides what a tree is for. ``CANONICAL`` sorts the pairs of ``$dict``; other dicts are sorted
+  when the tree becomes bytes. ``ORDERED`` keeps the order of dicts, so that they can be restored as they
+  were. A dict of blobs is ``ORDERED`` too, and large leaves are put into it (see ``stored``).
+- Sets have no order of their own: in every manner they are sorted by their canonical encoding.
 - Only exact types count: a subclass of ``str`` is not text, or it would come back as another type.
 - Nesting is bounded, so a value that contains itself ends here and not in a ``RecursionError``.
 - A refusal collects its path on the way out, so that a value without faults pays nothing for it.
@@ -16,16 +17,26 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from hashlib import sha256
+from itertools import islice
 from math import isfinite
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from clew.state import scalars
-from clew.state.registry import entry_of
-from clew.state.scalars import INT_MAX, INT_MIN, float_tree, large_int_tree, text_tree
+from clew.state.registry import adopt, entry_of
+from clew.state.scalars import INT_MAX, INT_MIN, escaped, float_tree, large_int_tree, text_tree
+from clew.state.stored_object import StoredObject
 
-Writer = Callable[[Any, int, bool], Any]
+Manner = dict[str, bytes] | str
+Writer = Callable[[Any, int, Manner], Any]
+
+CANONICAL: Final = "canonical"
+ORDERED: Final = "ordered"
+
+# Content above this size is kept apart, under its digest.
+LARGE = 64 * 1024
 
 # Deep enough for any data; a third of what the interpreter's own limit allows the largest form of it.
 MAX_DEPTH = 128
@@ -33,6 +44,7 @@ MAX_DEPTH = 128
 # From this length on, looking at all items at once in C is faster than looking at each.
 _MANY = 16
 
+ordered_json = msgspec.json.Encoder().encode
 canonical_json = msgspec.json.Encoder(order="deterministic").encode
 
 
@@ -48,107 +60,153 @@ class Refusal(Exception):
         return f"{root}{''.join(reversed(self.path))}: {self.reason}"
 
 
-def write(value: Any, depth: int, ordered: bool) -> Any:
-    return _WRITERS.get(type(value), _write_other)(value, depth, ordered)
+def write(value: Any, depth: int, manner: Manner) -> Any:
+    return _WRITERS.get(type(value), _write_other)(value, depth, manner)
 
 
-def _same(value: Any, depth: int, ordered: bool) -> Any:
+def apart(kind: str, content: bytes, blobs: dict[str, bytes]) -> dict[str, list[str]]:
+    """Put content into ``blobs`` under its digest; return the form that refers to it."""
+    name = sha256(content).hexdigest()
+    blobs[name] = content
+    return {"$blob": [kind, name]}
+
+
+def sorted_pairs(tree: Any) -> Any:
+    """Turn an ordered tree into the canonical one: sort the pairs of each ``$dict``."""
+    kind = type(tree)
+    if kind is list:
+        return [sorted_pairs(item) if type(item) in _NESTED else item for item in tree]
+    if kind is not dict:
+        return tree
+    if len(tree) == 1 and "$dict" in tree:
+        return {"$dict": sorted(map(sorted_pairs, tree["$dict"]), key=canonical_json)}
+    return {key: sorted_pairs(item) if type(item) in _NESTED else item for key, item in tree.items()}
+
+
+_NESTED = frozenset({list, dict})
+
+
+def _same(value: Any, depth: int, manner: Manner) -> Any:
     return value
 
 
-def _write_text(value: str, depth: int, ordered: bool) -> Any:
-    return value if value.isascii() else text_tree(value)
+def _write_text(value: str, depth: int, manner: Manner) -> Any:
+    if value.isascii() and len(value) <= LARGE:
+        return value
+    if type(manner) is not dict:
+        return text_tree(value)
+    try:
+        content = value.encode()
+    except UnicodeEncodeError:  # UTF-8 cannot hold lone surrogates, so the content is their stored form
+        form = escaped(value)
+        content = ordered_json(form)
+        return form if len(content) <= LARGE else apart("json", content, manner)
+    return value if len(content) <= LARGE else apart("str", content, manner)
 
 
-def _write_int(value: int, depth: int, ordered: bool) -> Any:
+def _bytes_writer(kind: str) -> Writer:
+    tag = f"${kind}"
+
+    def write_bytes(value: Any, depth: int, manner: Manner) -> Any:
+        if type(manner) is dict and len(value) > LARGE:
+            return apart(kind, bytes(value), manner)  # no copy, unless it is a bytearray
+        return {tag: scalars.base64(value)}
+
+    return write_bytes
+
+
+def _write_int(value: int, depth: int, manner: Manner) -> Any:
     return value if INT_MIN <= value <= INT_MAX else large_int_tree(value)
 
 
-def _write_float(value: float, depth: int, ordered: bool) -> Any:
+def _write_float(value: float, depth: int, manner: Manner) -> Any:
     return float_tree(value)
 
 
-def _write_list(value: list[Any], depth: int, ordered: bool) -> Any:
+def _write_list(value: list[Any], depth: int, manner: Manner) -> Any:
     if len(value) >= _MANY and _all_plain(value):
         return value
-    return _items(value, depth, ordered)
+    return _items(value, depth, manner)
 
 
-def _write_tuple(value: tuple[Any, ...], depth: int, ordered: bool) -> Any:
+def _write_tuple(value: tuple[Any, ...], depth: int, manner: Manner) -> Any:
     if len(value) >= _MANY and _all_plain(value):
         return {"$tuple": list(value)}
-    return {"$tuple": _items(value, depth, ordered)}
+    return {"$tuple": _items(value, depth, manner)}
 
 
-def _all_plain(items: Iterable[Any]) -> bool:
-    """Whether all items are of one plain type and stand for themselves."""
+def _all_plain(items: list[Any] | tuple[Any, ...]) -> bool:
+    """Tell whether all items are of one plain type, are small, and stand for themselves."""
     kinds = set(map(type, items))
     if len(kinds) > 1:
         return False
     kind = kinds.pop()
     if kind is str:
-        return all(map(str.isascii, items))
+        text = "".join(items)  # faster than a call for each
+        return text.isascii() and (len(text) <= LARGE or len(max(items, key=len)) <= LARGE)
     if kind is float:
         return all(map(isfinite, items))
     return kind is int and min(items) >= INT_MIN and max(items) <= INT_MAX
 
 
-def _items(value: Iterable[Any], depth: int, ordered: bool) -> list[Any]:
+def _items(value: Iterable[Any], depth: int, manner: Manner) -> list[Any]:
     _check(depth)
     depth += 1
     tree: list[Any] = []
     try:
         for item in value:
             kind = type(item)
-            if kind is str and item.isascii():  # the most frequent case, without a call
+            if (
+                kind is str and item.isascii() and len(item) <= LARGE
+            ):  # the most frequent case, without a call
                 tree.append(item)
             else:
-                tree.append(_WRITERS.get(kind, _write_other)(item, depth, ordered))
+                tree.append(_WRITERS.get(kind, _write_other)(item, depth, manner))
     except Refusal as refusal:
         refusal.path.append(f"[{len(tree)}]")
         raise
     return tree
 
 
-def _write_dict(value: dict[Any, Any], depth: int, ordered: bool) -> Any:
+def _write_dict(value: dict[Any, Any], depth: int, manner: Manner) -> Any:
     _check(depth)
     depth += 1
-    for (
-        key
-    ) in value:  # before any item is written: writing some of them twice, at each level, would never end
-        if type(key) is not str or not (key.isascii() or text_tree(key) is key):
-            return _pairs(value, depth, ordered)
     tree: dict[str, Any] = {}
     key = ""
     try:
         for key, item in value.items():
+            if type(key) is not str or not (key.isascii() or text_tree(key) is key):
+                break
             kind = type(item)
-            if kind is str and item.isascii():
+            if kind is str and item.isascii() and len(item) <= LARGE:
                 tree[key] = item
             else:
-                tree[key] = _WRITERS.get(kind, _write_other)(item, depth, ordered)
+                tree[key] = _WRITERS.get(kind, _write_other)(item, depth, manner)
     except Refusal as refusal:
         refusal.path.append(_step(key))
         raise
+    if len(tree) < len(value):
+        return _pairs(value, tree, depth, manner)
     if len(tree) == 1 and key.startswith("$"):  # it would be read as a form
         return {"$dict": [[key, tree[key]]]}
     return tree
 
 
-def _pairs(value: dict[Any, Any], depth: int, ordered: bool) -> Any:
-    pairs: list[Any] = []
-    for key, item in value.items():
+def _pairs(value: dict[Any, Any], written: dict[str, Any], depth: int, manner: Manner) -> Any:
+    """Write a dict as pairs; ``written`` has those before the first key that is not plain text."""
+    pairs: list[Any] = [[_write_text(key, depth, manner), item] for key, item in written.items()]
+    for key, item in islice(value.items(), len(pairs), None):
         try:
-            key_tree = write(key, depth, ordered)
+            key_tree = write(key, depth, manner)
         except Refusal as refusal:
             refusal.path.append(".keys()")
             raise
         try:
-            pairs.append([key_tree, write(item, depth, ordered)])
+            pairs.append([key_tree, write(item, depth, manner)])
         except Refusal as refusal:
             refusal.path.append(_step(key))
             raise
-    if not ordered:
+    if manner == CANONICAL:
         pairs.sort(key=canonical_json)
     return {"$dict": pairs}
 
@@ -158,20 +216,19 @@ def _step(key: Any) -> str:
 
 
 def _set_writer(tag: str) -> Writer:
-    def write_set(value: Iterable[Any], depth: int, ordered: bool) -> Any:
+    def write_set(value: Iterable[Any], depth: int, manner: Manner) -> Any:
         _check(depth)
         depth += 1
-        if not ordered:
-            return {tag: sorted([write(item, depth, False) for item in value], key=canonical_json)}
-        # The order of a set means nothing, so here too it is the canonical one.
-        canonical = sorted(value, key=lambda item: canonical_json(write(item, depth, False)))
-        return {tag: [write(item, depth, True) for item in canonical]}
+        trees = [write(item, depth, manner) for item in value]
+        if manner == CANONICAL:
+            return {tag: sorted(trees, key=canonical_json)}
+        return {tag: sorted(trees, key=lambda tree: canonical_json(sorted_pairs(tree)))}
 
     return write_set
 
 
 def _scalar_writer(tag: str, form: Callable[[Any], Any]) -> Writer:
-    def write_scalar(value: Any, depth: int, ordered: bool) -> Any:
+    def write_scalar(value: Any, depth: int, manner: Manner) -> Any:
         try:
             return {tag: form(value)}
         except ValueError as error:
@@ -180,21 +237,26 @@ def _scalar_writer(tag: str, form: Callable[[Any], Any]) -> Writer:
     return write_scalar
 
 
-def _write_other(value: Any, depth: int, ordered: bool) -> Any:
+def _write_stored(value: StoredObject, depth: int, manner: Manner) -> Any:
+    _check(depth)
+    return {"$object": [value.name, write(value.fields, depth + 1, manner)]}
+
+
+def _write_other(value: Any, depth: int, manner: Manner) -> Any:
     cls = type(value)
-    entry = entry_of(cls)
+    entry = entry_of(cls) or adopt(cls)
     if entry is not None:
         _check(depth)
         try:
             parts = entry.encode(value)
         except Exception as error:
             raise Refusal(f"{_a(cls)} cannot be taken apart: {type(error).__name__}: {error}") from error
-        return {"$object": [entry.name, write(parts, depth + 1, ordered)]}
+        return {"$object": [entry.name, write(parts, depth + 1, manner)]}
     late = scalars.late_writer(cls)
     if late is None:
         raise Refusal(_why_not(cls))
     _WRITERS[cls] = _scalar_writer(*late)
-    return _WRITERS[cls](value, depth, ordered)
+    return _WRITERS[cls](value, depth, manner)
 
 
 def _check(depth: int) -> None:
@@ -203,6 +265,7 @@ def _check(depth: int) -> None:
 
 
 TOO_DEEP = f"it contains itself, or is nested more than {MAX_DEPTH} levels deep"
+NO_ROOM = "there is no room left on the stack to take it apart; the caller is nested too deep"
 
 
 def _why_not(cls: type) -> str:
@@ -233,5 +296,8 @@ _WRITERS: dict[type, Writer] = {
     dict: _write_dict,
     set: _set_writer("$set"),
     frozenset: _set_writer("$frozenset"),
+    bytes: _bytes_writer("bytes"),
+    bytearray: _bytes_writer("bytearray"),
+    StoredObject: _write_stored,
     **{cls: _scalar_writer(tag, form) for cls, (tag, form) in scalars.WRITERS.items()},
 }

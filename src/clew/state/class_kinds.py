@@ -1,0 +1,240 @@
+"""How instances of classes are taken apart and put together, for the kinds of classes that Clew knows.
+
+Dataclasses, named tuples, msgspec structs and pydantic models are stored as a dict of their fields, an enum
+as the name of the member, a flag as its value.
+
+Rules:
+
+- Putting together never validates and never runs ``__post_init__`` (msgspec structs excepted: they cannot
+  be made otherwise), because a stored instance has been through that already.
+- Classes change. A field that the class has gained takes its default; one without a default is missing, and
+  the instance cannot be built. A field that the class has lost is dropped and reported. So a dataclass may
+  also become a pydantic model, since both are stored as their fields.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from clew.state.stored_object import StoredObject
+
+Default = Callable[[dict[str, Any]], Any]  # takes the fields before it
+
+
+class Functions(NamedTuple):
+    """How the instances of one class are stored."""
+
+    take_apart: Callable[[Any], Any]
+    put_together: Callable[[Any, list[str]], Any]
+    """Takes the stored parts, and a list to which it adds the names of lost fields."""
+    inner: tuple[str, ...] = ()
+    """Parts that are not fields, and that ``upgrade`` does not see."""
+
+
+class MissingFields(Exception):
+    """The stored parts lack fields that have no default."""
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        super().__init__(", ".join(map(repr, names)))
+        self.names = names
+
+
+# Subclasses of these hold content beside their fields, which taking fields apart would lose.
+_HOLDERS = (str, int, float, complex, bytes, bytearray, list, dict, tuple, set, frozenset, BaseException)
+
+
+def kind_of(cls: type) -> Callable[[Any], Functions] | None:
+    """Find the function that makes the `Functions` of such a class; None for other kinds of classes."""
+    if issubclass(cls, enum.Flag):
+        return _flag
+    if issubclass(cls, enum.Enum):
+        return _enum
+    if issubclass(cls, tuple) and hasattr(cls, "_fields") and hasattr(cls, "_make"):
+        return _named_tuple
+    if issubclass(cls, _HOLDERS) or cls is StoredObject:
+        return None
+    if issubclass(cls, msgspec.Struct):
+        return _struct
+    pydantic = sys.modules.get("pydantic")  # never imported here: a model can only exist if somebody else did
+    if pydantic is not None and issubclass(cls, pydantic.BaseModel):
+        return _pydantic_model
+    return _dataclass if dataclasses.is_dataclass(cls) else None
+
+
+def given(encode: Callable[[Any], Any], decode: Callable[[Any], Any]) -> Functions:
+    """The functions of a class that brings its own."""
+    return Functions(encode, lambda parts, lost: decode(parts))
+
+
+def _enum(cls: type[enum.Enum]) -> Functions:
+    def member(name: Any, lost: list[str]) -> Any:
+        if type(name) is not str:
+            raise TypeError(f"a member is stored as its name, not as {type(name).__name__}")
+        if name not in cls.__members__:
+            raise MissingFields((name,))
+        return cls[name]
+
+    return Functions(lambda member: member.name, member)
+
+
+def _flag(cls: type[enum.Flag]) -> Functions:
+    # By value: a combination of flags is no member, and has no name of its own.
+    return Functions(lambda member: member.value, lambda value, lost: cls(value))
+
+
+def _named_tuple(cls: Any) -> Functions:
+    names: tuple[str, ...] = cls._fields
+    defaults = {name: _constant(value) for name, value in cls._field_defaults.items()}
+
+    def put_together(parts: Any, lost: list[str]) -> Any:
+        return cls._make(_complete(parts, names, defaults, lost).values())
+
+    return Functions(lambda instance: dict(zip(names, instance, strict=True)), put_together)
+
+
+def _struct(cls: type[msgspec.Struct]) -> Functions:
+    fields = msgspec.structs.fields(cls)
+    names = tuple(field.name for field in fields)
+    defaults = {field.name: _no_default for field in fields if not field.required}
+
+    def put_together(parts: Any, lost: list[str]) -> Any:
+        # The struct fills in its own defaults.
+        complete = _complete(parts, names, defaults, lost)
+        return cls(**{name: value for name, value in complete.items() if value is not msgspec.NODEFAULT})
+
+    return Functions(_fields_of(names), put_together)
+
+
+def _dataclass(cls: type) -> Functions:
+    names = tuple(field.name for field in dataclasses.fields(cls))
+    defaults: dict[str, Default] = {}
+    for field in dataclasses.fields(cls):
+        if field.default is not dataclasses.MISSING:
+            defaults[field.name] = _constant(field.default)
+        elif field.default_factory is not dataclasses.MISSING:
+            defaults[field.name] = _made(field.default_factory)
+
+    def put_together(parts: Any, lost: list[str]) -> Any:
+        instance: Any = object.__new__(cls)
+        for name, value in _complete(parts, names, defaults, lost).items():
+            object.__setattr__(instance, name, value)  # past a frozen class's own __setattr__
+        return instance
+
+    return Functions(_fields_of(names), put_together)
+
+
+# What a model keeps beside its fields goes under names that no field can have: a field never starts with "_".
+# The names that were not set are kept, and not those that were: so a field that ``upgrade`` adds counts as set.
+_UNSET, _EXTRA, _PRIVATE = "_unset", "_extra", "_private"
+
+
+def _pydantic_model(cls: Any) -> Functions:
+    fields: Mapping[str, Any] = cls.model_fields
+    names = tuple(fields)
+    defaults = {name: _model_default(field) for name, field in fields.items() if not field.is_required()}
+
+    def take_apart(model: Any) -> dict[str, Any]:
+        inside = model.__getstate__()
+        parts = {name: inside["__dict__"][name] for name in names}
+        extra = inside["__pydantic_extra__"] or {}
+        unset = {*names, *extra} - inside["__pydantic_fields_set__"]
+        if unset:
+            parts[_UNSET] = sorted(unset)
+        if extra:
+            parts[_EXTRA] = extra
+        if inside["__pydantic_private__"]:
+            parts[_PRIVATE] = inside["__pydantic_private__"]
+        return parts
+
+    def put_together(parts: Any, lost: list[str]) -> Any:
+        stored = _mapping(parts)
+        unset, extra = set(stored.pop(_UNSET, ())), _mapping(stored.pop(_EXTRA, {}))
+        private = _mapping(stored.pop(_PRIVATE, {}))
+        # What was extra, and has become a field since.
+        stored.update({name: extra.pop(name) for name in names if name in extra and name not in stored})
+        if cls.model_config.get("extra") != "allow":
+            lost.extend(extra)
+            extra = {}
+        complete = _complete(stored, names, defaults, lost)
+        model = cls.__new__(cls)
+        model.__setstate__(
+            {
+                "__dict__": complete,
+                "__pydantic_fields_set__": ({*names} & {*stored} | {*extra}) - unset,
+                "__pydantic_extra__": extra if cls.model_config.get("extra") == "allow" else None,
+                "__pydantic_private__": _private(cls, private, complete, lost),
+            }
+        )
+        return model
+
+    return Functions(take_apart, put_together, (_UNSET, _EXTRA, _PRIVATE))
+
+
+def _private(
+    cls: Any, stored: dict[str, Any], fields: dict[str, Any], lost: list[str]
+) -> dict[str, Any] | None:
+    """The private attributes of a model: as stored, and their defaults where the class has gained some."""
+    attributes: Mapping[str, Any] = cls.__private_attributes__
+    lost.extend(name for name in stored if name not in attributes)
+    if not attributes:
+        return None
+    undefined = sys.modules["pydantic"].fields.PydanticUndefined
+    complete: dict[str, Any] = {}
+    for name, attribute in attributes.items():
+        value = stored[name] if name in stored else _model_default(attribute)({**fields, **complete})
+        if value is not undefined:
+            complete[name] = value
+    return complete
+
+
+def _model_default(field: Any) -> Default:
+    """The default of a model's field or private attribute, whichever version of pydantic made it."""
+    if field.default_factory is None:
+        return lambda before: field.get_default()  # a copy, if it can be changed
+    if getattr(field, "default_factory_takes_validated_data", False):
+        return lambda before: field.default_factory(before)
+    return lambda before: field.default_factory()
+
+
+def _fields_of(names: tuple[str, ...]) -> Callable[[Any], dict[str, Any]]:
+    return lambda instance: {name: getattr(instance, name) for name in names}
+
+
+def _mapping(parts: Any) -> dict[str, Any]:
+    if type(parts) is not dict:
+        raise TypeError(f"its fields are stored as {type(parts).__name__}")
+    if not all(type(name) is str for name in parts):
+        raise TypeError("a field's name is text")
+    return dict(parts)
+
+
+def _complete(
+    parts: Any, names: tuple[str, ...], defaults: Mapping[str, Default], lost: list[str]
+) -> dict[str, Any]:
+    """All fields in their order: as stored, or their defaults. Adds to ``lost`` what is no field any more."""
+    stored = _mapping(parts)
+    missing = tuple(name for name in names if name not in stored and name not in defaults)
+    if missing:
+        raise MissingFields(missing)
+    complete: dict[str, Any] = {}
+    for name in names:
+        complete[name] = stored.pop(name) if name in stored else defaults[name](complete)
+    lost.extend(stored)
+    return complete
+
+
+def _constant(value: Any) -> Default:
+    return lambda before: value
+
+
+def _made(factory: Callable[[], Any]) -> Default:
+    return lambda before: factory()
+
+
+_no_default = _constant(msgspec.NODEFAULT)
