@@ -91,7 +91,9 @@ class Counters:
 
     def __init__(self) -> None:
         self.active = self.executed = self.retries = self.steps = 0
-        self.short = 0  # steps of one execution each that went the short way, and are in neither of the others
+        self.short = (
+            0  # steps of one execution each that went the short way, and are in neither of the others
+        )
 
 
 def stream(seed: int, path: str, attempt: int, name: str) -> Random:

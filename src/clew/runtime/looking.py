@@ -47,7 +47,7 @@ class Looking:
             machine,
             log.row.status,
             log.start,
-            totals=lambda: self._opener.archive.log(run_id, whole=True).totals(),
+            totals=lambda: self._opener.archive.log(run_id, whole=True).totals(self.graph),
         )
         result.error, result.questions = log.row.error, tuple(log.questions)
         return result

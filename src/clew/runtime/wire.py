@@ -15,7 +15,7 @@ label       the label           0              a step
 resume      ""                  counts         a run that had failed is gone on with
 accepted    ""                  counts         what is kept of the graph that it goes on with: structure and codes, and
                                                the defaults of fields that the run did not begin with
-measured    ""                  counts         what a stretch of the run counted
+measured    ""                  counts         how full the queue was in a stretch of the run, where it was full
 snapshot    ""                  a step         the whole state: ``clew.runtime.snapshots``
 ==========  ==================  =============  ==============================================================
 
@@ -42,7 +42,7 @@ from clew.graph import Send
 from clew.runtime.doubts import Intent
 from clew.runtime.failures import error_of, plain_error
 from clew.runtime.log import Accepted, Answered, Labelled, Resumed, start_state
-from clew.runtime.metrics import Measured, Totals
+from clew.runtime.metrics import Measured
 from clew.runtime.recorder import RecordedCall
 from clew.state import decode, encode, encode_both
 from clew.stores import Entry
@@ -105,8 +105,7 @@ class Writer:
             body = [record.structure, dict(record.codes), *([filled] if filled else ())]
             return _checked("accepted", "", record.n, body)
         if kind is Measured:
-            body = [record.first, record.last, list(msgspec.structs.astuple(record.totals))]
-            return _checked("measured", "", record.n, body)
+            return _checked("measured", "", record.n, [record.peak, record.blocks])
         if kind is Resumed:
             return _checked("resume", "", record.stretch, None)
         if kind is Labelled:
@@ -397,7 +396,7 @@ class Reader:
         return Accepted(entry.n, *body)
 
     def _measured(self, entry: Entry, body: Any) -> Measured:
-        return Measured(entry.n, body[0], body[1], Totals(*body[2]))
+        return Measured(entry.n, *body)
 
     def _resume(self, entry: Entry, body: Any) -> Resumed:
         return Resumed(entry.n)
