@@ -85,9 +85,9 @@ def lifetime(
 ) -> Totals:
     """What a run has counted so far, as its log tells.
 
-    It has made `total` steps, of which `steps` are at hand; of the others each counts as one execution. `beside` are the
-    outcomes of items inside subgraphs and of open steps, `tried` the retries of items that have none, and `others` how
-    often an item failed for good, or asked a question.
+    It has made `total` steps, of which `steps` are at hand; of the others each counts as one execution. `beside` are
+    the outcomes of items inside subgraphs and of open steps, `tried` the retries of items that have none, and `others`
+    how often an item failed for good, or asked a question.
     """
     own = [outcome for step in steps for outcome in step.outcomes]
     outcomes = [*own, *beside]
