@@ -53,7 +53,11 @@ class Looking:
         machine = self._opener.machine_at(log, run.program(log.start))
         machine.look()
         result = self._result(
-            log.row.run_id, machine, log.row.status, log.start, totals=lambda: run.whole().totals()
+            log.row.run_id,
+            machine,
+            log.row.status,
+            log.start,
+            totals=lambda: run.whole().totals(run.graph),
         )
         result.failures, result.questions = log.row.failures, tuple(log.questions)
         return result

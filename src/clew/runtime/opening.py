@@ -281,7 +281,7 @@ class Opener:
                 cache=self._cache,
             )
             session.start, session.fence, session.owner = log.start, fence, owner
-            session.earlier = log.totals()
+            session.earlier = log.totals(self.graph)
             session.measured = max((each.n for each in log.measured), default=-1) + 1
             session.hold(log.due)
             self.archive.begin(run_id, fence, self.settings.clock.time())

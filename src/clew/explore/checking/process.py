@@ -133,7 +133,7 @@ class Process:
         return found
 
     @property
-    def has_chosen_end(self) -> bool:
+    def has_ended(self) -> bool:
         """Whether nothing can go on by itself."""
         return not self.running and not self.session.timers
 

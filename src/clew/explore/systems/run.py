@@ -223,7 +223,7 @@ class RunSystem:
     # -- what the run shows ------------------------------------------------------------------------------------
 
     @property
-    def has_chosen_end(self) -> bool:
+    def has_ended(self) -> bool:
         """Whether the run is over: it has completed, or failed and nobody would resume it."""
         return self.status == "completed" or (self.status == "failed" and not self.choices())
 
@@ -426,7 +426,7 @@ class RunSystem:
     def _settle(self) -> None:
         """If nothing is left to do the process writes that down and ends."""
         process = self._process
-        if process is not None and process.has_chosen_end:
+        if process is not None and process.has_ended:
             status = process.session.status()
             process.end()
             self._process = None
