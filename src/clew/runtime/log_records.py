@@ -223,7 +223,7 @@ def _encode_intent(intent: Intent, out: Encoding) -> Encoded:
     body = [
         out.value(intent.name, f"intent {intent.path}"),
         intent.attempt,
-        intent.number,
+        _plain_place(intent.place),
         list(intent.epoch),
     ]
     return intent.path, intent.n, [*body, True] if intent.is_settled else body
