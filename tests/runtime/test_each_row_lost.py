@@ -272,11 +272,11 @@ class Losses:
 
 EXPECTED = {
     "waiting": Losses(
-        harmless=["call first#0 0", "call tries#0 0 1 2 3", "measured - 0"],
+        harmless=["call first#0 0", "call tries#0 0 1 2 3"],
         unknown=[],
     ),
     "waiting again": Losses(
-        harmless=["call first#0 0", "call tries#0 0 1 2 3", "measured - 0 1"],
+        harmless=["call first#0 0", "call tries#0 0 1 2 3"],
         unknown=[],
     ),
     "died in an attempt": Losses(
@@ -310,7 +310,6 @@ EXPECTED = {
             "call tries#0 0 1 2 3 4",
             "journal sub#0 0 1 2",
             "journal whole#0 0 1 2",
-            "measured - 0 1",
             "question asks#0 0 1",
         ],
         unknown=["call asks#0 2"],
@@ -323,7 +322,6 @@ EXPECTED = {
             "call sub#0/inner#0 0 1",
             "call sub#0/outer#0 0 1",
             "call tries#0 0 1 2 3 4",
-            "measured - 0 1",
             "question asks#0 0 1",
             "step sub#0/ 1",
         ],
@@ -337,7 +335,6 @@ EXPECTED = {
             "call sub#0/inner#0 0 1",
             "call sub#0/outer#0 0 1",
             "call tries#0 0 1 2 3 4",
-            "measured - 0 1 2",
             "start sub#0/ 0",
             "step sub#0/ 1 2",
         ],

@@ -15,6 +15,7 @@ from clew.engine.records import Journaled, Question, Retry, Single, Start, Step,
 from clew.runtime.doubts import Intent
 from clew.runtime.log import _TAKE
 from clew.runtime.log_records import KIND_OF, KINDS, SNAPSHOT, Accepted, Answered, Labelled, Resumed
+from clew.runtime.metrics import Measured
 from clew.runtime.recorder import RecordedCall
 from clew.stores import Store
 
@@ -31,6 +32,7 @@ RECORDS = {
     Labelled,
     Resumed,
     Accepted,
+    Measured,
 }
 
 
@@ -132,7 +134,7 @@ def test_a_resume_of_a_completed_run_reads_the_row_once_and_leaves_it_to_others(
 def test_a_completed_run_that_somebody_owns_is_returned_as_it_is(store: Counting) -> None:
     engine = Engine(Graph([double]), store=store)  # type: ignore[arg-type]
     engine.run({"a": 1}, run_id="r")
-    store.claim("r", "somebody", lease=1e9, now=0.0)
+    store.claim("r", "somebody", lease=1e9)
     assert engine.resume("r")["b"] == 2
 
 

@@ -211,7 +211,7 @@ def test_a_run_that_is_gone_on_with_has_a_new_census(place: Place) -> None:
     assert first is not None
     for _ in range(2):
         assert engine.resume("r3").status == "failed"
-    assert place.store.row("r3").census == {**first, "resume": 2, "measured": 3}
+    assert place.store.row("r3").census == {**first, "resume": 2}
     assert place.complaints() == []
 
 
@@ -243,7 +243,7 @@ def test_what_there_was_before_a_run_was_gone_on_with_is_missed_whatever_became_
     engine.run({"x": 1}, run_id="r")
     engine.resume("r")
     dead = left[1]
-    assert (dead.row("r").status, dead.row("r").census) == ("running", {"": 1, "journal": 1, "measured": 1})
+    assert (dead.row("r").status, dead.row("r").census) == ("running", {"": 1, "journal": 1})
     assert examine(dead)["damage"] == []
     with closing(sqlite3.connect(dead.path)) as db, db:
         assert db.execute("DELETE FROM steps").rowcount == 1
@@ -270,7 +270,7 @@ def test_a_run_whose_process_died_may_have_ended_anywhere(tmp_path: Path) -> Non
     assert examine(left[0])["damage"] == []
     again = Engine(engine.graph, store=left[0])
     assert again.resume("r")["z"] == 1
-    assert left[0].row("r").census == {"": 2, "measured": 1}
+    assert left[0].row("r").census == {"": 2}
 
 
 def test_steps_lost_before_a_snapshot_are_named_by_the_doctor(tmp_path: Path) -> None:

@@ -59,6 +59,8 @@ def there_and_back(record: Any, prefix: str = "") -> Any:
         Resumed(2),
         CALL,
         Intent("act#0", 1, 3, "llm", (0, 2), 7),
+        Intent("act#0", 1, 3, "llm", (0, 2), 7, True, (4, 5)),
+        msgspec.structs.replace(CALL, within=(4, 5)),
     ],
     ids=lambda record: f"{type(record).__name__} {str(record)[-30:]}",
 )

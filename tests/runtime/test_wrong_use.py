@@ -122,7 +122,7 @@ def test_a_finished_run_is_returned_as_it_is(engine: Engine) -> None:
 
 
 def test_a_finished_run_is_returned_while_another_engine_reads_it(engine: Engine) -> None:
-    engine.store.claim("r", "somebody else", lease=1e6, now=1e12)
+    engine.store.claim("r", "somebody else", lease=1e6)
     assert Engine(GRAPH, store=engine.store).resume("r")["c"] == 3
 
 

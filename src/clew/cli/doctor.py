@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from typing import Any
 
 import typer
 
 from clew.cli.place import JsonOption, StoreOption, store_at
-from clew.cli.speech import command, count, local_time, say_json, say_line
-from clew.runtime.documents import time_json
+from clew.cli.speech import command, count, say_json, say_line
 from clew.runtime.soundness import complaints
 from clew.stores import RunRow, Store
 
@@ -65,16 +63,16 @@ def _ownership(
     store: Store, row: RunRow, owners: list[dict[str, Any]], orphans: list[dict[str, Any]]
 ) -> None:
     owner = store.owner(row.run_id)
-    is_owned = owner is not None and owner.is_alive and owner.until > time.time()
-    if owner is not None and is_owned:
-        owners.append({"run_id": row.run_id, "owner": owner.name, "until": time_json(owner.until)})
+    if owner is not None and owner.holds:
+        lease = {"owner": owner.name, "expires_in": round(owner.expires_in, 3)}
+        owners.append({"run_id": row.run_id, **lease})
     elif row.status == "running":
         if owner is None:
             why = "nobody owns it"
         elif not owner.is_alive:
             why = f"its owner, {owner.name}, is dead"
         else:
-            why = f"the lease of its owner, {owner.name}, ran out at {local_time(owner.until)}"
+            why = f"the lease of its owner, {owner.name}, ran out {-owner.expires_in:.0f} s ago"
         orphans.append({"run_id": row.run_id, "reason": why, "command": command("resume", row.run_id)})
 
 
@@ -84,7 +82,8 @@ def _say(name: str, found: dict[str, Any]) -> None:
     for line in found["damage"]:
         say_line(f"damage: {line}")
     for each in found["owners"]:
-        say_line(f"running: {each['run_id']}, by {each['owner']}")
+        lease = f"lease: another {each['expires_in']:.0f} s"
+        say_line(f"running: {each['run_id']}, by {each['owner']} ({lease})")
     for each in found["orphans"]:
         say_line(f"left behind: {each['run_id']}: {each['reason']}; go on with: {each['command']}")
     if not found["damage"]:

@@ -26,7 +26,7 @@ def lives_elsewhere(other: str) -> bool:
     return machine == _machine() and number != os.getpid() and _lives(number, started)
 
 
-def has_chosen_end(other: str) -> bool:
+def has_ended(other: str) -> bool:
     """Whether a mark is certainly that of a process which lives no more."""
     machine, number, started = _read(other)
     return machine == _machine() and not _lives(number, started)

@@ -26,9 +26,10 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
-from clew.errors import EncodeError, GraphWarning
+from clew.errors import EncodeError, GraphWarning, StoreCorruptError
 from clew.graph import Graph
 from clew.graph.hashes import code_hash, structure
+from clew.graph.skeleton import skeleton
 from clew.state import digest, encode
 from clew.stores import RunRow
 
@@ -42,6 +43,16 @@ def description_of(graph: Graph) -> tuple[str, bytes]:
         content = msgspec.json.encode(graph.describe(json=True))
         found = _described[graph] = (sha256(content).hexdigest(), content)
     return found
+
+
+def described(content: bytes) -> Graph:
+    """Make a graph without code of a description that a run keeps. StoreCorruptError if it is damaged."""
+    try:
+        graph = skeleton(msgspec.json.decode(content))
+    except msgspec.MsgspecError as error:
+        raise StoreCorruptError(f"the description of a graph is damaged: {error}") from error
+    _described[graph] = (sha256(content).hexdigest(), content)
+    return graph
 
 
 _described: WeakKeyDictionary[Graph, tuple[str, bytes]] = WeakKeyDictionary()

@@ -300,7 +300,6 @@ class Engine(Looking):
             self._heartbeat.add(session, session.fence)
         session.thread = threading.get_ident()
         session.began = began = self._settings.clock.monotonic()
-        session.first = session.machine.root.step
         if session.listening:
             session.announce(
                 "run_started", session.start.step, graph=self.graph.name, values=session.start.values
@@ -337,13 +336,12 @@ class Engine(Looking):
     def _end(self, session: Session, began: float, *, broken: BaseException | None = None) -> RunResult:
         machine, run_id, clock = session.machine, session.run_id, self._settings.clock
         self._leave(session)
-        elapsed = clock.monotonic() - began
-        totals = session.earlier.plus(totals_of(machine, elapsed))
+        totals = session.earlier.plus(totals_of(machine, clock.monotonic() - began))
         try:
             if broken is not None:
                 session.cancelled = True  # for nodes that still run on threads
                 session.flush()
-            session.measure(elapsed)
+            session.measure()
             session.ledger.close()
         except ClewError as error:
             if broken is None:  # else what broke it is on its way to the caller already

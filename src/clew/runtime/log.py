@@ -51,7 +51,7 @@ class RunLog(msgspec.Struct):
     since: int = 0  # bytes of the steps after it, with what they keep apart
     accepted: int = 0  # how often changes were accepted
     filled: Filled = {}  # defaults of fields that came later
-    measured: list[Measured] = []  # what the stretches counted
+    measured: list[Measured] = []  # how full the queue was
     failures: list[tuple[tuple[int, ...], Failure]] = []  # confined ones before `start`, with their orders
     digests: dict[str, list[str]] = {}  # of the states of each strand, as a store keeps them
 
@@ -87,13 +87,22 @@ class RunLog(msgspec.Struct):
         found.update(self.journal)
         return found
 
-    def totals(self) -> Totals:
+    def totals(self, graph: Graph) -> Totals:
         """What the run has counted so far."""
         first = self.row.parent_step
         if first is None:  # it may have gone on from a state, which is at hand unless there is a snapshot
-            first = self.measured[0].first if self.measured else 0 if self.weight else self.start.step
-        inner = (step for _, steps in self.strands.values() for step in steps)
-        return lifetime(first, self.steps, inner, self.measured)
+            first = 0 if self.weight else self.start.step
+        inner = [o for _, steps in self.strands.values() for step in steps for o in step.outcomes]
+        known = self.outcomes()
+        asking = sum(_is_interrupt(graph, path) for path in {*self.asked, *self.answers} if path not in known)
+        return lifetime(
+            self.start.step + len(self.steps) - first,
+            self.steps,
+            [*inner, *self.journal.values()],
+            sum(attempt for path, attempt in self.attempts.items() if path not in known),
+            self.stretch + (self.row.status == "failed") + asking,
+            self.measured,
+        )
 
     def steps_by_place(self) -> dict[tuple[str, int], Step]:
         """The steps of the run and of its subgraphs, by strand and number."""
@@ -217,6 +226,12 @@ def graph_at(graph: Graph, prefix: str) -> Graph:
         assert inside is not None
         graph = inside.graph
     return graph
+
+
+def _is_interrupt(graph: Graph, path: str) -> bool:
+    inside, _, last = path.rpartition("/")
+    node = graph_at(graph, f"{inside}/" if inside else "").nodes.get(last.partition("#")[0])
+    return node is not None and node.kind == "interrupt"
 
 
 def _check_answer(graph: Graph, path: str, answer: Any) -> None:

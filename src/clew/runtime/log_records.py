@@ -38,7 +38,7 @@ from clew.engine.deltas import NO_DELTAS, Delta, deltas_from
 from clew.engine.records import Journaled, Outcome, Question, Retry, Start, Step
 from clew.runtime.doubts import Intent
 from clew.runtime.failures import error_of, plain_error
-from clew.runtime.metrics import Measured, Totals
+from clew.runtime.metrics import Measured
 from clew.runtime.recorder import RecordedCall
 from clew.stores import Entry
 from clew.stores.protocol import OWN_STEP
@@ -223,7 +223,7 @@ def _encode_intent(intent: Intent, out: Encoding) -> Encoded:
     body = [
         out.value(intent.name, f"intent {intent.path}"),
         intent.attempt,
-        intent.number,
+        _plain_place(intent.place),
         list(intent.epoch),
     ]
     return intent.path, intent.n, [*body, True] if intent.is_settled else body
@@ -324,12 +324,8 @@ MEASURED = Kind(
     "measurements",
     "always",
     0,
-    lambda measured, out: (
-        "",
-        measured.n,
-        [measured.first, measured.last, list(msgspec.structs.astuple(measured.totals))],
-    ),
-    lambda entry, body, into: Measured(entry.n, body[0], body[1], Totals(*body[2])),
+    lambda measured, out: ("", measured.n, [measured.peak, measured.blocks]),
+    lambda entry, body, into: Measured(entry.n, body[0], body[1]),
 )
 SNAPSHOT = Kind(
     "snapshot", type(None), "snapshots", "last", None, _encode_snapshot, lambda entry, body, into: None

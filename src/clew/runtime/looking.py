@@ -14,9 +14,10 @@ from clew.runtime.events import Event, Listener, Listeners
 from clew.runtime.log import read_log, story_of
 from clew.runtime.log_records import Labelled
 from clew.runtime.metrics import Totals
-from clew.runtime.opening import Opener, is_text
+from clew.runtime.opening import Opener
 from clew.runtime.result import Checkpoint, RunResult
 from clew.runtime.retrieval import StoredRun
+from clew.runtime.run_checks import is_text
 from clew.runtime.session import Session
 from clew.runtime.settings import Settings
 from clew.runtime.upcoming import upcoming
@@ -52,7 +53,11 @@ class Looking:
         machine = self._opener.machine_at(log, run.program(log.start))
         machine.look()
         result = self._result(
-            log.row.run_id, machine, log.row.status, log.start, totals=lambda: run.whole().totals()
+            log.row.run_id,
+            machine,
+            log.row.status,
+            log.start,
+            totals=lambda: run.whole().totals(run.graph),
         )
         result.failures, result.questions = log.row.failures, tuple(log.questions)
         return result
@@ -182,8 +187,7 @@ class Looking:
         """Keep a run that `export` wrote, of this store or another one."""
         from clew.runtime.transfer import import_run
 
-        now = self._settings.clock.time()
-        return import_run(self.store, self._opener.archive, document, now=now)
+        return import_run(self.store, self._opener.archive, document)
 
     def _result(
         self,

@@ -1,9 +1,9 @@
 """What is counted over a run's lifetime, however many processes had a part in it.
 
-A stretch is what one process does of a run between two pauses. Its counters are kept in the log (`Measured`), unless
-all of them can be read off the log: the run was completed in one stretch, and no item waited for room in the queue.
-Of steps that no stretch has counted, because their process was killed or they can be read off, the log tells: how many
-there are, how often their items were tried, and when.
+Almost all of it can be read off the log: how many steps there are, how often their items were tried, and when. So a
+run keeps nothing for it, and whoever asks later counts again. How often an item had to wait for room in the queue is
+in no other entry: a stretch of a run (what one process does of it between two pauses) in which that happened keeps it,
+with the longest queue (`Measured`).
 """
 
 from __future__ import annotations
@@ -61,12 +61,11 @@ class Totals(msgspec.Struct, frozen=True):
 
 
 class Measured(msgspec.Struct, frozen=True):
-    """What one stretch of a run counted, from after step `first` to step `last`."""
+    """How full the queue was in one stretch of a run."""
 
     n: int
-    first: int
-    last: int
-    totals: Totals
+    peak: int
+    blocks: int
 
 
 def totals_of(machine: Machine, elapsed: float) -> Totals:
@@ -77,27 +76,33 @@ def totals_of(machine: Machine, elapsed: float) -> Totals:
 
 
 def lifetime(
-    first: int, steps: Sequence[Step], inner: Iterable[Step], measured: Sequence[Measured]
+    total: int,
+    steps: Sequence[Step],
+    beside: Iterable[Outcome],
+    tried: int,
+    others: int,
+    measured: Iterable[Measured],
 ) -> Totals:
-    """What a run has counted so far. It began after step `first`; `steps` are those of its own that are at hand,
-    `inner` those of subgraphs, which count where no stretch has counted them."""
-    total = Totals()
-    for stretch in measured:
-        total = total.plus(stretch.totals)
-    uncounted = [step for step in steps if not any(m.first < step.number <= m.last for m in measured)]
-    if not uncounted:
-        return total
-    outcomes = [outcome for step in uncounted for outcome in step.outcomes]
-    tried = outcomes if measured else [*outcomes, *(o for step in inner for o in step.outcomes)]
-    last = max(step.number for step in steps)
-    return total.plus(
-        Totals(
-            steps=last - first - sum(stretch.last - stretch.first for stretch in measured),
-            executed=sum(outcome.attempt + 1 for outcome in tried if not outcome.cached),
-            retries=sum(outcome.attempt for outcome in tried),
-            peak=max(len(step.outcomes) for step in uncounted),
-            elapsed=_elapsed(outcomes),
-        )
+    """What a run has counted so far, as its log tells.
+
+    It has made `total` steps, of which `steps` are at hand; of the others each counts as one execution. `beside` are
+    the outcomes of items inside subgraphs and of open steps, `tried` the retries of items that have none, and `others`
+    how often an item failed for good, or asked a question.
+    """
+    own = [outcome for step in steps for outcome in step.outcomes]
+    outcomes = [*own, *beside]
+    retries = sum(outcome.attempt for outcome in outcomes) + tried
+    called = sum(1 for outcome in outcomes if not outcome.cached)
+    queues = list(measured)
+    return Totals(
+        steps=total,
+        executed=called + retries + others + total - len(steps),
+        retries=retries,
+        peak=max(
+            (each.peak for each in queues) if queues else (len(step.outcomes) for step in steps), default=0
+        ),
+        blocks=sum(each.blocks for each in queues),
+        elapsed=_elapsed(own) * total / len(steps) if steps else 0.0,
     )
 
 

@@ -35,6 +35,7 @@ from clew.runtime.events import Listener, Listeners
 from clew.runtime.log import RunLog, fill, graph_at
 from clew.runtime.log_records import Accepted, Answered, Filled, Resumed
 from clew.runtime.retrieval import Retrieval, StoredRun
+from clew.runtime.run_checks import check_mapping, check_nodes, check_step
 from clew.runtime.run_ids import new_run_id
 from clew.runtime.schema_changes import check_can_run, gained, with_defaults
 from clew.runtime.session import Session
@@ -92,7 +93,7 @@ class Opener:
 
     def at(self, run_id: str, step: int | str | None) -> tuple[GraphState, StoredRun]:
         """A state of a run, by number or label, and the run."""
-        _check_step(step)
+        check_step(step)
         run = self.runs.open(run_id)
         return run.state(run.log().label(step) if isinstance(step, str) else step), run
 
@@ -174,7 +175,7 @@ class Opener:
         """A new run that goes on from a step of another one, with other values."""
         graph = self.graph
         state, run = self.at(parent, step)
-        _check_nodes(state, graph, parent)
+        check_nodes(state, graph, parent)
         state = self._with(state.rooted(), values, f"fork of {parent!r}")
         return self._from_state(state, new_run_id(run_id), parent, None, self._on_conflict(run.on_conflict))
 
@@ -193,7 +194,7 @@ class Opener:
         else:
             given = {name: start.get(name) for name in start.position.given}
             values = {} if values is None else values
-            _check_mapping(values)
+            check_mapping(values)
             session = self.new({**given, **values}, run_id, on_conflict=self._on_conflict(log.on_conflict))
         session.use_again(reuse)
         return session
@@ -202,7 +203,7 @@ class Opener:
         """A state with other values, checked against the schema."""
         if values is None:
             return state
-        _check_mapping(values)
+        check_mapping(values)
         schema = self.graph.schema
         if schema is not None:
             for name in values:
@@ -282,7 +283,7 @@ class Opener:
                 cache=self._cache,
             )
             session.start, session.fence, session.owner = log.start, fence, owner
-            session.earlier = log.totals()
+            session.earlier = log.totals(self.graph)
             session.measured = max((each.n for each in log.measured), default=-1) + 1
             session.hold(log.due)
             self.archive.begin(run_id, fence, self.settings.clock.time())
@@ -305,7 +306,7 @@ class Opener:
         program = self.program(log.start)
         chain = log.chain(own)  # what has run, it ran with the run's own graph
         state = chain.state(chain.last)
-        _check_nodes(state, self.graph, log.row.run_id)
+        check_nodes(state, self.graph, log.row.run_id)
         filled = {"": gained(self.graph, state.values)}
         for prefix, (start, steps) in log.strands.items():
             written = {name for step in steps for outcome in step.outcomes for name in outcome.update}
@@ -351,7 +352,7 @@ class Opener:
         if process != os.getpid():
             owner = fresh_owner()
         try:
-            fence = self.archive.claim(run_id, owner, self.settings.lease, self.settings.clock.time())
+            fence = self.archive.claim(run_id, owner, self.settings.lease)
         except StoreError:  # it may be this process's all the same
             self.left(run_id, owner)
             raise
@@ -393,7 +394,7 @@ class Opener:
         chain = log.chain(program)
         state = chain.state(chain.last)
         if now is not None and now is not program:
-            _check_nodes(state, now.graph, log.row.run_id)
+            check_nodes(state, now.graph, log.row.run_id)
         memory = Memory(
             journal=log.journal,
             answers=log.answers,
@@ -471,33 +472,3 @@ class Opener:
         if self.settings.seed is not None:
             return self.settings.seed
         return int.from_bytes(hashlib.sha256(run_id.encode()).digest()[:7], "big")
-
-
-def _check_step(step: Any) -> None:
-    if not (step is None or type(step) in (int, str)):
-        raise InputError(f"a step is a whole number or a label, not {step!r}")
-
-
-def _check_nodes(state: GraphState, graph: Graph, run_id: str) -> None:
-    """Refuse to continue with a graph that lacks a node of the run."""
-    position = state.position
-    for name in sorted({*position.visits, *position.wakes, *position.sends, *position.failed}):
-        if name not in graph.nodes:
-            raise GraphChangedError(
-                f"run {run_id!r} knows a node {name!r} that this graph does not have; give the node back (its code "
-                f"may be another), or run the new graph from the start"
-            )
-
-
-def _check_mapping(values: Any) -> None:
-    if not isinstance(values, Mapping):
-        raise InputError(f"values are a mapping of names to values, not {values!r}")
-
-
-def is_text(text: str) -> bool:
-    """Whether a string has an encoding: half a surrogate pair has none."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

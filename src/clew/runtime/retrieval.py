@@ -30,14 +30,12 @@ from clew.engine.rules import Program
 from clew.errors import (
     ClassChangedError,
     DecodeError,
-    DefinitionError,
     StoreCorruptError,
     UnknownRunError,
 )
 from clew.graph import Graph
-from clew.graph.skeleton import skeleton
 from clew.runtime.advance import Advance
-from clew.runtime.codes import conflict_rule
+from clew.runtime.codes import conflict_rule, described
 from clew.runtime.doubts import Intent
 from clew.runtime.large_values import Blobs, fetched
 from clew.runtime.ledger import FIRST_SNAPSHOT, OUTWEIGH
@@ -119,8 +117,8 @@ class Retrieval:
         found = self._skeletons.get(row.description)
         if found is None:
             try:
-                found = skeleton(msgspec.json.decode(self.store.blob(row.description)))
-            except (StoreCorruptError, DefinitionError, msgspec.MsgspecError) as error:
+                found = described(self.store.blob(row.description))
+            except StoreCorruptError as error:
                 raise StoreCorruptError(
                     f"run {row.run_id!r}: the description of its graph is damaged ({error}); pass the graph that made "
                     f"the run"

@@ -27,7 +27,7 @@ from clew.runtime.cache import NO_RESULT, Cache, key_of
 from clew.runtime.calls import calls_of, unbuilt_input
 from clew.runtime.events import Event, Listeners
 from clew.runtime.host import SLEPT, Host
-from clew.runtime.metrics import Measured, Totals, totals_of
+from clew.runtime.metrics import Measured, Totals
 from clew.runtime.recorder import Recall, Recorder
 from clew.runtime.scopes import Asking
 from clew.state import GraphState
@@ -68,7 +68,6 @@ class Session(Host):
     renewed = 0.0  # when, by the time that does not jump
     lost: BaseException | None = None  # somebody else has taken the run over
     earlier = Totals()  # what earlier stretches of the run counted
-    first = 0  # the step that this one goes on from
     measured = 0  # the number under which this one keeps what it counted
     reuse: Reuse | None = None
     handed: Handed | None = None  # attempts on an executor that has a queue
@@ -120,12 +119,11 @@ class Session(Host):
         """Seconds since the session began."""
         return self.clock.monotonic() - self.began
 
-    def measure(self, elapsed: float) -> None:
-        """Keep what this stretch has counted, unless the log tells the same."""
-        machine = self.machine
-        if self._stretch is not None or machine.root.state != "completed" or machine.frontier.blocks:
-            own = totals_of(machine, elapsed)
-            self.ledger.write([Measured(self.measured, self.first, machine.root.step, own)])
+    def measure(self) -> None:
+        """Keep how full the queue was, which nothing else in the log tells."""
+        frontier = self.machine.frontier
+        if frontier.blocks:
+            self.ledger.write([Measured(self.measured, frontier.peak, frontier.blocks)])
 
     def _take(self) -> Item | None:
         """The next item to execute; those whose results are known are settled on the way."""

@@ -24,9 +24,8 @@ from clew.engine.programs import program_of
 from clew.error_text import line_of
 from clew.errors import CheckpointError, ClewError, StoreCorruptError
 from clew.graph import Graph
-from clew.graph.skeleton import skeleton
 from clew.runtime.archive import Archive, fresh_owner
-from clew.runtime.codes import description_of
+from clew.runtime.codes import described, description_of
 from clew.runtime.document_form import (
     FORMAT,
     Document,
@@ -87,7 +86,7 @@ def export_run(store: Store, run_id: str, on_conflict: str, *, latest: bool = Fa
     return document
 
 
-def import_run(store: Store, archive: Archive, document: Mapping[str, Any], *, now: float) -> RunRow:
+def import_run(store: Store, archive: Archive, document: Mapping[str, Any]) -> RunRow:
     """Keep the run of a document; its row. CheckpointError if the document is not what was exported."""
     try:
         log, graph, entries, blobs = _checked(document)
@@ -97,7 +96,7 @@ def import_run(store: Store, archive: Archive, document: Mapping[str, Any], *, n
         raise CheckpointError(
             f"this document cannot be imported ({line_of(error)}); export the run again"
         ) from error
-    _keep(store, archive, log, graph, entries, blobs, now)
+    _keep(store, archive, log, graph, entries, blobs)
     return archive.runs.open(log.row.run_id).row
 
 
@@ -113,7 +112,7 @@ def _checked(document: Mapping[str, Any]) -> tuple[RunLog, Graph, list[Entry], B
         wrong = next(iter(check_log(row, entries)[1]), None)
         start = read_start(row.start, row.start_digest, _lookup(blobs), classes=False)
         log = _read(row, start, entries, blobs)
-        graph = skeleton(json.loads(beside.description))
+        graph = described(beside.description.encode())
         blobs[row.description] = beside.description.encode()
     except ClewError as error:
         wrong = str(error)
@@ -270,7 +269,6 @@ def _keep(
     graph: Graph,
     entries: Sequence[Entry],
     blobs: Blobs,
-    now: float,
 ) -> None:
     """Write a run, all of it or nothing."""
     row, run_id = log.row, log.row.run_id
@@ -288,12 +286,8 @@ def _keep(
     if row.parent is not None:
         row.start = stored_fork(row.parent, log.start, apart)
     row.error = sealed_failures(failures) if failures else None
-    owned: Any = {
-        "owner": fresh_owner(),
-        "lease": 30.0,
-        "now": now,
-    }  # else somebody could go on with it already
-    fence = store.create(row, apart, entries=entries, **owned)
+    # owned: else somebody could continue it already
+    fence = store.create(row, apart, entries=entries, owner=fresh_owner(), lease=30.0)
     # The run is whole from here on; what follows makes it quick to read, and counts its log.
     try:
         for snapshot, pieces in archive.runs.open(run_id).missing_snapshots():

@@ -14,7 +14,7 @@ label       the label           0              a step
 resume      ""                  counts         a run that had failed is gone on with
 accepted    ""                  counts         what is kept of the graph that it goes on with: structure and codes, and
                                                the defaults of fields that the run did not begin with
-measured    ""                  counts         what a stretch of the run counted
+measured    ""                  counts         how full the queue was in a stretch of the run, where it was full
 snapshot    ""                  a step         the whole state: ``clew.runtime.snapshots``
 ==========  ==================  =============  ==============================================================
 =======

@@ -407,17 +407,10 @@ class GraphState:
     # Inside
 
     def _parts(self) -> tuple[Any, ...]:
+        # the digest is made when somebody looks, and follows from the rest
+        position = msgspec.structs.replace(self.position, digest="")
         values, versions = dict(self._ordered_values()), dict(self._ordered_versions())
-        return (
-            values,
-            versions,
-            dict(self._decisions),
-            self._terminated,
-            msgspec.structs.replace(
-                self.position, digest=""
-            ),  # made when somebody looks, and follows from the rest
-            dict(self.node_history),
-        )
+        return values, versions, dict(self._decisions), self._terminated, position, dict(self.node_history)
 
     def _copy(self) -> GraphState:
         new = self.__class__.__new__(self.__class__)

@@ -19,9 +19,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from clew.errors import StoreCorruptError, StoreError, StoreUnavailableError, StoreVersionError
+from clew.errors import (
+    StoreCorruptError,
+    StoreError,
+    StoreUnavailableError,
+    StoreVersionError,
+    UnknownRunError,
+)
 from clew.stores.protocol import Statement
-from clew.stores.refusals import check_version, refused
+from clew.stores.refusals import check_version, refused, replaced
 
 APPLICATION_ID = 0x436C6577  # "Clew"
 
@@ -33,7 +39,7 @@ MIGRATIONS: tuple[str, ...] = (
     CREATE TABLE runs (
         id INTEGER PRIMARY KEY AUTOINCREMENT, run_id TEXT NOT NULL UNIQUE,
         fence INTEGER NOT NULL DEFAULT 0, owner TEXT NOT NULL DEFAULT '', slot INTEGER NOT NULL DEFAULT 0,
-        until REAL NOT NULL DEFAULT 0,
+        until REAL NOT NULL DEFAULT 0, boot TEXT NOT NULL DEFAULT '',
         status TEXT NOT NULL, created REAL NOT NULL, updated REAL NOT NULL, graph TEXT NOT NULL, seed TEXT NOT NULL,
         parent TEXT, parent_step INTEGER, structure TEXT NOT NULL, target TEXT NOT NULL, error BLOB, census TEXT
     );
@@ -62,6 +68,28 @@ MIGRATIONS: tuple[str, ...] = (
 
 def _newest() -> int:
     return OLDEST + len(MIGRATIONS) - 1
+
+
+def check_options(path: Any, synchronous: str, timeout: Any) -> None:
+    """Refuse options of a store that are wrong."""
+    if synchronous not in ("normal", "full", "off"):
+        raise StoreError(f"synchronous is 'normal', 'full' or 'off', not {synchronous!r}")
+    if not isinstance(path, (str, os.PathLike)) or not isinstance(os.fspath(path), str):
+        raise StoreError(f"the path of a SQLiteStore is the name of a file, not {path!r}")
+    if not isinstance(timeout, (int, float)) or isinstance(timeout, bool) or not timeout >= 0:
+        raise StoreError(f"timeout is a number of seconds, 0 or more, not {timeout!r}")
+    if os.fspath(path) in ("", ":memory:"):
+        raise StoreError(f"{os.fspath(path)!r} is no file; use MemoryStore() to keep runs in memory")
+
+
+def check_place(path: Path, file: os.stat_result, run_id: str) -> None:
+    """Refuse to write to a file that nobody else can open: another one is under its path now, or none."""
+    try:
+        if os.path.samestat(file, os.stat(path)):
+            return
+    except FileNotFoundError:
+        pass
+    raise UnknownRunError(replaced(run_id, path))
 
 
 def open_file(path: Path, synchronous: str, timeout: float) -> sqlite3.Connection:

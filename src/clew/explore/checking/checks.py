@@ -181,7 +181,7 @@ class Check:
                     return
                 left -= 1
                 run.choose(choices[0])
-            if run.has_chosen_end:
+            if run.has_ended:
                 found[frozenset(run.answered.items())] = End.of(run)
 
         def answer_each(answers: list[str]) -> None:

@@ -46,6 +46,7 @@ class StillClock:
     """Time that does not pass."""
 
     virtual = True
+    boot = "still"
 
     def time(self) -> float:
         """Seconds since the epoch."""
@@ -132,7 +133,7 @@ class Process:
         return found
 
     @property
-    def has_chosen_end(self) -> bool:
+    def has_ended(self) -> bool:
         """Whether nothing can go on by itself."""
         return not self.running and not self.session.timers
 

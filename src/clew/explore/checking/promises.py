@@ -54,7 +54,7 @@ def at_end(check: Check) -> Check:
     """A check that looks only where the run is over: completed, or failed and not resumed any more."""
 
     def check_at_end(world: Any) -> Any:
-        return check(world) if world.systems["run"].has_chosen_end else True
+        return check(world) if world.systems["run"].has_ended else True
 
     check_at_end.__name__ = getattr(check, "__name__", "check")
     check_at_end.at_end = True  # type: ignore[attr-defined]
@@ -73,7 +73,7 @@ def promised(name: str, unbroken: Ends) -> Invariant:
 def _same_end(unbroken: Ends, faults: frozenset[str], what: str) -> Check:
     def check(world: Any) -> Any:
         run: RunSystem = world.systems["run"]
-        if not faults.issuperset(run.had) or bool(run.had) != bool(faults) or not run.has_chosen_end:
+        if not faults.issuperset(run.had) or bool(run.had) != bool(faults) or not run.has_ended:
             return True
         ends, end = _comparable(unbroken, run), End.of(run)
         return True if not ends or end in ends else f"{what}: {_difference(run, end, ends[0])}"
@@ -129,7 +129,7 @@ def _ends(unbroken: Ends) -> Check:
         run: RunSystem = world.systems["run"]
         if run.status == "failed" and isinstance(run.error, MaxStepsError | StalledError):
             return f"the run does not end by itself: {run.error}"
-        if run.has_chosen_end or run.status == "waiting" or run.choices():
+        if run.has_ended or run.status == "waiting" or run.choices():
             return True
         return (
             f"nothing can happen any more, and the run is {run.status}; it is at {run.disk.names(RUN)[-1:]}"

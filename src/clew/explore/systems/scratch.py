@@ -11,7 +11,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from clew.explore.living import has_chosen_end, mark
+from clew.explore.living import has_ended, mark
 
 _MARK = "process"
 
@@ -28,7 +28,7 @@ def new_folder(kind: str) -> Path:
 def _clear(place: Path, prefix: str) -> None:
     for folder in place.glob(f"{prefix}*"):
         try:
-            if folder.lstat().st_uid == os.getuid() and has_chosen_end((folder / _MARK).read_text()):
+            if folder.lstat().st_uid == os.getuid() and has_ended((folder / _MARK).read_text()):
                 shutil.rmtree(folder, ignore_errors=True)
         except OSError:  # it has just gone, or has no mark yet
             continue

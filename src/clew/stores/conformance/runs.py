@@ -12,6 +12,7 @@ from clew.errors import (
     UnknownRunError,
 )
 from clew.stores.conformance.place import (
+    LEASE,
     Place,
     an_entry,
     check,
@@ -59,7 +60,7 @@ def a_run_is_created_with_its_log(place: Place) -> None:
         store.create(RunRow("s", parent="nobody"), entries=entries)
     expect([entry.name for entry in store.entries("r")], names, "the log after two that were refused")
     expect([row.run_id for row in store.rows()], ["p", "r"], "the runs after two that were refused")
-    fence = store.create(RunRow("owned"), entries=entries, owner="one", lease=60.0, now=0.0)
+    fence = store.create(RunRow("owned"), entries=entries, owner="one", lease=60.0)
     store.append("owned", [an_entry(3)], fence)
     expect(
         store.last("owned", "step", "", 9).n, 3, "the last step of a run that was created and owned at once"
@@ -136,8 +137,8 @@ def an_unknown_id_is_refused_by_name(place: Place) -> None:
     uses: list[Callable[[], Any]] = [
         lambda: store.row("nobody"),
         lambda: store.update("nobody", status="failed", updated=0.0, error=None, fence=0),
-        lambda: store.claim("nobody", "me", lease=1.0, now=0.0),
-        lambda: store.renew("nobody", 1, lease=1.0, now=0.0),
+        lambda: store.claim("nobody", "me", lease=LEASE),
+        lambda: store.renew("nobody", 1, lease=LEASE),
         lambda: store.append("nobody", [an_entry()], 0),
         lambda: store.append("nobody", [an_entry()], 1 << 32 | 1),
         lambda: store.append("nobody", [], 0),
@@ -176,7 +177,7 @@ def a_fence_does_not_fit_another_run_of_the_same_id(place: Place) -> None:
     other.create(RunRow("r"))
     with refuses(RunOwnedError):
         store.append("r", [an_entry()], fence)
-    other.claim("r", "me", lease=10.0, now=0.0)
+    other.claim("r", "me", lease=LEASE)
     with refuses(RunOwnedError):
         store.append("r", [an_entry()], fence)
     expect(list(other.entries("r")), [], "the log of the new run")
