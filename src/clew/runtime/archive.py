@@ -63,6 +63,7 @@ class Archive:
         lease: float = 0.0,
         on_conflict: str = "error",
         wait: bool = True,
+        at_once: bool = False,
     ) -> int:
         """Keep a new run, and become its owner where the store is one that others may use too: the fence."""
         if not self._keeps:
@@ -88,7 +89,7 @@ class Archive:
         row.start, blobs = kept_start(start, parent, parent_step)
         more: Any = {} if wait else {"wait": False}
         reach("before-create")
-        fence = self._store.create(row, blobs, owner=owner, lease=lease, now=now, **more)
+        fence = self._place(at_once).create(row, blobs, owner=owner, lease=lease, now=now, **more)
         reach("after-create")
         if parent is not None and self._is_deep(row):
             pieces: Blobs = {}
@@ -159,19 +160,47 @@ class Archive:
         """A stretch of a run begins: it had stopped, and is gone on with."""
         self._update(run_id, "running", now, None, fence, release=False)
 
-    def close(self, run_id: str, fence: int, status: str, now: float, error: BaseException | None) -> None:
+    def close(
+        self,
+        run_id: str,
+        fence: int,
+        status: str,
+        now: float,
+        error: BaseException | None,
+        *,
+        at_once: bool = False,
+    ) -> None:
         """A stretch of a run has ended: others may have it."""
         if self._keeps:
-            self._update(run_id, status, now, error, fence, release=self._store.encodes)
+            self._update(
+                run_id, status, now, error, fence, release=self._store.encodes, store=self._place(at_once)
+            )
+
+    def _place(self, at_once: bool) -> Store:
+        """The store; or the one that does not wait, for those who may not."""
+        if not at_once:
+            return self._store
+        prompt: Store = self._store.at_once()  # type: ignore[attr-defined]
+        return prompt
 
     def _update(
-        self, run_id: str, status: str, now: float, error: BaseException | None, fence: int, *, release: bool
+        self,
+        run_id: str,
+        status: str,
+        now: float,
+        error: BaseException | None,
+        fence: int,
+        *,
+        release: bool,
+        store: Store | None = None,
     ) -> None:
         kept: Any = error
         if self._store.encodes and error is not None:
             kept = sealed_error(error)
         reach("before-update")
-        self._store.update(run_id, status=status, updated=now, error=kept, fence=fence, release=release)
+        (store or self._store).update(
+            run_id, status=status, updated=now, error=kept, fence=fence, release=release
+        )
         reach("after-update")
 
     def claim(self, run_id: str, owner: str, lease: float, now: float) -> int:

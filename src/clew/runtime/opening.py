@@ -16,7 +16,7 @@ from clew.engine.machine import Machine
 from clew.engine.programs import check_values, complaint, program_of
 from clew.engine.rules import Program
 from clew.engine.terms import Memory, Options
-from clew.errors import ClewError, GraphChangedError, GraphWarning, InputError, StoreError
+from clew.errors import ClewError, GraphChangedError, GraphWarning, InputError, StoreError, UnknownRunError
 from clew.graph import Graph
 from clew.runtime.archive import Archive, fresh_owner
 from clew.runtime.cache import Cache
@@ -93,11 +93,13 @@ class Opener:
         run_id: str | None,
         listener: Listener | None = None,
         on_conflict: str | None = None,
+        owner: str = "",
+        at_once: bool = False,
     ) -> Session:
-        """A new run on values, or one that goes on from a state."""
-        run_id = _new_id(run_id)
+        """A new run on values, or one that goes on from a state; with `at_once`, WouldWait if the store would wait."""
+        run_id = new_id(run_id)
         if isinstance(values, GraphState):
-            return self._from_state(values, run_id, None, listener)
+            return self._from_state(values, run_id, None, listener, owner=owner, at_once=at_once)
         given, seeded = check_values(self.graph, values if type(values) is dict else self._mapping(values))
         seed = self._seed(run_id)
         start = GraphState.assemble(
@@ -110,7 +112,9 @@ class Opener:
         )
         options, listeners = self._options(seed, listener, on_conflict)
         machine = Machine.begin(program_of(self.graph, given), seeded, options)
-        return self._session(run_id, machine, start, seed, listeners, parent=None)
+        return self._session(
+            run_id, machine, start, seed, listeners, parent=None, owner=owner, at_once=at_once
+        )
 
     def _mapping(self, values: Any) -> Mapping[str, Any]:
         """The values that were given, by name: nothing, a mapping, or an instance of the state schema."""
@@ -130,6 +134,9 @@ class Opener:
         parent: str | None,
         listener: Listener | None,
         on_conflict: str | None = None,
+        *,
+        owner: str = "",
+        at_once: bool = False,
     ) -> Session:
         wrong = complaint(self.graph, frozenset(state.values))
         if wrong:
@@ -144,18 +151,27 @@ class Opener:
         seed = state.seed if state.seed is not None else self._seed(run_id)
         options, listeners = self._options(seed, listener, on_conflict)
         machine = Machine.restore(self.program(state), state, options)
-        return self._session(run_id, machine, state, seed, listeners, parent=parent)
+        return self._session(
+            run_id, machine, state, seed, listeners, parent=parent, owner=owner, at_once=at_once
+        )
 
     def forked(
-        self, parent: str, step: int | str | None, values: Mapping[str, Any] | None, run_id: str | None
+        self,
+        parent: str,
+        step: int | str | None,
+        values: Mapping[str, Any] | None,
+        run_id: str | None,
+        owner: str = "",
     ) -> Session:
         """A new run that goes on from a step of another one, with other values."""
         log, number = self._log_at(parent, step)
         state = log.chain(self.program(log.start)).state(number)
         state = self._with(state, values, f"fork of {parent!r}")
-        return self._from_state(state, _new_id(run_id), parent, None, self._on_conflict(log))
+        return self._from_state(state, new_id(run_id), parent, None, self._on_conflict(log), owner=owner)
 
-    def rerun(self, parent: str, values: Mapping[str, Any] | None, run_id: str | None) -> Session:
+    def rerun(
+        self, parent: str, values: Mapping[str, Any] | None, run_id: str | None, owner: str = ""
+    ) -> Session:
         """A new run on the values of another one, and some others, that uses again what it can of it."""
         from clew.runtime.reuse import Reuse
 
@@ -164,12 +180,14 @@ class Opener:
         reuse = Reuse(log, self.program(start), self.graph, self.settings)  # before there is a run
         if start.step or log.row.parent is not None:  # it went on from a state, and so does this one
             state = self._with(start, values, f"rerun of {parent!r}")
-            session = self._from_state(state, _new_id(run_id), log.row.parent, None, self._on_conflict(log))
+            session = self._from_state(
+                state, new_id(run_id), log.row.parent, None, self._on_conflict(log), owner=owner
+            )
         else:
             given = {name: start.get(name) for name in start.position.given}
             values = {} if values is None else values
             _check_mapping(values)
-            session = self.new({**given, **values}, run_id, on_conflict=self._on_conflict(log))
+            session = self.new({**given, **values}, run_id, on_conflict=self._on_conflict(log), owner=owner)
         session.use_again(reuse)
         return session
 
@@ -189,10 +207,15 @@ class Opener:
         return state.set_multiple(values)
 
     def again(
-        self, run_id: str, answer: Any, answers: Mapping[str, Any] | None, accept_changes: bool
+        self,
+        run_id: str,
+        answer: Any,
+        answers: Mapping[str, Any] | None,
+        accept_changes: bool,
+        owner: str = "",
     ) -> Session:
         """Go on with a run."""
-        fence, owner = self.claim(run_id)
+        fence, owner = self.claim(run_id, owner)
         try:
             log = self.archive.log(run_id)
             self._check_structure(log.row, accept_changes)  # before an answer is kept: it is asked for again
@@ -251,22 +274,44 @@ class Opener:
         if structure != row.structure or codes != row.codes:
             ledger.write([Accepted(log.accepted, structure, codes)])
 
-    def claim(self, run_id: str) -> tuple[int, str]:
-        """Become the owner of a run, where the store is one that others may use too: the fence, and the owner's name.
+    def name_for(self, run_id: str) -> str:
+        """The name under which to claim a run: another one each time, so two threads of a program, or it and a child
+        that it forked, are two owners. What this process could not release, it claims under the name that has it."""
+        if not self.store.encodes:
+            return ""
+        process, owner = self._left.get(run_id, (0, ""))
+        return owner if process == os.getpid() else fresh_owner()
 
-        Each claim has a name of its own, so two threads of a program, or it and a child that it forked, are two owners.
-        """
+    def claim(self, run_id: str, owner: str = "") -> tuple[int, str]:
+        """Become the owner of a run, where the store is one that others may use too: the fence, and the name."""
         if not self.store.encodes:
             return 0, ""
-        process, owner = self._left.pop(run_id, (0, ""))
-        if process != os.getpid():
-            owner = fresh_owner()
+        owner = owner or self.name_for(run_id)
         try:
             fence = self.archive.claim(run_id, owner, self.settings.lease, self.settings.clock.time())
         except StoreError:  # it may be this process's all the same
             self.left(run_id, owner)
             raise
+        self._left.pop(run_id, None)
         return fence, owner
+
+    def give_up(self, run_id: str, owner: str) -> None:
+        """Release what an interrupted verb may have claimed: nobody knows how far it got, but its name is known."""
+        if not owner:
+            return
+        try:
+            known = self.store.owner(run_id)
+            if known is None or known.name != owner:
+                return
+            fence = self.archive.claim(run_id, owner, self.settings.lease, self.settings.clock.time())
+            if self.store.row(run_id).status == "running":
+                self.archive.close(run_id, fence, "cancelled", self.settings.clock.time(), None)
+            else:
+                self.archive.release(run_id, fence)
+        except UnknownRunError:
+            pass
+        except ClewError:
+            self.left(run_id, owner)
 
     def release(self, run_id: str, fence: int, owner: str) -> None:
         """Let others have a run that has not ended. Where the store does not take that, it stays this process's, which
@@ -338,10 +383,12 @@ class Opener:
         listeners: Listeners | None,
         *,
         parent: str | None,
+        owner: str,
+        at_once: bool = False,
     ) -> Session:
         settings = self.settings
         created = settings.clock.time()
-        owner = fresh_owner() if self.store.encodes else ""
+        owner = owner or (fresh_owner() if self.store.encodes else "")
         # Whoever listens is told of a run that is on the disk; else its writer thread may wait for that.
         wait = (
             settings.durability != "async"
@@ -361,6 +408,7 @@ class Opener:
                 lease=settings.lease,
                 on_conflict=machine.options.on_conflict,
                 wait=wait,
+                at_once=at_once,
             )
         except StoreError:  # the run may be there all the same, and this process's
             self.left(run_id, owner)
@@ -384,7 +432,8 @@ class Opener:
             raise InputError(f"run_id is text, and {run_id!r} has half a surrogate pair in it") from None
 
 
-def _new_id(run_id: str | None) -> str:
+def new_id(run_id: str | None) -> str:
+    """The id of a new run: the one that was given, or a fresh one."""
     if run_id is None:
         return os.urandom(16).hex()
     if not run_id or type(run_id) is not str:

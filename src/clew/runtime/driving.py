@@ -1,0 +1,247 @@
+"""Driving runs: what every verb that runs nodes does with a run, whoever opens it and whatever drives it.
+
+A verb opens a run, drives it and ends it under one `try`, with a `Hold` that is made before. So after an interrupt or a
+cancellation at any instant this engine and any other can go on with the run at once. A verb on an event loop does the
+same, but waits for the store on a thread. A new run is opened at once where that is possible; a log is read there.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Generator
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from clew.errors import (
+    ClewError,
+    CommitConflictError,
+    EncodeError,
+    RunOwnedError,
+    StoreError,
+    UnknownRunError,
+)
+from clew.runtime.blocking import Blocking
+from clew.runtime.heartbeat import Heartbeat
+from clew.runtime.holding import Hold, Work, conclude
+from clew.runtime.looking import Looking
+from clew.runtime.result import RunResult
+from clew.runtime.session import Session
+from clew.stores import WouldWait
+
+if TYPE_CHECKING:
+    from clew.runtime.off_loop import OffLoop
+
+Opening = Callable[..., Session | RunResult]
+"""Opens a run; or finds that it is finished."""
+
+_NOT_ENDED = (StoreError, RunOwnedError, UnknownRunError, CommitConflictError)
+
+
+class Driving(Looking):
+    """How an engine drives runs."""
+
+    _resuming: ClassVar[dict[tuple[int, str], Hold]] = {}  # by engine and run: on their way to being live
+    _heartbeat: Heartbeat | None
+    _off_loop: OffLoop | None = None  # where verbs on an event loop wait for the store
+
+    def _drive(self, hold: Hold, opening: Opening) -> RunResult:
+        """Open a run, drive it and end it, in the caller's thread."""
+        try:
+            opened = opening()
+            if isinstance(opened, RunResult):
+                return opened
+            hold.session = opened
+            if self.graph.has_async_nodes:
+                import asyncio
+
+                return asyncio.run(self._adriven(opened))
+            self._begin(opened)
+            try:
+                for _ in Blocking(opened).drive():
+                    pass
+            except EncodeError as error:
+                return conclude(self._refusing(opened, error))
+            except BaseException as error:
+                conclude(self._ending(opened, error))
+                raise
+            return conclude(self._ending(opened))
+        except BaseException as error:
+            self._free(hold, error)
+            raise
+
+    async def _adrive(self, hold: Hold, opening: Opening, *, at_once: bool = False) -> RunResult:
+        """`_drive` on the running event loop, which never waits for the store."""
+        try:
+            if not self.store.encodes:
+                opened = opening()
+            elif at_once:
+                opened = await self._elsewhere().open(opening)
+            else:
+                opened = await self._elsewhere().finish(opening)
+            if isinstance(opened, RunResult):
+                return opened
+            hold.session = opened
+            return await self._adriven(opened)
+        except BaseException as error:
+            if self.store.encodes and not isinstance(error, (Exception, GeneratorExit)):
+                await self._elsewhere().finish(self._free, hold, error)
+            else:
+                self._free(hold, error)
+            raise
+
+    async def _adriven(self, session: Session) -> RunResult:
+        from clew.runtime.loop import Looping
+
+        off_loop = session.off_loop = self._elsewhere() if self.store.encodes else None
+        self._begin(session)
+        try:
+            await Looping(session).drive()
+        except EncodeError as error:
+            ending = self._refusing(session, error)
+        except BaseException as error:
+            ending = self._ending(session, error)
+            if off_loop is None or isinstance(error, GeneratorExit):
+                conclude(ending)
+            else:
+                await off_loop.conclude(ending)
+            raise
+        else:
+            ending = self._ending(session)
+        return conclude(ending) if off_loop is None else await off_loop.conclude(ending)
+
+    def _elsewhere(self) -> OffLoop:
+        if self._off_loop is None:
+            from clew.runtime.off_loop import OffLoop
+
+            self._off_loop = OffLoop(is_quick=hasattr(self.store, "at_once"))
+        return self._off_loop
+
+    def _driving(self, session: Session) -> Generator[None, None, None]:
+        """Drive a session in the caller's thread, pausing whenever events may have come up."""
+        self._begin(session)
+        try:
+            yield from Blocking(session, inline=False).drive()
+        except EncodeError as error:
+            conclude(self._refusing(session, error))
+        except BaseException as error:
+            conclude(self._ending(session, error))
+            raise
+        else:
+            conclude(self._ending(session))
+
+    def _begin(self, session: Session) -> None:
+        self._live[session.run_id] = session
+        if self._heartbeat is not None:
+            self._heartbeat.add(session, session.fence)
+        session.thread = threading.get_ident()
+        session.began = self._settings.clock.monotonic()
+        if session.listening:
+            session.announce(
+                "run_started", session.start.step, graph=self.graph.name, values=session.start.values
+            )
+
+    def _leave(self, session: Session) -> None:
+        if self._heartbeat is not None:
+            self._heartbeat.remove(session)
+        if self._live.get(session.run_id) is session:
+            del self._live[session.run_id]
+
+    def _refusing(self, session: Session, error: EncodeError) -> Generator[Work, Any, RunResult]:
+        """A node returned what cannot be stored: the run has failed where its chain ends, before that step."""
+        run_id, archive, clock = session.run_id, self._opener.archive, self._settings.clock
+        session.cancelled = True  # for nodes that still run on threads
+        try:
+            try:
+                yield session.ledger.close
+            except EncodeError:
+                pass
+            try:
+                yield partial(archive.close, run_id, session.fence, "failed", clock.time(), error)
+            except ClewError:
+                self._opener.left(run_id, session.owner)
+                raise
+            result: RunResult = yield partial(self._read_result, run_id)
+        finally:
+            self._leave(session)
+        result.error = error
+        if session.listening:
+            session.tell_rest()
+            session.announce("run_finished", result.steps, status="failed", error=error)
+        return result
+
+    def _ending(
+        self, session: Session, broken: BaseException | None = None
+    ) -> Generator[Work, Any, RunResult]:
+        """The driver has stopped: write what is left, and how the run stands. What uses the store is yielded."""
+        machine, run_id, clock = session.machine, session.run_id, self._settings.clock
+        try:
+            try:
+                if broken is not None:
+                    session.cancelled = True  # for nodes that still run on threads
+                    session.flush()
+                yield session.ledger.close
+            except ClewError as error:
+                if broken is None:  # else what broke it is on its way to the caller already
+                    broken = session.lost or error
+            except BaseException:
+                if broken is None:
+                    raise
+            if session.lost is not None and broken is None:
+                broken = session.lost
+            if broken is not None and isinstance(broken, _NOT_ENDED):
+                # the run has not ended: whoever can goes on with it
+                yield partial(self._release, session)
+                raise broken
+            status = "cancelled" if broken is not None else session.status()
+            result = self._result(
+                run_id,
+                machine,
+                status,
+                session.start,
+                elapsed=session.elapsed(),
+                records=session.ledger.records,
+            )
+            try:
+                yield partial(
+                    self._opener.archive.close, run_id, session.fence, status, clock.time(), result.error
+                )
+            except ClewError:
+                self._opener.left(run_id, session.owner)
+                if broken is None:
+                    raise
+        finally:
+            self._leave(session)
+        if session.listening:
+            session.tell_rest()
+            session.announce("run_finished", machine.root.step, status=status, error=result.error)
+        return result
+
+    def _release(self, session: Session, *, at_once: bool = False) -> None:
+        if at_once:
+            raise WouldWait(session.run_id)
+        self._opener.release(session.run_id, session.fence, session.owner)
+
+    def _read_result(self, run_id: str, *, at_once: bool = False) -> RunResult:
+        if at_once and self.store.encodes:
+            raise WouldWait(run_id)
+        return self.result(run_id)
+
+    def _free(self, hold: Hold, error: BaseException) -> None:
+        """A verb ends with an error: leave nothing behind that keeps anybody from the run, whatever was interrupted."""
+        try:
+            self._give_back(hold, error)
+        except BaseException as interrupt:
+            self._give_back(hold, interrupt)
+            raise
+
+    def _give_back(self, hold: Hold, error: BaseException) -> None:
+        session, mine = hold.session, (id(self), hold.run_id)
+        if self._resuming.get(mine) is hold:
+            del self._resuming[mine]
+        if session is not None:
+            self._leave(session)
+        if not isinstance(error, Exception):  # else whoever raised it has released the run, or knows why not
+            if session is not None:
+                session.cancelled = True  # for nodes that still run on threads
+                session.ledger.abandon(error)
+            self._opener.give_up(hold.run_id, hold.owner)
