@@ -6,6 +6,10 @@ of a living process does.
 
 from __future__ import annotations
 
+import asyncio
+import gc
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -17,7 +21,8 @@ import pytest
 from clew import Context, Engine, Graph, SQLiteStore, node
 from clew import interrupt as question
 from clew.errors import UnknownRunError
-from tests.runtime.interrupting import interrupt
+from clew.stores import WouldWait
+from tests.runtime.interrupting import cancel, interrupt
 
 SAMPLE = 45
 """Aimed interrupts of each verb in the normal suite."""
@@ -117,6 +122,34 @@ def stream(place: Place, run_id: str) -> None:
         pass
 
 
+async def arun(place: Place, run_id: str) -> None:
+    await place.engine.arun({"a": 1}, run_id=run_id)
+
+
+async def aresume(place: Place, run_id: str) -> None:
+    await place.engine.aresume(run_id, answer=True)
+
+
+async def afork(place: Place, run_id: str) -> None:
+    await place.engine.afork("parent", step=1, run_id=run_id)
+
+
+async def arerun(place: Place, run_id: str) -> None:
+    await place.engine.arerun("parent", run_id=run_id)
+
+
+async def astream(place: Place, run_id: str) -> None:
+    async for _ in place.engine.astream({"a": 1}, run_id=run_id):
+        pass
+
+
+AVERBS: dict[str, Verb] = {
+    "arun": arun,
+    "aresume": aresume,
+    "afork": afork,
+    "arerun": arerun,
+    "astream": astream,
+}
 VERBS: dict[str, Verb] = {"run": run, "resume": resume, "fork": fork, "rerun": rerun, "stream": stream}
 NEEDS_A_RUN = ("resume", "aresume")
 
@@ -176,4 +209,85 @@ def test_an_interrupt_at_any_line_leaves_no_run_stuck(
 ) -> None:
     place = Place(tmp_path / "runs.db", graph, durability=durability)
     assert aimed(place, name, iter(range(1, 10**9))) > 300
+    place.close()
+
+
+def on_a_loop(name: str) -> Verb:
+    """An async verb, in a loop that the caller runs: an interrupt comes wherever the loop is."""
+
+    def verb(place: Place, run_id: str) -> None:
+        asyncio.run(AVERBS[name](place, run_id))
+
+    return verb
+
+
+VERBS |= {name: on_a_loop(name) for name in AVERBS}
+
+
+@pytest.fixture
+def waiting_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A store of which nothing is done at once: whatever a loop asks of it is waited for."""
+
+    def at_once(self: SQLiteStore) -> SQLiteStore:
+        raise WouldWait
+
+    monkeypatch.setattr(SQLiteStore, "at_once", at_once)
+    return tmp_path / "runs.db"
+
+
+@pytest.mark.parametrize("name", AVERBS)
+def test_a_cancellation_leaves_no_run_stuck(waiting_store: Path, name: str, durability: str) -> None:
+    """At each wait of the verb, and before its first one."""
+    place = Place(waiting_store, ASYNC, durability=durability)
+    n, verb = 0, AVERBS[name]
+    while True:
+        run_id = f"{name}-{n}"
+        if name in NEEDS_A_RUN:
+            place.run(run_id)
+        if not cancel(n, partial(verb, place, run_id)):
+            break
+        try:
+            place.check(run_id)
+        except Exception as error:
+            error.add_note(f"{name}, cancelled at its wait {n}")
+            raise
+        n += 1
+    assert n > 3
+    place.close()
+
+
+@pytest.mark.parametrize("name", AVERBS)
+def test_an_interrupt_of_a_loop_that_waits_leaves_no_run_stuck(waiting_store: Path, name: str) -> None:
+    place = Place(waiting_store, ASYNC)
+    stride = max(1, steps_of(place, name) // SAMPLE)
+    assert aimed(place, name, iter(range(1, 10**9, stride))) >= SAMPLE - 5
+    place.close()
+
+
+@pytest.mark.parametrize("verb", ["run", "arun"])
+def test_a_stream_that_is_dropped_before_its_first_event_leaves_no_run_stuck(
+    tmp_path: Path, verb: str
+) -> None:
+    place = Place(tmp_path / "runs.db", SYNC if verb == "run" else ASYNC)
+    events = place.engine.stream({"a": 1}, run_id="r")
+    del events
+    gc.collect()
+    place.check("r")
+    place.close()
+
+
+def test_another_process_resumes_what_was_interrupted(tmp_path: Path) -> None:
+    """A process of its own, while this one lives and holds the store."""
+    path = tmp_path / "runs.db"
+    place = Place(path, SYNC)
+    interrupt(steps_of(place, "run") // 2, partial(run, place, "r"))
+    child = (
+        "from tests.runtime.test_interrupts import SYNC\n"
+        "from clew import Engine\n"
+        f"with Engine(SYNC, store={str(path)!r}) as engine:\n"
+        "    engine.resume('r')\n"
+        "    print(engine.resume('r', answer=True)['d'])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", child], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["5"]
     place.close()

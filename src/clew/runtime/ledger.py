@@ -43,6 +43,14 @@ LONG = 0.01  # seconds after which a step is not kept back any longer
 FIRST_SNAPSHOT = 256 * 1024
 OUTWEIGH = 8
 
+
+class _Elsewhere:
+    """Stands for a store that is never written to without waiting."""
+
+    def append(self, *args: Any, **kwargs: Any) -> None:
+        raise WouldWait
+
+
 Name = tuple[str, tuple[int, ...]]
 """An item: its path, and the attempts of the items around it."""
 
@@ -54,7 +62,6 @@ class Ledger:
     _failure: BaseException | None = None  # nothing is written after it: the log would have a hole
     _is_closing = False
     _never_waits = False
-    _quick: Store | None = None  # the store for writes that do not wait, if there is one
     _owes_snapshot = False
 
     def __init__(
@@ -74,6 +81,7 @@ class Ledger:
         asked: Mapping[str, Question] | None = None,
     ) -> None:
         self._store = store
+        self._first: Any = store  # what a write is tried with before it is queued
         self.records: list[Any] | None = [] if writer is None else None  # written, where it is not encoded
         self._run_id = run_id
         self._fence = fence
@@ -126,12 +134,10 @@ class Ledger:
         if self._writer is None or self._never_waits:
             return
         self._never_waits = True
-        at_once = getattr(self._store, "at_once", None)
-        if at_once is not None:
-            try:
-                self._quick = at_once()
-            except WouldWait:
-                pass
+        try:
+            self._first = getattr(self._store, "at_once", _Elsewhere)()
+        except WouldWait:
+            self._first = _Elsewhere()
 
     def write(self, records: Sequence[Any]) -> None:
         """Keep records, in order."""
@@ -166,13 +172,17 @@ class Ledger:
         except EncodeError as error:
             self._failure = error
             raise
-        if writer.blobs or self._durability != "sync" or self._never_waits:
+        follower = self._follower
+        if writer.blobs or self._durability != "sync" or not (follower is None or follower.is_idle):
             blobs, writer.blobs = writer.blobs, {}
             self._since += sum(map(len, blobs.values()))
             self._carry(([entry], (), blobs, ()))
         else:
             reach("before-append")
-            self._store.append(self._run_id, (entry,), self._fence)
+            try:
+                self._first.append(self._run_id, (entry,), self._fence)
+            except WouldWait:
+                self._behind_us().queue(([entry], (), {}, ()))
             reach("after-append")
         self._since += len(entry.body)
         if self._since > FIRST_SNAPSHOT and self._since > OUTWEIGH * self._weight:
@@ -280,16 +290,16 @@ class Ledger:
 
     def _is_taken_at_once(self, work: Work) -> bool:
         """Append a work without waiting, unless something waits already that has to come before it."""
-        if self._quick is None or not (self._follower is None or self._follower.is_idle):
+        if not (self._follower is None or self._follower.is_idle):
             return False
         entries, drop, blobs, statements = work
         reach("before-append")
         try:
             if drop or blobs or statements:
                 more: Any = {"statements": statements} if statements else {}
-                self._quick.append(self._run_id, entries, self._fence, drop=drop, blobs=blobs, **more)
+                self._first.append(self._run_id, entries, self._fence, drop=drop, blobs=blobs, **more)
             else:
-                self._quick.append(self._run_id, entries, self._fence)
+                self._first.append(self._run_id, entries, self._fence)
         except WouldWait:
             return False
         reach("after-append")
