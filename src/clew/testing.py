@@ -34,6 +34,7 @@ class VirtualClock:
     """A clock that stands still until somebody moves it; drivers do, to the next timer, when all else is done."""
 
     virtual = True
+    boot = "virtual"
 
     def __init__(self, start: float = 1_700_000_000.0) -> None:
         if not _is_time(start):

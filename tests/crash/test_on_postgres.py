@@ -6,6 +6,7 @@ import threading
 from pathlib import Path
 from random import Random
 from secrets import token_hex
+from typing import Any
 
 import psycopg
 import pytest
@@ -114,16 +115,16 @@ def test_the_server_is_restarted_under_a_running_engine(
     store = PostgresStore(server.dsn, schema=f"crash_{token_hex(6)}")
     engine = Engine(program.GRAPH, store=store, seed=7, max_concurrent_nodes=1)
     restarts: list[threading.Thread] = []
-    left, refused, connect = 7, threading.Event(), store._link._connect
+    left, refused, connect = 7, threading.Event(), store._link.pool._connect
 
-    def reconnect() -> None:
+    def reconnect() -> psycopg.Connection[Any]:
         try:
-            connect()
+            return connect()
         except psycopg.OperationalError:
             refused.set()
             raise
 
-    monkeypatch.setattr(store._link, "_connect", reconnect)
+    monkeypatch.setattr(store._link.pool, "_connect", reconnect)
 
     def start_later() -> None:
         assert refused.wait(60)  # the engine has met a server that is not there

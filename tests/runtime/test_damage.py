@@ -177,7 +177,7 @@ def test_a_snapshot_of_something_else_is_named_by_the_doctor(file: Path) -> None
     engine = Engine(GRAPH, store=SQLiteStore(file), target=f"{__name__}:GRAPH")
     entry, _ = snapshot_entry(engine.state("r0", step=1))
     other, _ = snapshot_entry(engine.state("r1", step=1))
-    fence = engine.store.claim("r1", "me", lease=1.0, now=0.0)
+    fence = engine.store.claim("r1", "me", lease=1.0)
     from clew.stores import Entry
 
     engine.store.append("r1", [Entry("snapshot", "", 1, entry.body, other.digest)], fence)

@@ -10,7 +10,6 @@ import asyncio
 import gc
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -86,7 +85,7 @@ class Place:
     def check(self, run_id: str) -> None:
         """Nobody has the run: another process could take it now, and this engine goes on with it."""
         try:
-            fence = self.other.claim(run_id, "another process", lease=30.0, now=time.time())
+            fence = self.other.claim(run_id, "another process", lease=30.0)
         except UnknownRunError:
             self.run(run_id)  # it had not begun: its id is free
         else:

@@ -375,7 +375,7 @@ def test_the_store_that_does_not_wait(path: Path, locked: Gate) -> None:
         locked._shut()
         assert at_once.rows() == []  # who reads waits for nobody
         with pytest.raises(WouldWait):
-            at_once.claim("r", "me", lease=1.0, now=0.0)
+            at_once.claim("r", "me", lease=1.0)
         locked._open()
 
 

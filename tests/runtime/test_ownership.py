@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+import sqlite3
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 import pytest
@@ -16,6 +20,7 @@ from clew.errors import RunOwnedError, RunStateError, StoreError, UnknownRunErro
 from clew.runtime.heartbeat import Heartbeat
 from clew.runtime.session import Session
 from clew.stores import Store
+from tests.stores.processes import opened
 
 
 class Slow:
@@ -195,12 +200,15 @@ def test_a_beat_renews_the_lease(tmp_path: Path, slow: Slow) -> None:
     thread.join()
     assert before is not None
     assert after is not None
-    assert after.until > before.until + 1e5
+    assert after.expires_in > before.expires_in + 1e5
 
 
 def taken_over(store: SQLiteStore, run_id: str) -> None:
     """Somebody else has the run: as if its lease had run out."""
-    store.claim(run_id, "somebody else", lease=1e6, now=1e12)
+    with closing(sqlite3.connect(store.path)) as db:
+        db.execute("UPDATE runs SET until = 0.0")
+        db.commit()
+    store.claim(run_id, "somebody else", lease=1e6)
 
 
 def test_a_beat_stops_a_session_that_was_taken_over(tmp_path: Path, slow: Slow) -> None:
@@ -233,7 +241,7 @@ def test_a_beat_goes_on_for_the_others_when_a_run_is_gone(tmp_path: Path, slow: 
     second.join()
     assert before is not None
     assert after is not None
-    assert after.until > before.until + 1e5
+    assert after.expires_in > before.expires_in + 1e5
     assert isinstance(found[0], UnknownRunError)
     assert others == ["completed"]
 
@@ -253,6 +261,48 @@ def test_a_beat_survives_whatever_one_session_raises(tmp_path: Path, slow: Slow)
     slow.go.set()
     thread.join()
     assert (renewed, found) == (["tried"], ["completed"])
+
+
+SHIFTED = """
+import sys, time
+now = time.time
+time.time = lambda: now() + float(sys.argv[2])  # before anything has taken hold of it
+from clew import Engine, Graph, node
+from clew.errors import RunOwnedError
+from tests.stores.processes import opened
+
+@node(output="y")
+def wait(x: int) -> int:
+    return x
+
+engine = Engine(Graph([wait]), store=opened(sys.argv[1]))
+try:
+    print(engine.resume("r").status)
+except RunOwnedError:
+    print("owned")
+"""
+
+
+@pytest.mark.parametrize("shift", [3600.0, -3600.0])
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+def test_a_program_with_a_wrong_clock_does_not_take_over(
+    tmp_path: Path, request: pytest.FixtureRequest, slow: Slow, kind: str, shift: float
+) -> None:
+    address = str(tmp_path / "runs.db")
+    if kind == "postgres":
+        address = f"{request.getfixturevalue('server').dsn}|t_{token_hex(6)}"
+    store = opened(address)
+    thread, found = slow.start(Engine(slow.graph, store=store, lease=30.0))
+    done = subprocess.run(
+        [sys.executable, "-c", SHIFTED, address, str(shift)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+    )
+    slow.go.set()
+    thread.join()
+    assert (done.stdout, found) == ("owned\n", ["completed"]), done.stderr
+    store.close()
 
 
 # -- deleting ----------------------------------------------------------------------------------------------------

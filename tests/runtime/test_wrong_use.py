@@ -119,11 +119,11 @@ def test_a_finished_run_is_returned_as_it_is(engine: Engine) -> None:
     result = engine.resume("r")
     assert (result.status, result["c"]) == ("completed", 3)
     assert engine.store.row("r") == before
-    assert engine.store.claim("r", "me", lease=1.0, now=0.0) & 0xFFFF == 2  # nobody claimed it since its run
+    assert engine.store.claim("r", "me", lease=1.0) & 0xFFFF == 2  # nobody claimed it since its run
 
 
 def test_a_finished_run_is_returned_while_another_engine_reads_it(engine: Engine) -> None:
-    engine.store.claim("r", "somebody else", lease=1e6, now=1e12)
+    engine.store.claim("r", "somebody else", lease=1e6)
     assert Engine(GRAPH, store=engine.store).resume("r")["c"] == 3
 
 

@@ -28,11 +28,12 @@ def step(n: int, body: bytes = b"{}") -> Entry:
 
 
 class Process:
-    """A process of its own, with a store of its own on `address`."""
+    """A process of its own, with a store of its own on `address`, and a wall clock that is `shift` seconds off."""
 
-    def __init__(self, address: str, **options: Any) -> None:
+    def __init__(self, address: str, *, shift: float = 0.0, **options: Any) -> None:
+        wrong = f"import time; now = time.time; time.time = lambda: now() + {shift!r}; " if shift else ""
         self._process = subprocess.Popen(
-            [sys.executable, "-c", "from tests.stores.processes import main; main()", address],
+            [sys.executable, "-c", f"{wrong}from tests.stores.processes import main; main()", address],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -107,7 +108,8 @@ def _become_nobody(_: Store) -> None:
 
 _VERBS: dict[str, Any] = {
     "create": lambda store, run_id: store.create(RunRow(run_id)),
-    "claim": lambda store, run_id, owner, now: store.claim(run_id, owner, lease=30.0, now=now),
+    "claim": lambda store, run_id, owner, lease=30.0: store.claim(run_id, owner, lease=lease),
+    "renew": lambda store, run_id, fence, lease=30.0: store.renew(run_id, fence, lease=lease),
     "append": lambda store, run_id, n, fence, size=2: store.append(run_id, [step(n, b"x" * size)], fence),
     "append two": lambda store, run_id, n, fence, size=2: store.append(
         run_id, [step(n, b"x" * size), step(n + 1, b"x" * size)], fence

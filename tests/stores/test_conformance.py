@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -52,8 +53,25 @@ class Trusting(MemoryStore):
 class Greedy(MemoryStore):
     """Gives a run to whoever wants it."""
 
-    def claim(self, run_id: str, owner: str, *, lease: float, now: float) -> int:
-        return super().claim(run_id, owner, lease=lease, now=now + 1e9)
+    def claim(self, run_id: str, owner: str, *, lease: float) -> int:
+        self._find(run_id).owner = ""
+        return super().claim(run_id, owner, lease=lease)
+
+
+class Wall:
+    """A wall clock, which anybody may set."""
+
+    boot = "none"
+
+    def monotonic(self) -> float:
+        return time.time()
+
+
+class Credulous(MemoryStore):
+    """Believes the wall clock of whoever asks."""
+
+    def __init__(self) -> None:
+        super().__init__(clock=Wall())
 
 
 class Generous(MemoryStore):
@@ -78,7 +96,7 @@ class Hasty(MemoryStore):
         super().append(run_id, entries, fence, **more)
 
 
-@pytest.mark.parametrize("broken", [Forgetful, Trusting, Greedy, Generous, Unordered, Hasty])
+@pytest.mark.parametrize("broken", [Forgetful, Trusting, Greedy, Credulous, Generous, Unordered, Hasty])
 def test_the_suite_finds(broken: type[MemoryStore]) -> None:
     found = []
     for check in conformance.checks:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,7 +13,7 @@ from secrets import token_hex
 import pytest
 
 from clew.errors import RunOwnedError
-from clew.stores import RunRow, Store, liveness
+from clew.stores import RunRow, Store
 from tests.stores.processes import Process, opened, step
 
 
@@ -32,31 +34,32 @@ def store(address: str) -> Iterator[Store]:
 
 def test_a_killed_owner_is_noticed_at_once(store: Store, address: str) -> None:
     with Process(address) as owner:
-        fence = owner.do("claim", "r", "first", 0.0)
+        fence = owner.do("claim", "r", "first")
         assert owner.do("append", "r", 1, fence) is None
         with pytest.raises(RunOwnedError, match="first"):
-            store.claim("r", "second", lease=30.0, now=1.0)
+            store.claim("r", "second", lease=30.0)
         owner.kill()
-        assert store.claim("r", "second", lease=30.0, now=1.0) > fence
+        assert store.claim("r", "second", lease=30.0) > fence
         assert [entry.n for entry in store.entries("r")] == [1]
 
 
 def test_a_killed_owner_is_noticed_by_a_process_that_comes_later(store: Store, address: str) -> None:
     with Process(address) as first:
-        first.do("claim", "r", "first", 0.0)
+        first.do("claim", "r", "first")
         first.kill()
     with Process(address) as second:
-        assert second.do("claim", "r", "second", 1.0) > 0
+        assert second.do("claim", "r", "second") > 0
 
 
 def test_a_silent_owner_is_followed_when_its_lease_has_run_out(store: Store, address: str) -> None:
     with Process(address) as owner:
-        fence = owner.do("claim", "r", "first", 0.0)
-        owner.freeze()
+        fence = owner.do("claim", "r", "first")
         with pytest.raises(RunOwnedError):
-            store.claim("r", "second", lease=30.0, now=29.0)
+            store.claim("r", "second", lease=30.0)
+        owner.do("renew", "r", fence, 0.0)
+        owner.freeze()
         owner.tell("append", "r", 1, fence)  # it would do that next
-        successor = store.claim("r", "second", lease=30.0, now=31.0)
+        successor = store.claim("r", "second", lease=30.0)
         store.append("r", [step(1, b"successor")], successor)
         owner.thaw()
         assert owner.answer() == "RunOwnedError"
@@ -70,7 +73,7 @@ def test_of_processes_that_claim_at_once_one_wins(store: Store, address: str) ->
         for i in range(5):
             store.create(RunRow(f"r{i}"))
             for process, name in zip(processes, "abc"):
-                process.tell("claim", f"r{i}", name, 0.0)
+                process.tell("claim", f"r{i}", name)
             answers = [process.answer() for process in processes]
             assert sorted(type(answer).__name__ for answer in answers) == ["int", "str", "str"], answers
             assert answers.count("RunOwnedError") == 2
@@ -90,7 +93,7 @@ def test_processes_write_at_once(store: Store, address: str) -> None:
         fences = {}
         for process, run_id in ((one, "a"), (two, "b")):
             process.do("create", run_id)
-            fences[run_id] = process.do("claim", run_id, run_id, 0.0)
+            fences[run_id] = process.do("claim", run_id, run_id)
         for n in range(1, 51):
             one.tell("append", "a", n, fences["a"])
             two.tell("append", "b", n, fences["b"])
@@ -104,15 +107,15 @@ def test_processes_write_at_once(store: Store, address: str) -> None:
 
 def test_a_forked_process_has_a_connection_of_its_own(store: Store) -> None:
     """As with a server that loads a program once and then forks."""
-    fence = store.claim("r", "parent", lease=30.0, now=0.0)
+    fence = store.claim("r", "parent", lease=30.0)
     store.append("r", [step(1)], fence)
 
     def child() -> bool:
         try:
-            store.claim("r", "child", lease=30.0, now=1.0)
+            store.claim("r", "child", lease=30.0)
         except RunOwnedError:
             store.create(RunRow("childs"))
-            own = store.claim("childs", "child", lease=30.0, now=1.0)
+            own = store.claim("childs", "child", lease=30.0)
             store.append("childs", [step(1)], own)
             store.append("childs", [step(2), step(3)], own)
             return len(store.entries("childs")) == 3 and len(store.entries("r")) == 1
@@ -121,55 +124,84 @@ def test_a_forked_process_has_a_connection_of_its_own(store: Store) -> None:
     assert _seen_by_a_child(child)
     store.append("r", [step(2)], fence)
     assert [entry.n for entry in store.entries("r")] == [1, 2]
-    store.claim("childs", "parent", lease=30.0, now=2.0)  # its owner has ended
+    store.claim("childs", "parent", lease=30.0)  # its owner has ended
     assert _seen_by_a_child(lambda: store.close() is None)
     store.append("r", [step(3)], fence)
 
 
-class TestLifeline:
-    """The lock behind it, in a file."""
+@pytest.mark.parametrize("ahead", [3600.0, -3600.0])
+def test_a_wrong_wall_clock_takes_no_run(store: Store, address: str, ahead: float) -> None:
+    """An owner that renews its lease keeps its run, whoever's clock is wrong, and loses it when it stops renewing."""
+    with Process(address, shift=ahead) as wrong:
+        fence = store.claim("r", "right", lease=30.0)
+        store.renew("r", fence, lease=30.0)
+        assert wrong.do("claim", "r", "wrong") == "RunOwnedError"
+        store.append("r", [step(1)], fence)
+        store.renew("r", fence, lease=0.0)
+        taken = wrong.do("claim", "r", "wrong")
+        assert taken > fence
+        assert wrong.do("renew", "r", taken) is None
+        with pytest.raises(RunOwnedError):
+            store.claim("r", "right", lease=30.0)
+        wrong.do("renew", "r", taken, 0.0)
+        assert store.claim("r", "right", lease=30.0) > taken
 
-    def test_it_holds_until_it_is_closed(self, tmp_path: Path) -> None:
-        line = liveness.Lifeline(tmp_path / "runs.db")
-        assert liveness.is_alive(tmp_path / "runs.db", line.slot)
-        line.close()
-        line.close()
-        assert not liveness.is_alive(tmp_path / "runs.db", line.slot)
 
-    def test_two_names_of_a_file_are_one_file(self, tmp_path: Path) -> None:
-        (tmp_path / "link").symlink_to(tmp_path)
-        line = liveness.Lifeline(tmp_path / "runs.db")
-        assert liveness.is_alive(tmp_path / "link" / "runs.db", line.slot)
-        line.close()
+OUTLIVING = {
+    "os.fork": "child = os.fork()\nif not child:\n    live()\n",
+    "multiprocessing": (
+        "import multiprocessing\nprocess = multiprocessing.get_context('fork').Process(target=live)\n"
+        "process.start()\nchild = process.pid\n"
+    ),
+    "subprocess": (
+        "import subprocess\nchild = subprocess.Popen([sys.executable, '-c', 'import os, sys; "
+        "os.write(1, bytes([97, 108, 105, 118, 101, 10])); sys.stdin.read()']).pid\n"
+    ),
+}
+PARENT = """
+import os, sys, time
+from tests.stores.processes import opened
 
-    def test_one_that_closes_leaves_the_others_their_locks(self, tmp_path: Path) -> None:
-        file = tmp_path / "runs.db"
-        one, two = liveness.Lifeline(file), liveness.Lifeline(file)
-        one.close()
-        assert not liveness.is_alive(file, one.slot)
-        assert _seen_by_a_child(lambda: liveness.is_alive(file, two.slot))
-        two.close()
-        assert not _seen_by_a_child(lambda: liveness.is_alive(file, two.slot))
+end = os.dup(0)  # multiprocessing closes the first one
 
-    def test_a_forked_child_does_not_let_go_of_its_parents_lock(self, tmp_path: Path) -> None:
-        file = tmp_path / "runs.db"
-        line = liveness.Lifeline(file)
+def live():
+    os.write(1, b"alive\\n")
+    os.read(end, 1)  # until the test ends
+    os._exit(0)
 
-        def close() -> bool:
-            line.close()
-            return liveness.is_alive(file, line.slot)
+store = opened(sys.argv[1])
+store.claim("r", "parent", lease=3600.0)
+{start}
+os.write(1, f"{{child}}\\n".encode())
+time.sleep(600)
+"""
 
-        assert _seen_by_a_child(close)
-        assert _seen_by_a_child(lambda: liveness.is_alive(file, line.slot))
-        line.close()
 
-    def test_without_locks_the_lease_decides(self, tmp_path: Path) -> None:
-        nowhere = tmp_path / "not there" / "runs.db"
-        line = liveness.Lifeline(nowhere)
-        assert line.slot == 0
-        assert liveness.is_alive(nowhere, 0)
-        assert liveness.is_alive(nowhere, 5)
-        line.close()
+@pytest.mark.parametrize("start", OUTLIVING)
+def test_a_child_that_outlives_its_killed_parent_does_not_keep_the_run(
+    store: Store, address: str, start: str
+) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-W", "ignore", "-c", PARENT.format(start=OUTLIVING[start]), address],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+    ) as parent:
+        assert parent.stdin is not None
+        assert parent.stdout is not None
+        try:
+            lines = [parent.stdout.readline(), parent.stdout.readline()]
+            child = int(next(line for line in lines if line != "alive\n"))
+            with pytest.raises(RunOwnedError):
+                store.claim("r", "second", lease=30.0)
+            parent.kill()
+            parent.wait()
+            os.kill(child, 0)  # it lives
+            assert store.claim("r", "second", lease=30.0)
+        finally:
+            parent.kill()
+            parent.stdin.close()  # ends the child
 
 
 def _seen_by_a_child(question: Callable[[], bool]) -> bool:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import secrets
 import threading
+import time
 from collections.abc import Callable, Iterator
 from hashlib import sha256
 from pathlib import Path
@@ -20,7 +22,8 @@ from clew.errors import (
     StoreUnavailableError,
     StoreVersionError,
 )
-from clew.stores import Entry, PostgresStore, RunRow, postgres_link, postgres_schema
+from clew.stores import Entry, PostgresStore, RunRow, Statement, postgres_link, postgres_schema
+from clew.stores.postgres_pool import Loan
 from tests.stores.processes import step
 from tests.stores.servers import PostgresServer
 
@@ -45,19 +48,27 @@ def admin(server: PostgresServer) -> Iterator[psycopg.Connection[tuple[object, .
 
 def _owned(store: PostgresStore, run_id: str = "r") -> int:
     store.create(RunRow(run_id))
-    return store.claim(run_id, "me", lease=30.0, now=0.0)
+    return store.claim(run_id, "me", lease=30.0)
 
 
 def _cut(store: PostgresStore, admin: psycopg.Connection[tuple[object, ...]]) -> None:
-    """End the store's session, and return when it is gone."""
-    pid = store._link._db.info.backend_pid
-    assert admin.execute("SELECT pg_terminate_backend(%s, 5000)", (pid,)).fetchone() == (True,)
+    """End the store's sessions, and return when they are gone."""
+    for session in store._link.pool.sessions:
+        if not session.db.closed:
+            pid = session.db.info.backend_pid
+            assert admin.execute("SELECT pg_terminate_backend(%s, 5000)", (pid,)).fetchone() == (True,)
+
+
+def _only(store: PostgresStore) -> psycopg.Connection[tuple[object, ...]]:
+    """The connection of a store that did one thing at a time."""
+    (session,) = store._link.pool.sessions
+    return session.db
 
 
 class TestOpening:
     def test_a_server_that_is_not_there(self) -> None:
         with pytest.raises(StoreUnavailableError, match="opening the store: PostgreSQL at /nowhere"):
-            PostgresStore("host=/nowhere dbname=x")
+            PostgresStore("host=/nowhere dbname=x", patience=0.1)
 
     def test_an_address_that_is_none(self) -> None:
         with pytest.raises(StoreError, match="no address"):
@@ -137,7 +148,7 @@ class TestOpening:
         assert (row.seed, row.start, row.damage, row.census) == (7, b"start", "", None)
         assert list(store.entries("old")) == [old, step(1)]
         assert list(store.check()) == []
-        fence = store.claim("old", "me", lease=30.0, now=0.0)
+        fence = store.claim("old", "me", lease=30.0)
         store.append("old", [step(2)], fence)
         assert admin.execute("SELECT n, crc IS NULL FROM steps ORDER BY n").fetchall() == [
             (1, True),
@@ -171,7 +182,7 @@ class TestOpening:
     ) -> None:
         _owned(PostgresStore(server.dsn, schema=schema))
         gc.collect()
-        store.claim("r", "other", lease=30.0, now=1.0)
+        store.claim("r", "other", lease=30.0)
 
 
 class TestCutConnection:
@@ -183,7 +194,7 @@ class TestCutConnection:
         _cut(store, admin)
         store.create(RunRow("r"), {digest: content})
         _cut(store, admin)
-        fence = store.claim("r", "me", lease=30.0, now=0.0)
+        fence = store.claim("r", "me", lease=30.0)
         _cut(store, admin)
         store.append("r", [step(1)], fence)
         _cut(store, admin)
@@ -191,7 +202,7 @@ class TestCutConnection:
         _cut(store, admin)
         assert [entry.n for entry in store.entries("r")] == [1, 2, 3]
         _cut(store, admin)
-        store.renew("r", fence, lease=30.0, now=1.0)
+        store.renew("r", fence, lease=30.0)
         _cut(store, admin)
         store.update("r", status="completed", updated=1.0, error=None, fence=fence)
         _cut(store, admin)
@@ -212,7 +223,7 @@ class TestCutConnection:
         _cut(store, admin)
         with pytest.raises(CommitConflictError):
             store.append("r", [step(1, b"other")], fence)
-        store.claim("r", "me", lease=30.0, now=0.0)
+        store.claim("r", "me", lease=30.0)
         _cut(store, admin)
         with pytest.raises(RunOwnedError):
             store.append("r", [step(2)], fence)
@@ -229,9 +240,9 @@ class TestCutConnection:
         store.append("r", [step(1)], fence)
         other = PostgresStore(server.dsn, schema=schema)
         with pytest.raises(RunOwnedError):
-            other.claim("r", "other", lease=30.0, now=1.0)
+            other.claim("r", "other", lease=30.0)
         _cut(store, admin)
-        other.claim("r", "other", lease=30.0, now=1.0)
+        other.claim("r", "other", lease=30.0)
         with pytest.raises(RunOwnedError):
             store.append("r", [step(2)], fence)
         other.close()
@@ -265,7 +276,7 @@ class TestCutConnection:
         elif verb == "append two":
             store.append("r", [step(1), Entry("call", "p", 0, b"", b"")], fence, drop=[("x", "", 0)])
         else:
-            fence = store.claim("r", "me", lease=30.0, now=1.0)
+            fence = store.claim("r", "me", lease=30.0)
             store.append("r", [step(1)], fence)
         link.run = run  # type: ignore[method-assign]
         assert [row.run_id for row in store.rows()] == {"create": ["r", "new"], "delete": []}.get(verb, ["r"])
@@ -292,15 +303,15 @@ class TestServer:
         own.start()
         # Before it has noticed: its lock is gone with the server, and proves nothing.
         with pytest.raises(RunOwnedError):
-            other.claim("r", "other", lease=30.0, now=1.0)
+            other.claim("r", "other", lease=30.0)
         store.append("r", [step(2)], fence)
         store.append("r", [step(3), step(4)], fence)
         assert [entry.n for entry in store.entries("r")] == [1, 2, 3, 4]
-        store.renew("r", fence, lease=30.0, now=2.0)
+        store.renew("r", fence, lease=30.0)
         with pytest.raises(RunOwnedError):
-            other.claim("r", "other", lease=30.0, now=2.0)
+            other.claim("r", "other", lease=30.0)
         store.close()
-        other.claim("r", "other", lease=30.0, now=2.0)
+        other.claim("r", "other", lease=30.0)
         other.close()
 
     def test_it_waits_for_a_server_that_comes_back(self, own: PostgresServer) -> None:
@@ -313,6 +324,87 @@ class TestServer:
         start.join()
         assert list(store.entries("r")) == [step(1)]
         store.close()
+
+    def test_opening_waits_for_a_server_that_starts(self, own: PostgresServer) -> None:
+        """As a service does that is started together with its database."""
+        own.stop()
+        start = threading.Thread(target=own.start)
+        start.start()
+        store = PostgresStore(own.dsn)
+        start.join()
+        assert store.rows() == []
+        store.close()
+
+    @pytest.mark.parametrize("mode", ["fast", "immediate"])
+    def test_opening_waits_while_a_server_restarts(self, own: PostgresServer, mode: str) -> None:
+        PostgresStore(own.dsn).close()
+        opened, failed, enough = 0, list[BaseException](), threading.Event()
+
+        def open_again_and_again() -> None:
+            nonlocal opened
+            try:
+                while not enough.is_set():
+                    PostgresStore(own.dsn).close()
+                    opened += 1
+            except BaseException as error:
+                failed.append(error)
+
+        thread = threading.Thread(target=open_again_and_again)
+        thread.start()
+        for _ in range(2):
+            own.stop(mode)
+            own.start()
+            reached = opened
+            while opened < reached + 2 and not failed:
+                pass
+        enough.set()
+        thread.join()
+        assert not failed
+
+    def test_opening_gives_up_when_its_patience_is_over(self, own: PostgresServer) -> None:
+        own.stop()
+        began = time.monotonic()
+        with pytest.raises(StoreUnavailableError, match="opening the store"):
+            PostgresStore(own.dsn, patience=0.5)
+        assert 0.3 < time.monotonic() - began < 20
+
+    def test_what_waiting_does_not_change_is_not_waited_for(self, own: PostgresServer) -> None:
+        for wrong in ("dbname=nowhere", "user=nobody_here"):
+            with pytest.raises(StoreUnavailableError, match="does not exist"):
+                PostgresStore(f"{own.dsn} {wrong}", patience=3600.0)
+
+    def test_a_restart_in_the_middle_of_many(self, own: PostgresServer) -> None:
+        """All connections of the pool break at once, and each comes back."""
+        store = PostgresStore(own.dsn, pool_size=4)
+        other = PostgresStore(own.dsn)
+        fence = _owned(store)
+        many, steps = 8, 60
+        stop, errors = threading.Event(), list[BaseException]()
+
+        def write(number: int) -> None:
+            try:
+                for n in range(steps):
+                    store.append("r", [Entry("call", f"p{number}", n, b"x", b"x")], fence)
+                    if n == steps // 3:
+                        stop.set()
+            except BaseException as error:
+                errors.append(error)
+
+        threads = [threading.Thread(target=write, args=(number,)) for number in range(many)]
+        for thread in threads:
+            thread.start()
+        stop.wait()
+        own.stop("immediate")
+        own.start()
+        for thread in threads:
+            thread.join()
+        assert not errors
+        assert len(store.entries("r")) == many * steps
+        store.renew("r", fence, lease=30.0)
+        with pytest.raises(RunOwnedError):
+            other.claim("r", "other", lease=30.0)
+        store.close()
+        other.close()
 
     def test_a_server_that_stays_away(self, own: PostgresServer) -> None:
         store = PostgresStore(own.dsn, patience=0.1)
@@ -328,12 +420,124 @@ class TestServer:
         store.close()
 
 
+class TestPool:
+    def test_a_store_that_does_one_thing_at_a_time_has_one_connection(self, store: PostgresStore) -> None:
+        fence = _owned(store)
+        for n in range(20):
+            store.append("r", [step(n)], fence)
+        assert len(store._link.pool.sessions) == 1
+
+    def test_it_has_no_more_connections_than_it_may(self, server: PostgresServer, schema: str) -> None:
+        store = PostgresStore(server.dsn, schema=schema, pool_size=3)
+        fence = _owned(store)
+        errors: list[BaseException] = []
+        most = 0
+
+        def use(number: int) -> None:
+            nonlocal most
+            try:
+                for n in range(20):
+                    store.append("r", [Entry("call", f"p{number}", n, b"x", b"x")], fence)
+                    most = max(most, len(store._link.pool.sessions))
+            except BaseException as error:
+                errors.append(error)
+
+        threads = [threading.Thread(target=use, args=(number,)) for number in range(12)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert not errors
+        assert most == 3
+        assert len(store.entries("r")) == 12 * 20
+        store.close()
+        assert store._link.pool.sessions == set()
+
+    def test_work_goes_on_beside_work_that_waits(
+        self, store: PostgresStore, admin: psycopg.Connection[tuple[object, ...]]
+    ) -> None:
+        """With one connection the second append would wait for the first."""
+        fence, other = _owned(store), _owned(store, "other")
+        key = secrets.randbits(31)
+        admin.execute("SELECT pg_advisory_lock(%s)", (key,))
+        held = Statement("SELECT pg_advisory_xact_lock(%s)", (key,))
+        waiting = threading.Thread(target=lambda: store.append("r", [step(1)], fence, statements=[held]))
+        waiting.start()
+        store.append("other", [step(1)], other)
+        assert waiting.is_alive()
+        admin.execute("SELECT pg_advisory_unlock(%s)", (key,))
+        waiting.join()
+
+    def test_one_cut_connection_does_not_take_the_runs(
+        self,
+        server: PostgresServer,
+        store: PostgresStore,
+        schema: str,
+        admin: psycopg.Connection[tuple[object, ...]],
+    ) -> None:
+        _owned(store)
+        loans = [Loan(), Loan()]
+        with_two = [store._link.pool.take(loan) for loan in loans]
+        for loan in loans:
+            store._link.pool.give(loan)
+        first = with_two[0]
+        assert first is not None
+        admin.execute("SELECT pg_terminate_backend(%s, 5000)", (first.db.info.backend_pid,))
+        other = PostgresStore(server.dsn, schema=schema)
+        with pytest.raises(RunOwnedError):
+            other.claim("r", "other", lease=30.0)
+        other.close()
+
+    def test_a_connection_in_the_middle_of_something_is_not_used_again(self, store: PostgresStore) -> None:
+        before = _only(store)
+
+        def interrupted(cursor: psycopg.Cursor[tuple[object, ...]], _: bool) -> None:
+            cursor.execute("BEGIN")
+            raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            store._link.run("", interrupted)
+        assert before.closed
+        assert store.rows() == []
+
+    @pytest.mark.parametrize("size", [0, -1, True, 1.5, "8"])
+    def test_a_size_that_is_none(self, server: PostgresServer, size: object) -> None:
+        with pytest.raises(StoreError, match="pool_size"):
+            PostgresStore(server.dsn, pool_size=size)  # type: ignore[arg-type]
+
+    def test_a_server_with_few_places_is_shared(self, server: PostgresServer, schema: str) -> None:
+        """A connection that is refused for want of a place is waited for."""
+        name = f"few_{token_hex(4)}"
+        with psycopg.connect(server.dsn, autocommit=True) as admin:
+            admin.execute(f"CREATE ROLE {name} LOGIN CONNECTION LIMIT 2")  # type: ignore[arg-type]
+            admin.execute(f"GRANT CREATE ON DATABASE postgres TO {name}")  # type: ignore[arg-type]
+        store = PostgresStore(f"{server.dsn} user={name}", schema=schema)
+        fence = _owned(store)
+        errors: list[BaseException] = []
+
+        def use(number: int) -> None:
+            try:
+                for n in range(10):
+                    store.append("r", [Entry("call", f"p{number}", n, b"x", b"x")], fence)
+            except BaseException as error:
+                errors.append(error)
+
+        threads = [threading.Thread(target=use, args=(number,)) for number in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert not errors
+        assert len(store.entries("r")) == 60
+        store.close()
+
+
 def test_a_server_that_only_reads(store: PostgresStore) -> None:
     fence = _owned(store)
-    store._link._db.execute("SET default_transaction_read_only = on")
+    _only(store).execute("SET default_transaction_read_only = on")
     with pytest.raises(StoreUnavailableError, match="read-only"):
         store.append("r", [step(1)], fence)
-    store._link._db.execute("SET default_transaction_read_only = off")
+    _only(store).execute("SET default_transaction_read_only = off")
     store.append("r", [step(1)], fence)
 
 
@@ -342,18 +546,21 @@ def test_a_claim_waits_for_an_append_that_is_under_way(
 ) -> None:
     """Otherwise an entry could appear behind the back of the new owner."""
     fence = _owned(store)
-    db = store._link._db
+    store.renew("r", fence, lease=0.0)
     other = PostgresStore(server.dsn, schema=schema)
-    claimed = []
-    with db.transaction():
-        store.append("r", [step(1)], fence)
-        claim = threading.Thread(
-            target=lambda: claimed.append(other.claim("r", "other", lease=30.0, now=31.0))
-        )
-        claim.start()
-        waits = "SELECT count(*) FROM pg_stat_activity WHERE pid = %s AND wait_event_type = 'Lock'"
-        while admin.execute(waits, (other._link._db.info.backend_pid,)).fetchone() != (1,):
+    key = secrets.randbits(31)
+    admin.execute("SELECT pg_advisory_lock(%s)", (key,))
+    held = Statement("SELECT pg_advisory_xact_lock(%s)", (key,))  # until the admin releases it
+    append = threading.Thread(target=lambda: store.append("r", [step(1)], fence, statements=[held]))
+    claimed: list[int] = []
+    claim = threading.Thread(target=lambda: claimed.append(other.claim("r", "other", lease=30.0)))
+    waits = "SELECT count(*) FROM pg_stat_activity WHERE pid = %s AND wait_event_type = 'Lock'"
+    for thread, waiting in ((append, store), (claim, other)):
+        thread.start()
+        while admin.execute(waits, (_only(waiting).info.backend_pid,)).fetchone() != (1,):
             assert not claimed
+    admin.execute("SELECT pg_advisory_unlock(%s)", (key,))
+    append.join()
     claim.join()
     assert claimed
     assert list(other.entries("r")) == [step(1)]
@@ -377,7 +584,7 @@ def test_an_append_is_one_round_trip(store: PostgresStore, tmp_path: Path) -> No
     fence = _owned(store)
     store.append("r", [step(1)], fence)
     store.append("r", [step(2), step(3)], fence)
-    connection = store._link._db.pgconn
+    connection = _only(store).pgconn
 
     def round_trips(append: Callable[[], None]) -> int:
         with (tmp_path / "trace").open("w+b") as trace:

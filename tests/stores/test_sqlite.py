@@ -42,7 +42,7 @@ def store(path: Path) -> Iterator[SQLiteStore]:
 
 def _owned(store: SQLiteStore, run_id: str = "r") -> int:
     store.create(RunRow(run_id))
-    return store.claim(run_id, "me", lease=30.0, now=0.0)
+    return store.claim(run_id, "me", lease=30.0)
 
 
 class TestOpening:
@@ -182,7 +182,7 @@ class TestOpening:
         _owned(SQLiteStore(path))
         gc.collect()
         store = SQLiteStore(path)
-        store.claim("r", "other", lease=30.0, now=1.0)
+        store.claim("r", "other", lease=30.0)
         store.close()
 
     def test_it_says_what_it_is(self, store: SQLiteStore, path: Path) -> None:
@@ -194,7 +194,7 @@ class TestNoRoom:
         """A process may write no more to its files, as if the disk were full; then it may again."""
         with Process(str(path)) as owner:
             owner.do("create", "r")
-            fence = owner.do("claim", "r", "me", 0.0)
+            fence = owner.do("claim", "r", "me")
             assert owner.do("append", "r", 1, fence) is None
             owner.do("limit", 100_000)
             answers = []
@@ -344,9 +344,9 @@ def test_a_step_costs_little_beyond_its_body(path: Path) -> None:
 def test_a_lease_is_renewed_without_writing_the_start_again(path: Path) -> None:
     store = SQLiteStore(path)
     store.create(RunRow("r", start=b"s" * 1_000_000))
-    fence = store.claim("r", "me", lease=30.0, now=0.0)
+    fence = store.claim("r", "me", lease=30.0)
     store._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    store.renew("r", fence, lease=30.0, now=1.0)
+    store.renew("r", fence, lease=30.0)
     assert Path(f"{path}-wal").stat().st_size < 20_000
     store.close()
 
@@ -361,7 +361,7 @@ def done(what):
 store = SQLiteStore(sys.argv[1], synchronous=sys.argv[2])
 store.create(RunRow("first"))  # a log that begins is waited for, whoever writes it
 done("open")
-more = {"owner": "me", "lease": 30.0, "now": 0.0}
+more = {"owner": "me", "lease": 30.0}
 fence = store.create(RunRow("r"), wait=False, **more)
 done("create, not waited for")
 store.sync()
@@ -425,6 +425,6 @@ def test_a_file_that_waits_for_the_disk_goes_on_doing_so(path: Path) -> None:
 
 def test_a_refused_append_of_another_owner_names_the_run(store: SQLiteStore) -> None:
     fence = _owned(store, "nightly")
-    store.claim("nightly", "me", lease=30.0, now=0.0)
+    store.claim("nightly", "me", lease=30.0)
     with pytest.raises(RunOwnedError, match="run 'nightly' was taken over"):
         store.append("nightly", [step(1)], fence)

@@ -25,7 +25,7 @@ class Database:
         execute("DROP TABLE IF EXISTS ours")
         execute("CREATE TABLE ours (n integer CHECK (n > 0))")
         store.create(RunRow("r"))
-        self.fence = self.store.claim("r", "me", lease=100.0, now=0.0)
+        self.fence = self.store.claim("r", "me", lease=100.0)
 
     def rows(self) -> list[int]:
         return [n for (n,) in self.execute("SELECT n FROM ours ORDER BY n")]
@@ -92,7 +92,7 @@ def test_the_store_works_on_after_a_refusal(database: Database) -> None:
 
 
 def test_a_stale_owner_executes_nothing(database: Database) -> None:
-    database.store.claim("r", "me", lease=100.0, now=0.0)
+    database.store.claim("r", "me", lease=100.0)
     with pytest.raises(RunOwnedError):
         database.append(1, Statement(database.add, (5,)))
     assert (database.kept(), database.rows()) == ([], [])
@@ -170,7 +170,7 @@ def test_a_server_that_lost_its_answer_has_executed_once(
                 found = work(cursor, again)
                 if not lost:
                     lost.append(True)
-                    link._db.close()
+                    cursor.connection.close()
                     raise psycopg.OperationalError("the connection is lost")
                 return found
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from typing import Any
 
@@ -10,9 +9,8 @@ import typer
 
 from clew import Graph
 from clew.cli.place import GraphOption, JsonOption, StoreOption, store_at
-from clew.cli.speech import count, local_time, say_json
+from clew.cli.speech import count, say_json
 from clew.errors import DefinitionError
-from clew.runtime.documents import time_json
 from clew.runtime.soundness import complaints, needs_graph
 from clew.runtime.targets import load_graph
 from clew.stores import RunRow, Store
@@ -87,16 +85,16 @@ def _ownership(
     store: Store, row: RunRow, owners: list[dict[str, Any]], orphans: list[dict[str, Any]]
 ) -> None:
     owner = store.owner(row.run_id)
-    is_owned = owner is not None and owner.is_alive and owner.until > time.time()
-    if owner is not None and is_owned:
-        owners.append({"run_id": row.run_id, "owner": owner.name, "until": time_json(owner.until)})
+    if owner is not None and owner.holds:
+        lease = {"owner": owner.name, "expires_in": round(owner.expires_in, 3)}
+        owners.append({"run_id": row.run_id, **lease})
     elif row.status == "running":
         if owner is None:
             why = "nobody owns it"
         elif not owner.is_alive:
             why = f"its owner, {owner.name}, is dead"
         else:
-            why = f"the lease of its owner, {owner.name}, ran out at {local_time(owner.until)}"
+            why = f"the lease of its owner, {owner.name}, ran out {-owner.expires_in:.0f} s ago"
         orphans.append({"run_id": row.run_id, "reason": why, "command": f"clew resume {row.run_id}"})
 
 
@@ -108,7 +106,7 @@ def _say(name: str, found: dict[str, Any]) -> None:
     for each in found["unverified"]:
         print(f"not verified: {each['run_id']}: {each['reason']}")
     for each in found["owners"]:
-        print(f"running: {each['run_id']}, by {each['owner']}")
+        print(f"running: {each['run_id']}, by {each['owner']} (lease: another {each['expires_in']:.0f} s)")
     for each in found["orphans"]:
         print(f"left behind: {each['run_id']}: {each['reason']}; go on with: {each['command']}")
     if not found["damage"]:

@@ -89,7 +89,7 @@ class Archive:
         row.start, blobs = kept_start(start, parent, parent_step)
         more: Any = {} if wait else {"wait": False}
         reach("before-create")
-        fence = self._place(at_once).create(row, blobs, owner=owner, lease=lease, now=now, **more)
+        fence = self._place(at_once).create(row, blobs, owner=owner, lease=lease, **more)
         reach("after-create")
         if parent is not None and self._is_deep(row):
             pieces: Blobs = {}
@@ -203,12 +203,12 @@ class Archive:
         )
         reach("after-update")
 
-    def claim(self, run_id: str, owner: str, lease: float, now: float) -> int:
+    def claim(self, run_id: str, owner: str, lease: float) -> int:
         """Become the owner of a run, where the store is one that others may use too."""
         if not self._store.encodes:
             return 0
         reach("before-claim")
-        fence = self._store.claim(run_id, owner, lease=lease, now=now)
+        fence = self._store.claim(run_id, owner, lease=lease)
         reach("after-claim")
         return fence
 

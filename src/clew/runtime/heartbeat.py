@@ -53,7 +53,7 @@ class Heartbeat:
 
     def _renew(self, session: Session, fence: int) -> None:
         began = time.monotonic()
-        self._store.renew(session.run_id, fence, lease=self._lease, now=session.settings.clock.time())
+        self._store.renew(session.run_id, fence, lease=self._lease)
         session.renewed = began
 
     def _beat(self, stop: Event) -> None:

@@ -161,8 +161,7 @@ class Looking:
         """Keep a run that `export` wrote, of this store or another one."""
         from clew.runtime.transfer import import_run
 
-        now = self._settings.clock.time()
-        return import_run(self.graph, self.store, self._opener.archive, document, now=now)
+        return import_run(self.graph, self.store, self._opener.archive, document)
 
     def _result(
         self,

@@ -288,7 +288,7 @@ class Opener:
             return 0, ""
         owner = owner or self.name_for(run_id)
         try:
-            fence = self.archive.claim(run_id, owner, self.settings.lease, self.settings.clock.time())
+            fence = self.archive.claim(run_id, owner, self.settings.lease)
         except StoreError:  # it may be this process's all the same
             self.left(run_id, owner)
             raise
@@ -303,7 +303,7 @@ class Opener:
             known = self.store.owner(run_id)
             if known is None or known.name != owner:
                 return
-            fence = self.archive.claim(run_id, owner, self.settings.lease, self.settings.clock.time())
+            fence = self.archive.claim(run_id, owner, self.settings.lease)
             if self.store.row(run_id).status == "running":
                 self.archive.close(run_id, fence, "cancelled", self.settings.clock.time(), None)
             else:

@@ -46,7 +46,7 @@ def prune(
         candidates = candidates[: max(len(candidates) - keep, 0)]
     if older_than is not None:
         candidates = [row for row in candidates if row.updated < now - older_than]
-    going = {row.run_id for row in candidates if row.run_id not in spare and not _is_owned(store, row, now)}
+    going = {row.run_id for row in candidates if row.run_id not in spare and not _is_owned(store, row)}
     for row in reversed(rows):  # a fork is younger than its parent
         if row.run_id not in going and row.parent is not None:
             going.discard(row.parent)
@@ -59,7 +59,7 @@ def prune(
             if delete is not None:
                 delete(run_id)
             else:
-                _delete(store, run_id, now)
+                _delete(store, run_id)
         except RunError:
             continue  # somebody else has deleted it, or has it now
         except StoreError:
@@ -70,9 +70,9 @@ def prune(
     return [run_id for run_id in chosen if run_id in gone]
 
 
-def _delete(store: Store, run_id: str, now: float) -> None:
+def _delete(store: Store, run_id: str) -> None:
     """Delete a run that nobody has, and that nobody gets meanwhile."""
-    fence = store.claim(run_id, fresh_owner(), lease=_LEASE, now=now) if store.encodes else 0
+    fence = store.claim(run_id, fresh_owner(), lease=_LEASE) if store.encodes else 0
     try:
         store.delete(run_id)
     except BaseException:
@@ -95,8 +95,8 @@ def _check(keep: int | None, older_than: float | None, status: str | None) -> No
         raise DefinitionError(f"status is one of {', '.join(STATUSES)}, not {status!r}")
 
 
-def _is_owned(store: Store, row: RunRow, now: float) -> bool:
+def _is_owned(store: Store, row: RunRow) -> bool:
     if row.status not in _UNDER_WAY or not store.encodes:
         return False
     owner = store.owner(row.run_id)
-    return owner is not None and owner.is_alive and owner.until > now
+    return owner is not None and owner.holds

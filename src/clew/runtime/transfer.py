@@ -83,9 +83,7 @@ def export_run(graph: Graph, store: Store, archive: Archive, run_id: str, *, lat
     return document
 
 
-def import_run(
-    graph: Graph, store: Store, archive: Archive, document: Mapping[str, Any], *, now: float
-) -> RunRow:
+def import_run(graph: Graph, store: Store, archive: Archive, document: Mapping[str, Any]) -> RunRow:
     """Keep the run of a document; its row. CheckpointError if the document is not what was exported."""
     row, start, entries, blobs = _opened(document)
     run_id = row.run_id
@@ -102,7 +100,7 @@ def import_run(
             f"{_changed(run_id)}: something about the run itself (status, times, error, ...) is not what was written; "
             f"export it again"
         )
-    _keep(store, archive, log, entries, blobs, now)
+    _keep(store, archive, log, entries, blobs)
     return archive.row(run_id)
 
 
@@ -262,9 +260,7 @@ def _short(value: Any) -> str:
 # -- keeping -----------------------------------------------------------------------------------------------------
 
 
-def _keep(
-    store: Store, archive: Archive, log: RunLog, entries: list[Entry], blobs: dict[str, bytes], now: float
-) -> None:
+def _keep(store: Store, archive: Archive, log: RunLog, entries: list[Entry], blobs: dict[str, bytes]) -> None:
     row, start, run_id = log.row, log.start, log.row.run_id
     status, error = row.status, row.error
     row.parent = row.parent if _has_parent(archive, row, start) else None
@@ -278,7 +274,7 @@ def _keep(
         reader = Reader(run_id, _lookup(blobs), row.created)
         kept, blobs = [reader.record(entry) for entry in entries], {}
     store.create(row, apart)
-    fence = archive.claim(run_id, fresh_owner(), 30.0, now)
+    fence = archive.claim(run_id, fresh_owner(), 30.0)
     try:
         store.append(run_id, kept, fence, blobs=blobs)
         for snapshot, pieces in archive.snapshots(run_id) if store.encodes else ():

@@ -22,6 +22,7 @@ from clew.errors import (
     StoreError,
     UnknownRunError,
 )
+from clew.stores.lease_clock import BOOT_CLOCK, LeaseClock
 from clew.stores.protocol import Entry, Owner, RunRow, Statement
 from clew.stores.refusals import (
     NO_DATABASE,
@@ -61,11 +62,12 @@ class MemoryStore:
 
     encodes = False
 
-    def __init__(self, keep: int | None = 1_000) -> None:
+    def __init__(self, keep: int | None = 1_000, *, clock: LeaseClock = BOOT_CLOCK) -> None:
         count: Any = keep
         if count is not None and (not isinstance(count, int) or isinstance(count, bool) or count < 0):
             raise ValueError(f"keep is a number of runs, or None for all, not {keep!r}")
         self._keep = keep
+        self._clock = clock
         self._runs: dict[str, _Run] = {}
         self._created = 0
         self._blobs: dict[str, bytes] = {}
@@ -87,7 +89,6 @@ class MemoryStore:
         *,
         owner: str = "",
         lease: float = 0.0,
-        now: float = 0.0,
     ) -> int:
         """Keep a new run, and claim it for an `owner`. RunExistsError if its id is taken."""
         with self._lock:
@@ -101,7 +102,7 @@ class MemoryStore:
                 self._put(run, blobs)
             if self._keep is not None and len(self._runs) > self._keep:
                 self._drop_oldest()
-        return self.claim(row.run_id, owner, lease=lease, now=now) if owner else 0
+        return self.claim(row.run_id, owner, lease=lease) if owner else 0
 
     def _drop_oldest(self) -> None:
         excess = len(self._runs) - (self._keep or 0)
@@ -161,20 +162,20 @@ class MemoryStore:
 
     # -- owners ------------------------------------------------------------------------------------------
 
-    def claim(self, run_id: str, owner: str, *, lease: float, now: float) -> int:
+    def claim(self, run_id: str, owner: str, *, lease: float) -> int:
         """Become the owner of a run."""
         with self._lock:
-            run = self._find(run_id)
+            run, now = self._find(run_id), self._clock.monotonic()
             if run.owner and run.owner != owner and run.until > now:
-                raise RunOwnedError(owned(run_id, run.owner))
+                raise RunOwnedError(owned(run_id, run.owner, run.until - now))
             run.fence = (run.fence or run.number << 32) + 1
             run.owner, run.until = owner, now + lease
             return run.fence
 
-    def renew(self, run_id: str, fence: int, *, lease: float, now: float) -> None:
+    def renew(self, run_id: str, fence: int, *, lease: float) -> None:
         """Stay the owner."""
         with self._lock:
-            self._owned(run_id, fence).until = now + lease
+            self._owned(run_id, fence).until = self._clock.monotonic() + lease
 
     def release(self, run_id: str, fence: int) -> None:
         """Stop being the owner."""
@@ -187,7 +188,7 @@ class MemoryStore:
         """Who owns a run."""
         with self._lock:
             run = self._find(run_id)
-            return Owner(run.owner, run.until) if run.owner else None
+            return Owner(run.owner, run.until - self._clock.monotonic()) if run.owner else None
 
     def _owned(self, run_id: str, fence: int) -> _Run:
         run = self._find(run_id)

@@ -4,7 +4,8 @@ One round trip a step: one statement that commits by itself, checks the fence an
 while it does, so an append and a claim never pass each other: either the claim sees the entry, or the entry is refused.
 Several entries, with what they drop and their blobs, are one statement too.
 
-An owner is alive while its connection is: it holds an advisory lock, which the server lets go when the process ends.
+An owner is alive while its connections are: each holds an advisory lock, which the server releases when the process
+ends. Leases run by the server's clock, so the clocks of its clients do not matter.
 When the server restarts, the store connects again, takes its lock again and repeats what was under way.
 """
 
@@ -23,7 +24,8 @@ from clew.errors import (
     StoreError,
     UnknownRunError,
 )
-from clew.stores.postgres_link import LIVES, BrokenRule, Link, execute, rehearsed
+from clew.stores.postgres_link import BrokenRule, Link, execute, rehearsed
+from clew.stores.postgres_owners import CLAIM, LEASE, OWNER, RELEASED, SERVER, UNTIL
 from clew.stores.postgres_schema import key_of
 from clew.stores.protocol import Entry, Owner, RunRow, Statement
 from clew.stores.refusals import conflict, exists, has_fork, lost_content, owned, taken_over, unknown
@@ -67,9 +69,13 @@ _ADD_ALL = """
     SELECT id FROM mine
 """
 _CREATE = f"""
-    WITH made AS (
-        INSERT INTO runs (key, {COLUMNS})
-        VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT (key) DO NOTHING RETURNING id
+    WITH next AS MATERIALIZED (
+        SELECT nextval(pg_get_serial_sequence('runs', 'id')) AS id
+    ), made AS (
+        INSERT INTO runs (id, fence, owner, slot, until, server, key, {COLUMNS}) OVERRIDING SYSTEM VALUE
+        SELECT id, CASE %s::text WHEN '' THEN 0 ELSE (id << 32) + 1 END, %s, %s, {UNTIL}, {SERVER},
+            %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s
+        FROM next ON CONFLICT (key) DO NOTHING RETURNING id, fence
     ), began AS (
         INSERT INTO origins SELECT id, %s::bytea, %s, %s::bigint FROM made
     ), kept AS (
@@ -77,20 +83,9 @@ _CREATE = f"""
     ), used AS (
         INSERT INTO uses SELECT id, digest FROM made, unnest(%s::text[]) AS digest ON CONFLICT DO NOTHING
     )
-    SELECT id FROM made
+    SELECT fence FROM made
 """
 _STAYS = "SELECT id FROM runs WHERE key = %s FOR KEY SHARE"  # a parent, until its fork is there
-# When the server was started: a restart lets go of all locks, so a lock says nothing about owners from before.
-_SERVER = "extract(epoch FROM pg_postmaster_start_time())::double precision"
-_CLAIM = f"""
-    UPDATE runs SET fence = CASE fence WHEN 0 THEN id << 32 ELSE fence END + 1,
-        owner = %s, slot = %s, until = %s, server = {_SERVER}
-    WHERE key = %s AND (owner IN ('', %s) OR until <= %s OR server = {_SERVER} AND NOT EXISTS (
-        SELECT FROM pg_locks WHERE locktype = 'advisory' AND classid = {LIVES} AND objid = slot::oid AND granted
-        AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
-    )) RETURNING fence
-"""
-_OWNER = f"SELECT owner, CASE server WHEN {_SERVER} THEN slot ELSE 0 END, until FROM runs WHERE key = %s"
 _RUN = "WHERE run = (SELECT id FROM runs WHERE key = %s)"
 _STEPS = f"SELECT 'step', '', n, body, digest, crc FROM steps {_RUN}"
 _OTHERS = f"SELECT kind, coalesce(path, key), n, body, digest, crc FROM log {_RUN}"
@@ -104,7 +99,6 @@ _CENSUS = """(
         UNION ALL SELECT '', max(n) FROM steps WHERE run = runs.id HAVING max(n) IS NOT NULL
     ) AS counted (kind, number)
 )"""
-_RELEASED = "owner = '', slot = 0, until = 0.0"
 _SURE = 200  # characters that a key has in common with its path, however long that is
 _by_name = attrgetter("kind", "path", "n")
 
@@ -115,11 +109,19 @@ class PostgresStore:
     encodes = True
 
     def __init__(
-        self, dsn: str, *, schema: str = "clew", connect_timeout: float = 10.0, patience: float = 30.0
+        self,
+        dsn: str,
+        *,
+        schema: str = "clew",
+        connect_timeout: float = 10.0,
+        patience: float = 30.0,
+        pool_size: int = 8,
     ) -> None:
         if not schema:
             raise StoreError("schema is the name of a schema, for Clew alone")
-        self._link = Link(dsn, schema, connect_timeout=connect_timeout, patience=patience)
+        self._link = Link(
+            dsn, schema, connect_timeout=connect_timeout, patience=patience, pool_size=pool_size
+        )
 
     def __repr__(self) -> str:
         return f"PostgresStore({self._link.name})"
@@ -133,13 +135,13 @@ class PostgresStore:
         *,
         owner: str = "",
         lease: float = 0.0,
-        now: float = 0.0,
     ) -> int:
-        """Keep a new run, and then claim it for an `owner`. RunExistsError if its id is taken."""
+        """Keep a new run, and claim it for an `owner`, in one statement. RunExistsError if its id is taken."""
         first, origin = row_values(row)
-        values = (key_of(row.run_id), *first, *origin, list(blobs), list(blobs.values()), list(blobs))
+        key, slot = key_of(row.run_id), self._link.slot if owner else 0
+        values = (owner, owner, slot, lease, key, *first, *origin, *_columns(blobs.items(), 2), list(blobs))
 
-        def work(cursor: Cursor, again: bool) -> bool:
+        def work(cursor: Cursor, again: bool) -> int | None:
             if row.parent is None:
                 made = cursor.execute(_CREATE, values).fetchone()
             else:
@@ -147,12 +149,15 @@ class PostgresStore:
                     if not cursor.execute(_STAYS, (key_of(row.parent),)).fetchone():
                         raise UnknownRunError(unknown(row.parent))
                     made = cursor.execute(_CREATE, values).fetchone()
-            # Repeated: it may be our own, made by the first time.
-            return made is not None or (again and self._row(cursor, row.run_id) == row)
+            if made is None and again and self._row(cursor, row.run_id) == row:  # the first time made it
+                select = "SELECT fence FROM runs WHERE key = %s AND owner = %s"
+                made = cursor.execute(select, (key, owner)).fetchone()
+            return None if made is None else int(made[0])
 
-        if not self._link.run(f"run {row.run_id!r}", work):
+        fence = self._link.run(f"run {row.run_id!r}", work)
+        if fence is None:
             raise RunExistsError(exists(row.run_id))
-        return self.claim(row.run_id, owner, lease=lease, now=now) if owner else 0
+        return fence
 
     def row(self, run_id: str) -> RunRow:
         """One run."""
@@ -177,7 +182,7 @@ class PostgresStore:
         self, run_id: str, *, status: str, updated: float, error: Any, fence: int, release: bool = False
     ) -> None:
         """Change what is known about a run."""
-        then = f", {_RELEASED}, census = coalesce({_CENSUS}, '{{}}')" if release else ""
+        then = f", {RELEASED}, census = coalesce({_CENSUS}, '{{}}')" if release else ""
         what = f"status = %s, updated = %s, error = %s{then}"
         self._change(run_id, fence, what, status, updated, error)
 
@@ -214,38 +219,38 @@ class PostgresStore:
 
     # -- owners ------------------------------------------------------------------------------------------
 
-    def claim(self, run_id: str, owner: str, *, lease: float, now: float) -> int:
+    def claim(self, run_id: str, owner: str, *, lease: float) -> int:
         """Become the owner of a run. To find that a living owner has it takes a moment."""
         key, what = key_of(run_id), f"run {run_id!r}"
-        values = (owner, self._link.hold(), now + lease, key, owner, now)
+        values = (owner, self._link.slot, lease, key, owner)
         while True:
-            if found := self._link.fetch(what, _CLAIM, values):
+            if found := self._link.fetch(what, CLAIM, values):
                 return int(found[0][0])
-            found = self._link.fetch(what, _OWNER, (key,))
+            found = self._link.fetch(what, OWNER, (key,))
             if not found:
                 raise UnknownRunError(unknown(run_id))
-            holder, slot, _ = found[0]
+            holder, slot, expires_in = found[0]
             if not self._link.outlives(slot):
-                raise RunOwnedError(owned(run_id, holder))
+                raise RunOwnedError(owned(run_id, holder, expires_in))
 
-    def renew(self, run_id: str, fence: int, *, lease: float, now: float) -> None:
+    def renew(self, run_id: str, fence: int, *, lease: float) -> None:
         """Stay the owner."""
-        self._change(run_id, fence, f"until = %s, server = {_SERVER}", now + lease)
+        self._change(run_id, fence, LEASE, lease)
 
     def release(self, run_id: str, fence: int) -> None:
         """Stop being the owner."""
         try:
-            self._change(run_id, fence, _RELEASED)
+            self._change(run_id, fence, RELEASED)
         except (RunOwnedError, UnknownRunError):
             pass
 
     def owner(self, run_id: str) -> Owner | None:
         """Who owns a run, or died owning it."""
-        found = self._link.fetch(f"run {run_id!r}", _OWNER, (key_of(run_id),))
+        found = self._link.fetch(f"run {run_id!r}", OWNER, (key_of(run_id),))
         if not found:
             raise UnknownRunError(unknown(run_id))
-        name, slot, until = found[0]
-        return Owner(name, until, not self._link.outlives(slot)) if name else None
+        name, slot, expires_in = found[0]
+        return Owner(name, expires_in, not self._link.outlives(slot)) if name else None
 
     def _change(self, run_id: str, fence: int, what: str, *values: Any) -> None:
         statement = f"UPDATE runs SET {what} WHERE key = %s AND fence = %s"

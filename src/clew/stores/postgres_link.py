@@ -1,23 +1,27 @@
-"""One connection to PostgreSQL that comes back after the server went away.
+"""Connections to PostgreSQL that come back after the server went away.
 
-Work that was under way when the connection broke is done again from its start, because nobody can know whether the
+Work that was under way when its connection broke is done again from its start, because nobody can know whether the
 server finished it: whatever is given to `run` must be safe to repeat, and is told when it is repeated. A server that
-stays away for longer than `patience` seconds is a `StoreUnavailableError`.
+stays away for longer than `patience` seconds is a `StoreUnavailableError`. That holds for the first connection too,
+unless the server refuses for a reason that waiting does not change, such as a wrong password.
 
-An owner is alive while a session holds its advisory lock. The lock is shared, so that a new connection takes it before
-the server has noticed the end of the old one.
+An owner is alive while a connection of its store holds its advisory lock. Every connection takes the lock, shared,
+before it does anything else. So whatever the store writes, it writes while it counts as alive; and when one connection
+breaks, the others keep the owner alive.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import secrets
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import WeakSet
 
 from clew.errors import StoreCorruptError, StoreError, StoreUnavailableError
+from clew.stores.postgres_pool import Loan, Pool
 from clew.stores.postgres_schema import bring_up_to_date
 from clew.stores.protocol import Statement
 from clew.stores.refusals import refused
@@ -37,6 +41,10 @@ LIVES = 0x436C6577  # the class of the advisory locks of owners; the other half 
 
 _GRACE = "200ms"  # a server takes a moment to notice that a client was killed
 _REPEATABLE = ("40001", "40P01")  # serialization failure, deadlock
+# A refused connection has a text and no code. In another language it is waited for, and then shown.
+_HOPELESS = re.compile(
+    "authentication failed|does not exist|no pg_hba.conf entry|no password supplied|not permitted"
+)
 
 
 class BrokenRule(Exception):
@@ -44,17 +52,19 @@ class BrokenRule(Exception):
 
 
 class Link:
-    """A connection, its lock, and an owner's slot."""
+    """The connections of a store, and its owner's slot."""
 
-    def __init__(self, dsn: str, schema: str, *, connect_timeout: float, patience: float) -> None:
+    def __init__(
+        self, dsn: str, schema: str, *, connect_timeout: float, patience: float, pool_size: int = 1
+    ) -> None:
         if psycopg is None:  # pragma: no cover - the extra is not installed
             raise StoreError("PostgresStore needs psycopg; install it with: pip install 'clew[postgres]'")
+        most: Any = pool_size
+        if not isinstance(most, int) or isinstance(most, bool) or most < 1:
+            raise StoreError(f"pool_size is a number of connections, 1 or more, not {pool_size!r}")
         self._schema = schema
         self._patience = patience
-        self._lock = threading.RLock()
-        self._is_closed = False
-        self._process = os.getpid()
-        self.slot = 0
+        self.slot = _fresh_slot()
         defaults = {"connect_timeout": max(1, round(connect_timeout)), "tcp_user_timeout": 30_000}
         try:
             given = psycopg.conninfo.conninfo_to_dict(dsn)
@@ -64,33 +74,23 @@ class Link:
         self.name = (
             f"PostgreSQL at {given.get('host', 'localhost')}/{given.get('dbname', '')}, schema {schema}"
         )
-        try:
-            self._connect()
-        except psycopg.Error as error:
-            raise self._explained(error, "opening the store") from error
+        self._was_open = False
+        self.pool = Pool(self._connect, pool_size)
+        _links.add(self)
+        self.run("opening the store", lambda cursor, _: None)
+        self._was_open = True
 
-    def _connect(self) -> None:
-        self._db = psycopg.connect(autocommit=True, **self._options)
+    def _connect(self) -> psycopg.Connection[Any]:
+        db = psycopg.connect(autocommit=True, **self._options)
         try:
             # Fences rely on a statement seeing what was committed while it waited for a row.
-            self._db.execute("SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED")
-            bring_up_to_date(self._db, self._schema, self.name)
-            if self.slot:
-                self._db.execute("SELECT pg_advisory_lock_shared(%s, %s)", (LIVES, self.slot))
+            db.execute("SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED")
+            bring_up_to_date(db, self._schema, self.name)
+            db.execute("SELECT pg_advisory_lock_shared(%s, %s)", (LIVES, self.slot))
         except BaseException:
-            self._db.close()
+            db.close()
             raise
-        self._cursor = self._db.cursor(binary=True)
-
-    def hold(self) -> int:
-        """The slot whose lock says that this owner is alive."""
-        if self._process != os.getpid():
-            self._leave_to_parent()
-        with self._lock:
-            if not self.slot:
-                self.slot = secrets.randbelow((1 << 31) - 1) + 1
-                self.fetch("an owner", "SELECT pg_advisory_lock_shared(%s, %s)", (LIVES, self.slot))
-            return self.slot
+        return db
 
     def outlives(self, slot: int) -> bool:
         """Whether the owner with this slot is gone, or goes within a moment."""
@@ -104,7 +104,7 @@ class Link:
             except psycopg.errors.LockNotAvailable:
                 return False
             finally:
-                if not self._db.closed:
+                if not cursor.connection.closed:
                     cursor.execute("RESET lock_timeout")
             return True
 
@@ -120,41 +120,46 @@ class Link:
 
     def run(self, what: str, work: Callable[[Cursor, bool], T]) -> T:
         """Do some work with a cursor: ``work(cursor, again)``. If the connection breaks meanwhile, again."""
-        if self._process != os.getpid():
-            self._leave_to_parent()
-        with self._lock:
-            if self._is_closed:
-                raise StoreError(f"{what}: the store ({self.name}) is closed")
-            deadline, again, pause = None, False, 0.02
-            while True:
+        deadline, again, pause = None, False, 0.02
+        while True:
+            loan = Loan()
+            try:
                 try:
-                    if self._db.closed:
-                        self._connect()
-                    return work(self._cursor, again)
+                    session = self.pool.take(loan)
+                    if session is None:
+                        raise StoreError(f"{what}: the store ({self.name}) is closed")
+                    return work(session.cursor, again)
                 except UnicodeError as error:
                     raise StoreError(f"{what}: {self.name} cannot keep this ({error})") from error
                 except psycopg.Error as error:
-                    if not self._db.closed and error.sqlstate not in _REPEATABLE:
+                    is_connected = loan.session is not None and not loan.session.db.closed
+                    if not self._may_pass(error, is_connected=is_connected):
                         raise self._explained(error, what) from error
                     now = time.monotonic()
                     deadline = deadline or now + self._patience
                     if now + pause > deadline:
                         raise self._explained(error, what) from error
-                again = True
-                time.sleep(pause)
-                pause = min(2 * pause, 1.0)
+                finally:
+                    self.pool.give(loan)
+            except BaseException:
+                self.pool.give(loan)  # once more: an interrupt may have come while it was given back
+                raise
+            again = True
+            time.sleep(pause)
+            pause = min(2 * pause, 1.0)
 
-    def _leave_to_parent(self) -> None:
-        """This process is a child of the one that connected: what both said would get mixed up."""
-        self._process = os.getpid()
-        self._parents = self._db  # kept, because ending it here would end it for the parent
-        self._lock = threading.RLock()
-        self.slot = 0
-        if not self._is_closed:
-            try:
-                self._connect()
-            except psycopg.Error as error:
-                raise self._explained(error, "opening the store in a forked process") from error
+    def _may_pass(self, error: psycopg.Error, *, is_connected: bool) -> bool:
+        """Whether the same may succeed in a moment."""
+        if is_connected:
+            return error.sqlstate in _REPEATABLE
+        return self._was_open or (
+            isinstance(error, psycopg.OperationalError) and not _HOPELESS.search(str(error))
+        )
+
+    def leave_to_parent(self) -> None:
+        """Start over in a forked child: its parent owns what was owned, and what both said would get mixed up."""
+        self.slot = _fresh_slot()
+        self.pool.leave_to_parent()
 
     def _explained(self, error: psycopg.Error, what: str) -> Exception:
         said = " ".join(str(error).split()) or type(error).__name__
@@ -170,11 +175,24 @@ class Link:
         return StoreError(f"{what}: {self.name} cannot keep this ({said})")
 
     def close(self) -> None:
-        """Close the connection; the owner's lock goes with it."""
-        with self._lock:
-            self._is_closed = True
-            if hasattr(self, "_db") and self._process == os.getpid():  # it was connected, and not by a parent
-                self._db.close()
+        """Close the connections; the owner's lock goes with them."""
+        self.pool.close()
+
+
+_links: WeakSet[Link] = WeakSet()
+
+
+def _fresh_slot() -> int:
+    return secrets.randbelow((1 << 31) - 1) + 1
+
+
+def _after_fork() -> None:
+    for link in list(_links):
+        link.leave_to_parent()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def execute(cursor: Cursor, statements: Sequence[Statement], run_id: str | None = None) -> None:

@@ -11,6 +11,9 @@ A store does not know what entries mean. It upholds these rules, and `clew.store
   wins. A fence fits one run only, also when that run is deleted and another one gets its id.
 - A run is claimed from a living owner only when the lease has run out; from a dead one at once, where the store can
   tell. An owner is a name: it may claim again what it owns. Releasing keeps the fence good until the next claim.
+- A lease is measured by one clock that all users of the store share: the server's, or the machine's since boot. No
+  caller brings a time. An owner that renews its lease in time keeps its run, whatever anybody's wall clock says. A
+  lease of 0 seconds has run out at once.
 - Large contents are kept once, by their digest (hex SHA-256), for as long as a run that brought them is there.
 - An update that releases a run keeps a census of its log in its row, until the next one that does.
 - Nothing is dropped unless asked for. A run that has a fork cannot be deleted before that one (StoreError), and none
@@ -82,11 +85,16 @@ class RunRow(msgspec.Struct):
 
 
 class Owner(msgspec.Struct, frozen=True):
-    """Who has a run, and until when. `is_alive` is False where the store can tell that the process is gone."""
+    """Who has a run, and for how long. `is_alive` is False where the store can tell that the process is gone."""
 
     name: str
-    until: float
+    expires_in: float  # seconds until its lease runs out; 0 or less if it has
     is_alive: bool = True
+
+    @property
+    def holds(self) -> bool:
+        """Whether nobody else can claim the run now."""
+        return self.is_alive and self.expires_in > 0
 
 
 class Deferring(Protocol):
@@ -127,7 +135,6 @@ class Store(Protocol):
         *,
         owner: str = ...,
         lease: float = ...,
-        now: float = ...,
     ) -> int:
         """Keep a new run. RunExistsError if its id is taken, UnknownRunError if its parent is not there. With an
         `owner`, `claim` it too: the fence, else 0."""
@@ -143,10 +150,10 @@ class Store(Protocol):
     ) -> None:
         """Change what is known about a run, and with `release` stop being its owner and take a census of its log."""
 
-    def claim(self, run_id: str, owner: str, *, lease: float, now: float) -> int:
+    def claim(self, run_id: str, owner: str, *, lease: float) -> int:
         """Become the owner of a run; the fence to show from now on. RunOwnedError if a living owner has it."""
 
-    def renew(self, run_id: str, fence: int, *, lease: float, now: float) -> None:
+    def renew(self, run_id: str, fence: int, *, lease: float) -> None:
         """Stay the owner. RunOwnedError if somebody else is."""
 
     def release(self, run_id: str, fence: int) -> None:

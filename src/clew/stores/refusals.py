@@ -22,9 +22,20 @@ def unknown(run_id: str) -> str:
     return f"there is no run {run_id!r}; engine.runs() lists those there are"
 
 
-def owned(run_id: str, owner: str) -> str:
+def owned(run_id: str, owner: str, expires_in: float) -> str:
     """What RunOwnedError says to somebody who wants a run."""
-    return f"run {run_id!r} is owned by {owner}, which is alive; wait for it, or cancel it there"
+    return (
+        f"run {run_id!r} is owned by {owner}, which is alive (its lease lasts another {max(expires_in, 0.0):.0f} s); "
+        f"wait for it, or cancel it there"
+    )
+
+
+def replaced(run_id: str, path: object) -> str:
+    """What UnknownRunError says when the file that a run was in is gone."""
+    return (
+        f"run {run_id!r} is gone: {path} was removed or replaced while this store had it open; close the store and "
+        f"open it again"
+    )
 
 
 def taken_over(run_id: str) -> str:

@@ -3,9 +3,13 @@
 One statement and one commit a step. WAL, so other processes read while this one writes; ``synchronous="full"`` to
 survive a power cut with the last step, at the price of an fsync a step.
 
-Owners hold a lock on one byte of a file beside the database for as long as they live: a dead owner is noticed at
-once, also after ``kill -9``. Where locks are not to be had, the lease decides alone. A fence is the run's number in the
-file (never used twice) and a count of its claims, so a step's insert needs no other key than the fence.
+Owners hold a lock on a file beside the database for as long as they live (`clew.stores.owner_lock`): a dead owner is
+noticed at once, also after ``kill -9``. Where locks are not to be had, the lease decides alone. Leases run by the
+machine's clock since boot, and an owner from another boot is dead (`clew.stores.lease_clock`). A fence is the run's
+number in the file (never used twice) and a count of its claims, so a step's insert needs no other key than the fence.
+
+A file that is removed or replaced while a store has it open is noticed when a run is created, claimed, renewed or
+updated; SQLite itself would go on writing to a file that nobody can open any more.
 
 Damage is found when something is read, and named by run and entry.
 """
@@ -32,8 +36,8 @@ from clew.errors import (
     UnknownRunError,
 )
 from clew.stores.forking import guard
-from clew.stores.liveness import Lifeline, fresh_owner, is_alive
-from clew.stores.protocol import Entry, Owner, RunRow, Statement, WouldWait
+from clew.stores.lease_clock import BOOT_CLOCK, LeaseClock
+from clew.stores.protocol import Entry, Owner, RunRow, Statement
 from clew.stores.refusals import conflict, exists, has_fork, lost_content, owned, taken_over, unknown
 from clew.stores.sql_rows import (
     COLUMNS,
@@ -45,11 +49,22 @@ from clew.stores.sql_rows import (
     read_row,
     row_values,
 )
-from clew.stores.sqlite_file import APPLICATION_ID, Inherited, execute, explained, insert, open_file, rehearse
+from clew.stores.sqlite_file import (
+    APPLICATION_ID,
+    Inherited,
+    check_options,
+    check_place,
+    execute,
+    explained,
+    insert,
+    open_file,
+    rehearse,
+)
 from clew.stores.sqlite_log import MOST, SPAN, census, is_own_step, named, newest, others, own_steps, within
-from clew.stores.sqlite_transaction import Transaction, Translated
+from clew.stores.sqlite_owners import LEASE, OWNER, RELEASED, Owners
+from clew.stores.sqlite_transaction import Transaction, Translated, clean
 
-__all__ = ["SQLiteStore", "fresh_owner"]
+__all__ = ["SQLiteStore"]
 
 
 _ADD_STEP = (
@@ -69,7 +84,6 @@ _PUT_ENTRIES = (
     f"ON CONFLICT (run, kind, path, n) {_UNLESS_SAME}",
 )
 _ADD_ROW = f"INSERT INTO runs ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-_RELEASED = "owner = '', slot = 0, until = 0.0"
 _by_name = attrgetter("kind", "path", "n")
 
 _stores: WeakSet[SQLiteStore] = WeakSet()
@@ -95,22 +109,15 @@ class SQLiteStore:
         *,
         synchronous: Literal["normal", "full", "off"] = "normal",
         timeout: float = 10.0,
+        clock: LeaseClock = BOOT_CLOCK,
     ) -> None:
-        if synchronous not in ("normal", "full", "off"):
-            raise StoreError(f"synchronous is 'normal', 'full' or 'off', not {synchronous!r}")
-        place: Any = path
-        if not isinstance(place, (str, os.PathLike)) or not isinstance(os.fspath(place), str):
-            raise StoreError(f"the path of a SQLiteStore is the name of a file, not {path!r}")
-        seconds: Any = timeout
-        if not isinstance(seconds, (int, float)) or isinstance(seconds, bool) or not seconds >= 0:
-            raise StoreError(f"timeout is a number of seconds, 0 or more, not {timeout!r}")
-        if os.fspath(path) in ("", ":memory:"):
-            raise StoreError(f"{os.fspath(path)!r} is no file; use MemoryStore() to keep runs in memory")
+        check_options(path, synchronous, timeout)
         self.path = Path(path)
         self._options = (synchronous, timeout)
         self.defers = synchronous == "full"  # else nobody waits for the disk anyway
         self._lock = threading.RLock()
-        self._lifeline: Lifeline | None = None
+        self._clock = clock
+        self._owners = Owners(self.path, clock)
         self._hasty: SQLiteStore | None = None
         self._is_open = False  # a transaction is, or an interrupt has left it so
         with self._translated("the file"):
@@ -120,24 +127,22 @@ class SQLiteStore:
 
     def _open(self) -> sqlite3.Connection:
         self._db = open_file(self.path, *self._options)
+        self._file = os.stat(self.path)
         return self._db
 
     def _forked(self) -> None:
         """This process is a child of the one that opened the store, and needs a connection of its own."""
         self._lock = threading.RLock()
-        self._lifeline = None
+        self._owners.leave_to_parent()
         self._is_open = False
         self._db = cast(sqlite3.Connection, Inherited(self._db, self._open))
 
     def at_once(self) -> SQLiteStore:
         """The same file, for callers that must not wait (see `Prompt`)."""
         if self._hasty is None:
-            from clew.stores.sqlite_at_once import HastySQLiteStore
+            from clew.stores.sqlite_at_once import hasty
 
-            try:
-                self._hasty = HastySQLiteStore(self.path, synchronous=self._options[0], timeout=0.0)
-            except StoreError as error:
-                raise WouldWait(str(error)) from error
+            self._hasty = hasty(self.path, self._options[0], self._clock)
         return self._hasty
 
     def __repr__(self) -> str:
@@ -152,10 +157,10 @@ class SQLiteStore:
         *,
         owner: str = "",
         lease: float = 0.0,
-        now: float = 0.0,
         wait: bool = True,
     ) -> int:
         """Keep a new run, and claim it for an `owner`. RunExistsError if its id is taken."""
+        check_place(self.path, self._file, row.run_id)
         with self._lock, self._writing(f"run {row.run_id!r}", wait=wait) as db:
             values, origin = row_values(row)
             if row.parent is not None:
@@ -167,7 +172,7 @@ class SQLiteStore:
             assert number is not None
             db.execute("INSERT INTO origins VALUES (?, ?, ?, ?)", (number, *origin))
             self._put_blobs(db, number, blobs)
-            return self._take(db, number, 0, owner, now + lease) if owner else 0
+            return self._take(db, number, 0, owner, lease) if owner else 0
 
     def row(self, run_id: str) -> RunRow:
         """One run."""
@@ -190,6 +195,7 @@ class SQLiteStore:
         self, run_id: str, *, status: str, updated: float, error: Any, fence: int, release: bool = False
     ) -> None:
         """Change what is known about a run."""
+        check_place(self.path, self._file, run_id)
         what = "status = ?, updated = ?, error = ?"
         if not release:
             self._change(run_id, fence, what, status, updated, error)
@@ -197,7 +203,7 @@ class SQLiteStore:
         with self._lock, self._writing(f"run {run_id!r}") as db:
             number = self._owned(db, run_id, fence)
             values = (status, updated, error, census(db, number), number)
-            db.execute(f"UPDATE runs SET {what}, census = ?, {_RELEASED} WHERE id = ?", values)
+            db.execute(f"UPDATE runs SET {what}, census = ?, {RELEASED} WHERE id = ?", values)
 
     def delete(self, run_id: str) -> None:
         """Forget a run; forks of it must be gone first."""
@@ -223,51 +229,46 @@ class SQLiteStore:
 
     # -- owners ------------------------------------------------------------------------------------------
 
-    def claim(self, run_id: str, owner: str, *, lease: float, now: float) -> int:
+    def claim(self, run_id: str, owner: str, *, lease: float) -> int:
         """Become the owner of a run."""
+        check_place(self.path, self._file, run_id)
         with self._lock, self._writing(f"run {run_id!r}") as db:
             number = self._number(db, run_id)
-            fence, holder, slot, until = db.execute(
-                "SELECT fence, owner, slot, until FROM runs WHERE id = ?", (number,)
-            ).fetchone()
-            if holder and holder != owner and until > now and is_alive(self.path, slot):
-                raise RunOwnedError(owned(run_id, holder))
-            return self._take(db, number, fence, owner, now + lease)
+            fence, holder, *said = db.execute(OWNER, (number,)).fetchone()
+            if holder and holder != owner and (other := self._owners.read(holder, *said)).holds:
+                raise RunOwnedError(owned(run_id, holder, other.expires_in))
+            return self._take(db, number, fence, owner, lease)
 
-    def _take(self, db: sqlite3.Connection, number: int, fence: int, owner: str, until: float) -> int:
+    def _take(self, db: sqlite3.Connection, number: int, fence: int, owner: str, lease: float) -> int:
         """Write down an owner."""
-        if self._lifeline is None:
-            self._lifeline = Lifeline(self.path)
         fence = (fence or number * SPAN) + 1
-        db.execute(
-            "UPDATE runs SET fence = ?, owner = ?, slot = ?, until = ? WHERE id = ?",
-            (fence, owner, self._lifeline.slot, until, number),
-        )
+        values = (fence, owner, *self._owners.lease(lease), number)
+        db.execute(f"UPDATE runs SET fence = ?, owner = ?, {LEASE} WHERE id = ?", values)
         return int(fence)
 
-    def renew(self, run_id: str, fence: int, *, lease: float, now: float) -> None:
+    def renew(self, run_id: str, fence: int, *, lease: float) -> None:
         """Stay the owner."""
-        self._change(run_id, fence, "until = ?", now + lease)
+        check_place(self.path, self._file, run_id)
+        with self._lock:
+            self._change(run_id, fence, LEASE, *self._owners.lease(lease))
 
     def release(self, run_id: str, fence: int) -> None:
         """Stop being the owner."""
         try:
-            self._change(run_id, fence, _RELEASED)
+            self._change(run_id, fence, RELEASED)
         except (RunOwnedError, UnknownRunError):
             pass
 
     def owner(self, run_id: str) -> Owner | None:
         """Who owns a run, or died owning it."""
         with self._lock, self._reading(f"run {run_id!r}") as db:
-            number = self._number(db, run_id)
-            select = "SELECT owner, until, slot FROM runs WHERE id = ?"
-            name, until, slot = db.execute(select, (number,)).fetchone()
-        return Owner(name, until, is_alive(self.path, slot)) if name else None
+            _, name, *said = db.execute(OWNER, (self._number(db, run_id),)).fetchone()
+        return self._owners.read(name, *said) if name else None
 
     def _change(self, run_id: str, fence: int, what: str, *values: Any) -> None:
         with self._translated(f"run {run_id!r}"), self._lock:
             statement = f"UPDATE runs SET {what} WHERE run_id = ? AND fence = ?"
-            if not self._clean().execute(statement, (*values, run_id, fence)).rowcount:
+            if not clean(self).execute(statement, (*values, run_id, fence)).rowcount:
                 self._owned(self._db, run_id, fence)
 
     # -- logs --------------------------------------------------------------------------------------------
@@ -291,7 +292,7 @@ class SQLiteStore:
             number = fence >> 32
             try:
                 with self._lock:
-                    db = self._clean() if self._is_open else self._db
+                    db = clean(self) if self._is_open else self._db
                     if kind == "step" and not path and 0 <= n < SPAN:
                         key = number * SPAN + n
                         done = db.execute(_ADD_STEP, (key, body, digest, crc, number, fence, run_id))
@@ -346,7 +347,7 @@ class SQLiteStore:
         """Execute statements and take them back."""
         with self._lock:
             with self._translated("a transaction"):  # from here on it is what the statements are told
-                db = self._clean()
+                db = clean(self)
                 self._is_open = True
                 db.execute("BEGIN IMMEDIATE")
             rehearse(self._db, statements)
@@ -423,7 +424,7 @@ class SQLiteStore:
         if self.defers:
             with self._translated("the file"), self._lock:
                 # The log is one file, so any commit that is waited for does. This one writes what is there already.
-                self._clean().execute(f"PRAGMA application_id = {APPLICATION_ID}")
+                clean(self).execute(f"PRAGMA application_id = {APPLICATION_ID}")
 
     def check(self) -> Iterator[str]:
         """Look at everything."""
@@ -446,9 +447,7 @@ class SQLiteStore:
     def close(self) -> None:
         """Close the file, and let go of what this store owned."""
         with self._lock:
-            if self._lifeline is not None:
-                self._lifeline.close()
-                self._lifeline = None
+            self._owners.close()
             self._db.close()
         if self._hasty is not None:
             self._hasty.close()
@@ -488,21 +487,6 @@ class SQLiteStore:
     def _explained(self, error: Exception, what: str) -> Exception:
         """An error of SQLite in the words of this library."""
         return explained(error, what, self.path)
-
-    def _clean(self) -> sqlite3.Connection:
-        """The connection, under the lock, without the transaction that an interrupt may have left open."""
-        hasty = self._hasty
-        if hasty is not None and hasty._is_open:  # that one would keep this one out
-            with hasty._lock:
-                hasty._clean()
-        db = self._db
-        if self._is_open:
-            if db.in_transaction:
-                db.execute("ROLLBACK")
-            if self.defers:
-                db.execute("PRAGMA synchronous = FULL")
-            self._is_open = False
-        return db
 
 
 def _crc(entry: Entry) -> int:

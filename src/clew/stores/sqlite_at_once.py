@@ -8,7 +8,11 @@ with that store, whose lock may be held by a thread that waits.
 from __future__ import annotations
 
 import sqlite3
+from pathlib import Path
+from typing import Any
 
+from clew.errors import StoreError
+from clew.stores.lease_clock import LeaseClock
 from clew.stores.protocol import WouldWait
 from clew.stores.sqlite import SQLiteStore
 
@@ -27,3 +31,11 @@ class HastySQLiteStore(SQLiteStore):
         ):
             return WouldWait(what)
         return super()._explained(error, what)
+
+
+def hasty(path: Path, synchronous: Any, clock: LeaseClock) -> HastySQLiteStore:
+    """Open one; WouldWait if not even that is possible now."""
+    try:
+        return HastySQLiteStore(path, synchronous=synchronous, timeout=0.0, clock=clock)
+    except StoreError as error:
+        raise WouldWait(str(error)) from error

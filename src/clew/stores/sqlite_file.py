@@ -18,9 +18,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from clew.errors import StoreCorruptError, StoreError, StoreUnavailableError, StoreVersionError
+from clew.errors import (
+    StoreCorruptError,
+    StoreError,
+    StoreUnavailableError,
+    StoreVersionError,
+    UnknownRunError,
+)
 from clew.stores.protocol import Statement
-from clew.stores.refusals import refused
+from clew.stores.refusals import refused, replaced
 
 APPLICATION_ID = 0x436C6577  # "Clew"
 
@@ -61,8 +67,33 @@ MIGRATIONS: tuple[str, ...] = (
     DROP TABLE uses;
     CREATE INDEX blobs_by_run ON blobs (run) WHERE run > 0;
     """,
+    """
+    ALTER TABLE runs ADD COLUMN boot TEXT NOT NULL DEFAULT '';
+    """,
 )
 """One script for each version of the format; a file is brought up to date when it is opened."""
+
+
+def check_options(path: Any, synchronous: str, timeout: Any) -> None:
+    """Refuse options of a store that are wrong."""
+    if synchronous not in ("normal", "full", "off"):
+        raise StoreError(f"synchronous is 'normal', 'full' or 'off', not {synchronous!r}")
+    if not isinstance(path, (str, os.PathLike)) or not isinstance(os.fspath(path), str):
+        raise StoreError(f"the path of a SQLiteStore is the name of a file, not {path!r}")
+    if not isinstance(timeout, (int, float)) or isinstance(timeout, bool) or not timeout >= 0:
+        raise StoreError(f"timeout is a number of seconds, 0 or more, not {timeout!r}")
+    if os.fspath(path) in ("", ":memory:"):
+        raise StoreError(f"{os.fspath(path)!r} is no file; use MemoryStore() to keep runs in memory")
+
+
+def check_place(path: Path, file: os.stat_result, run_id: str) -> None:
+    """Refuse to write to a file that nobody else can open: another one is under its path now, or none."""
+    try:
+        if os.path.samestat(file, os.stat(path)):
+            return
+    except FileNotFoundError:
+        pass
+    raise UnknownRunError(replaced(run_id, path))
 
 
 def open_file(path: Path, synchronous: str, timeout: float) -> sqlite3.Connection:

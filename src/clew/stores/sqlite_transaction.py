@@ -3,25 +3,47 @@
 A transaction runs under the store's lock. An interrupt may come at any instant, and must leave neither behind. So the
 lock is taken by a `with` statement of its own, which the interpreter does not interrupt halfway, and these are classes,
 not generators: a generator that is interrupted would live, with what it holds, until the traceback is gone. A
-transaction that was interrupted between its statements is rolled back by the next one (`_clean`).
+transaction that was interrupted between its statements is rolled back by the next one (`clean`).
 """
 
 from __future__ import annotations
 
 import sqlite3
 from types import TracebackType
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from _thread import RLock
 
 
 class Connected(Protocol):
     """What a transaction needs of a store, whose lock the caller holds."""
 
+    defers: bool
     _db: sqlite3.Connection
-    _is_open: bool
+    _lock: RLock
+    _is_open: bool  # a transaction is, or an interrupt has left it so
 
-    def _clean(self) -> sqlite3.Connection: ...
+    @property
+    def _hasty(self) -> Connected | None: ...
 
     def _explained(self, error: Exception, what: str) -> Exception: ...
+
+
+def clean(store: Connected) -> sqlite3.Connection:
+    """The connection of a store, without the transaction that an interrupt may have left open."""
+    hasty = store._hasty
+    if hasty is not None and hasty._is_open:  # that one would keep this one out
+        with hasty._lock:
+            clean(hasty)
+    db = store._db
+    if store._is_open:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+        if store.defers:
+            db.execute("PRAGMA synchronous = FULL")
+        store._is_open = False
+    return db
 
 
 class Translated:
@@ -60,7 +82,7 @@ class Transaction:
     def __enter__(self) -> sqlite3.Connection:
         store = self._store
         with Translated(store, self._what):
-            db = store._clean()
+            db = clean(store)
             store._is_open = True
             if not self._waits:
                 db.execute("PRAGMA synchronous = NORMAL")
@@ -76,6 +98,6 @@ class Transaction:
                 if error is None:
                     store._db.execute("COMMIT")
             finally:
-                store._clean()
+                clean(store)
             if isinstance(error, (sqlite3.Error, OverflowError, UnicodeError)):
                 raise error

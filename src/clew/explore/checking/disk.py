@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from clew.stores.lease_clock import BOOT_CLOCK, LeaseClock
 from clew.stores.memory import MemoryStore
 
 
@@ -26,8 +27,8 @@ class Disk(MemoryStore):
 
     encodes = True
 
-    def __init__(self) -> None:
-        super().__init__(keep=None)
+    def __init__(self, clock: LeaseClock = BOOT_CLOCK) -> None:
+        super().__init__(keep=None, clock=clock)
 
     def has(self, run_id: str) -> bool:
         """Whether there is such a run."""

@@ -45,6 +45,7 @@ class StillClock:
     """Time that does not pass."""
 
     virtual = True
+    boot = "still"
 
     def time(self) -> float:
         """Seconds since the epoch."""

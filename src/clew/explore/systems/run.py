@@ -55,7 +55,7 @@ from clew.explore.checking.commuting import Commuting
 from clew.explore.checking.disk import Disk, Image
 from clew.explore.checking.effects import Effect, counted, is_kept, told
 from clew.explore.checking.line import Line
-from clew.explore.checking.process import RUN, Life, Process, errors_of
+from clew.explore.checking.process import RUN, Life, Process, StillClock, errors_of
 from clew.explore.invariants import told as told_error
 from clew.explore.observation import Observation
 from clew.explore.systems.versions import Versions
@@ -122,7 +122,7 @@ class RunSystem:
         self._reduce = reduce
         self._versions: Versions[Moment] = Versions()
         self._now: Moment | None = None  # until something happens, the moment that the world is at
-        self.disk = Disk()
+        self.disk = Disk(StillClock())
         self._line = Line(self.disk)  # of the process, to the disk
         self.status: Status = "new"
         self._effects: list[Effect] = []  # in the order in which they happened

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, cast
 
 from clew.errors import CommitConflictError, RunExistsError, RunOwnedError
-from clew.stores.conformance.place import Place, an_entry, check, expect, names, refuses
+from clew.stores.conformance.place import LEASE, Place, an_entry, check, expect, names, refuses
 from clew.stores.protocol import RunRow
 
 
@@ -14,13 +14,13 @@ def what_is_not_waited_for_is_kept_by_the_same_rules(place: Place) -> None:
     store = cast(Any, place.open())
     if not getattr(store, "defers", False):
         return
-    fence = store.create(RunRow("r"), owner="me", lease=10.0, now=0.0, wait=False)
+    fence = store.create(RunRow("r"), owner="me", lease=LEASE, wait=False)
     other = place.open()
     expect(other.row("r").status, "running", "the status of a run that others see")
     with refuses(RunExistsError):
         store.create(RunRow("r"), wait=False)
     with refuses(RunOwnedError):
-        other.claim("r", "you", lease=10.0, now=0.0)
+        other.claim("r", "you", lease=LEASE)
     store.append("r", [an_entry(1)], fence, wait=False)
     store.append("r", [an_entry(1), an_entry(2)], fence, wait=False)
     with refuses(CommitConflictError):

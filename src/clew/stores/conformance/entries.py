@@ -14,6 +14,7 @@ from clew.errors import (
     UnknownRunError,
 )
 from clew.stores.conformance.place import (
+    LEASE,
     LONG,
     NAMES,
     Place,
@@ -53,7 +54,7 @@ def names_may_be_any_text(place: Place) -> None:
         store.create(RunRow(run_id, graph=run_id, parent=None, target=run_id))
     expect([row.run_id for row in store.rows()], list(NAMES), "the ids")
     for run_id in NAMES:
-        fence = store.claim(run_id, f"owner {run_id}", lease=1.0, now=0.0)
+        fence = store.claim(run_id, f"owner {run_id}", lease=LEASE)
         one_by_one = [an_entry(1, kind="call", path=path) for path in NAMES]
         for entry in one_by_one:
             store.append(run_id, [entry], fence)

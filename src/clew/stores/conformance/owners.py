@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from hashlib import sha256
 from typing import Any
@@ -14,6 +15,7 @@ from clew.errors import (
     UnknownRunError,
 )
 from clew.stores.conformance.place import (
+    LEASE,
     Place,
     an_entry,
     at_once,
@@ -22,6 +24,7 @@ from clew.stores.conformance.place import (
     liveness_check,
     names,
     refuses,
+    wall_clock,
 )
 from clew.stores.protocol import Owner, RunRow
 
@@ -35,7 +38,7 @@ def a_run_that_nobody_claimed_has_the_fence_0(place: Place) -> None:
     for fence in (1, -1, 1 << 32 | 1):
         with refuses(RunOwnedError):
             store.append("r", [an_entry(2)], fence)
-    store.claim("r", "me", lease=10.0, now=0.0)
+    store.claim("r", "me", lease=LEASE)
     with refuses(RunOwnedError):
         store.append("r", [an_entry(2)], 0)
 
@@ -45,7 +48,8 @@ def a_later_claim_makes_a_fence_stale(place: Place) -> None:
     store, first = place.owned()
     store.append("r", [an_entry(1)], first)
     other = place.open()
-    second = other.claim("r", "other", lease=10.0, now=10.0)
+    store.renew("r", first, lease=0.0)
+    second = other.claim("r", "other", lease=LEASE)
     assert second > first, f"a later fence is larger: {second} after {first}"
     digest = sha256(b"content").hexdigest()
     uses: list[Callable[[], Any]] = [
@@ -59,7 +63,7 @@ def a_later_claim_makes_a_fence_stale(place: Place) -> None:
         lambda: store.append("r", [], first, blobs={digest: b"content"}),
         lambda: store.append("r", [an_entry(2, kind="call", path="p")], first),
         lambda: store.update("r", status="failed", updated=1.0, error=None, fence=first),
-        lambda: store.renew("r", first, lease=10.0, now=11.0),
+        lambda: store.renew("r", first, lease=LEASE),
     ]
     for use in uses:
         with refuses(RunOwnedError):
@@ -70,7 +74,7 @@ def a_later_claim_makes_a_fence_stale(place: Place) -> None:
     with refuses(StoreCorruptError):
         other.blob(digest)
     with refuses(RunOwnedError):
-        store.claim("r", "me", lease=10.0, now=12.0)
+        store.claim("r", "me", lease=LEASE)
     other.append("r", [an_entry(2)], second)
 
 
@@ -78,26 +82,69 @@ def a_later_claim_makes_a_fence_stale(place: Place) -> None:
 def a_living_owner_keeps_its_run_until_the_lease_runs_out(place: Place) -> None:
     store, fence = place.owned()
     other = place.open()
-    for now in (0.0, 9.9):
-        with refuses(RunOwnedError):
-            other.claim("r", "other", lease=10.0, now=now)
-    store.renew("r", fence, lease=10.0, now=9.0)
     with refuses(RunOwnedError):
-        other.claim("r", "other", lease=10.0, now=18.9)
-    store.append("r", [an_entry(1)], fence)
-    other.claim("r", "other", lease=10.0, now=19.0)
+        other.claim("r", "other", lease=LEASE)
+    store.renew("r", fence, lease=0.0)
+    store.append("r", [an_entry(1)], fence)  # nobody has claimed it since
+    store.renew("r", fence, lease=LEASE)  # and so it may be renewed
+    with refuses(RunOwnedError):
+        other.claim("r", "other", lease=LEASE)
+    store.renew("r", fence, lease=0.0)
+    other.claim("r", "other", lease=LEASE)
     with refuses(RunOwnedError):
         store.append("r", [an_entry(2)], fence)
 
 
 @check
+def a_lease_runs_out_by_itself(place: Place) -> None:
+    """The store's clock goes on, so a short lease is over soon; and none is over before its time."""
+    store = place.open()
+    for number, lease in enumerate((0.05, 0.2)):
+        run_id = f"r{number}"
+        store.create(RunRow(run_id))
+        before = time.monotonic()
+        store.claim(run_id, "me", lease=lease)
+        other = place.open()
+        while True:
+            try:
+                other.claim(run_id, "other", lease=LEASE)
+                break
+            except RunOwnedError:
+                assert time.monotonic() - before < 60.0, "a lease of a moment did not run out"
+        assert time.monotonic() - before >= lease, "a lease was over before its time"
+
+
+@check
+def an_owner_that_renews_keeps_its_run_whatever_the_wall_clock_says(place: Place) -> None:
+    """Two programs on one store, one an hour ahead, one an hour behind: neither takes the other's run."""
+    store, other = place.open(), place.open()
+    for number, (owners, others) in enumerate(((0.0, 3600.0), (0.0, -3600.0), (3600.0, 0.0), (-3600.0, 0.0))):
+        run_id = f"r{number}"
+        with wall_clock(owners):
+            store.create(RunRow(run_id))
+            fence = store.claim(run_id, "me", lease=60.0)
+            store.renew(run_id, fence, lease=60.0)
+        with wall_clock(others):
+            with refuses(RunOwnedError):
+                other.claim(run_id, "other", lease=60.0)
+            found = other.owner(run_id)
+            assert found is not None
+            assert found.holds, "the owner has not lost its run"
+        with wall_clock(owners):
+            store.append(run_id, [an_entry(1)], fence)
+            store.renew(run_id, fence, lease=0.0)
+        with wall_clock(others):
+            other.claim(run_id, "other", lease=60.0)
+
+
+@check
 def an_owner_may_claim_again(place: Place) -> None:
     store, first = place.owned()
-    second = store.claim("r", "me", lease=10.0, now=1.0)
+    second = store.claim("r", "me", lease=LEASE)
     store.append("r", [an_entry(1)], second)
     with refuses(RunOwnedError):
         store.append("r", [an_entry(2)], first)
-    place.open().claim("r", "me", lease=10.0, now=2.0)
+    place.open().claim("r", "me", lease=LEASE)
 
 
 @check
@@ -106,19 +153,19 @@ def a_released_run_is_free(place: Place) -> None:
     store.release("r", first)
     store.append("r", [an_entry(1)], first)  # nobody has claimed it since
     store.release("r", first)
-    second = place.open().claim("r", "other", lease=10.0, now=1.0)
+    second = place.open().claim("r", "other", lease=LEASE)
     store.release("r", first)
     with refuses(RunOwnedError):
-        store.claim("r", "me", lease=10.0, now=2.0)
+        store.claim("r", "me", lease=LEASE)
     store.release("r", second)
-    store.claim("r", "me", lease=10.0, now=2.0)
+    store.claim("r", "me", lease=LEASE)
 
 
 @check
 def a_fence_fits_its_own_run_only(place: Place) -> None:
     store, fence = place.owned("a")
     store.create(RunRow("b"))
-    other = store.claim("b", "me", lease=10.0, now=0.0)
+    other = store.claim("b", "me", lease=LEASE)
     for run_id, wrong in (("a", other), ("b", fence)):
         with refuses(RunOwnedError):
             store.append(run_id, [an_entry()], wrong)
@@ -137,7 +184,7 @@ def of_claims_at_once_one_wins(place: Place) -> None:
 
         def claim(i: int, run_id: str = run_id, fences: list[int] = fences) -> None:
             try:
-                fences.append(stores[i].claim(run_id, f"owner {i}", lease=10.0, now=0.0))
+                fences.append(stores[i].claim(run_id, f"owner {i}", lease=LEASE))
             except RunOwnedError:
                 pass
 
@@ -165,7 +212,7 @@ def threads_append_at_once(place: Place) -> None:
 def two_stores_on_one_place_see_the_same(place: Place) -> None:
     one, two = place.open(), place.open()
     one.create(RunRow("r"))
-    fence = two.claim("r", "me", lease=10.0, now=0.0)
+    fence = two.claim("r", "me", lease=LEASE)
     one.append("r", [an_entry(1)], fence)
     two.append("r", [an_entry(1), an_entry(2)], fence)
     with refuses(CommitConflictError):
@@ -195,10 +242,12 @@ def an_owner_is_known_until_it_lets_go(place: Place) -> None:
     store = place.open()
     store.create(RunRow("r"))
     expect(store.owner("r"), None, "the owner of a run that nobody claimed")
-    fence = store.claim("r", "me", lease=10.0, now=5.0)
-    expect(place.open().owner("r"), Owner("me", 15.0), "the owner")
-    store.renew("r", fence, lease=10.0, now=7.0)
-    expect(store.owner("r"), Owner("me", 17.0), "the owner after a renewal")
+    fence = store.claim("r", "me", lease=LEASE)
+    _expect_owner(place.open().owner("r"), "me", 1.0, LEASE)
+    store.renew("r", fence, lease=3 * LEASE)
+    _expect_owner(store.owner("r"), "me", 2 * LEASE, 3 * LEASE)
+    store.renew("r", fence, lease=0.0)
+    _expect_owner(store.owner("r"), "me", -LEASE, 0.0)
     store.release("r", fence)
     expect(store.owner("r"), None, "the owner after a release")
     with refuses(UnknownRunError):
@@ -210,9 +259,11 @@ def a_closed_store_has_let_go_of_its_runs(place: Place) -> None:
     store, fence = place.owned()
     store.close()
     other = place.open()
-    expect(other.owner("r"), Owner("me", 10.0, is_alive=False), "the owner of a run whose store is closed")
+    found = other.owner("r")
+    assert found is not None, "who owned a run is known after its store was closed"
+    expect((found.name, found.is_alive, found.holds), ("me", False, False), "the owner")
     other.append("r", [an_entry(1)], fence)  # nobody has claimed it since
-    other.claim("r", "other", lease=10.0, now=0.0)
+    other.claim("r", "other", lease=LEASE)
     with refuses(RunOwnedError):
         other.append("r", [an_entry(2)], fence)
 
@@ -224,3 +275,11 @@ def a_closed_store_says_so(place: Place) -> None:
     for use in (lambda: store.row("r"), lambda: store.append("r", [an_entry()], fence), store.rows):
         with refuses(StoreError):
             use()
+
+
+def _expect_owner(owner: Owner | None, name: str, least: float, most: float) -> None:
+    """An owner whose lease lasts between `least` and `most` seconds from now."""
+    assert owner is not None, "the owner is not known"
+    expect((owner.name, owner.is_alive), (name, True), "the owner")
+    assert least <= owner.expires_in <= most, f"the lease lasts {owner.expires_in} s, not {least} to {most}"
+    expect(owner.holds, owner.expires_in > 0, "whether it holds the run")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
@@ -18,6 +19,7 @@ Check = Callable[[OpenStore], None]
 checks: list[Check] = []
 liveness_checks: list[Check] = []
 
+LEASE = 3600.0  # seconds; no check takes that long
 LONG = "å€🧵" * 3_334  # 10,002 characters, more in bytes
 NAMES = (
     "r",
@@ -66,10 +68,10 @@ class Place:
         return self.stores[-1]
 
     def owned(self, run_id: str = "r", owner: str = "me") -> tuple[Store, int]:
-        """A store with a run that `owner` has claimed at time 0 for 10 seconds, and the fence."""
+        """A store with a run that `owner` has claimed for longer than a check takes, and the fence."""
         store = self.open()
         store.create(RunRow(run_id))
-        return store, store.claim(run_id, owner, lease=10.0, now=0.0)
+        return store, store.claim(run_id, owner, lease=LEASE)
 
 
 def an_entry(
@@ -89,6 +91,17 @@ def refuses(*errors: type[ClewError]) -> Iterator[None]:
 
 def expect(found: Any, expected: Any, what: str) -> None:
     assert found == expected, f"{what}: expected {_short(expected)}, found {_short(found)}"
+
+
+@contextmanager
+def wall_clock(shift: float) -> Iterator[None]:
+    """Shift what `time.time` says, as on a machine whose clock is wrong."""
+    real = time.time
+    time.time = lambda: real() + shift
+    try:
+        yield
+    finally:
+        time.time = real
 
 
 def _short(value: Any) -> str:

@@ -12,6 +12,7 @@ from clew.errors import (
     UnknownRunError,
 )
 from clew.stores.conformance.place import (
+    LEASE,
     Place,
     an_entry,
     check,
@@ -115,8 +116,8 @@ def an_unknown_id_is_refused_by_name(place: Place) -> None:
     uses: list[Callable[[], Any]] = [
         lambda: store.row("nobody"),
         lambda: store.update("nobody", status="failed", updated=0.0, error=None, fence=0),
-        lambda: store.claim("nobody", "me", lease=1.0, now=0.0),
-        lambda: store.renew("nobody", 1, lease=1.0, now=0.0),
+        lambda: store.claim("nobody", "me", lease=LEASE),
+        lambda: store.renew("nobody", 1, lease=LEASE),
         lambda: store.append("nobody", [an_entry()], 0),
         lambda: store.append("nobody", [an_entry()], 1 << 32 | 1),
         lambda: store.append("nobody", [], 0),
@@ -155,7 +156,7 @@ def a_fence_does_not_fit_another_run_of_the_same_id(place: Place) -> None:
     other.create(RunRow("r"))
     with refuses(RunOwnedError):
         store.append("r", [an_entry()], fence)
-    other.claim("r", "me", lease=10.0, now=0.0)
+    other.claim("r", "me", lease=LEASE)
     with refuses(RunOwnedError):
         store.append("r", [an_entry()], fence)
     expect(list(other.entries("r")), [], "the log of the new run")

@@ -57,7 +57,7 @@ class Path:
         self.options: list[str] = []  # to choose from, where it was stopped
         self.faults = 0
         self.clock = Clock()
-        self.disk = case.place() if case.place is not None else Disk()
+        self.disk = case.place() if case.place is not None else Disk(self.clock)
         self.line = Checked(self)
         self._gone: type[BaseException] | None = None  # why nothing of the process happens any more
         self.is_quiet = is_quiet  # nothing is chosen: the first of all options happens
@@ -442,6 +442,8 @@ class Path:
         """This process is away for longer than its lease: another one completes the run meanwhile."""
         here, witness, self.is_quiet = self.process, self.witness, True
         self.clock.advance(self.clock.now + LEASE + 1.0)
+        if self.case.place is not None:  # a real store has a clock of its own
+            self.disk.lapse()
         self.process = Process(self)
         failed: list[BaseException] = []
 

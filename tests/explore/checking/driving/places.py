@@ -54,6 +54,10 @@ class Place:
         """The process that owned runs is dead, and everybody can tell."""
         self._execute("UPDATE runs SET owner = '', slot = 0, until = 0")
 
+    def lapse(self) -> None:
+        """The leases of all owners are over."""
+        self._execute("UPDATE runs SET until = 0")
+
     def effects(self) -> list[str]:
         """What nodes have written, by the paths of their items."""
         return sorted(path for (path,) in self._execute("SELECT path FROM effects"))

@@ -44,6 +44,7 @@ class Clock:
     """A clock for which the drivers wait as for a real one, and that moves when it is told to."""
 
     virtual = False
+    boot = "stage"
 
     def __init__(self) -> None:
         self.now = 0.0
