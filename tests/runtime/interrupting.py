@@ -2,8 +2,8 @@
 
 A tracer counts the lines of the library's own modules, and of ``contextlib``, on one thread. A signal arrives at an
 instruction, of which a line has several; what matters is what has been acquired and not yet registered, and that is a
-matter of lines. One kind of line is left out: that of a ``with`` statement where its block ends. The interpreter
-handles no signal between the end of the block and the call of ``__exit__``, and a tracer would.
+matter of lines. Left out are lines at which the interpreter handles no signal, though a tracer would raise there: that
+of a ``with`` statement between the end of its block and the call of ``__exit__``, and ``try:`` itself.
 """
 
 from __future__ import annotations
@@ -24,14 +24,15 @@ _OURS = (str(Path(clew.__file__).parent), contextlib.__file__)
 
 
 @cache
-def _ends_of_blocks(code: CodeType) -> frozenset[int]:
-    """Where a ``with`` statement of this code begins to call ``__exit__(None, None, None)``."""
+def _uninterrupted(code: CodeType) -> frozenset[int]:
+    """Where a ``with`` statement of this code begins to call ``__exit__``; and lines that do nothing, such as ``try:``."""
     found = set()
     steps = [step for step in dis.get_instructions(code) if step.opname != "PRECALL"]
     for first, second, third, call in zip(steps, steps[1:], steps[2:], steps[3:]):
         loads = [first, second, third]
         if all(s.opname == "LOAD_CONST" and s.argval is None for s in loads) and call.opname == "CALL":
             found.add(first.offset)
+    found.update(s.offset for s in steps if s.opname in ("PUSH_EXC_INFO", "WITH_EXCEPT_START", "NOP"))
     return frozenset(found)
 
 
@@ -54,7 +55,7 @@ class Aim:
         return self._count if frame.f_code.co_filename.startswith(_OURS) else None
 
     def _count(self, frame: FrameType, event: str, arg: Any) -> Any:
-        if event == "line" and not self.has_hit and frame.f_lasti not in _ends_of_blocks(frame.f_code):
+        if event == "line" and not self.has_hit and frame.f_lasti not in _uninterrupted(frame.f_code):
             self._left -= 1
             if self._left <= 0:
                 self.has_hit = True
