@@ -16,6 +16,7 @@ from pathlib import Path
 from benchmarks import report
 from benchmarks.calls import calls
 from benchmarks.chain import async_chain, chain
+from benchmarks.concurrent import concurrent
 from benchmarks.contestants import load
 from benchmarks.durable import durable, durable_bytes
 from benchmarks.explore import explore
@@ -37,6 +38,7 @@ WORKLOADS: dict[str, Workload] = {
     "uneven": uneven,
     "durable": durable,
     "durable-bytes": durable_bytes,
+    "concurrent": concurrent,
     "explore": explore,
     "restore-postgres": restore_postgres,
     "restore-sqlite": restore_sqlite,

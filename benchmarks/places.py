@@ -19,7 +19,7 @@ SERVERS = Path(__file__).parent.parent / "tests" / "stores" / "servers.py"
 
 
 # The workloads that need a place.
-DURABLE = ("durable_chain", "durable_async_chain", "postgres_chain", "appends")
+DURABLE = ("durable_chain", "durable_async_chain", "postgres_chain", "appends", "concurrent")
 
 
 @dataclass(frozen=True)

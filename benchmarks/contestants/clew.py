@@ -235,6 +235,20 @@ def postgres_chain(nodes: int, place: Place) -> Callable[[], Any]:
     return _stored_chain(nodes, place, PostgresStore(place.dsn))
 
 
+def concurrent(runs: int, steps: int, place: Place, connections: int) -> Callable[[], Awaitable[int]]:
+    from clew.stores.postgres import PostgresStore
+
+    store = PostgresStore(place.dsn, pool_size=connections)
+    engine = place.open.enter_context(Engine(Graph(chain_functions(steps)), store=store))
+    last = f"x{steps}"
+
+    async def run() -> int:
+        results = await asyncio.gather(*(engine.arun({"x0": 0}) for _ in range(runs)))
+        return sum(result[last] for result in results)
+
+    return run
+
+
 def _file(place: Place) -> Store:
     return SQLiteStore(place.file("clew"), synchronous=place.synchronous)  # type: ignore[arg-type]
 

@@ -18,6 +18,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
+from typing import Any
 
 from benchmarks.functions import ASYNC, chain_functions
 from benchmarks.places import Place, message
@@ -220,6 +221,40 @@ def postgres_chain(nodes: int, place: Place) -> Callable[[], int]:
             values[output] = value = function(values[source])
             db.execute("INSERT INTO floor (body) VALUES (%s)", (json.dumps({output: value}),))
         return values[f"x{nodes}"]
+
+    return run
+
+
+def concurrent(runs: int, steps: int, place: Place, connections: int) -> Callable[[], Awaitable[int]]:
+    """A row for each run, one for each of its steps, and an update at its end: each its own commit."""
+    import psycopg
+
+    def connect() -> psycopg.Connection[Any]:
+        db: psycopg.Connection[Any] = psycopg.connect(place.dsn, autocommit=True, prepare_threshold=0)
+        return place.open.enter_context(db)
+
+    free = [connect() for _ in range(connections)]
+    free[0].execute(
+        "CREATE TABLE floor_runs (id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, done BOOLEAN)"
+    )
+    free[0].execute("CREATE TABLE floor_steps (run BIGINT, n INT, body TEXT NOT NULL, PRIMARY KEY (run, n))")
+    threads = place.open.enter_context(ThreadPoolExecutor(connections))
+    functions = chain_functions(steps)
+
+    def one() -> int:
+        db, value = free.pop(), 0
+        made = db.execute("INSERT INTO floor_runs (done) VALUES (false) RETURNING id").fetchone()
+        assert made is not None
+        for n, function in enumerate(functions):
+            value = function(value)
+            db.execute("INSERT INTO floor_steps VALUES (%s, %s, %s)", (made[0], n, json.dumps({"x": value})))
+        db.execute("UPDATE floor_runs SET done = true WHERE id = %s", made)
+        free.append(db)
+        return value
+
+    async def run() -> int:
+        loop = asyncio.get_running_loop()
+        return sum(await asyncio.gather(*(loop.run_in_executor(threads, one) for _ in range(runs))))
 
     return run
 
