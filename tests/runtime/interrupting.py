@@ -25,7 +25,7 @@ _OURS = (str(Path(clew.__file__).parent), contextlib.__file__)
 
 @cache
 def _uninterrupted(code: CodeType) -> frozenset[int]:
-    """Where a ``with`` statement of this code begins to call ``__exit__``; and lines that do nothing, such as ``try:``."""
+    """Where a ``with`` statement begins to call ``__exit__``, and lines that do nothing, such as ``try:``."""
     found = set()
     steps = [step for step in dis.get_instructions(code) if step.opname != "PRECALL"]
     for first, second, third, call in zip(steps, steps[1:], steps[2:], steps[3:]):
