@@ -43,6 +43,7 @@ class Driving(Looking):
     _resuming: ClassVar[dict[tuple[int, str], Hold]] = {}  # by engine and run: on their way to being live
     _heartbeat: Heartbeat | None
     _off_loop: OffLoop | None = None  # where verbs on an event loop wait for the store
+    _waits: bool | None = None  # whether they ever have to; None if nobody has asked yet
 
     def _drive(self, hold: Hold, opening: Opening) -> RunResult:
         """Open a run, drive it and end it, in the caller's thread."""
@@ -71,28 +72,29 @@ class Driving(Looking):
 
     async def _adrive(self, hold: Hold, opening: Opening, *, at_once: bool = False) -> RunResult:
         """`_drive` on the running event loop, which never waits for the store."""
+        off_loop = self._elsewhere()
         try:
-            if not self.store.encodes:
+            if off_loop is None:
                 opened = opening()
             elif at_once:
-                opened = await self._elsewhere().open(opening)
+                opened = await off_loop.open(opening)
             else:
-                opened = await self._elsewhere().finish(opening)
+                opened = await off_loop.finish(opening)
             if isinstance(opened, RunResult):
                 return opened
             hold.session = opened
             return await self._adriven(opened)
         except BaseException as error:
-            if self.store.encodes and not isinstance(error, (Exception, GeneratorExit)):
-                await self._elsewhere().finish(self._free, hold, error)
-            else:
+            if off_loop is None or isinstance(error, (Exception, GeneratorExit)):
                 self._free(hold, error)
+            else:
+                await off_loop.finish(self._free, hold, error)
             raise
 
     async def _adriven(self, session: Session) -> RunResult:
         from clew.runtime.loop import Looping
 
-        off_loop = session.off_loop = self._elsewhere() if self.store.encodes else None
+        off_loop = session.off_loop = self._elsewhere()
         self._begin(session)
         try:
             await Looping(session).drive()
@@ -109,11 +111,18 @@ class Driving(Looking):
             ending = self._ending(session)
         return conclude(ending) if off_loop is None else await off_loop.conclude(ending)
 
-    def _elsewhere(self) -> OffLoop:
-        if self._off_loop is None:
-            from clew.runtime.off_loop import OffLoop
+    def _elsewhere(self) -> OffLoop | None:
+        """Where an event loop waits for the store; None if there is nothing to wait for."""
+        if self._off_loop is None and self._waits is not False:
+            at_once = getattr(self.store, "at_once", None)
+            try:
+                self._waits = at_once is None or at_once() is not self.store
+            except WouldWait:
+                self._waits = True
+            if self._waits:
+                from clew.runtime.off_loop import OffLoop
 
-            self._off_loop = OffLoop(is_quick=hasattr(self.store, "at_once"))
+                self._off_loop = OffLoop(is_quick=at_once is not None)
         return self._off_loop
 
     def _driving(self, session: Session) -> Generator[None, None, None]:
@@ -183,7 +192,9 @@ class Driving(Looking):
             except ClewError as error:
                 if broken is None:  # else what broke it is on its way to the caller already
                     broken = session.lost or error
-            except BaseException:
+            except GeneratorExit:
+                raise
+            except BaseException:  # what interrupted the run is told again by what it interrupted
                 if broken is None:
                     raise
             if session.lost is not None and broken is None:
@@ -191,6 +202,7 @@ class Driving(Looking):
             if broken is not None and isinstance(broken, _NOT_ENDED):
                 # the run has not ended: whoever can goes on with it
                 yield partial(self._release, session)
+                session.is_released = True
                 raise broken
             status = "cancelled" if broken is not None else session.status()
             result = self._result(
@@ -209,6 +221,7 @@ class Driving(Looking):
                 self._opener.left(run_id, session.owner)
                 if broken is None:
                     raise
+            session.is_released = True
         finally:
             self._leave(session)
         if session.listening:
@@ -244,4 +257,5 @@ class Driving(Looking):
             if session is not None:
                 session.cancelled = True  # for nodes that still run on threads
                 session.ledger.abandon(error)
-            self._opener.give_up(hold.run_id, hold.owner)
+            if session is None or not session.is_released:
+                self._opener.give_up(hold.run_id, hold.owner)

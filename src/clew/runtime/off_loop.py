@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Generator
+from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from clew.runtime.holding import Work
@@ -41,12 +42,27 @@ class OffLoop:
 
     async def finish(self, work: Callable[..., T], *args: Any) -> T:
         """Do some work on a thread, to its end; a cancellation meanwhile is raised after it."""
-        future = self.submit(work, *args)
-        cancelled = await _ended(future)
+        future, cancelled = await self._ended(work, *args)
         if cancelled is not None:
             future.exception()  # nobody else asks for it
             raise cancelled
         return future.result()
+
+    async def _ended(
+        self, work: Callable[..., T], *args: Any
+    ) -> tuple[Future[T], asyncio.CancelledError | None]:
+        """Some work that was done on a thread, and the cancellation that came meanwhile."""
+        future: Future[T] = Future()
+        try:
+            self._threads.fulfil(future, work, *args)
+            return future, await _end_of(future)
+        except BaseException as error:  # an interrupt: the work has not begun, or has to end first
+            if not future.cancel() and not future.done():
+                if isinstance(error, GeneratorExit):
+                    future.exception()
+                else:
+                    await _end_of(future)
+            raise
 
     async def open(self, work: Callable[..., T]) -> T:
         """Do some work at once if that is possible, else on a thread, to its end."""
@@ -81,8 +97,7 @@ class OffLoop:
                 return work(at_once=True)
             except WouldWait:
                 pass
-        future = self.submit(work)
-        cancellation = await _ended(future)
+        future, cancellation = await self._ended(work)
         if cancellation is not None:
             cancelled.append(cancellation)
         return future.result()
@@ -92,12 +107,21 @@ class OffLoop:
         self._threads.shutdown()
 
 
-async def _ended(future: asyncio.Future[Any]) -> asyncio.CancelledError | None:
-    """Wait for a future, whatever happens to the task; a cancellation that came meanwhile."""
-    cancelled = None
-    while not future.done():
+async def _end_of(work: Future[Any]) -> asyncio.CancelledError | None:
+    """Wait for some work, whatever happens to the task; the cancellation that came meanwhile."""
+    loop, cancelled = asyncio.get_running_loop(), None
+    ended: asyncio.Future[None] = loop.create_future()
+
+    def tell(_: Future[Any]) -> None:
         try:
-            await asyncio.wait([future])
+            loop.call_soon_threadsafe(ended.set_result, None)
+        except RuntimeError:  # the loop is closed: nobody waits
+            pass
+
+    work.add_done_callback(tell)
+    while not ended.done():
+        try:
+            await asyncio.wait([ended])
         except asyncio.CancelledError as error:
             cancelled = error
     return cancelled
@@ -128,5 +152,11 @@ async def _catch_up(session: Session, off_loop: OffLoop) -> None:
     job = session.catching_up
     if job is None or job.done():
         job = session.catching_up = off_loop.submit(session.ledger.catch_up)
+        job.add_done_callback(_noted)  # whoever waited for it may be cancelled by then
     await asyncio.wait([job])
     job.result()
+
+
+def _noted(job: asyncio.Future[None]) -> None:
+    if not job.cancelled():
+        job.exception()

@@ -292,6 +292,9 @@ class Opener:
         except StoreError:  # it may be this process's all the same
             self.left(run_id, owner)
             raise
+        except ClewError:  # it is somebody else's, or not there
+            self._left.pop(run_id, None)
+            raise
         self._left.pop(run_id, None)
         return fence, owner
 

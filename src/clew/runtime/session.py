@@ -66,6 +66,7 @@ class Session(Host):
     thread = 0  # the driver's
     fence = 0
     owner = ""  # the name under which it has the run
+    is_released = False  # it has ended, and has the run no more, as far as this process can tell
     sleepers = 0
     on_tell: Callable[[], None] | None = None  # a driver is told that there is something to tell
     renew: Callable[[], None] | None = None  # stay the owner; RunOwnedError if somebody else is

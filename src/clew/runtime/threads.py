@@ -41,19 +41,24 @@ class Threads(Executor):
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         """Run `fn` on an idle thread, or on a new one."""
         future: Future[T] = Future()
+        self.fulfil(future, fn, *args, **kwargs)
+        return future
+
+    def fulfil(self, future: Future[T], fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> None:
+        """`submit`, for who has to know the future even if an interrupt comes in between."""
         context = copy_context()
         with self._lock:
             if self._closed:
                 raise RuntimeError("these threads were shut down")
-            if self._idle <= 0 and (self._most is None or self._alive < self._most):
-                Thread(target=self._serve, name=f"clew-{next(_numbers)}", daemon=True).start()
-                self._alive += 1
-                self._idle += 1
             self._idle -= 1
             self._work.put((future, lambda: context.run(fn, *args, **kwargs)))
-        return future
+            if self._idle < 0 and (self._most is None or self._alive < self._most):
+                Thread(target=self._serve, name=f"clew-{next(_numbers)}", daemon=True).start()
+                self._alive += 1
 
     def _serve(self) -> None:
+        with self._lock:
+            self._idle += 1
         while True:
             try:
                 work = self._work.get(timeout=self._patience)
