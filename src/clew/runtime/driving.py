@@ -65,7 +65,7 @@ class Driving(Looking):
             except BaseException as error:
                 conclude(self._ending(opened, error))
                 raise
-            return conclude(self._ending(opened))
+            return conclude(self._ending(opened)) if opened.ledger.encodes else self._ended(opened)
         except BaseException as error:
             self._free(hold, error)
             raise
@@ -182,7 +182,7 @@ class Driving(Looking):
         self, session: Session, broken: BaseException | None = None
     ) -> Generator[Work, Any, RunResult]:
         """The driver has stopped: write what is left, and how the run stands. What uses the store is yielded."""
-        machine, run_id, clock = session.machine, session.run_id, self._settings.clock
+        run_id = session.run_id
         try:
             try:
                 if broken is not None:
@@ -205,18 +205,10 @@ class Driving(Looking):
                 session.is_released = True
                 raise broken
             status = "cancelled" if broken is not None else session.status()
-            result = self._result(
-                run_id,
-                machine,
-                status,
-                session.start,
-                elapsed=session.elapsed(),
-                records=session.ledger.records,
-            )
+            result = self._outcome(session, status)
+            close, now = self._opener.archive.close, self._settings.clock.time()
             try:
-                yield partial(
-                    self._opener.archive.close, run_id, session.fence, status, clock.time(), result.error
-                )
+                yield partial(close, run_id, session.fence, status, now, result.error)
             except ClewError:
                 self._opener.left(run_id, session.owner)
                 if broken is None:
@@ -224,10 +216,33 @@ class Driving(Looking):
             session.is_released = True
         finally:
             self._leave(session)
+        self._tell_end(session, result)
+        return result
+
+    def _ended(self, session: Session) -> RunResult:
+        """`_ending` of a run in memory that nothing has broken: it uses nothing that could be waited for, or fail."""
+        result = self._outcome(session, session.status())
+        now = self._settings.clock.time()
+        self._opener.archive.close(session.run_id, session.fence, result.status, now, result.error)
+        self._leave(session)
+        self._tell_end(session, result)
+        return result
+
+    def _outcome(self, session: Session, status: str) -> RunResult:
+        return self._result(
+            session.run_id,
+            session.machine,
+            status,
+            session.start,
+            elapsed=self._settings.clock.monotonic() - session.began,
+            records=session.ledger.records,
+        )
+
+    def _tell_end(self, session: Session, result: RunResult) -> None:
         if session.listening:
             session.tell_rest()
-            session.announce("run_finished", machine.root.step, status=status, error=result.error)
-        return result
+            step = session.machine.root.step
+            session.announce("run_finished", step, status=result.status, error=result.error)
 
     def _release(self, session: Session, *, at_once: bool = False) -> None:
         if at_once:

@@ -87,7 +87,7 @@ class Engine(Driving):
         """Run the graph on `values`, or go on from a state, until nothing is left to do."""
         self._no_loop("run", "arun")
         hold = self._new(run_id)
-        return self._drive(hold, partial(self._opener.new, values, hold.run_id, owner=hold.owner))
+        return self._drive(hold, lambda: self._opener.new(values, hold.run_id, None, None, hold.owner))
 
     async def arun(self, values: Values | None = None, *, run_id: str | None = None) -> RunResult:
         """`run` on the running event loop."""
