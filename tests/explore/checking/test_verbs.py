@@ -240,7 +240,7 @@ MISTAKES: dict[str, tuple[type, str, Any, str, str]] = {
     "pruning claims for nobody": (
         Looking,
         "_remove",
-        lambda right: lambda self, run_id: retention._delete(self.store, run_id, self._settings.clock.time()),
+        lambda right: lambda self, run_id: retention._delete(self.store, run_id),
         "`prune`",
         "without knowing",
     ),
