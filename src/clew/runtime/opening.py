@@ -17,7 +17,15 @@ from clew.engine.programs import check_values, complaint, program_of
 from clew.engine.rules import Program
 from clew.engine.terms import Memory, Options
 from clew.engine.view import View
-from clew.errors import ClewError, GraphChangedError, GraphWarning, InputError, RunOwnedError, StoreError
+from clew.errors import (
+    ClewError,
+    GraphChangedError,
+    GraphWarning,
+    InputError,
+    RunOwnedError,
+    StoreError,
+    UnknownRunError,
+)
 from clew.graph import Graph
 from clew.runtime.archive import Archive, fresh_owner
 from clew.runtime.cache import Cache
@@ -106,11 +114,13 @@ class Opener:
         run_id: str | None,
         listener: Listener | None = None,
         on_conflict: str | None = None,
+        owner: str = "",
+        at_once: bool = False,
     ) -> Session:
-        """A new run on values, or one that goes on from a state."""
+        """A new run on values, or one that goes on from a state; with `at_once`, WouldWait if the store would wait."""
         run_id = new_id(run_id)
         if isinstance(values, GraphState):
-            return self._from_state(values, run_id, None, listener)
+            return self._from_state(values, run_id, None, listener, owner=owner, at_once=at_once)
         given, seeded = check_values(self.graph, values if type(values) is dict else self._mapping(values))
         seed = self._seed(run_id)
         start = GraphState.assemble(
@@ -123,7 +133,9 @@ class Opener:
         )
         options, listeners = self._options(seed, listener, on_conflict)
         machine = Machine.begin(program_of(self.graph, given), seeded, options)
-        return self._session(run_id, machine, start, seed, listeners, parent=None)
+        return self._session(
+            run_id, machine, start, seed, listeners, parent=None, owner=owner, at_once=at_once
+        )
 
     def _mapping(self, values: Any) -> Mapping[str, Any]:
         """The values that were given, by name: nothing, a mapping, or an instance of the state schema."""
@@ -143,6 +155,9 @@ class Opener:
         parent: str | None,
         listener: Listener | None,
         on_conflict: str | None = None,
+        *,
+        owner: str = "",
+        at_once: bool = False,
     ) -> Session:
         filled = gained(self.graph, state.values)
         state = with_defaults(state, filled)
@@ -161,7 +176,9 @@ class Opener:
         seed = state.seed if state.seed is not None else self._seed(run_id)
         options, listeners = self._options(seed, listener, on_conflict)
         machine = Machine.restore(self.program(state), state, options)
-        session = self._session(run_id, machine, state, seed, listeners, parent=parent)
+        session = self._session(
+            run_id, machine, state, seed, listeners, parent=parent, owner=owner, at_once=at_once
+        )
         if filled and parent is not None and self.store.encodes:  # a fork keeps only what was set by hand
             codes = kept_codes(self.graph, options.on_conflict)
             description = description_of(self.graph)[0]
@@ -169,16 +186,24 @@ class Opener:
         return session
 
     def forked(
-        self, parent: str, step: int | str | None, values: Mapping[str, Any] | None, run_id: str | None
+        self,
+        parent: str,
+        step: int | str | None,
+        values: Mapping[str, Any] | None,
+        run_id: str | None,
+        owner: str = "",
     ) -> Session:
         """A new run that goes on from a step of another one, with other values."""
         graph = self.graph
         state, run = self.at(parent, step)
         check_nodes(state, graph, parent)
         state = self._with(state.rooted(), values, f"fork of {parent!r}")
-        return self._from_state(state, new_id(run_id), parent, None, self._on_conflict(run.on_conflict))
+        rule = self._on_conflict(run.on_conflict)
+        return self._from_state(state, new_id(run_id), parent, None, rule, owner=owner)
 
-    def rerun(self, parent: str, values: Mapping[str, Any] | None, run_id: str | None) -> Session:
+    def rerun(
+        self, parent: str, values: Mapping[str, Any] | None, run_id: str | None, owner: str = ""
+    ) -> Session:
         """A new run on the values of another one, and some others, that uses again what it can of it."""
         from clew.runtime.reuse import Reuse
 
@@ -188,13 +213,14 @@ class Opener:
         if start.step or log.row.parent is not None:  # it went on from a state, and so does this one
             state = self._with(start, values, f"rerun of {parent!r}")
             session = self._from_state(
-                state, new_id(run_id), log.row.parent, None, self._on_conflict(log.on_conflict)
+                state, new_id(run_id), log.row.parent, None, self._on_conflict(log.on_conflict), owner=owner
             )
         else:
             given = {name: start.get(name) for name in start.position.given}
             values = {} if values is None else values
             check_mapping(values)
-            session = self.new({**given, **values}, run_id, on_conflict=self._on_conflict(log.on_conflict))
+            rule = self._on_conflict(log.on_conflict)
+            session = self.new({**given, **values}, run_id, on_conflict=rule, owner=owner)
         session.use_again(reuse)
         return session
 
@@ -219,6 +245,7 @@ class Opener:
         answer: Any,
         answers: Mapping[str, Any] | None,
         accept_changes: bool,
+        owner: str = "",
         *,
         unless_completed: bool = False,
     ) -> Session | StoredRun:
@@ -229,7 +256,7 @@ class Opener:
         graph = self.graph  # before the run is claimed
         is_plain = unless_completed and answer is NO_ANSWER and not answers and not accept_changes
         try:
-            fence, owner = self.claim(run_id)
+            fence, owner = self.claim(run_id, owner)
         except (
             RunOwnedError,
             StoreError,
@@ -339,22 +366,47 @@ class Opener:
         found = Accepted(log.accepted, structure, codes, description, log.filled)
         return [found], {description: content} if content else {}
 
-    def claim(self, run_id: str) -> tuple[int, str]:
-        """Become the owner of a run, where the store is one that others may use too: the fence, and the owner's name.
+    def name_for(self, run_id: str) -> str:
+        """The name under which to claim a run: another one each time, so two threads of a program, or it and a child
+        that it forked, are two owners. What this process could not release, it claims under the name that has it."""
+        if not self.store.encodes:
+            return ""
+        process, owner = self._left.get(run_id, (0, ""))
+        return owner if process == os.getpid() else fresh_owner()
 
-        Each claim has a name of its own, so two threads of a program, or it and a child that it forked, are two owners.
-        """
+    def claim(self, run_id: str, owner: str = "") -> tuple[int, str]:
+        """Become the owner of a run, where the store is one that others may use too: the fence, and the name."""
         if not self.store.encodes:
             return 0, ""
-        process, owner = self._left.pop(run_id, (0, ""))
-        if process != os.getpid():
-            owner = fresh_owner()
+        owner = owner or self.name_for(run_id)
         try:
             fence = self.archive.claim(run_id, owner, self.settings.lease)
         except StoreError:  # it may be this process's all the same
             self.left(run_id, owner)
             raise
+        except ClewError:  # it is somebody else's, or not there
+            self._left.pop(run_id, None)
+            raise
+        self._left.pop(run_id, None)
         return fence, owner
+
+    def give_up(self, run_id: str, owner: str) -> None:
+        """Release what an interrupted verb may have claimed: nobody knows how far it got, but its name is known."""
+        if not owner:
+            return
+        try:
+            known = self.store.owner(run_id)
+            if known is None or known.name != owner:
+                return
+            fence = self.archive.claim(run_id, owner, self.settings.lease)
+            if self.store.row(run_id).status == "running":
+                self.archive.close(run_id, fence, "cancelled", self.settings.clock.time(), ())
+            else:
+                self.archive.release(run_id, fence)
+        except UnknownRunError:
+            pass
+        except ClewError:
+            self.left(run_id, owner)
 
     def release(self, run_id: str, fence: int, owner: str) -> None:
         """Let others have a run that has not ended. Where the store does not take that, it stays this process's, which
@@ -431,10 +483,12 @@ class Opener:
         listeners: Listeners | None,
         *,
         parent: str | None,
+        owner: str,
+        at_once: bool = False,
     ) -> Session:
         settings = self.settings
         created = settings.clock.time()
-        owner = fresh_owner() if self.store.encodes else ""
+        owner = owner or (fresh_owner() if self.store.encodes else "")
         # Whoever listens is told of a run that is on the disk; else its writer thread may wait for that.
         wait = (
             settings.durability != "async"
@@ -454,6 +508,7 @@ class Opener:
                 lease=settings.lease,
                 on_conflict=machine.options.on_conflict,
                 wait=wait,
+                at_once=at_once,
             )
         except StoreError:  # the run may be there all the same, and this process's
             self.left(run_id, owner)
