@@ -7,7 +7,6 @@ writing where the log ends, and ownership of the run where the store is one that
 from __future__ import annotations
 
 import hashlib
-import os
 import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -18,13 +17,11 @@ from clew.engine.rules import Program
 from clew.engine.terms import Memory, Options
 from clew.engine.view import View
 from clew.errors import (
-    ClewError,
     GraphChangedError,
     GraphWarning,
     InputError,
     RunOwnedError,
     StoreError,
-    UnknownRunError,
 )
 from clew.graph import Graph
 from clew.runtime.archive import Archive, fresh_owner
@@ -42,6 +39,7 @@ from clew.runtime.codes import (
 from clew.runtime.events import Listener, Listeners
 from clew.runtime.log import RunLog, fill, graph_at
 from clew.runtime.log_records import Accepted, Answered, Filled, Resumed
+from clew.runtime.ownership import Ownership
 from clew.runtime.retrieval import Retrieval, StoredRun
 from clew.runtime.run_checks import check_mapping, check_nodes, check_step, new_id
 from clew.runtime.schema_changes import check_can_run, gained, with_defaults
@@ -55,24 +53,18 @@ if TYPE_CHECKING:
     from clew.state.values import Values
 
 NO_ANSWER: Any = object()
-_LEFT = 1_000  # runs that are known to be left, while a store is away
 
 
-class Opener:
+class Opener(Ownership):
     """Opens the runs of one graph in one store. Without a graph, runs can only be read."""
 
     def __init__(
         self, graph: Graph | None, store: Store, settings: Settings, listeners: tuple[Listener, ...]
     ) -> None:
+        super().__init__(store, settings, Archive(graph, store, settings.on_conflict))
         self._graph = graph
-        self.store = store
-        self.settings = settings
-        self.archive = Archive(graph, store, settings.on_conflict)
         self._listeners = listeners
         self._cache = Cache() if graph is not None and graph.has_cached_nodes else None
-        self._left: dict[
-            str, tuple[int, str]
-        ] = {}  # runs that could not be released: process and owner's name
 
     @property
     def runs(self) -> Retrieval:
@@ -365,63 +357,6 @@ class Opener:
             return [], {}
         found = Accepted(log.accepted, structure, codes, description, log.filled)
         return [found], {description: content} if content else {}
-
-    def name_for(self, run_id: str) -> str:
-        """The name under which to claim a run: another one each time, so two threads of a program, or it and a child
-        that it forked, are two owners. What this process could not release, it claims under the name that has it."""
-        if not self.store.encodes:
-            return ""
-        process, owner = self._left.get(run_id, (0, ""))
-        return owner if process == os.getpid() else fresh_owner()
-
-    def claim(self, run_id: str, owner: str = "") -> tuple[int, str]:
-        """Become the owner of a run, where the store is one that others may use too: the fence, and the name."""
-        if not self.store.encodes:
-            return 0, ""
-        owner = owner or self.name_for(run_id)
-        try:
-            fence = self.archive.claim(run_id, owner, self.settings.lease)
-        except StoreError:  # it may be this process's all the same
-            self.left(run_id, owner)
-            raise
-        except ClewError:  # it is somebody else's, or not there
-            self._left.pop(run_id, None)
-            raise
-        self._left.pop(run_id, None)
-        return fence, owner
-
-    def give_up(self, run_id: str, owner: str) -> None:
-        """Release what an interrupted verb may have claimed: nobody knows how far it got, but its name is known."""
-        if not owner:
-            return
-        try:
-            known = self.store.owner(run_id)
-            if known is None or known.name != owner:
-                return
-            fence = self.archive.claim(run_id, owner, self.settings.lease)
-            if self.store.row(run_id).status == "running":
-                self.archive.close(run_id, fence, "cancelled", self.settings.clock.time(), ())
-            else:
-                self.archive.release(run_id, fence)
-        except UnknownRunError:
-            pass
-        except ClewError:
-            self.left(run_id, owner)
-
-    def release(self, run_id: str, fence: int, owner: str) -> None:
-        """Let others have a run that has not ended. Where the store does not take that, it stays this process's, which
-        goes on with it under the same name."""
-        try:
-            self.archive.release(run_id, fence)
-        except ClewError:
-            self.left(run_id, owner)
-
-    def left(self, run_id: str, owner: str) -> None:
-        """A run could not be released: the next claim of this process has the same name, and gets it."""
-        if self.store.encodes:
-            self._left[run_id] = (os.getpid(), owner)
-            if len(self._left) > _LEFT:  # the lease of the oldest has run out long ago
-                del self._left[next(iter(self._left))]
 
     def _check_structure(self, row: RunRow, accept_changes: bool) -> None:
         """Refuse a changed structure, and warn of changed code."""

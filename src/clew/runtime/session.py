@@ -111,9 +111,8 @@ class Session(Host):
         self._written: dict[tuple[Item, int], list[Statement]] = {}  # by attempts that are under way
         self.cache = cache
         self._keys: dict[Item, str] = {}  # of cached nodes that are executing
-        self.take: Callable[[], Item | None] = machine.take
-        if cache is not None or machine.options.step_by_step:
-            self.take = self._take
+        is_plain = cache is None and not machine.options.step_by_step
+        self.take: Callable[[], Item | None] = machine.take if is_plain else self._take
 
     @property
     def recorder(self) -> Recorder:  # type: ignore[override]
@@ -130,8 +129,7 @@ class Session(Host):
 
     def measure(self) -> None:
         """Keep how full the queue was, which nothing else in the log tells."""
-        frontier = self.machine.frontier
-        if frontier.blocks:
+        if (frontier := self.machine.frontier).blocks:
             self.ledger.write([Measured(self.measured, frontier.peak, frontier.blocks)])
 
     def _take(self) -> Item | None:
