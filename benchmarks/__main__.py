@@ -28,6 +28,7 @@ from benchmarks.restore_postgres import restore_postgres
 from benchmarks.restore_redis import restore_redis
 from benchmarks.restore_sqlite import restore_sqlite
 from benchmarks.rows import Result, Settings, Workload
+from benchmarks.stall import stall
 from benchmarks.uneven import uneven
 
 WORKLOADS: dict[str, Workload] = {
@@ -39,6 +40,7 @@ WORKLOADS: dict[str, Workload] = {
     "durable": durable,
     "durable-bytes": durable_bytes,
     "concurrent": concurrent,
+    "stall": stall,
     "explore": explore,
     "restore-postgres": restore_postgres,
     "restore-sqlite": restore_sqlite,

@@ -19,7 +19,7 @@ SERVERS = Path(__file__).parent.parent / "tests" / "stores" / "servers.py"
 
 
 # The workloads that need a place.
-DURABLE = ("durable_chain", "durable_async_chain", "postgres_chain", "appends", "concurrent")
+DURABLE = ("durable_chain", "durable_async_chain", "postgres_chain", "appends", "concurrent", "stall")
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,7 @@ class Place:
     synchronous: str = "normal"
     durability: str = "sync"
     dsn: str = ""
+    server: Any = None  # of the dsn
 
     def file(self, name: str) -> Path:
         return self.folder / f"{name}.db"
@@ -60,7 +61,7 @@ def postgres_place() -> Iterator[Place]:
     try:
         server.start()
         with ExitStack() as stack:
-            yield Place(server.folder, stack, dsn=server.dsn)
+            yield Place(server.folder, stack, dsn=server.dsn, server=server)
     finally:
         server.remove()
 

@@ -249,6 +249,23 @@ def concurrent(runs: int, steps: int, place: Place, connections: int) -> Callabl
     return run
 
 
+def stall(place: Place, shut: Callable[[], None], seconds: float) -> Callable[[], Awaitable[int]]:
+    from clew.stores.postgres import PostgresStore
+
+    @node(output="y")
+    async def work(x: int) -> int:
+        await asyncio.to_thread(shut)
+        return x + 1
+
+    store = PostgresStore(place.dsn) if place.dsn else SQLiteStore(place.file("stall"))
+    engine = place.open.enter_context(Engine(Graph([work]), store=store))
+
+    async def run() -> int:
+        return int((await engine.arun({"x": 1}))["y"])
+
+    return run
+
+
 def _file(place: Place) -> Store:
     return SQLiteStore(place.file("clew"), synchronous=place.synchronous)  # type: ignore[arg-type]
 

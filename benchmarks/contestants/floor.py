@@ -225,6 +225,10 @@ def postgres_chain(nodes: int, place: Place) -> Callable[[], int]:
     return run
 
 
+def stall(place: Place, shut: Callable[[], None], seconds: float) -> Callable[[], Awaitable[None]]:
+    return lambda: asyncio.sleep(seconds)
+
+
 def concurrent(runs: int, steps: int, place: Place, connections: int) -> Callable[[], Awaitable[int]]:
     """A row for each run, one for each of its steps, and an update at its end: each its own commit."""
     import psycopg

@@ -192,7 +192,7 @@ def test_a_work_item_says_who_sent_it_and_what_it_sees() -> None:
     assert work.state == {"count": 2, "found": [], "place": 1}
 
 
-def test_a_plain_item_beside_sends_has_no_sender() -> None:
+def test_a_plain_item_beside_sends_was_selected_by_the_gate() -> None:
     @route(targets=["scan"])
     def both(count: int) -> list[Any]:
         return ["scan", Send("scan", {"place": 1})]
@@ -205,7 +205,7 @@ def test_a_plain_item_beside_sends_has_no_sender() -> None:
     (gate,) = items_at_once(machine)
     machine.finish(gate, both.func(1))
     plain, sent = (item.work_item() for item in items_at_once(machine))
-    assert (plain.parent_node_id, sent.parent_node_id, sent.edge_index) == ("", "both", 0)
+    assert (plain.parent_node_id, sent.parent_node_id, sent.edge_index) == ("both", "both", 0)
 
 
 @pytest.mark.parametrize("say", ["finish", "fail", "ask"])

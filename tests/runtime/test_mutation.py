@@ -340,7 +340,7 @@ def test_what_a_node_did_not_change_is_not_held_against_it_when_another_did() ->
 
     result = Graph([node(one), node(other)]).run(docs=[])
     assert named(result.error, "docs", "one", "one#0")
-    (beside,) = result.error.others
+    beside = result.failures[1].error
     assert named(beside, "docs", "other", "other#0")
 
 

@@ -23,6 +23,7 @@ from clew.errors import (
     StoreVersionError,
 )
 from clew.stores import Entry, PostgresStore, RunRow, Statement, postgres_link, postgres_schema
+from clew.stores.postgres_pool import Loan
 from tests.stores.processes import step
 from tests.stores.servers import PostgresServer
 
@@ -453,10 +454,10 @@ class TestPool:
         admin: psycopg.Connection[tuple[object, ...]],
     ) -> None:
         _owned(store)
-        with_two = [store._link.pool.take() for _ in range(2)]
-        for session in with_two:
-            assert session is not None
-            store._link.pool.give(session)
+        loans = [Loan(), Loan()]
+        with_two = [store._link.pool.take(loan) for loan in loans]
+        for loan in loans:
+            store._link.pool.give(loan)
         first = with_two[0]
         assert first is not None
         admin.execute("SELECT pg_terminate_backend(%s, 5000)", (first.db.info.backend_pid,))

@@ -1,7 +1,7 @@
 """What commands print: errors in two lines, tables, values, JSON.
 
-Run ids, labels, node names, values and messages may come from a store that a stranger wrote. So control characters, and
-characters that reorder text, are printed as escapes (``\\x1b``), and lines of data are cut to the width of the terminal.
+Run ids, labels, node names, values and messages may come from a store that a stranger wrote. So control characters and
+characters that reorder text are printed as escapes (``\\x1b``), and lines of data are cut to the terminal's width.
 """
 
 from __future__ import annotations

@@ -108,6 +108,8 @@ class View:
         self._look()
         for name in sorted(position.decided):
             decisions.decide_by_hand(self, name)
+        if self.stopped:
+            self.due.clear()  # also of what was decided by hand
         return self
 
     def _look(self) -> None:

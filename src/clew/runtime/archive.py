@@ -62,6 +62,7 @@ class Archive:
         lease: float = 0.0,
         on_conflict: str = "error",
         wait: bool = True,
+        at_once: bool = False,
     ) -> int:
         """Keep a new run, and become its owner where the store is one that others may use too: the fence."""
         if not self._keeps:
@@ -96,7 +97,7 @@ class Archive:
             row.start = stored_fork(parent, start, blobs)
         more: Any = {} if wait else {"wait": False}
         reach("before-create")
-        fence = self._store.create(row, blobs, owner=owner, lease=lease, **more)
+        fence = self._place(at_once).create(row, blobs, owner=owner, lease=lease, **more)
         reach("after-create")
         if parent is not None and self._is_deep(row):
             pieces: Blobs = {}
@@ -163,19 +164,47 @@ class Archive:
         """A stretch of a run begins: it had stopped, and is gone on with."""
         self._update(run_id, "running", now, (), fence, release=False)
 
-    def close(self, run_id: str, fence: int, status: str, now: float, failures: Sequence[Failure]) -> None:
+    def close(
+        self,
+        run_id: str,
+        fence: int,
+        status: str,
+        now: float,
+        failures: Sequence[Failure],
+        *,
+        at_once: bool = False,
+    ) -> None:
         """A stretch of a run has ended: others may have it."""
         if self._keeps:
-            self._update(run_id, status, now, failures, fence, release=self._store.encodes)
+            self._update(
+                run_id, status, now, failures, fence, release=self._store.encodes, store=self._place(at_once)
+            )
+
+    def _place(self, at_once: bool) -> Store:
+        """The store; or the one that does not wait, for those who may not."""
+        if not at_once:
+            return self._store
+        prompt: Store = self._store.at_once()  # type: ignore[attr-defined]
+        return prompt
 
     def _update(
-        self, run_id: str, status: str, now: float, failures: Sequence[Failure], fence: int, *, release: bool
+        self,
+        run_id: str,
+        status: str,
+        now: float,
+        failures: Sequence[Failure],
+        fence: int,
+        *,
+        release: bool,
+        store: Store | None = None,
     ) -> None:
         kept: Any = tuple(failures) or None
         if self._store.encodes and failures:
             kept = sealed_failures(failures)
         reach("before-update")
-        self._store.update(run_id, status=status, updated=now, error=kept, fence=fence, release=release)
+        (store or self._store).update(
+            run_id, status=status, updated=now, error=kept, fence=fence, release=release
+        )
         reach("after-update")
 
     def claim(self, run_id: str, owner: str, lease: float) -> int:

@@ -47,19 +47,22 @@ class Follower:
         self._changed = Condition(Lock())
         self._waiting: list[Work] = []
         self._behind = 0  # entries that wait, or are being appended
+        self.put_so_far = 0  # works
+        self.done_so_far = 0  # works of these that are in the store, or never will be
         if settle is not None:
             _look_after(self)
 
     def put(self, work: Work) -> None:
-        """Append this after all that came before it."""
+        """Append this after all that came before it; wait if it is too far behind."""
+        self.follow(work)
+        if self.is_far:
+            self.join()
+
+    def follow(self, work: Work) -> None:
+        """Append this after all that came before it, soon; never waits."""
         entries = work[0]
         with self._changed:
-            if self.failure is not None:
-                raise self.failure
-            is_first = not self._waiting
-            self._waiting.append(work)
-            self._behind += len(entries)
-            is_far = self._behind > LAG
+            is_first = self._add(work)
             is_due = self._behind >= ENOUGH or any(entry.kind != OWN_STEP for entry in entries)
             if is_first and self._thread is not None:
                 self._changed.notify()
@@ -67,8 +70,30 @@ class Follower:
             self.hurry()
         elif is_first and self._thread is None:
             _look_after(self)
-        if is_far:
-            self.join()
+
+    def queue(self, work: Work) -> None:
+        """Append this after all that came before it, when somebody joins; never waits."""
+        with self._changed:
+            self._add(work)
+
+    def _add(self, work: Work) -> bool:
+        """Whether it is the first one that waits."""
+        if self.failure is not None:
+            raise self.failure
+        self._waiting.append(work)
+        self._behind += len(work[0])
+        self.put_so_far += 1
+        return len(self._waiting) == 1
+
+    @property
+    def is_far(self) -> bool:
+        """Whether so much waits that nobody should put more."""
+        return self._behind > LAG
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether all that was put is in the store."""
+        return self.done_so_far == self.put_so_far and self._settle is None
 
     def hurry(self) -> None:
         """Have what waits appended now, by a thread."""
@@ -89,7 +114,8 @@ class Follower:
             try:
                 if self.failure is None:
                     if waiting:
-                        self._append(joined(waiting))
+                        for work in batches(waiting):
+                            self._append(work)
                     elif self._settle is not None:
                         self._settle()
                     self._settle = None
@@ -99,6 +125,7 @@ class Follower:
             finally:
                 with self._changed:
                     self._behind -= sum(len(work[0]) for work in waiting)
+                    self.done_so_far += len(waiting)
 
     def close(self) -> list[Work]:
         """End the thread. What was put and is not in the store is for the caller to append."""
@@ -186,6 +213,20 @@ def _after_fork() -> None:
 
 if hasattr(os, "register_at_fork"):  # not everywhere
     os.register_at_fork(after_in_child=_after_fork)
+
+
+def batches(works: Sequence[Work]) -> list[Work]:
+    """Works as few appends, in order. What one drops and a later one adds again are not in the same append: there it
+    would not be written."""
+    found: list[list[Work]] = [[]]
+    dropped: set[tuple[str, str, int]] = set()
+    for work in works:
+        if dropped and any(entry.name in dropped for entry in work[0]):
+            found.append([])
+            dropped.clear()
+        found[-1].append(work)
+        dropped.update(work[1])
+    return [joined(batch) for batch in found]
 
 
 def joined(works: Sequence[Work]) -> Work:

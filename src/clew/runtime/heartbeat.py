@@ -38,10 +38,11 @@ class Heartbeat:
                 self._stop, self._pid = Event(), os.getpid()
                 Thread(target=self._beat, args=(self._stop,), name="clew-heartbeat", daemon=True).start()
 
-    def remove(self, run_id: str) -> None:
-        """Let a lease run out."""
+    def remove(self, session: Session) -> None:
+        """Let the lease of this session's run run out."""
         with self._lock:
-            self._sessions.pop(run_id, None)
+            if self._sessions.get(session.run_id, (None, 0))[0] is session:
+                del self._sessions[session.run_id]
 
     def close(self) -> None:
         """End the thread now; by itself it ends when there was nothing to do between two beats."""

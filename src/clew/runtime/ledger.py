@@ -11,6 +11,10 @@ any state takes a bounded multiple of its size, and the snapshots together weigh
 
 The last appends of a run do not wait for the disk, where the store can do without: the update that ends the run does.
 
+A run that an event loop drives never has it wait (`never_wait`): what the store does not take at once is queued, and
+whoever needs it to be durable before going on waits for that on a thread (`catch_up`), or where waiting is allowed
+(`ensure`, `barrier`). While anything is queued all that follows is, so the order stays.
+
 A write that fails is the last one: whatever came after it would build on something that is not there. A value that has
 no encoding is found before anything of its record is written; what came before it is kept.
 """
@@ -26,14 +30,14 @@ import msgspec
 from clew.engine.records import Journaled, Question, Single, Step, Withdrawn
 from clew.errors import EncodeError
 from clew.runtime.crash_points import reach
-from clew.runtime.follower import Follower, Work, joined
+from clew.runtime.follower import Follower, Work, batches
 from clew.runtime.large_values import Blobs
 from clew.runtime.log_records import JOURNAL, is_own_step, with_epoch
 from clew.runtime.recorder import RecordedCall
 from clew.runtime.snapshots import snapshot_entry
 from clew.runtime.wire import Writer
 from clew.state import GraphState
-from clew.stores import Entry, Statement, Store
+from clew.stores import Entry, Statement, Store, WouldWait
 
 Durability = Literal["sync", "async", "exit"]
 _TOGETHER = 64  # steps that are cheaper to hand to the follower in one go
@@ -42,6 +46,14 @@ FIRST_SNAPSHOT = 256 * 1024
 OUTWEIGH = 8
 
 _NO_BLOBS: Mapping[str, bytes] = {}
+
+
+class _Elsewhere:
+    """Stands for a store that is never written to without waiting."""
+
+    def append(self, *args: Any, **kwargs: Any) -> None:
+        raise WouldWait
+
 
 Name = tuple[str, tuple[int, ...]]
 """An item: its path, and the attempts of the items around it."""
@@ -53,6 +65,8 @@ class Ledger:
     _follower: Follower | None = None
     _failure: BaseException | None = None  # nothing is written after it: the log would have a hole
     _is_closing = False
+    _never_waits = False
+    _owes_snapshot = False
 
     def __init__(
         self,
@@ -71,6 +85,7 @@ class Ledger:
         asked: Mapping[str, Question] | None = None,
     ) -> None:
         self._store = store
+        self._first: Any = store  # what a write is tried with before it is queued
         self.records: list[Any] | None = [] if writer is None else None  # written, where it is not encoded
         self._run_id = run_id
         self._fence = fence
@@ -118,6 +133,16 @@ class Ledger:
         else:
             self.attached.pop(item, None)
 
+    def never_wait(self) -> None:
+        """From now on `write` does not wait for the store."""
+        if self._writer is None or self._never_waits:
+            return
+        self._never_waits = True
+        try:
+            self._first = getattr(self._store, "at_once", _Elsewhere)()
+        except WouldWait:
+            self._first = _Elsewhere()
+
     def write(self, records: Sequence[Any], blobs: Mapping[str, bytes] = _NO_BLOBS) -> None:
         """Keep records, in order, and large contents that they speak of."""
         writer = self._writer
@@ -130,10 +155,18 @@ class Ledger:
             self._raise()
             if blobs:
                 writer.blobs.update(blobs)
-            if len(records) == 1 and type(records[0]) is Single and not self.attached:
-                self._write_step(writer, records[0])
-            else:
-                self._write(writer, records)
+            try:
+                if len(records) == 1 and type(records[0]) is Single and not self.attached:
+                    self._write_step(writer, records[0])
+                else:
+                    self._write(writer, records)
+            except EncodeError:
+                raise
+            except (
+                BaseException
+            ) as error:  # an interrupt, for instance: nobody knows how much of it is written
+                self.fail(error)
+                raise
 
     def _write_step(self, writer: Writer, step: Single) -> None:
         """What `_write` does, for the most frequent record of all: there is nothing beside it."""
@@ -145,17 +178,17 @@ class Ledger:
         except EncodeError as error:
             self._failure = error
             raise
-        if writer.blobs or self._durability != "sync":
+        follower = self._follower
+        if writer.blobs or self._durability != "sync" or not (follower is None or follower.is_idle):
             blobs, writer.blobs = writer.blobs, {}
             self._since += sum(map(len, blobs.values()))
             self._carry(([entry], (), blobs, ()))
         else:
             reach("before-append")
             try:
-                self._store.append(self._run_id, (entry,), self._fence)
-            except BaseException as error:
-                self._failure = error
-                raise
+                self._first.append(self._run_id, (entry,), self._fence)
+            except WouldWait:
+                self._behind_us().queue(([entry], (), {}, ()))
             reach("after-append")
         self._since += len(entry.body)
         if self._since > FIRST_SNAPSHOT and self._since > OUTWEIGH * self._weight:
@@ -214,8 +247,7 @@ class Ledger:
             and known.number == question.number
             and writer.entry(known).digest != entry.digest
         ):
-            self.barrier()
-            self._append(([], [entry.name], {}, ()))
+            self._carry(([], [entry.name], {}, ()))
         self._asked[question.path] = question
 
     def _is_due(self) -> bool:
@@ -245,14 +277,39 @@ class Ledger:
         reach("after-append")
 
     def _carry(self, work: Work) -> None:
-        if self._durability == "sync":
-            self._append(work)
-        elif self._durability == "exit":
+        if self._durability == "exit":
             self._late.append(work)
+        elif self._durability == "sync":
+            if not self._never_waits:
+                self._append(work)
+            elif not self._is_taken_at_once(work):
+                self._behind_us().queue(work)
+        elif self._never_waits:
+            self._behind_us().follow(work)
         else:
-            if self._follower is None:
-                self._follower = Follower(self._append)
-            self._follower.put(work)
+            self._behind_us().put(work)
+
+    def _behind_us(self) -> Follower:
+        if self._follower is None:
+            self._follower = Follower(self._append)
+        return self._follower
+
+    def _is_taken_at_once(self, work: Work) -> bool:
+        """Append a work without waiting, unless something waits already that has to come before it."""
+        if not (self._follower is None or self._follower.is_idle):
+            return False
+        entries, drop, blobs, statements = work
+        reach("before-append")
+        try:
+            if drop or blobs or statements:
+                more: Any = {"statements": statements} if statements else {}
+                self._first.append(self._run_id, entries, self._fence, drop=drop, blobs=blobs, **more)
+            else:
+                self._first.append(self._run_id, entries, self._fence)
+        except WouldWait:
+            return False
+        reach("after-append")
+        return True
 
     def _settle(self) -> None:
         """The run was created without waiting for the disk: do so now."""
@@ -278,17 +335,65 @@ class Ledger:
             self._follower.join()
             self._raise()
 
-    def close(self) -> None:
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing waits to be written."""
+        return self._follower is None or self._follower.is_idle
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether whoever drives the run must not go on before it has waited for `catch_up`."""
+        if self._owes_snapshot:
+            return True
+        follower = self._follower
+        if follower is None:
+            return False
+        return not follower.is_idle if self._durability == "sync" else follower.is_far
+
+    def mark(self) -> int:
+        """Stands for all that was written so far; see `is_past`."""
+        return 0 if self._follower is None else self._follower.put_so_far
+
+    def is_past(self, mark: int) -> bool:
+        """Whether all that was written before a mark is in the store."""
+        return not self._owes_snapshot and (self._follower is None or self._follower.done_so_far >= mark)
+
+    def catch_up(self) -> None:
+        """Write all that waits, and the snapshot that is due."""
+        self.barrier()
+        if self._owes_snapshot:
+            self._owes_snapshot = False
+            try:
+                self._append(self._next_snapshot())
+            except BaseException as error:
+                self.fail(error)
+                raise
+
+    def ensure(self) -> None:
+        """Return when all that was written is as durable as was asked for."""
+        if self._never_waits and self._durability == "sync":
+            self.barrier()
+
+    def abandon(self, error: BaseException) -> None:
+        """Write nothing any more, and drop what waits."""
+        self.fail(error)
+        if self._follower is not None:
+            self._follower.close()
+
+    def close(self, *, at_once: bool = False) -> None:
         """Write what is left."""
         if self._writer is None:
             return
+        if at_once and (self._late or not self.is_settled):
+            raise WouldWait(self._run_id)
         self._is_closing = True
         late, self._late = self._late, []
         if self._follower is not None:
             late += self._follower.close()
             self._follower = None
         if late and (self._failure is None or isinstance(self._failure, EncodeError)):
-            self._append(joined(late))
+            for work in batches(late):
+                self._append(work)
             if self._durability == "exit" and self._is_due() and self._snapshots is not None:
                 for entry, blobs in self._snapshots():
                     self._append(([entry], (), blobs, ()))
@@ -298,10 +403,18 @@ class Ledger:
     def _write_snapshot(self) -> None:
         if self._snapshot is None or self._durability == "exit":
             return
+        if self._never_waits:
+            self._owes_snapshot = True
+            return
         self.barrier()
+        work = self._next_snapshot()
+        reach("before-snapshot")
+        self._carry(work)
+        reach("after-snapshot")
+
+    def _next_snapshot(self) -> Work:
+        assert self._snapshot is not None
         blobs: Blobs = {}
         entry, self._weight = snapshot_entry(self._snapshot(), blobs)
         self._since = 0
-        reach("before-snapshot")
-        self._carry(([entry], (), blobs, ()))
-        reach("after-snapshot")
+        return [entry], (), blobs, ()

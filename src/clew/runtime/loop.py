@@ -3,6 +3,10 @@
 An async node that is alone is awaited inline, without a task; nodes that run beside others are tasks. A sync node
 that is alone runs inline, on the loop's thread, as it would in the blocking driver; beside others it goes to an
 executor. One timer stands for all deadlines: setting one for each item would cost more than the engine.
+
+The loop never waits for the store. What it does not take at once is written by a thread, in order, and the driver
+awaits that before it goes on to what builds on it; tasks that are under way go on meanwhile. Exceptions are sync nodes
+that run inline, and calls that a node records or a transaction that it makes without awaiting: they wait in place.
 """
 
 from __future__ import annotations
@@ -21,6 +25,7 @@ from clew.errors import NodeError
 from clew.runtime.crossing import submit
 from clew.runtime.ledger import LONG
 from clew.runtime.mutation import changed, judged
+from clew.runtime.off_loop import settle
 from clew.runtime.scopes import Asking
 from clew.runtime.session import Session, Timer
 from clew.runtime.threads import Threads
@@ -57,7 +62,9 @@ class Looping:
         """Run until nothing can go on by itself."""
         session = self._session
         machine, most = session.machine, session.settings.max_concurrent_nodes
-        tasks, outbox = self._tasks, machine.outbox
+        tasks, outbox, ledger = self._tasks, machine.outbox, session.ledger
+        if session.off_loop is not None:
+            ledger.never_wait()
         self._driver = asyncio.current_task()
         assert self._driver is not None
         self._cancelling = self._driver.cancelling()
@@ -72,6 +79,8 @@ class Looping:
                     raise self._broken
                 if outbox:
                     session.flush()
+                if ledger.is_behind:
+                    await settle(session)
                 if not tasks and not session.timers and self._may_be_short and machine.solo():
                     await self._run_solo()
                     if outbox:  # a retry, for instance, which only a flush makes a timer
@@ -79,7 +88,7 @@ class Looping:
                 item = session.take() if len(tasks) < most else None
                 if item is not None:
                     if outbox:  # that it has started is told before anything that it tells
-                        session.flush()
+                        await self._flush()
                     if not tasks and (
                         most == 1 or not (machine.has_more or session.next_timer() is not None)
                     ):
@@ -88,7 +97,7 @@ class Looping:
                         self._start(item)
                         while len(tasks) < most and (item := session.take()) is not None:
                             if outbox:
-                                session.flush()
+                                await self._flush()
                             self._start(item)  # nothing else happens between the items of a fan-out
                 elif outbox:
                     continue  # what was to be entered failed at once: its retry becomes a timer with a flush
@@ -101,7 +110,11 @@ class Looping:
             if session.naps is not None:
                 session.naps.close()
             await self._stop()
-        session.flush()
+        await self._flush()
+
+    async def _flush(self) -> None:
+        self._session.flush()
+        await settle(self._session)
 
     # -- inline ------------------------------------------------------------------------------------------
 
@@ -129,7 +142,7 @@ class Looping:
         default = session.settings.default_node_timeout
         limit = _NEVER if default is None else default
         short = steps(machine, epoch)
-        outbox, often = machine.outbox, session.ledger.often
+        outbox, ledger, often = machine.outbox, session.ledger, session.ledger.often
         began, flushed = 0.0, monotonic()
         try:
             func, args, sizes = next(short)
@@ -165,6 +178,8 @@ class Looping:
                 if often and (len(outbox) >= often or ended - flushed > LONG):
                     session.flush()
                     flushed = ended
+                    if ledger.is_behind:
+                        await settle(session)
         except StopIteration:
             pass
 

@@ -7,7 +7,6 @@ writing where the log ends, and ownership of the run where the store is one that
 from __future__ import annotations
 
 import hashlib
-import os
 import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -17,7 +16,13 @@ from clew.engine.programs import check_values, complaint, program_of
 from clew.engine.rules import Program
 from clew.engine.terms import Memory, Options
 from clew.engine.view import View
-from clew.errors import ClewError, GraphChangedError, GraphWarning, InputError, RunOwnedError, StoreError
+from clew.errors import (
+    GraphChangedError,
+    GraphWarning,
+    InputError,
+    RunOwnedError,
+    StoreError,
+)
 from clew.graph import Graph
 from clew.runtime.archive import Archive, fresh_owner
 from clew.runtime.cache import Cache
@@ -34,6 +39,7 @@ from clew.runtime.codes import (
 from clew.runtime.events import Listener, Listeners
 from clew.runtime.log import RunLog, fill, graph_at
 from clew.runtime.log_records import Accepted, Answered, Filled, Resumed
+from clew.runtime.ownership import Ownership
 from clew.runtime.retrieval import Retrieval, StoredRun
 from clew.runtime.run_checks import check_mapping, check_nodes, check_step
 from clew.runtime.run_ids import new_run_id
@@ -48,24 +54,18 @@ if TYPE_CHECKING:
     from clew.state.values import Values
 
 NO_ANSWER: Any = object()
-_LEFT = 1_000  # runs that are known to be left, while a store is away
 
 
-class Opener:
+class Opener(Ownership):
     """Opens the runs of one graph in one store. Without a graph, runs can only be read."""
 
     def __init__(
         self, graph: Graph | None, store: Store, settings: Settings, listeners: tuple[Listener, ...]
     ) -> None:
+        super().__init__(store, settings, Archive(graph, store, settings.on_conflict))
         self._graph = graph
-        self.store = store
-        self.settings = settings
-        self.archive = Archive(graph, store, settings.on_conflict)
         self._listeners = listeners
         self._cache = Cache() if graph is not None and graph.has_cached_nodes else None
-        self._left: dict[
-            str, tuple[int, str]
-        ] = {}  # runs that could not be released: process and owner's name
 
     @property
     def runs(self) -> Retrieval:
@@ -107,11 +107,13 @@ class Opener:
         run_id: str | None,
         listener: Listener | None = None,
         on_conflict: str | None = None,
+        owner: str = "",
+        at_once: bool = False,
     ) -> Session:
-        """A new run on values, or one that goes on from a state."""
+        """A new run on values, or one that goes on from a state; with `at_once`, WouldWait if the store would wait."""
         run_id = new_run_id(run_id)
         if isinstance(values, GraphState):
-            return self._from_state(values, run_id, None, listener)
+            return self._from_state(values, run_id, None, listener, owner=owner, at_once=at_once)
         given, seeded = check_values(self.graph, values if type(values) is dict else self._mapping(values))
         seed = self._seed(run_id)
         start = GraphState.assemble(
@@ -124,7 +126,9 @@ class Opener:
         )
         options, listeners = self._options(seed, listener, on_conflict)
         machine = Machine.begin(program_of(self.graph, given), seeded, options)
-        return self._session(run_id, machine, start, seed, listeners, parent=None)
+        return self._session(
+            run_id, machine, start, seed, listeners, parent=None, owner=owner, at_once=at_once
+        )
 
     def _mapping(self, values: Any) -> Mapping[str, Any]:
         """The values that were given, by name: nothing, a mapping, or an instance of the state schema."""
@@ -144,6 +148,9 @@ class Opener:
         parent: str | None,
         listener: Listener | None,
         on_conflict: str | None = None,
+        *,
+        owner: str = "",
+        at_once: bool = False,
     ) -> Session:
         filled = gained(self.graph, state.values)
         state = with_defaults(state, filled)
@@ -154,7 +161,7 @@ class Opener:
         targets = {**position.selections, **position.sends}
         gates = {gate for pending in position.selections.values() for gate, _ in pending}
         gates.update(gate for pending in position.sends.values() for gate, _, _ in pending)
-        for name in sorted({*position.visits, *position.wakes, *targets, *gates, *position.failed}):
+        for name in sorted({*position.visits, *targets, *gates, *position.failed}):
             if name not in self.graph.nodes:
                 raise InputError(
                     f"the state knows a node {name!r} that this graph does not have: it belongs to another graph"
@@ -162,7 +169,9 @@ class Opener:
         seed = state.seed if state.seed is not None else self._seed(run_id)
         options, listeners = self._options(seed, listener, on_conflict)
         machine = Machine.restore(self.program(state), state, options)
-        session = self._session(run_id, machine, state, seed, listeners, parent=parent)
+        session = self._session(
+            run_id, machine, state, seed, listeners, parent=parent, owner=owner, at_once=at_once
+        )
         if filled and parent is not None and self.store.encodes:  # a fork keeps only what was set by hand
             codes = kept_codes(self.graph, options.on_conflict)
             description = description_of(self.graph)[0]
@@ -170,16 +179,24 @@ class Opener:
         return session
 
     def forked(
-        self, parent: str, step: int | str | None, values: Mapping[str, Any] | None, run_id: str | None
+        self,
+        parent: str,
+        step: int | str | None,
+        values: Mapping[str, Any] | None,
+        run_id: str | None,
+        owner: str = "",
     ) -> Session:
         """A new run that goes on from a step of another one, with other values."""
         graph = self.graph
         state, run = self.at(parent, step)
         check_nodes(state, graph, parent)
         state = self._with(state.rooted(), values, f"fork of {parent!r}")
-        return self._from_state(state, new_run_id(run_id), parent, None, self._on_conflict(run.on_conflict))
+        rule = self._on_conflict(run.on_conflict)
+        return self._from_state(state, new_run_id(run_id), parent, None, rule, owner=owner)
 
-    def rerun(self, parent: str, values: Mapping[str, Any] | None, run_id: str | None) -> Session:
+    def rerun(
+        self, parent: str, values: Mapping[str, Any] | None, run_id: str | None, owner: str = ""
+    ) -> Session:
         """A new run on the values of another one, and some others, that uses again what it can of it."""
         from clew.runtime.reuse import Reuse
 
@@ -189,13 +206,19 @@ class Opener:
         if start.step or log.row.parent is not None:  # it went on from a state, and so does this one
             state = self._with(start, values, f"rerun of {parent!r}")
             session = self._from_state(
-                state, new_run_id(run_id), log.row.parent, None, self._on_conflict(log.on_conflict)
+                state,
+                new_run_id(run_id),
+                log.row.parent,
+                None,
+                self._on_conflict(log.on_conflict),
+                owner=owner,
             )
         else:
             given = {name: start.get(name) for name in start.position.given}
             values = {} if values is None else values
             check_mapping(values)
-            session = self.new({**given, **values}, run_id, on_conflict=self._on_conflict(log.on_conflict))
+            rule = self._on_conflict(log.on_conflict)
+            session = self.new({**given, **values}, run_id, on_conflict=rule, owner=owner)
         session.use_again(reuse)
         return session
 
@@ -220,6 +243,7 @@ class Opener:
         answer: Any,
         answers: Mapping[str, Any] | None,
         accept_changes: bool,
+        owner: str = "",
         *,
         unless_completed: bool = False,
     ) -> Session | StoredRun:
@@ -230,7 +254,7 @@ class Opener:
         graph = self.graph  # before the run is claimed
         is_plain = unless_completed and answer is NO_ANSWER and not answers and not accept_changes
         try:
-            fence, owner = self.claim(run_id)
+            fence, owner = self.claim(run_id, owner)
         except (
             RunOwnedError,
             StoreError,
@@ -341,38 +365,6 @@ class Opener:
         found = Accepted(log.accepted, structure, codes, description, log.filled)
         return [found], {description: content} if content else {}
 
-    def claim(self, run_id: str) -> tuple[int, str]:
-        """Become the owner of a run, where the store is one that others may use too: the fence, and the owner's name.
-
-        Each claim has a name of its own, so two threads of a program, or it and a child that it forked, are two owners.
-        """
-        if not self.store.encodes:
-            return 0, ""
-        process, owner = self._left.pop(run_id, (0, ""))
-        if process != os.getpid():
-            owner = fresh_owner()
-        try:
-            fence = self.archive.claim(run_id, owner, self.settings.lease)
-        except StoreError:  # it may be this process's all the same
-            self.left(run_id, owner)
-            raise
-        return fence, owner
-
-    def release(self, run_id: str, fence: int, owner: str) -> None:
-        """Let others have a run that has not ended. Where the store does not take that, it stays this process's, which
-        goes on with it under the same name."""
-        try:
-            self.archive.release(run_id, fence)
-        except ClewError:
-            self.left(run_id, owner)
-
-    def left(self, run_id: str, owner: str) -> None:
-        """A run could not be released: the next claim of this process has the same name, and gets it."""
-        if self.store.encodes:
-            self._left[run_id] = (os.getpid(), owner)
-            if len(self._left) > _LEFT:  # the lease of the oldest has run out long ago
-                del self._left[next(iter(self._left))]
-
     def _check_structure(self, row: RunRow, accept_changes: bool) -> None:
         """Refuse a changed structure, and warn of changed code."""
         if not row.structure:
@@ -433,10 +425,12 @@ class Opener:
         listeners: Listeners | None,
         *,
         parent: str | None,
+        owner: str,
+        at_once: bool = False,
     ) -> Session:
         settings = self.settings
         created = settings.clock.time()
-        owner = fresh_owner() if self.store.encodes else ""
+        owner = owner or (fresh_owner() if self.store.encodes else "")
         # Whoever listens is told of a run that is on the disk; else its writer thread may wait for that.
         wait = (
             settings.durability != "async"
@@ -456,6 +450,7 @@ class Opener:
                 lease=settings.lease,
                 on_conflict=machine.options.on_conflict,
                 wait=wait,
+                at_once=at_once,
             )
         except StoreError:  # the run may be there all the same, and this process's
             self.left(run_id, owner)

@@ -160,6 +160,8 @@ class Recorder:
             raise TypeError(
                 f"ctx.record({name!r}, ...) takes the function to call, not {fn!r}: pass it, uncalled"
             )
+        if is_async(fn) and self._session.off_loop is not None and self._must_read(item):
+            return self._call_later(item, attempt, scope, name, fn, args, kwargs)
         call = _Call(item, attempt, scope, name, (args, kwargs), self._history(item))
         for found in call.history.candidates(item.strand.epoch, attempt, scope.place):
             if (
@@ -172,9 +174,13 @@ class Recorder:
         self._check(call, (args, kwargs), "request")  # better now than after the call
         if is_async(fn):  # whatever stops it is raised where it is awaited
             return self._acall(call, fn)
-        settled = self._prepare(call)
-        if settled is not None:
-            return settled.response
+        settled = self._settled(call)
+        if settled:
+            self._keep(call, settled[0], None)
+            return settled[0]
+        if not name.startswith(OWN):
+            self._session.brace()
+            reach("before-call")
         try:
             with scope:
                 response = fn(*args, **kwargs)
@@ -190,14 +196,26 @@ class Recorder:
         self._keep(call, response, None)
         return response
 
+    async def _call_later(self, item: Item, *call: Any) -> Any:
+        """A call that is looked up first, off the loop."""
+        await self._ahistory(item)
+        value = self.call(item, *call)
+        return await value if inspect.isawaitable(value) else value
+
     def _is_met_again(self, call: RecordedCall) -> bool:
         """Whether an exception of this very attempt is raised again."""
         return call.stretch == self._stretch
 
     async def _acall(self, call: _Call, fn: Callable[..., Any]) -> Any:
-        settled = self._prepare(call, awaited=True)
-        if settled is not None:
-            return settled.response
+        settled = self._settled(call)
+        if settled:
+            await self._akeep(call, settled[0], None)
+            return settled[0]
+        if not call.name.startswith(OWN):
+            from clew.runtime.off_loop import brace
+
+            await brace(self._session)
+            reach("before-call")
         args, kwargs = call.request
         return await self._await(call, fn(*args, **kwargs))
 
@@ -206,13 +224,13 @@ class Recorder:
             with call.scope:
                 response = await awaitable
         except Exception as error:
-            self._keep(call, None, error, awaited=True)
+            await self._akeep(call, None, error)
             raise
         except BaseException as error:
             if question_of(error) is not None:
                 self._left(call)
             raise
-        self._keep(call, response, None, awaited=True)
+        await self._akeep(call, response, None)
         return response
 
     def forget(self, path: str) -> None:
@@ -223,12 +241,25 @@ class Recorder:
 
     # -- before a call -----------------------------------------------------------------------------------
 
+    def _must_read(self, item: Item) -> bool:
+        """Whether the store has to be asked for the recordings of an item."""
+        if item.path in self._histories or self._recall is None:
+            return False
+        return not self._is_fresh or any(item.strand.epoch)
+
+    async def _ahistory(self, item: Item) -> History:
+        """`_history`, without waiting on the loop."""
+        off_loop = self._session.off_loop
+        if off_loop is not None and self._must_read(item):
+            return await off_loop.submit(self._history, item)
+        return self._history(item)
+
     def _history(self, item: Item) -> History:
         path = item.path
         history = self._histories.get(path)
         if history is None:
             entries: Iterable[RecordedCall | Intent] = ()
-            if self._recall is not None and (not self._is_fresh or any(item.strand.epoch)):
+            if self._recall is not None and self._must_read(item):
                 self._session.brace()  # so that what this session recorded is found
                 try:
                     entries = self._checked(item, list(self._recall(path)))
@@ -259,21 +290,16 @@ class Recorder:
                 )
                 raise EncodeError(f"{where} ({call.name!r}) cannot be recorded: {error}") from error
 
-    def _prepare(self, call: _Call, awaited: bool = False) -> RecordedCall | None:
-        """All is ready for the call; or a person has said what it gave."""
-        session, item = self._session, call.item
+    def _settled(self, call: _Call) -> tuple[Any, ...]:
+        """A call begins: () to make it, or what a person has said that it gave, if there was a doubt."""
+        session, item, place = self._session, call.item, call.scope.place
         call.started, call.began = session.clock.time(), session.clock.monotonic()
-        if call.name.startswith(OWN):
-            return None
-        policy = session.settings.on_ambiguous
-        if policy != "retry":
-            settled = self._cleared_up(call.history, item, call.attempt, call.scope.place)
-            if settled:
-                return self._keep(call, settled[0], None, awaited=awaited)
-            self._intend(call.history, item, call.attempt, call.scope.place, call.name)
-        session.brace()
-        reach("before-call")
-        return None
+        if call.name.startswith(OWN) or session.settings.on_ambiguous == "retry":
+            return ()
+        settled = self._cleared_up(call.history, item, call.attempt, place)
+        if not settled:
+            self._intend(call.history, item, call.attempt, place, call.name)
+        return settled
 
     def _cleared_up(self, history: History, item: Item, attempt: int, place: Place) -> tuple[Any, ...]:
         """The response that a person has given for a call, or (); raises if there is a doubt."""
@@ -296,7 +322,13 @@ class Recorder:
 
     def begin(self, item: Item) -> tuple[Any, ...]:
         """An attempt of a node with side effects begins: () to call it, or what a person says that it returned."""
-        history = self._history(item)
+        return self._begin(item, self._history(item))
+
+    async def abegin(self, item: Item) -> tuple[Any, ...]:
+        """`begin`, without waiting on the loop."""
+        return self._begin(item, await self._ahistory(item))
+
+    def _begin(self, item: Item, history: History) -> tuple[Any, ...]:
         given = self._cleared_up(history, item, item.attempt, (WHOLE,))
         if not given:
             self._intend(history, item, item.attempt, (WHOLE,), "")
@@ -316,9 +348,24 @@ class Recorder:
         if self._session.settings.on_ambiguous != "retry" and not call.name.startswith(OWN):
             self._intend(call.history, call.item, call.attempt, call.scope.place, call.name, is_settled=True)
 
-    def _keep(
-        self, call: _Call, response: Any, error: BaseException | None, awaited: bool = False
-    ) -> RecordedCall:
+    def _keep(self, call: _Call, response: Any, error: BaseException | None) -> None:
+        """Record a call. It is durable before the node goes on; what the library asks itself need not be: it has no
+        effects, and whatever has some comes after it in the log."""
+        if self._put(call, response, error):
+            if not call.name.startswith(OWN):
+                self._session.ledger.ensure()
+            self._kept(call)
+
+    async def _akeep(self, call: _Call, response: Any, error: BaseException | None) -> None:
+        """`_keep`, without waiting on the loop."""
+        if self._put(call, response, error, awaited=True):
+            from clew.runtime.off_loop import settle
+
+            await settle(self._session)
+            self._kept(call)
+
+    def _put(self, call: _Call, response: Any, error: BaseException | None, *, awaited: bool = False) -> bool:
+        """Have a recording written, and say whether there is one."""
         session, item, history = self._session, call.item, call.history
         if not call.name.startswith(OWN):
             reach("after-call")
@@ -343,12 +390,14 @@ class Recorder:
             )
             history.add(made)
             if self._histories.get(item.path) is not history:
-                return made  # of an attempt that took too long, and the item has finished without it
+                return False  # of an attempt that took too long, and the item has finished without it
             session.keep(made)  # in the order of their numbers: a gap says that one is lost
+        return True
+
+    def _kept(self, call: _Call) -> None:
         if not call.name.startswith(OWN):
             reach("after-journal")
-        session.tell("call_recorded", item, name=call.name, reused=False)
-        return made
+        self._session.tell("call_recorded", call.item, name=call.name, reused=False)
 
 
 def answer(call: RecordedCall) -> Any:

@@ -18,8 +18,8 @@ def check_step(step: Any) -> None:
 
 def check_nodes(state: GraphState, graph: Graph, run_id: str) -> None:
     """Refuse to continue with a graph that lacks a node of the run."""
-    position = state.position
-    for name in sorted({*position.visits, *position.wakes, *position.sends, *position.failed}):
+    position = state.position  # a node that never ran and is gone leaves nothing behind but a wake
+    for name in sorted({*position.visits, *position.sends, *position.selections, *position.failed}):
         if name not in graph.nodes:
             raise GraphChangedError(
                 f"run {run_id!r} knows a node {name!r} that this graph does not have; give the node back (its code "

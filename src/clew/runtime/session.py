@@ -1,7 +1,8 @@
 """A session: one machine, driven. What both drivers share is here; what they do not is how they wait.
 
 The session carries what comes out of the machine to where it belongs, in order: committed steps and journaled
-outcomes to the store, then events to those who listen, retries to the timers. It calls node functions and turns
+outcomes to the store, then events to those who listen, retries to the timers. On an event loop it does not wait for
+the store (``clew.runtime.off_loop`` does), and events wait for what they tell of. It calls node functions and turns
 whatever they return or raise into what the machine is told. Results of attempts that are over are let fall.
 """
 
@@ -13,6 +14,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
+from inspect import isawaitable
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 
@@ -34,7 +36,10 @@ from clew.state import GraphState
 from clew.stores import Statement
 
 if TYPE_CHECKING:
+    import asyncio
+
     from clew.runtime.ledger import Ledger
+    from clew.runtime.off_loop import OffLoop
     from clew.runtime.queueing import Handed
     from clew.runtime.reuse import Reuse
     from clew.runtime.settings import Settings
@@ -62,6 +67,7 @@ class Session(Host):
     thread = 0  # the driver's
     fence = 0
     owner = ""  # the name under which it has the run
+    is_released = False  # it has ended, and has the run no more, as far as this process can tell
     sleepers = 0
     on_tell: Callable[[], None] | None = None  # a driver is told that there is something to tell
     renew: Callable[[], None] | None = None  # stay the owner; RunOwnedError if somebody else is
@@ -72,6 +78,8 @@ class Session(Host):
     reuse: Reuse | None = None
     handed: Handed | None = None  # attempts on an executor that has a queue
     naps: Naps | None = None  # sync nodes that sleep by a virtual clock
+    off_loop: OffLoop | None = None  # where a loop that drives it waits for the store
+    catching_up: asyncio.Future[None] | None = None  # the thread there that writes what waits
     _recorder: Recorder | None = None
 
     def __init__(
@@ -97,14 +105,14 @@ class Session(Host):
         self._listeners = listeners
         self._kept: list[Any] = []  # from other threads, until the next flush
         self._told: list[Event] = []
+        self._untold: list[Event] = []  # until what they tell of is in the store
         self._lock = threading.Lock()
         self._numbers = itertools.count()
         self._written: dict[tuple[Item, int], list[Statement]] = {}  # by attempts that are under way
         self.cache = cache
         self._keys: dict[Item, str] = {}  # of cached nodes that are executing
-        self.take: Callable[[], Item | None] = machine.take
-        if cache is not None or machine.options.step_by_step:
-            self.take = self._take
+        is_plain = cache is None and not machine.options.step_by_step
+        self.take: Callable[[], Item | None] = machine.take if is_plain else self._take
 
     @property
     def recorder(self) -> Recorder:  # type: ignore[override]
@@ -121,8 +129,7 @@ class Session(Host):
 
     def measure(self) -> None:
         """Keep how full the queue was, which nothing else in the log tells."""
-        frontier = self.machine.frontier
-        if frontier.blocks:
+        if (frontier := self.machine.frontier).blocks:
             self.ledger.write([Measured(self.measured, frontier.peak, frontier.blocks)])
 
     def _take(self) -> Item | None:
@@ -172,10 +179,24 @@ class Session(Host):
             return call(item, None)
         effects = item.node.side_effects
         if effects.recordable or effects.requires_idempotency:
+            if item.node.mode in ("async", "async_generator"):
+                return self._call_later(item, attempt)
             given = self.before_effects(item)
             if given:
-                return _awaitable(given[0]) if item.node.mode in ("async", "async_generator") else given[0]
+                return given[0]
         return super().call(item, attempt)
+
+    async def _call_later(self, item: Item, attempt: int | None) -> Any:
+        """Call the function of an async node with side effects, when what it builds on is durable."""
+        if self.settings.on_ambiguous != "retry" and self.ledger.encodes:
+            given = await self.recorder.abegin(item)
+            if given:
+                return given[0]
+        from clew.runtime.off_loop import brace
+
+        await brace(self)
+        value = super().call(item, attempt)
+        return await value if isawaitable(value) else value
 
     def before_effects(self, item: Item) -> tuple[Any, ...]:
         """Before a node with side effects is called: what it builds on is durable, and nobody doubts whether it was
@@ -365,7 +386,8 @@ class Session(Host):
         and the run is still this process's."""
         if self.lost is not None:
             raise self.lost
-        if self.renew is not None and time.monotonic() - self.renewed > self.settings.lease:
+        if self.is_overdue:
+            assert self.renew is not None
             try:
                 self.renew()
             except ClewError as error:
@@ -376,6 +398,11 @@ class Session(Host):
                 kept, self._kept[:] = list(self._kept), ()
             self.ledger.write(kept)
         self.ledger.barrier()
+
+    @property
+    def is_overdue(self) -> bool:
+        """Whether the lease may have run out."""
+        return self.renew is not None and time.monotonic() - self.renewed > self.settings.lease
 
     def tell(self, kind: Any, item: Item, **data: Any) -> None:
         """Tell listeners something that a node does while it runs; from any thread."""
@@ -433,10 +460,18 @@ class Session(Host):
             now = self.clock.time()
             with self._lock:
                 told, self._told = self._told, []
-            for event in told:
+            self._untold += told
+            self._untold += [Event(n.kind, self.run_id, n.step, n.path, now, n.data) for n in notices]  # type: ignore[arg-type]
+            if not self.ledger.is_behind:
+                self.tell_rest()
+
+    def tell_rest(self) -> None:
+        """Tell listeners what they could not be told before it was in the store."""
+        listeners = self._listeners
+        if listeners:
+            untold, self._untold = self._untold, []
+            for event in untold:
                 listeners.tell(event)
-            for n in notices:
-                listeners.tell(Event(n.kind, self.run_id, n.step, n.path, now, n.data))  # type: ignore[arg-type]
 
     def announce(self, kind: Any, step: int, **data: Any) -> None:
         """Tell listeners about the run as a whole."""
@@ -457,10 +492,6 @@ def _matters(timer: Timer) -> bool:
     """Whether the attempt that a deadline was set for is still under way."""
     item = timer.item
     return item is not None and (item.live or item.is_inside) and item.attempt == timer.attempt
-
-
-async def _awaitable(value: Any) -> Any:
-    return value
 
 
 def _forgotten_await(item: Item) -> OutputError:

@@ -15,16 +15,31 @@ from clew.runtime.events import Event
 if TYPE_CHECKING:
     import asyncio
 
+_BEGINNING: Any = None  # what `begun` takes
+
+
+Free = Callable[[BaseException], None]
+"""Called if a stream is left before its run has ended: whatever was opened for it is released."""
+
+
+def begun(events: Generator[Event, None, None]) -> Generator[Event, None, None]:
+    """A stream that stands at its beginning. Who drops it there leaves it, as one does anywhere else in it."""
+    next(events)
+    return events
+
 
 def from_driver(
-    driving: Generator[None, None, None], told: SimpleQueue[Event | None]
+    driving: Generator[None, None, None], told: SimpleQueue[Event | None], free: Free
 ) -> Generator[Event, None, None]:
     """Events of a run that the caller's own thread drives, a little at a time."""
     try:
+        yield _BEGINNING
         for _ in driving:
             yield from _so_far(told)
-    finally:
+    except BaseException as error:
         driving.close()
+        free(error)
+        raise
     yield from _so_far(told)
 
 
@@ -36,7 +51,7 @@ def _so_far(told: SimpleQueue[Event | None]) -> Iterator[Event]:
 
 
 def from_thread(
-    run: Callable[[], Any], told: SimpleQueue[Event | None], cancel: Callable[[], Any]
+    run: Callable[[], Any], told: SimpleQueue[Event | None], cancel: Callable[[], Any], free: Free
 ) -> Generator[Event, None, None]:
     """Events of a run with async nodes, whose loop runs in a thread of its own."""
     failures: list[BaseException] = []
@@ -50,14 +65,18 @@ def from_thread(
             told.put(None)
 
     thread = Thread(target=work, name="clew-stream", daemon=True)
-    thread.start()
     try:
+        yield _BEGINNING
+        thread.start()
         while (event := told.get()) is not None:
             yield event
-    finally:
+    except BaseException as error:
         if thread.is_alive():
             cancel()
             thread.join(5.0)
+        if not thread.is_alive():
+            free(error)
+        raise
     if failures:
         raise failures[0]
 
@@ -76,13 +95,15 @@ async def from_task(
         finally:
             loop.call_soon_threadsafe(told.put_nowait, None)
 
-    task = asyncio.ensure_future(drive())
+    task: asyncio.Task[None] | None = None
     try:
+        task = asyncio.ensure_future(drive())
         while (event := await told.get()) is not None:
             yield event
         await task
     finally:
-        if not task.done():
+        if task is not None and not task.done():
             cancel()
             task.cancel()
             await asyncio.wait([task])
+        run.close()  # nothing, unless it never began

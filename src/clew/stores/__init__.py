@@ -9,13 +9,23 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from clew.stores.memory import MemoryStore
-from clew.stores.protocol import Entry, Owner, RunRow, Statement, Store
+from clew.stores.protocol import Entry, Owner, RunRow, Statement, Store, WouldWait
 
 if TYPE_CHECKING:
     from clew.stores.postgres import PostgresStore
     from clew.stores.sqlite import SQLiteStore
 
-__all__ = ["Entry", "MemoryStore", "Owner", "PostgresStore", "RunRow", "SQLiteStore", "Statement", "Store"]
+__all__ = [
+    "Entry",
+    "MemoryStore",
+    "Owner",
+    "PostgresStore",
+    "RunRow",
+    "SQLiteStore",
+    "Statement",
+    "Store",
+    "WouldWait",
+]
 
 _LATER = {"PostgresStore": "clew.stores.postgres", "SQLiteStore": "clew.stores.sqlite"}
 

@@ -73,6 +73,10 @@ class MemoryStore:
         self._blobs: dict[str, bytes] = {}
         self._lock = Lock()
 
+    def at_once(self) -> MemoryStore:
+        """This one: nothing here waits."""
+        return self
+
     def __repr__(self) -> str:
         return f"MemoryStore({len(self._runs)} runs)"
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakSet
 
 from clew.errors import StoreCorruptError, StoreError, StoreUnavailableError
-from clew.stores.postgres_pool import Pool
+from clew.stores.postgres_pool import Loan, Pool
 from clew.stores.postgres_schema import bring_up_to_date
 from clew.stores.protocol import Statement
 from clew.stores.refusals import refused
@@ -122,24 +122,28 @@ class Link:
         """Do some work with a cursor: ``work(cursor, again)``. If the connection breaks meanwhile, again."""
         deadline, again, pause = None, False, 0.02
         while True:
-            session = None
+            loan = Loan()
             try:
-                session = self.pool.take()
-                if session is None:
-                    raise StoreError(f"{what}: the store ({self.name}) is closed")
-                return work(session.cursor, again)
-            except UnicodeError as error:
-                raise StoreError(f"{what}: {self.name} cannot keep this ({error})") from error
-            except psycopg.Error as error:
-                if not self._may_pass(error, is_connected=session is not None and not session.db.closed):
-                    raise self._explained(error, what) from error
-                now = time.monotonic()
-                deadline = deadline or now + self._patience
-                if now + pause > deadline:
-                    raise self._explained(error, what) from error
-            finally:
-                if session is not None:
-                    self.pool.give(session)
+                try:
+                    session = self.pool.take(loan)
+                    if session is None:
+                        raise StoreError(f"{what}: the store ({self.name}) is closed")
+                    return work(session.cursor, again)
+                except UnicodeError as error:
+                    raise StoreError(f"{what}: {self.name} cannot keep this ({error})") from error
+                except psycopg.Error as error:
+                    is_connected = loan.session is not None and not loan.session.db.closed
+                    if not self._may_pass(error, is_connected=is_connected):
+                        raise self._explained(error, what) from error
+                    now = time.monotonic()
+                    deadline = deadline or now + self._patience
+                    if now + pause > deadline:
+                        raise self._explained(error, what) from error
+                finally:
+                    self.pool.give(loan)
+            except BaseException:
+                self.pool.give(loan)  # once more: an interrupt may have come while it was given back
+                raise
             again = True
             time.sleep(pause)
             pause = min(2 * pause, 1.0)

@@ -5,7 +5,8 @@ that needs it, so an error reaches whoever asked, with its cause, and there is n
 given back is taken first: a store that does one thing at a time has one connection.
 
 A connection that the server has closed while nobody used it is noticed before it is used, and dropped. One that comes
-back in the middle of something (an interrupt) is closed.
+back in the middle of something (an interrupt) is closed. An interrupt may also come between taking a connection and
+knowing that it was taken. So whoever works makes a `Loan` first, and gives back by it, whatever it has come to.
 
 A forked child must not speak on its parent's connections, nor keep them open: the server would take the parent for
 alive after it was killed. So the child puts /dev/null in the place of each socket, and opens connections of its own.
@@ -27,6 +28,8 @@ _IDLE = 0  # the status of a connection on which nothing is under way, as libpq 
 
 class Session:
     """A connection and a cursor of it."""
+
+    loan: Loan | None = None  # the last one
 
     def __init__(self, db: psycopg.Connection[Any]) -> None:
         self.db = db
@@ -54,6 +57,15 @@ class Session:
         return self.db.closed
 
 
+class Loan:
+    """What somebody has taken from a pool, if it has come to that."""
+
+    __slots__ = ("session",)
+
+    def __init__(self) -> None:
+        self.session: Session | None = None
+
+
 class Pool:
     """Connections, in use and idle. `connect` opens one."""
 
@@ -66,45 +78,48 @@ class Pool:
         self._changed = threading.Condition()
         self._idle: list[Session] = []
         self.sessions: set[Session] = set()
-        self._opening = 0
+        self._opening: set[Loan] = set()
         self._is_closed = False
 
-    def take(self) -> Session | None:
+    def take(self, loan: Loan) -> Session | None:
         """Take a connection, or None if the pool is closed; what `connect` raises if it cannot be opened."""
         with self._changed:
             while True:
                 if self._is_closed:
                     return None
                 while self._idle:
-                    session = self._idle.pop()
+                    loan.session = session = self._idle[-1]
+                    session.loan = loan
+                    del self._idle[-1]
                     if not session.is_cut:
                         return session
                     self._drop(session)
-                if len(self.sessions) + self._opening < self._size:
-                    self._opening += 1
+                    loan.session = None
+                if len(self.sessions) + len(self._opening) < self._size:
+                    self._opening.add(loan)
                     break
                 self._changed.wait()
-        try:
-            session = Session(self._connect())
-        except BaseException:
-            with self._changed:
-                self._opening -= 1
-                self._changed.notify()
-            raise
+        loan.session = session = Session(self._connect())
+        session.loan = loan
         with self._changed:
-            self._opening -= 1
             self.sessions.add(session)
+            self._opening.discard(loan)
         return session
 
-    def give(self, session: Session) -> None:
-        """Give a connection back."""
+    def give(self, loan: Loan) -> None:
+        """Give back what was taken, if anything was; once more does nothing."""
         with self._changed:
-            if session not in self.sessions:  # it was taken by a parent process
-                return
-            if self._is_closed or not session.is_idle:
-                self._drop(session)
-            else:
-                self._idle.append(session)
+            session = loan.session
+            if loan in self._opening:  # it did not get there
+                if session is not None:
+                    session.db.close()
+                self._opening.discard(loan)
+            elif session is not None and session in self.sessions and session.loan is loan:
+                if self._is_closed or not session.is_idle:
+                    self._drop(session)
+                elif session not in self._idle:
+                    self._idle.append(session)
+            loan.session = None
             self._changed.notify()
 
     def _drop(self, session: Session) -> None:

@@ -25,7 +25,8 @@ A store does not know what entries mean. It upholds these rules, and `clew.store
 
 `encodes` says whether bodies are bytes. The store in memory keeps whatever objects it is given.
 
-A store that waits for a disk at each write may offer to wait once for several: see `Deferring`.
+A store that waits for a disk at each write may offer to wait once for several: see `Deferring`. One that rarely has to
+wait for anybody may say so when it would have to: see `Prompt`. Event loops wait for any other on a thread.
 """
 
 from __future__ import annotations
@@ -117,6 +118,18 @@ class Deferring(Protocol):
 
     def sync(self) -> None:
         """Return when all that was written so far is on the disk."""
+
+
+class WouldWait(Exception):
+    """A store would have to wait for somebody else, and was asked not to. Nothing was read or changed."""
+
+
+class Prompt(Protocol):
+    """What a store has beside the rest of `Store` if it can be asked not to wait for anybody."""
+
+    def at_once(self) -> Store:
+        """The same store, of which every operation raises `WouldWait` where this one would wait for another process or
+        thread. It is closed with this one."""
 
 
 class Store(Protocol):

@@ -20,7 +20,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import closing
 from hashlib import sha256
 from operator import attrgetter
 from pathlib import Path
@@ -63,6 +63,7 @@ from clew.stores.sqlite_file import (
 )
 from clew.stores.sqlite_log import MOST, SPAN, census, named, newest, others, own_steps, put, within
 from clew.stores.sqlite_owners import LEASE, OWNER, RELEASED, Owners
+from clew.stores.sqlite_transaction import Transaction, Translated, clean
 
 __all__ = ["SQLiteStore"]
 
@@ -109,7 +110,10 @@ class SQLiteStore:
         self._options = (synchronous, timeout)
         self.defers = synchronous == "full"  # else nobody waits for the disk anyway
         self._lock = threading.RLock()
+        self._clock = clock
         self._owners = Owners(self.path, clock)
+        self._hasty: SQLiteStore | None = None
+        self._is_open = False  # a transaction is, or an interrupt has left it so
         with self._translated("the file"):
             self._open()
         _stores.add(self)
@@ -124,7 +128,16 @@ class SQLiteStore:
         """This process is a child of the one that opened the store, and needs a connection of its own."""
         self._lock = threading.RLock()
         self._owners.leave_to_parent()
+        self._is_open = False
         self._db = cast(sqlite3.Connection, Inherited(self._db, self._open))
+
+    def at_once(self) -> SQLiteStore:
+        """The same file, for callers that must not wait (see `Prompt`)."""
+        if self._hasty is None:
+            from clew.stores.sqlite_at_once import hasty
+
+            self._hasty = hasty(self.path, self._options[0], self._clock)
+        return self._hasty
 
     def __repr__(self) -> str:
         return f"SQLiteStore({str(self.path)!r})"
@@ -143,7 +156,7 @@ class SQLiteStore:
     ) -> int:
         """Keep a new run, and claim it for an `owner`. RunExistsError if its id is taken."""
         check_place(self.path, self._file, row.run_id)
-        with self._writing(f"run {row.run_id!r}", wait=wait) as db:
+        with self._lock, self._writing(f"run {row.run_id!r}", wait=wait) as db:
             values, origin = row_values(row)
             if row.parent is not None:
                 self._number(db, row.parent)
@@ -159,7 +172,7 @@ class SQLiteStore:
 
     def row(self, run_id: str) -> RunRow:
         """One run."""
-        with self._reading(f"run {run_id!r}") as db:
+        with self._lock, self._reading(f"run {run_id!r}") as db:
             found = db.execute(f"{ROW} WHERE run_id = ?", (run_id,)).fetchone()
         if found is None:
             raise UnknownRunError(unknown(run_id))
@@ -171,7 +184,7 @@ class SQLiteStore:
     def rows(self, status: str | None = None) -> list[RunRow]:
         """All runs, or those of one status, in the order in which they were created."""
         where, values = ("", ()) if status is None else ("WHERE status = ?", (status,))
-        with self._reading("the list of runs") as db:
+        with self._lock, self._reading("the list of runs") as db:
             return [read_row(found) for found in db.execute(f"{ROW} {where} ORDER BY runs.id", values)]
 
     def update(
@@ -183,14 +196,14 @@ class SQLiteStore:
         if not release:
             self._change(run_id, fence, what, status, updated, error)
             return
-        with self._writing(f"run {run_id!r}") as db:
+        with self._lock, self._writing(f"run {run_id!r}") as db:
             number = self._owned(db, run_id, fence)
             values = (status, updated, error, census(db, number), number)
             db.execute(f"UPDATE runs SET {what}, census = ?, {RELEASED} WHERE id = ?", values)
 
     def delete(self, run_id: str) -> None:
         """Forget a run; forks of it must be gone first."""
-        with self._writing(f"run {run_id!r}") as db:
+        with self._lock, self._writing(f"run {run_id!r}") as db:
             number = self._number(db, run_id)
             fork = db.execute(
                 "SELECT run_id FROM runs WHERE parent = ? ORDER BY id LIMIT 1", (run_id,)
@@ -209,7 +222,7 @@ class SQLiteStore:
     def claim(self, run_id: str, owner: str, *, lease: float) -> int:
         """Become the owner of a run."""
         check_place(self.path, self._file, run_id)
-        with self._writing(f"run {run_id!r}") as db:
+        with self._lock, self._writing(f"run {run_id!r}") as db:
             number = self._number(db, run_id)
             fence, holder, *said = db.execute(OWNER, (number,)).fetchone()
             if holder and holder != owner and (other := self._owners.read(holder, *said)).holds:
@@ -238,14 +251,14 @@ class SQLiteStore:
 
     def owner(self, run_id: str) -> Owner | None:
         """Who owns a run, or died owning it."""
-        with self._reading(f"run {run_id!r}") as db:
+        with self._lock, self._reading(f"run {run_id!r}") as db:
             _, name, *said = db.execute(OWNER, (self._number(db, run_id),)).fetchone()
         return self._owners.read(name, *said) if name else None
 
     def _change(self, run_id: str, fence: int, what: str, *values: Any) -> None:
         with self._translated(f"run {run_id!r}"), self._lock:
             statement = f"UPDATE runs SET {what} WHERE run_id = ? AND fence = ?"
-            if not self._db.execute(statement, (*values, run_id, fence)).rowcount:
+            if not clean(self).execute(statement, (*values, run_id, fence)).rowcount:
                 self._owned(self._db, run_id, fence)
 
     # -- logs --------------------------------------------------------------------------------------------
@@ -269,19 +282,19 @@ class SQLiteStore:
             number = fence >> 32
             try:
                 with self._lock:
+                    db = clean(self) if self._is_open else self._db
                     if kind == OWN_STEP and not path and 0 <= n < SPAN:
                         key = number * SPAN + n
-                        done = self._db.execute(_ADD_STEP, (key, body, digest, crc, number, fence, run_id))
+                        done = db.execute(_ADD_STEP, (key, body, digest, crc, number, fence, run_id))
                     else:
-                        done = self._db.execute(
-                            _ADD_ENTRY, (kind, path, n, body, digest, crc, number, fence, run_id)
-                        )
+                        values = (kind, path, n, body, digest, crc, number, fence, run_id)
+                        done = db.execute(_ADD_ENTRY, values)
                     if done.rowcount:
                         return
             except sqlite3.IntegrityError:
                 pass  # the name is taken: see below by what
             except (sqlite3.Error, OverflowError, UnicodeError) as error:
-                raise explained(error, f"run {run_id!r}", self.path) from error
+                raise self._explained(error, f"run {run_id!r}") from error
         self._append(run_id, entries, fence, drop, blobs, statements, wait)
 
     def _append(
@@ -295,7 +308,7 @@ class SQLiteStore:
         wait: bool,
     ) -> None:
         gone = frozenset(drop)
-        with self._writing(f"run {run_id!r}", wait=wait) as db:
+        with self._lock, self._writing(f"run {run_id!r}", wait=wait) as db:
             number = self._owned(db, run_id, fence)
             kept = [entry for entry in entries if entry.name not in gone] if gone else entries
             if statements and not (kept and self._has(number, kept[0])):
@@ -321,8 +334,11 @@ class SQLiteStore:
         """Execute statements and take them back."""
         with self._lock:
             with self._translated("a transaction"):  # from here on it is what the statements are told
-                self._db.execute("BEGIN IMMEDIATE")
+                db = clean(self)
+                self._is_open = True
+                db.execute("BEGIN IMMEDIATE")
             rehearse(self._db, statements)
+            self._is_open = False
 
     def _differing(self, number: int, entries: Iterable[Entry]) -> Entry:
         """The first entry whose name is taken by another digest, in the store or before it in the append."""
@@ -340,7 +356,7 @@ class SQLiteStore:
     ) -> Sequence[Entry]:
         """A run's log by kind, path and n; of its own steps those after `after` and up to `upto` only."""
         last = MOST if upto is None else upto
-        with self._reading(f"run {run_id!r}") as db:
+        with self._lock, self._reading(f"run {run_id!r}") as db:
             number = self._number(db, run_id)
             steps = [] if OWN_STEP in skip else own_steps(db, number, after, last)
             rest = others(db, number, after, last, skip)
@@ -359,30 +375,30 @@ class SQLiteStore:
     ) -> Sequence[Entry]:
         """A part of a run's log: some kinds, and of these the paths in some ranges."""
         last = MOST if upto is None else upto
-        with self._reading(f"run {run_id!r}") as db:
+        with self._lock, self._reading(f"run {run_id!r}") as db:
             found = within(db, self._number(db, run_id), kinds, paths, after, last)
         return sorted(checked(run_id, found), key=_by_name)
 
     def census(self, run_id: str) -> Mapping[str, int]:
         """What the log of a run has now, by kind."""
-        with self._reading(f"run {run_id!r}") as db:
+        with self._lock, self._reading(f"run {run_id!r}") as db:
             return counted(census(db, self._number(db, run_id)))
 
     def find(self, run_id: str, kind: str, path: str) -> Sequence[Entry]:
         """The entries of one kind and path, by n."""
-        with self._reading(f"run {run_id!r}") as db:
+        with self._lock, self._reading(f"run {run_id!r}") as db:
             found = named(db, self._number(db, run_id), kind, path)
         return sorted(checked(run_id, found), key=_by_name)
 
     def last(self, run_id: str, kind: str, path: str, n: int) -> Entry | None:
         """The entry of one kind and path with the largest n up to `n`, or None."""
-        with self._reading(f"run {run_id!r}") as db:
+        with self._lock, self._reading(f"run {run_id!r}") as db:
             found = newest(db, self._number(db, run_id), kind, path, n)
         return None if found is None else checked(run_id, [(kind, path, *found)])[0]
 
     def blob(self, digest: str) -> bytes:
         """A large content, checked."""
-        with self._reading(f"the content {digest[:12]}…") as db:
+        with self._lock, self._reading(f"the content {digest[:12]}…") as db:
             found = read_blob(db, digest)
         if found is None or sha256(found).hexdigest() != digest:
             raise StoreCorruptError(lost_content(digest, str(self.path), is_there=found is not None))
@@ -395,7 +411,7 @@ class SQLiteStore:
         if self.defers:
             with self._translated("the file"), self._lock:
                 # The log is one file, so any commit that is waited for does. This one writes what is there already.
-                self._db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+                clean(self).execute(f"PRAGMA application_id = {APPLICATION_ID}")
 
     def check(self) -> Iterator[str]:
         """Look at everything."""
@@ -420,6 +436,8 @@ class SQLiteStore:
         with self._lock:
             self._owners.close()
             self._db.close()
+        if self._hasty is not None:
+            self._hasty.close()
 
     def __del__(self) -> None:
         if hasattr(self, "_db"):  # it could be opened
@@ -439,40 +457,15 @@ class SQLiteStore:
             raise RunOwnedError(taken_over(run_id))
         return int(found[0])
 
-    @contextmanager
-    def _transaction(self, what: str, begin: str) -> Iterator[sqlite3.Connection]:
-        with self._translated(what), self._lock:
-            try:
-                self._db.execute(begin)
-                yield self._db
-                self._db.execute("COMMIT")
-            except BaseException:
-                if self._db.in_transaction:
-                    self._db.execute("ROLLBACK")
-                raise
+    def _writing(self, what: str, *, wait: bool = True) -> Transaction:
+        return Transaction(self, what, "BEGIN IMMEDIATE", waits=wait or not self.defers)
 
-    def _writing(self, what: str, *, wait: bool = True) -> AbstractContextManager[sqlite3.Connection]:
-        writing = self._transaction(what, "BEGIN IMMEDIATE")
-        return writing if wait or not self.defers else self._unwaited(writing)
+    def _reading(self, what: str) -> Transaction:
+        return Transaction(self, what, "BEGIN")
 
-    @contextmanager
-    def _unwaited(self, writing: AbstractContextManager[sqlite3.Connection]) -> Iterator[sqlite3.Connection]:
-        """A transaction of which the commit is handed to the operating system only."""
-        with self._lock:
-            try:
-                self._db.execute("PRAGMA synchronous = NORMAL")  # an interrupt may come right after it
-                with writing as db:
-                    yield db
-            finally:
-                self._db.execute("PRAGMA synchronous = FULL")
+    def _translated(self, what: str) -> Translated:
+        return Translated(self, what)
 
-    def _reading(self, what: str) -> AbstractContextManager[sqlite3.Connection]:
-        return self._transaction(what, "BEGIN")
-
-    @contextmanager
-    def _translated(self, what: str) -> Iterator[None]:
-        """SQLite's errors in the words of this library."""
-        try:
-            yield
-        except (sqlite3.Error, OverflowError, UnicodeError) as error:
-            raise explained(error, what, self.path) from error
+    def _explained(self, error: Exception, what: str) -> Exception:
+        """An error of SQLite in the words of this library."""
+        return explained(error, what, self.path)

@@ -52,26 +52,26 @@ def unwritten(kind: type) -> Change:
 def forgiving(right: Any) -> Any:
     """A write that failed is not the last one."""
 
-    def append(self: Ledger, work: Any) -> None:
+    def write(self: Ledger, records: Any) -> None:
         try:
-            right(self, work)
+            right(self, records)
         except Exception:
             self._failure = None
             raise
 
-    return append
+    return write
 
 
 def swallowed(right: Any) -> Any:
     """A run that could not be ended in the store is said to have ended."""
 
-    def end(self: Engine, session: Session, began: float, *, broken: BaseException | None = None) -> Any:
+    def ending(self: Engine, session: Session, broken: BaseException | None = None) -> Any:
         try:
-            return right(self, session, began, broken=broken)
+            return (yield from right(self, session, broken))
         except ClewError:
             return self.result(session.run_id)
 
-    return end
+    return ending
 
 
 def of_any_attempt(right: Any) -> Any:
@@ -108,7 +108,7 @@ MISTAKES: dict[str, tuple[type, str, Change, str, dict[str, Any], str]] = {
     ),
     "writing goes on after a write that failed": (
         Ledger,
-        "_append",
+        "write",
         forgiving,
         "fan-out",
         {},
@@ -156,7 +156,7 @@ MISTAKES: dict[str, tuple[type, str, Change, str, dict[str, Any], str]] = {
     ),
     "an error of the store is swallowed at the end": (
         Engine,
-        "_end",
+        "_ending",
         swallowed,
         "chain",
         {},

@@ -40,6 +40,10 @@ class Line:
             )
         return done
 
+    def at_once(self) -> Line:
+        """This one: what is reached over it is in memory."""
+        return self
+
     # -- what writes -------------------------------------------------------------------------------------------
 
     def create(self, *args: Any, **kwargs: Any) -> int:

@@ -19,7 +19,7 @@ import clew.runtime.blocking as blocking_module
 import clew.runtime.heartbeat as heartbeat_module
 import clew.runtime.ledger as ledger_module
 import clew.runtime.session as session_module
-from clew.runtime.follower import Work, joined
+from clew.runtime.follower import Work, batches
 from clew.runtime.scopes import Asking
 from clew.runtime.threads import Threads
 
@@ -192,6 +192,8 @@ class Loop(asyncio.BaseEventLoop):
 class Follower:
     """Writes for the ledger as `clew.runtime.follower` does; when, is a choice."""
 
+    is_far = False
+
     def __init__(self, stage: Stage, append: Callable[[Work], None]) -> None:
         self._stage, self._append = stage, append
         self._waiting: list[Work] = []
@@ -206,7 +208,8 @@ class Follower:
         waiting, self._waiting = self._waiting, []
         if waiting and self.failure is None:
             try:
-                self._append(joined(waiting))
+                for work in batches(waiting):
+                    self._append(work)
             except Exception as error:
                 self.failure = error
 
