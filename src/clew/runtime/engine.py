@@ -31,7 +31,7 @@ from clew.runtime.heartbeat import Heartbeat
 from clew.runtime.holding import Hold, conclude
 from clew.runtime.opening import NO_ANSWER, Opener
 from clew.runtime.result import RunResult, SchedulerState, scheduler_state
-from clew.runtime.run_checks import new_id
+from clew.runtime.run_ids import new_run_id
 from clew.runtime.session import Session
 from clew.runtime.settings import Settings, graph_of, listeners_of, read_settings, store_of
 from clew.stores import MemoryStore, Store
@@ -282,7 +282,7 @@ class Engine(Driving):
 
     def _new(self, run_id: str | None) -> Hold:
         """A hold on a new run."""
-        return Hold(new_id(run_id), fresh_owner() if self.store.encodes else "")
+        return Hold(new_run_id(run_id), fresh_owner() if self.store.encodes else "")
 
     def _again(
         self, hold: Hold, answer: Any, answers: Mapping[str, Any] | None, accept_changes: bool
