@@ -37,6 +37,9 @@ def _uninterrupted(code: CodeType) -> frozenset[int]:
     return frozenset(found)
 
 
+_functions: list[Any] = []
+
+
 class Aim:
     """One interrupt, at the n-th line from now on. `has_hit` says whether there were that many."""
 
@@ -44,16 +47,19 @@ class Aim:
         self._left = n
         self.has_hit = False
         self.where = ""
+        # The interpreter may use a trace function once more after it has raised, and holds no reference to it by then.
+        _functions.extend((self._enter, self._count))
+        self._tracer, self._counter = _functions[-2:]
 
     def __enter__(self) -> Aim:
-        sys.settrace(self._enter)
+        sys.settrace(self._tracer)
         return self
 
     def __exit__(self, *exc: object) -> None:
         sys.settrace(None)
 
     def _enter(self, frame: FrameType, event: str, arg: Any) -> Any:
-        return self._count if frame.f_code.co_filename.startswith(_OURS) else None
+        return self._counter if frame.f_code.co_filename.startswith(_OURS) else None
 
     def _count(self, frame: FrameType, event: str, arg: Any) -> Any:
         if event == "line" and not self.has_hit and frame.f_lasti not in _uninterrupted(frame.f_code):
@@ -62,7 +68,7 @@ class Aim:
                 self.has_hit = True
                 self.where = f"{frame.f_code.co_filename}:{frame.f_lineno}"
                 raise KeyboardInterrupt
-        return self._count
+        return self._counter
 
 
 def interrupt(n: int, verb: Callable[[], Any]) -> Aim:

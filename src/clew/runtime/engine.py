@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import aclosing
 from functools import partial
 from os import PathLike
 from queue import SimpleQueue
@@ -139,9 +138,11 @@ class Engine(Driving):
         events = streaming.from_task(
             self._adrive(hold, opening, at_once=True), told, lambda: self._stop(hold.session)
         )
-        async with aclosing(events):  # a stream that is closed has cancelled its run by then
+        try:
             async for event in events:
                 yield event
+        finally:
+            await events.aclose()  # a stream that is closed has cancelled its run by then
 
     def resume(
         self,

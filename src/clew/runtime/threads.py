@@ -50,15 +50,14 @@ class Threads(Executor):
         with self._lock:
             if self._closed:
                 raise RuntimeError("these threads were shut down")
-            self._idle -= 1
-            self._work.put((future, lambda: context.run(fn, *args, **kwargs)))
-            if self._idle < 0 and (self._most is None or self._alive < self._most):
+            if self._idle <= 0 and (self._most is None or self._alive < self._most):
                 Thread(target=self._serve, name=f"clew-{next(_numbers)}", daemon=True).start()
                 self._alive += 1
+            else:
+                self._idle -= 1
+            self._work.put((future, lambda: context.run(fn, *args, **kwargs)))
 
     def _serve(self) -> None:
-        with self._lock:
-            self._idle += 1
         while True:
             try:
                 work = self._work.get(timeout=self._patience)
