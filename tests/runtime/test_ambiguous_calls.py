@@ -261,7 +261,7 @@ def test_all_that_are_in_doubt_are_asked_about_before_one_is_made(tmp_path: Path
     asked += [question.path for question in result.questions]
     assert (asked, several.made) == (["both#0!0", "both#0!1"], [])
     assert several.engine.resume("r", answer="retry")["y"] == [0, 10]
-    assert several.made == [0, 1]
+    assert sorted(several.made) == [0, 1]
 
 
 def test_one_answer_may_be_a_response_and_another_to_retry(tmp_path: Path) -> None:

@@ -81,14 +81,14 @@ def test_a_run_id_is_made_up_if_none_is_given() -> None:
 
 @pytest.mark.parametrize("run_id", ["", 7, True])
 def test_a_run_id_is_a_string_that_is_not_empty(run_id: Any) -> None:
-    with pytest.raises(InputError, match="run_id is a string that is not empty"):
+    with pytest.raises(InputError, match="run_id"):
         Engine(CHAIN).run({"a": 1}, run_id=run_id)
 
 
 def test_a_fork_takes_no_empty_run_id() -> None:
     engine = Engine(CHAIN)
     engine.run({"a": 1}, run_id="r")
-    with pytest.raises(InputError, match="run_id is a string that is not empty"):
+    with pytest.raises(InputError, match="run_id"):
         engine.fork("r", run_id="")
 
 
