@@ -1,4 +1,4 @@
-"""A finished result is written within a moment, whatever the pull computes next, and again when a full disk has room."""
+"""A finished result is written within a moment, whatever is computed next; and again when a full disk has room."""
 
 from __future__ import annotations
 
@@ -101,7 +101,9 @@ def test_the_next_operation_writes_what_a_full_disk_held_back(tmp_path: Path, op
         database.execute(f"PRAGMA max_page_count = {pages}")
         with pytest.raises(StoreError):
             graph.pull("large")
-        assert graph.pull("large") == ["x" * 1000] * 200  # the disk is still full: the value is there all the same
+        assert (
+            graph.pull("large") == ["x" * 1000] * 200
+        )  # the disk is still full: the value is there all the same
         assert not is_stored(file, "large")
         database.execute("PRAGMA max_page_count = 100000")
         if operation == "pull":

@@ -79,7 +79,9 @@ class Keeper:
     def __init__(self, shelf: Shelf) -> None:
         self.shelf = shelf
         self._waiting: dict[str, Node] = {}
-        self._lock = threading.RLock()  # guards what waits and the stamp: the timer writes from another thread
+        self._lock = (
+            threading.RLock()
+        )  # guards what waits and the stamp: the timer writes from another thread
         self._is_late = False  # a write failed, and what it held is still to be written
         self._stamp = -1
         self.is_behind = True
@@ -179,7 +181,9 @@ class Keeper:
     def had_inputs_at(self, node: Node) -> int:
         """Return the revision at which a schema last gave a node inputs; 0 if none did."""
         schemas = self._with_inputs.get((node.rule.output.name, len(node.arguments)), ())
-        return max((at for form, at in schemas if match(form.arguments, node.arguments) is not None), default=0)
+        return max(
+            (at for form, at in schemas if match(form.arguments, node.arguments) is not None), default=0
+        )
 
     def keys(self, prefix: str) -> Iterator[str]:
         """The keys of stored rows with a value that start with a prefix, in order; also of damaged rows."""

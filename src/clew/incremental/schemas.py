@@ -79,6 +79,7 @@ class Rule:
         "computor",
         "has_fixed_inputs",
         "inputs",
+        "inputs_at",
         "is_pattern",
         "is_promoted",
         "is_source",
@@ -87,7 +88,6 @@ class Rule:
         "rank",
         "schema",
         "stateful",
-        "inputs_at",
         "touched_at",
         "version",
     )
