@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from random import Random
 from typing import Any, Literal
@@ -23,7 +23,7 @@ from clew.runtime import Engine, RunResult
 from clew.state import GraphState
 from clew.testing import VirtualClock, run_in_order, shuffled
 from tests.reference.generate import ORDINARY, Knobs, items_of, random_graph, schema_of, to_clew
-from tests.reference.interpreter import Outcome, interpret
+from tests.reference.interpreter import Change, Outcome, interpret
 from tests.reference.model import END, MGraph, MNode, act, answer, fails, sends_of
 
 MAX_STEPS = 60
@@ -43,10 +43,13 @@ class Case:
     given: dict[str, Any]
     on_error: Literal["stop", "continue"]
     graph: Graph
+    changes: Mapping[int, Change] = field(
+        default_factory=dict
+    )  # what is changed by hand, and after which step
 
     @cached_property
     def expected(self) -> Outcome:
-        return interpret(self.model, self.given, MAX_STEPS, self.on_error)
+        return interpret(self.model, self.given, MAX_STEPS, self.on_error, self.changes)
 
     def engine(self, graph: Graph | None = None, **options: Any) -> Engine:
         return Engine(
@@ -187,11 +190,11 @@ def play_shuffled(case: Case) -> Played:
 # ---- without context
 
 
-def without_context(case: Case) -> Graph | None:
+def without_context(case: Case, after: int = 0) -> Graph | None:
     """The same graph of functions that take values only; None if it cannot be told without a context.
 
-    Visit and index of a call come from the reference's chain: with one worker the calls of a node come in that
-    order. A node that asks is called again after its answer, which no count of calls can tell.
+    Visit and index of a call come from the reference's chain, after some step: with one worker the calls of a node come
+    in that order. A node that asks is called again after its answer, which no count of calls can tell.
     """
     model = case.model
     if any(part.kind == "interrupt" or part.behaviour.asks_at is not None for part in model.nodes):
@@ -200,15 +203,16 @@ def without_context(case: Case) -> Graph | None:
     for part in model.nodes:
         if part.behaviour.late or (part.attempts > 1 and part.name in sent):
             return None  # of several items of a batch, those that wait for a retry are called last
-    places = {name: [] for name in model.names}
-    for step in case.expected.chain:
+    places: dict[str, list[tuple[int, int]]] = {name: [] for name in model.names}
+    for step in case.expected.chain[after:]:
         for item in step:
             visit = int(item.path.rpartition("#")[2].partition("[")[0])
             places[item.node].append((visit, item.index))
     built = []
     for part, node in zip(model.nodes, case.graph.nodes.values(), strict=True):
         params = tuple(param for param in node.params if param.kind != "context")
-        func = _counting(model, part, places[part.name], [param.name for param in params])
+        names = [param.name for param in params]
+        func = _counting(model, part, places[part.name], names, case.expected.visits[part.name])
         built.append(replace(node, func=func, params=params))
     options: dict[str, Any] = {"edges": list(model.edges), "entry": list(model.entry) or None}
     graph = quietly(lambda: Graph(built, state=schema_of(model), **options))
@@ -216,10 +220,10 @@ def without_context(case: Case) -> Graph | None:
 
 
 def _counting(
-    model: MGraph, part: MNode, places: list[tuple[int, int]], names: list[str]
+    model: MGraph, part: MNode, places: list[tuple[int, int]], names: list[str], visits: int
 ) -> Callable[..., Any]:
     calls = iter(places)
-    beyond = (places[-1][0] + 1 if places else 0, 0)  # the step that was not committed
+    beyond = (visits, 0)  # the step that was not committed
     retried: dict[tuple[int, int], int] = {}  # the item that is to be tried again, and how often it was
 
     def function(*values: Any) -> Any:

@@ -512,3 +512,19 @@ def test_a_late_writer_of_an_earlier_step_does_not_hide_what_a_later_one_wrote()
     run.complete("reader#0")
     run.complete("slow#0")
     assert (run.finish()["seen"], graph.run({"x": 1}, max_concurrent_nodes=1)["seen"]) == ("b", "b")
+
+
+def test_a_cutoff_compares_with_what_all_writers_of_earlier_steps_wrote() -> None:
+    pick = route(name="pick", targets=["slow", "same"])(lambda n: "slow" if n == 0 else "same")
+    count = node(name="count", output="n")(lambda n: n + 1)
+    more = route(name="more", targets=["count", END], after=["pick"])(lambda n: "count" if n == 0 else END)
+    slow = node(name="slow", output="v", eager=True)(lambda n: "equal")
+    same = node(name="same", output="v", eager=True, cutoff=True)(lambda n: "equal")
+    graph = Graph([pick, count, more, slow, same])
+    run = stepper(graph, {"n": 0})
+    done = complete_all_but(run, "slow#0")
+    assert "count#0" in done
+    assert "same#0" not in done, "it has to know what `slow` writes"
+    complete_all_but(run)
+    assert run.finish().state.versions["v"] == 1
+    assert digests(run.engine) == step_by_step(graph, {"n": 0})

@@ -23,10 +23,36 @@ Error = tuple[str, str | None]
 
 @dataclass(frozen=True)
 class Reason:
-    """Why a node is woken: by which rule, and through a link from which node (none for rule 1)."""
+    """Why a node is woken: by which rule, and through a link from which node (none for rule 1).
+
+    ``is_final``, for a decision or a Send: the gate's next decision does not withdraw it.
+    """
 
     rule: Literal["first", "decision", "send", "control", "data"]
     source: str | None = None
+    is_final: bool = False
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A Send that no run has consumed."""
+
+    gate: str
+    payload: Payload
+    is_final: bool
+
+
+@dataclass(frozen=True)
+class Change:
+    """What somebody changes in a state by hand: values that they write, and decisions of gates that they record."""
+
+    values: Mapping[str, Any] = field(default_factory=dict)
+    decisions: Mapping[str, str | tuple[str, ...]] = field(default_factory=dict)
+
+
+Pending = tuple[tuple[tuple[str, bool], ...], tuple[tuple[str, Payload, bool], ...]]
+"""Of a node, what no run has consumed: who selected it, what was sent to it and by whom, each with whether it is
+final."""
 
 
 @dataclass(frozen=True)
@@ -48,9 +74,8 @@ class Item:
 class Outcome:
     """A finished run. ``error`` is (type name, node); only an error of an item has a node.
 
-    ``pending`` maps nodes to (whether a plain decision waits, the payloads that wait); ``never_ran`` maps
-    nodes to the inputs that they lacked. The status is "refused" when a loop cannot start: there is no run
-    then.
+    ``never_ran`` maps nodes to the inputs that they lacked. The status is "refused" when a loop cannot start: there is
+    no run then.
     """
 
     status: Status
@@ -60,7 +85,7 @@ class Outcome:
     versions: dict[str, int]
     decisions: dict[str, Any]
     terminated: bool
-    pending: dict[str, tuple[bool, tuple[Payload, ...]]]
+    pending: dict[str, Pending]
     never_ran: dict[str, tuple[str, ...]]
     visits: dict[str, int]
 
@@ -79,7 +104,7 @@ class Run:
     values: dict[str, Any]
     versions: dict[str, int]
     wakes: dict[str, set[Reason]]
-    sends: dict[str, list[tuple[str, Payload]]]
+    sends: dict[str, list[Sent]]
     visits: dict[str, int]
     decisions: dict[str, Any] = field(default_factory=dict)
     terminated: bool = False
@@ -142,7 +167,7 @@ def batch_of(run: Run, name: str) -> list[tuple[bool, Payload]]:
         return []
     node = run.graph.node(name)
     plain_satisfied = not lacks(run, node, {})
-    sends = [payload for _, payload in in_order_sent(run, name)]
+    sends = [sent.payload for sent in in_order_sent(run, name)]
     if has_plain_decision(run, name) and not plain_satisfied:
         return []
     if any(lacks(run, node, payload) for payload in sends):
@@ -151,9 +176,9 @@ def batch_of(run: Run, name: str) -> list[tuple[bool, Payload]]:
     return [(False, {})] * plain + [(True, payload) for payload in sends]
 
 
-def in_order_sent(run: Run, name: str) -> list[tuple[str, Payload]]:
+def in_order_sent(run: Run, name: str) -> list[Sent]:
     """C9. "by declaration index of the gate, then in the order sent"."""
-    return sorted(run.sends[name], key=lambda sent: run.graph.names.index(sent[0]))
+    return sorted(run.sends[name], key=lambda sent: run.graph.names.index(sent.gate))
 
 
 # ---- waits
@@ -308,14 +333,21 @@ def settled(run: Run, items: list[Item], on_error: str) -> tuple[list[Item], lis
 def commit(run: Run, items: list[Item]) -> None:
     """Make S(k) of S(k-1): consume, merge, record decisions, wake."""
     ran = list(dict.fromkeys(item.node for item in items))
+    with_plain_item = [name for name in ran if not batch_of(run, name)[0][0]]
+    turns = {name: turn for name in ran if (turn := turn_started_by(run, name)) is not None}
     for name in ran:  # C8: "all reasons of S(k-1) are cleared; then what happened in step k adds reasons"
         run.wakes[name].clear()
         run.sends[name].clear()
         run.visits[name] += 1
+    for loop in turns.values():
+        make_sends_final(run, loop)
+    for name in with_plain_item:
+        withdraw(run, name)
     run.values.update(merged(run, items))
     for item in items:
         count_writes(run, item)
-        record_decision(run, item)
+        came_from_send = item.node not in with_plain_item or item.index > 0
+        record_decision(run, item, came_from_send, turns)
     for item in items:
         for value in item.update:
             wake_readers(run, item.node, value)
@@ -336,25 +368,60 @@ def count_writes(run: Run, item: Item) -> None:
         run.versions[value] = run.versions.get(value, 0) + 1
 
 
-def record_decision(run: Run, item: Item) -> None:
+def withdraw(run: Run, gate: str) -> None:
+    """ "When a plain item of a node that decides runs, whatever its earlier plain items selected and nobody has
+    consumed is withdrawn"; of what they sent, that which is not final: "a new decision replaces only what the gate
+    sent in the same turn".
+    """
+    for name in run.graph.names:
+        run.wakes[name] -= {Reason("decision", gate), Reason("send", gate)}
+        run.sends[name] = [sent for sent in run.sends[name] if sent.gate != gate or sent.is_final]
+    run.decisions.pop(gate, None)
+
+
+def make_sends_final(run: Run, loop: Loop) -> None:
+    """ "What a gate has sent stands once a turn of a loop it is on begins." """
+    for name in run.graph.names:
+        run.sends[name] = [
+            replace(sent, is_final=True) if sent.gate in loop.nodes else sent for sent in run.sends[name]
+        ]
+        run.wakes[name] = {
+            replace(reason, is_final=True)
+            if reason.rule == "send" and reason.source in loop.nodes
+            else reason
+            for reason in run.wakes[name]
+        }
+
+
+def send_is_final(run: Run, gate: str, came_from_send: bool, turns: dict[str, Loop]) -> bool:
+    """ "also what it sends in the very step in which another node starts that turn, and at once if the gate is
+    eager. Items that came from Sends stand for themselves". `turns`: which nodes start a turn in this step.
+    """
+    another_starts_a_turn = gate not in turns and any(gate in loop.nodes for loop in turns.values())
+    return came_from_send or another_starts_a_turn or run.graph.node(gate).eager
+
+
+def record_decision(run: Run, item: Item, came_from_send: bool, turns: dict[str, Loop]) -> None:
     """Rule 2 and C10. "None, () or [] selects nothing. END selects nothing and sets terminated." """
     decision = item.decision
     if not decision:
         return
+    gate = item.node
     parts = decision if isinstance(decision, tuple) else (decision,)
     for part in parts:
         if isinstance(part, tuple):
             target, payload = part
-            run.sends[target].append((item.node, payload))
-            run.wakes[target].add(Reason("send", item.node))
+            is_final = send_is_final(run, gate, came_from_send, turns)
+            run.sends[target].append(Sent(gate, payload, is_final))
+            run.wakes[target].add(Reason("send", gate, is_final))
         elif part == END:
             run.terminated = True
         else:
-            run.wakes[part].add(Reason("decision", item.node))
+            run.wakes[part].add(Reason("decision", gate, is_final=came_from_send))
     names = tuple(part[0] if isinstance(part, tuple) else part for part in parts)
     sent = any(isinstance(part, tuple) for part in parts)
-    alone = len(names) == 1 and not sent and not run.graph.node(item.node).multi
-    run.decisions[item.node] = names[0] if alone else names
+    alone = len(names) == 1 and not sent and not run.graph.node(gate).multi
+    run.decisions[gate] = names[0] if alone else names
 
 
 def wake_readers(run: Run, writer: str, value: str) -> None:
@@ -401,8 +468,9 @@ def interpret(
     given: Mapping[str, Any],
     max_steps: int = 60,
     on_error: Literal["stop", "continue"] = "stop",
+    changes: Mapping[int, Change] | None = None,
 ) -> Outcome:
-    """Run the graph from S(0) to its end."""
+    """Run the graph from S(0) to its end. ``changes``: what is changed by hand, and after which step."""
     try:
         layout = analyse(graph, given.keys())
     except CannotStart:
@@ -410,7 +478,12 @@ def interpret(
     run = start(graph, given, layout)
     chain: list[tuple[Item, ...]] = []
     errors: list[Error] = []
-    while nodes := runs_next(run):
+    while True:
+        if changes and len(chain) in changes:
+            change_by_hand(run, changes[len(chain)])
+        nodes = runs_next(run)
+        if not nodes:
+            break
         if len(chain) == max_steps:  # C16
             errors.append(("MaxStepsError", None))
             break
@@ -439,11 +512,35 @@ def interpret(
     )
 
 
-def pending_of(run: Run) -> dict[str, tuple[bool, tuple[Payload, ...]]]:
+def change_by_hand(run: Run, change: Change) -> None:
+    """Rule 4. "another node (or a fork) has written an input since it read it"; such a write always counts, and comes
+    along no link. "``record_gate_decision`` replaces likewise."
+    """
+    for gate, decision in change.decisions.items():
+        withdraw(run, gate)
+        for target in decision if isinstance(decision, tuple) else (decision,):
+            if target == END:
+                run.terminated = True
+            else:
+                run.wakes[target].add(Reason("decision", gate))
+        if decision:
+            run.decisions[gate] = decision
+    for value, new in change.values.items():
+        run.values[value] = new
+        run.versions[value] = run.versions.get(value, 0) + 1
+        for node in run.graph.nodes:
+            has_read = value in node.reads and run.visits[node.name] > 0
+            if has_read and not run.layout.gates_forward_to(node.name):
+                run.wakes[node.name].add(Reason("data"))
+
+
+def pending_of(run: Run) -> dict[str, Pending]:
     """The decisions and Sends that no run has consumed."""
     found = {}
     for name in run.graph.names:
-        payloads = tuple(payload for _, payload in in_order_sent(run, name))
-        if has_plain_decision(run, name) or payloads:
-            found[name] = (has_plain_decision(run, name), payloads)
+        decided = [reason for reason in run.wakes[name] if reason.rule == "decision"]
+        selections = tuple(sorted((str(reason.source), reason.is_final) for reason in decided))
+        sends = tuple((sent.gate, sent.payload, sent.is_final) for sent in in_order_sent(run, name))
+        if selections or sends:
+            found[name] = (selections, sends)
     return found

@@ -273,7 +273,7 @@ def test_two_writers_in_one_step_conflict() -> None:
 
 def test_a_selected_node_that_never_gets_its_inputs_stalls() -> None:
     outcome = run(gate("g", "x", "a", "a"), node("a", "nobody"))
-    assert (outcome.error, outcome.pending) == (("StalledError", None), {"a": (True, ())})
+    assert (outcome.error, outcome.pending) == (("StalledError", None), {"a": ((("g", False),), ())})
     assert outcome.never_ran == {"a": ("nobody",)}
 
 
@@ -307,27 +307,33 @@ def when(outcome: Outcome, name: str) -> list[int]:
 
 
 def check_no_decision_is_lost(graph: MGraph, outcome: Outcome) -> None:
-    """Every batch consumes what was decided before its step, exactly; what is left over is what is
-    pending.
+    """Every batch consumes what was decided before its step, exactly; what is left over is what is pending. A plain
+    item withdraws what its node's plain items selected before, and no Send is ever withdrawn.
     """
-    plain = dict.fromkeys(graph.names, False)
+    plain: dict[str, set[tuple[str, bool]]] = {name: set() for name in graph.names}
     sent: dict[str, list[dict[str, Any]]] = {name: [] for name in graph.names}
     for step in outcome.chain:
+        with_plain_item = set()
         for name in {item.node for item in step}:
             size = sum(item.node == name for item in step)
             assert size - len(sent[name]) in ([1] if plain[name] else [0, 1]), (name, step)
-            plain[name], sent[name] = False, []
+            if size > len(sent[name]):
+                with_plain_item.add(name)
+            plain[name], sent[name] = set(), []
+        for selected in plain.values():
+            selected -= {(name, False) for name in with_plain_item}
         for item in step:
+            came_from_send = item.node not in with_plain_item or item.index > 0
             parts = item.decision if isinstance(item.decision, tuple) else (item.decision,)
             for part in parts:
                 if isinstance(part, tuple):
                     sent[part[0]].append(part[1])
                 elif part is not None and part != END:
-                    plain[part] = True
-    left = {name: plain[name] for name in graph.names if plain[name] or sent[name]}
-    assert left == {name: waits for name, (waits, _) in outcome.pending.items()}
-    for name, (_, payloads) in outcome.pending.items():
-        assert sorted(map(repr, payloads)) == sorted(map(repr, sent[name]))
+                    plain[part].add((item.node, came_from_send))
+    left = {name: tuple(sorted(plain[name])) for name in graph.names if plain[name] or sent[name]}
+    assert left == {name: selections for name, (selections, _) in outcome.pending.items()}
+    for name, (_, sends) in outcome.pending.items():
+        assert sorted(repr(payload) for _, payload, _ in sends) == sorted(map(repr, sent[name]))
 
 
 def check_every_run_has_a_cause(graph: MGraph, layout: Layout, outcome: Outcome) -> None:

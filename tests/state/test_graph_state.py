@@ -312,6 +312,12 @@ class TestDecisions:
         assert state.gate_decisions == {"fan": ("a", "b")}
         assert not state.terminated
 
+    @pytest.mark.parametrize("nothing", [None, (), []])
+    def test_choosing_nothing_drops_the_last_decision(self, nothing):
+        state = GraphState().record_gate_decision("g", "END").record_gate_decision("g", nothing)
+        assert state.gate_decisions == {}
+        assert state.terminated
+
     def test_choosing_end_terminates(self):
         class End:
             def __str__(self) -> str:

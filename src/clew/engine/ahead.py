@@ -3,6 +3,7 @@
 The machine goes on to the next step with the results that are in. A node is *known* there if no unfinished item
 can have a say in whether it runs: nothing that it may wait for, nor a direct source of that or of itself, is
 unfinished, or depends in turn on something unfinished (`Topology.reach`, which widens with the distance in steps).
+The other writers of what a node with a cutoff writes count too: it compares with what they wrote.
 A known node that would run in that step starts now. What it reads cannot change any more, so its outcome is the
 one that the plain, step-by-step order would give.
 
@@ -23,6 +24,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from clew.engine.decisions import has_send
 from clew.engine.records import Outcome
 from clew.engine.strand import Batch, Level, Strand
 from clew.engine.view import MergeFailure, View
@@ -47,12 +49,18 @@ def spread(machine: Machine, strand: Strand, batch: Batch) -> None:
 
 
 def _lay(machine: Machine, batch: Batch, levels: Sequence[Level]) -> bool:
-    """Lay what a batch did on the views ahead. False if two of its items are in conflict; then nothing is changed."""
+    """Lay what a batch did on the views ahead. False if the views have to be made anew; then nothing is changed."""
     outcomes = [outcome for outcome in batch.outcomes if outcome is not None]
+    if has_send(outcomes) and any(
+        other.start.turn is not None for lv in levels for other in lv.batches.values() if other is not batch
+    ):
+        return False  # a turn that begins in this step or later makes final what was sent
     try:
         for level in levels:
             if level.ahead is not None:
-                level.ahead.apply(outcomes, on_conflict=machine.options.on_conflict, consumed=True)
+                level.ahead.apply(
+                    outcomes, on_conflict=machine.options.on_conflict, consumed={batch.number: batch.start}
+                )
     except ConflictError:  # the first view finds it
         return False
     return True
@@ -101,12 +109,16 @@ def _add(machine: Machine, strand: Strand, position: int, new: Sequence[int]) ->
     machine.queue(level, batches)
     if level.ahead is not None:
         sources = {source for number in new for source in strand.program.topology.sources[number]}
-        if any(number in sources and not b.open for lv in levels for number, b in lv.batches.items()):
-            _rebuild(machine, levels)  # what finished beside or after the new ones may have woken them again
+        starts = {batch.number: batch.start for batch in batches}
+        # what finished beside or after the new ones may have woken them again, or be final because of their turn
+        if any(start.turn is not None for start in starts.values()) or any(
+            number in sources and not b.open for lv in levels for number, b in lv.batches.items()
+        ):
+            _rebuild(machine, levels)
         else:
             for later in levels:
                 if later.ahead is not None:
-                    later.ahead.consume(new)
+                    later.ahead.consume(starts)
 
 
 def _rebuild(machine: Machine, levels: Sequence[Level]) -> None:
@@ -121,12 +133,13 @@ def _rebuild(machine: Machine, levels: Sequence[Level]) -> None:
 def _after(machine: Machine, level: Level) -> View:
     """The view after a level, as far as its batches have finished, without those that do not go together."""
     view, strand = level.view.branch(), level.strand
-    view.consume(level.batches)
+    starts = {number: batch.start for number, batch in level.batches.items()}
+    view.consume(starts)
     level.left_out = 0
     while True:
         outcomes = level.outcomes(level.left_out)
         try:
-            view.apply(outcomes, on_conflict=machine.options.on_conflict, consumed=True)
+            view.apply(outcomes, on_conflict=machine.options.on_conflict, consumed=starts)
         except (MergeFailure, ConflictError) as error:
             wrong = {error.outcome.node} if isinstance(error, MergeFailure) else _clashing(outcomes, view)
             for name in wrong:

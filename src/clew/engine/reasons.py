@@ -3,17 +3,22 @@
 A node's reasons are what the steps since its previous run (that step included) did to wake it: a gate selected it
 or sent to it, a node with a control link to it ran, another node wrote an input. The first run of a node that
 nothing points to has no other reason than the start of the run, and the inputs that came last.
+
+A decision that its gate withdrew before the node could run is not a reason. To know which these are, `_Replaced`
+follows the steps with a view, without values: reading calls no reducer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 import msgspec
 
+from clew.engine.decisions import withdrawals
 from clew.engine.records import Outcome, Step
-from clew.engine.rules import Program
+from clew.engine.rules import FORWARD, WOKEN, Program
+from clew.engine.view import View
 from clew.errors import UnknownRunError
 from clew.graph import Send
 from clew.graph.names import nearest
@@ -21,15 +26,20 @@ from clew.state import GraphState
 
 
 class Reason(msgspec.Struct, frozen=True):
-    """One thing that made a node run. `step` is where it happened, `path` is the item that did it."""
+    """One thing that made a node run. `step` is where it happened, `path` is the item that did it.
+
+    `instead_of` are targets that the gate had selected, or sent to, and withdrew with this decision.
+    """
 
     kind: Literal["start", "given", "changed", "selected", "sent", "control", "outside"]
     step: int
     path: str = ""
     value: str = ""
     version: int = 0
+    instead_of: tuple[str, ...] = ()
 
     def __str__(self) -> str:
+        instead = f" instead of {', '.join(map(repr, self.instead_of))}" if self.instead_of else ""
         match self.kind:
             case "start":
                 return "it runs at the start: nothing has to happen before"
@@ -38,9 +48,9 @@ class Reason(msgspec.Struct, frozen=True):
             case "changed":
                 return f"{self.value!r} became version {self.version}, written by {self.path} in step {self.step}"
             case "selected":
-                return f"{self.path} selected it in step {self.step}"
+                return f"{self.path} selected it in step {self.step}{instead}"
             case "sent":
-                return f"{self.path} sent to it in step {self.step}"
+                return f"{self.path} sent to it in step {self.step}{instead}"
             case "control":
                 return f"{self.path} ran before it, in step {self.step}"
         return f"{self.value!r} was set from outside before step {self.step + 1}"
@@ -93,7 +103,7 @@ def why(program: Program, story: Story, target: str) -> Why:
     if is_node:
         ran = start.node_history.get(target)
         if ran is None:
-            raise UnknownRunError(f"node {target!r} has not run; result.never_ran says what it lacked")
+            raise UnknownRunError(f"node {target!r} has not run; {_Replaced(program, story).told(target)}")
         raise UnknownRunError(
             f"node {target!r} ran in step {ran.step}, before the state that this run went on from; ask the run that "
             f"made that state"
@@ -109,6 +119,7 @@ def _reasons(program: Program, story: Story, at: Step, outcome: Outcome) -> Iter
     before = [s for s in story.steps if s.number < at.number]
     previous = max((s.number for s in before if any(o.node == name for o in s.outcomes)), default=None)
     inputs = program.nodes[node].inputs
+    replaced = _Replaced(program, story)
     versions = dict(story.start.versions)
     found = False
     for step in before:
@@ -123,8 +134,11 @@ def _reasons(program: Program, story: Story, at: Step, outcome: Outcome) -> Iter
             if previous is not None and step.number < previous:
                 continue
             for reason in _wakes(program, step, done, node, first=previous is None):
-                found = True
-                yield msgspec.structs.replace(reason, version=versions.get(reason.value, 0))
+                if replaced.holds(reason, name):
+                    found = True
+                    instead_of = replaced.instead_of(reason, name)
+                    version = versions.get(reason.value, 0)
+                    yield msgspec.structs.replace(reason, version=version, instead_of=instead_of)
     for after, names in story.outside:
         if after < at.number and (previous is None or after >= previous):
             for value in sorted(names.intersection(inputs)):
@@ -151,3 +165,67 @@ def _wakes(program: Program, step: Step, done: Outcome, node: int, *, first: boo
         for reader, bits in program.data_readers[source].get(value, ()):
             if reader == node and (bits or first):
                 yield Reason("changed", step.number, done.path, value)
+
+
+class _Replaced:
+    """The decisions of a story that their gates withdrew, and what replaced them."""
+
+    def __init__(self, program: Program, story: Story) -> None:
+        self._replacements: dict[tuple[int, str, str, str], tuple[int, str]] = {}  # decision -> step and path
+        self._instead: dict[tuple[int, str], tuple[str, ...]] = {}  # step and path -> targets that were lost
+        if not program.has_gates:
+            return
+        view = View.restore(program, story.start)
+        last: dict[str, tuple[int, str]] = {}  # gate -> the last step and path of a plain item
+        for step in story.steps:
+            for after, names in story.outside[:-1]:  # those before the start are in it
+                if after == step.number - 1:
+                    _touch(view, names)
+            for withdrawal in withdrawals(view, step.outcomes):
+                outcome = withdrawal.outcome
+                for choice in withdrawal.choices:
+                    kind, name = ("sent", choice.target) if isinstance(choice, Send) else ("selected", choice)
+                    decided = last.get(outcome.node)
+                    if decided is not None:  # else the decision was made before the story begins
+                        self._replacements[*decided, name, kind] = (step.number, outcome.path)
+                lost = [c.target if isinstance(c, Send) else c for c in withdrawal.lost]
+                self._instead[step.number, outcome.path] = tuple(dict.fromkeys(lost))
+            for node, start in view.starts({program.index[o.node]: None for o in step.outcomes}).items():
+                if start.is_plain:
+                    name = program.names[node]
+                    first = next(o for o in step.outcomes if o.node == name)
+                    last[name] = (step.number, first.path)
+            view.advance(step.outcomes)
+
+    def holds(self, reason: Reason, target: str) -> bool:
+        """Tell whether a reason for `target` was not withdrawn."""
+        return (reason.step, reason.path, target, reason.kind) not in self._replacements
+
+    def instead_of(self, reason: Reason, target: str) -> tuple[str, ...]:
+        """List what the decision behind a reason replaced, other than `target` itself."""
+        if reason.kind not in ("selected", "sent"):
+            return ()
+        return tuple(name for name in self._instead.get((reason.step, reason.path), ()) if name != target)
+
+    def told(self, target: str) -> str:
+        """Say who selected a node that has not run and decided otherwise; else where to look for what it lacked."""
+        found = [(key, by) for key, by in self._replacements.items() if key[2] == target]
+        if not found:
+            return "result.never_ran says what it lacked"
+        (step, path, _, kind), (later, other) = found[-1]
+        what = "sent to it" if kind == "sent" else "selected it"
+        return f"{path} {what} in step {step}, and {other} replaced that decision in step {later}"
+
+
+def _touch(view: View, names: Iterable[str]) -> None:
+    """Count a write of these values from outside, and wake the nodes that have read them."""
+    for name in names:
+        was_there = view.has(name)
+        view.versions[name] = view.versions.get(name, 0) + 1
+        for reader in () if was_there else view.program.needers.get(name, ()):
+            view.missing[reader] -= 1
+            view.judge(reader)
+        for reader in view.program.outside_wakes.get(name, ()):
+            if view.visits[reader]:
+                view.wakes[reader] |= WOKEN | FORWARD
+                view.judge(reader)

@@ -6,14 +6,15 @@ A node is **woken** for these reasons; each is a bit in its *wake*, set when it 
 node runs:
 
 1. it never ran, and no forward gate or control link points to it (set at the start);
-2. a gate selected it (`CHOSEN`), or sent to it (kept beside the wakes, since each Send is an item);
+2. a gate selected it (`CHOSEN`), or sent to it (the payloads are kept beside the wakes, since each Send is an item);
 3. a node with a control link to it ran;
 4. it has run, no forward gate targets it, and another node wrote an input of it. A value that it also writes
    counts only when written by a node that a forward gate targets. Where a gate targets it by a back link,
    writes along back links count only from nodes behind that gate. A write from outside (a fork) always counts.
 
-`WOKEN` stands for 1, 3 and 4. Beside the reason the wake keeps along which kind of link it came: `FORWARD`, or
-the number of the loop that a back link closes. A node is **due** when it is woken and its inputs are there.
+`WOKEN` stands for 1, 3 and 4, together with the kind of link that the reason came along: `FORWARD`, or the number of
+the loop that a back link closes. For 2 the wake says which gate it was (`Mark`), because a gate's next decision
+withdraws its last one (``clew.engine.decisions``). A node is **due** when it is woken and its inputs are there.
 
 A due node runs in the next step unless it **waits**: for due nodes upstream (`Topology.up`). A node that is
 woken along back links only *starts a turn* of the outermost of those loops: it waits for all else that is due
@@ -27,8 +28,8 @@ the step did sets new bits. So a write in the very step in which a node ran wake
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from typing import Any
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from clew.graph import Graph, Node
 from clew.graph.topology import Topology, seeds_that_count
@@ -42,22 +43,44 @@ Wakes = tuple[tuple[int, int], ...]
 """(node, bits) pairs: who is woken, and how."""
 
 
+class Mark(NamedTuple):
+    """The bits in a target's wake that say what one gate decided. What is *final* the gate does not withdraw."""
+
+    target: int
+    selected: int
+    sent: int
+    selected_final: int
+    sent_final: int
+
+    @property
+    def withdrawable(self) -> int:
+        """The bits that the gate's next decision clears."""
+        return self.selected | self.sent
+
+    @property
+    def all(self) -> int:
+        """The bits of everything that the gate decided."""
+        return self.withdrawable | self.selected_final | self.sent_final
+
+
 class Program:
     """A graph made ready to run: for each node, by number, all that a step needs to know."""
 
     __slots__ = (
         "bound",
         "calls",
+        "choices",
         "control_wakes",
         "data_readers",
-        "decision_wakes",
         "descendants",
         "first",
         "first_wakes",
         "given",
         "graph",
+        "has_gates",
         "index",
         "inner",
+        "marks",
         "names",
         "needers",
         "needs",
@@ -66,10 +89,14 @@ class Program:
         "plain_outputs",
         "reducers",
         "schema",
+        "selections",
         "sendable",
         "solo",
         "topology",
+        "turn_marks",
+        "unmarked",
         "weak",
+        "withdrawable",
         "written",
     )
 
@@ -139,7 +166,7 @@ class Program:
         outputs = [frozenset(node.outputs) for node in self.nodes]
         readers: list[dict[str, list[tuple[int, int]]]] = [{} for _ in range(n)]
         control: list[list[tuple[int, int]]] = [[] for _ in range(n)]
-        decided: list[dict[str, int]] = [{} for _ in range(n)]
+        decided: list[dict[str, int]] = [{} for _ in range(n)]  # gate -> target -> FORWARD, or a loop
         for link in topology.links:
             s, t = topology.index[link.source], topology.index[link.target]
             bits = along(s, t)
@@ -162,7 +189,7 @@ class Program:
             {value: tuple(wakes) for value, wakes in of.items()} for of in readers
         ]
         self.control_wakes: list[Wakes] = [tuple(wakes) for wakes in control]
-        self.decision_wakes = decided
+        self._compile_marks(decided)
         self.first_wakes = [
             0 if gated[i] or any((c, i) not in back for c in topology.controls_of[i]) else WOKEN | FORWARD
             for i in range(n)
@@ -170,6 +197,59 @@ class Program:
         self.outside_wakes: dict[str, tuple[int, ...]] = _grouped(
             (value, i) for i, node in enumerate(self.nodes) if not gated[i] for value in node.inputs
         )
+
+    def _compile_marks(self, decided: Sequence[Mapping[str, int]]) -> None:
+        """Give each gate bits of its own in the wakes of its targets, above those of the loops."""
+        n = len(self.nodes)
+        self.has_gates = any(decided)
+        self.marks: list[dict[str, Mark]] = [{} for _ in range(n)]  # gate -> target -> its bits
+        self.selections = [0] * n  # the bits in a node's wake that say that some gate selected it
+        # the bits of a node's wake that came along forward links, and those along the back links of each loop
+        self.turn_marks: list[tuple[int, Wakes]] = [(FORWARD, ())] * n
+        first = 1 << (_FIRST_LOOP + len(self.topology.loops))
+        self.unmarked = first - 1
+        free = [first] * n
+        for gate, targets in enumerate(decided):
+            for name, along in targets.items():
+                target = self.index[name]
+                bit = free[target]
+                free[target] <<= 4
+                mark = self.marks[gate][name] = Mark(target, bit, bit << 1, bit << 2, bit << 3)
+                self.selections[target] |= mark.selected | mark.selected_final
+                forward, back = self.turn_marks[target]
+                if along == FORWARD:
+                    self.turn_marks[target] = (forward | mark.all, back)
+                else:
+                    self.turn_marks[target] = (forward, (*back, (along >> _FIRST_LOOP, mark.all)))
+        # (target, bits) that a gate's next decision clears; None for a node that decides nothing
+        self.withdrawable: list[Wakes | None] = [
+            tuple((mark.target, mark.withdrawable) for mark in marks.values()) if node.targets else None
+            for node, marks in zip(self.nodes, self.marks, strict=True)
+        ]
+
+        self.choices = [self._choices_of(gate) for gate in range(n)]
+
+    def _choices_of(self, gate: int) -> dict[str, tuple[int, int, Wakes]] | None:
+        """What each choice of one target means: the target (-1 for END), its bits, and what else it withdraws."""
+        withdrawable = self.withdrawable[gate]
+        if withdrawable is None or self.nodes[gate].multi:
+            return None
+        found: dict[str, tuple[int, int, Wakes]] = {"END": (-1, 0, withdrawable)}
+        for name, mark in self.marks[gate].items():
+            others = tuple(pair for pair in withdrawable if pair[0] != mark.target)
+            found[name] = (mark.target, CHOSEN | mark.selected, others)
+        return found
+
+    def turn_of(self, node: int, wake: int) -> int | None:
+        """The loop of which a node with this wake starts a turn, if it does."""
+        forward, back = self.turn_marks[node]
+        if wake & forward:
+            return None
+        loops = (wake & self.unmarked) >> _FIRST_LOOP
+        for loop, bits in back:
+            if wake & bits:
+                loops |= loop
+        return (loops & -loops).bit_length() - 1 if loops else None
 
     def ready(self, due: Collection[int], wakes: Any) -> list[int]:
         """Those of the due nodes that do not wait, in order of declaration."""
@@ -179,7 +259,7 @@ class Program:
         due_mask = 0
         for i in due:
             due_mask |= 1 << i
-        turns = [(i, turn) for i in due if (turn := turn_of(wakes[i])) is not None]
+        turns = [(i, turn) for i in due if (turn := self.turn_of(i, wakes[i])) is not None]
         turning = dict(turns)
         found: list[int] = []
         for i in sorted(due):
@@ -210,13 +290,6 @@ class Program:
         if known is None:
             known = self.descendants[node] = self.topology.behind(node) | {node}
         return known
-
-
-def turn_of(wake: int) -> int | None:
-    """The loop of which a node with this wake starts a turn, if it does."""
-    if wake & FORWARD or not (loops := wake >> _FIRST_LOOP):
-        return None
-    return (loops & -loops).bit_length() - 1
 
 
 def _grouped(pairs: Any) -> dict[str, tuple[int, ...]]:

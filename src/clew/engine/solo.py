@@ -17,10 +17,11 @@ from collections.abc import Callable, Generator
 from inspect import iscoroutinefunction
 from typing import Any
 
+from clew.engine.decisions import withdraw
 from clew.engine.machine import Machine
 from clew.engine.outcomes import read
 from clew.engine.records import Single
-from clew.engine.rules import CHOSEN, Program, Wakes
+from clew.engine.rules import Program, Wakes
 from clew.engine.strand import Item
 from clew.graph import END, Command, Node, Send
 from clew.graph.signature import MISSING
@@ -93,7 +94,12 @@ def steps(machine: Machine, epoch: float) -> Steps:
             visits[node] += 1
             due.clear()
             decisions[name] = chosen
-            target, bits = targets[chosen]
+            target, bits, others = targets[chosen]
+            if others:
+                for other, theirs in others:
+                    if wakes[other] & theirs:  # selected before, and not due: only this node was
+                        withdraw(view, node)
+                        break
             if target < 0:
                 view.terminated = True
             else:
@@ -145,13 +151,10 @@ def _record_of(program: Program, number: int) -> tuple[Any, ...] | None:
     if output is not None:
         needers = program.needers.get(output, ())
         readers = tuple(wake for wake in program.data_readers[number].get(output, ()) if wake[1])
-    targets: dict[str, tuple[int, int]] | None = None
+    targets: dict[str, tuple[int, int, Wakes]] | None = None
     if node.kind == "route" and not node.multi and not node.pruned:
-        along = program.decision_wakes[number]
-        targets = {
-            target: (-1, 0) if target == "END" else (program.index[target], CHOSEN | along[target])
-            for target in node.targets
-        }
+        choices = program.choices[number] or {}
+        targets = {target: choices[target] for target in node.targets}
     return (
         node.func,
         sources[0] if len(sources) == 1 else None,

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from clew.engine import ahead, endings, refusals
+from clew.engine.decisions import withdrawals
 from clew.engine.records import Journaled, Step
 from clew.engine.strand import Item, Level, Strand
 from clew.engine.terms import Notice
@@ -53,6 +54,7 @@ def commit(machine: Machine, strand: Strand) -> None:
     while True:
         level = levels[0]
         outcomes = level.outcomes()
+        withdrawn = withdrawals(view, outcomes) if machine.options.listening else ()
         try:
             view.apply(outcomes, on_conflict=machine.options.on_conflict)
         except MergeFailure as failure:
@@ -72,6 +74,9 @@ def commit(machine: Machine, strand: Strand) -> None:
             machine.counters.steps += 1
         machine.outbox.append(Step(strand.prefix, level.number, outcomes, strand.epoch))
         if machine.options.listening:
+            for outcome, lost in ((each.outcome, each.lost) for each in withdrawn if each.lost):
+                path, data = strand.prefix + outcome.path, {"node": outcome.node, "decision": lost}
+                machine.outbox.append(Notice("decision_withdrawn", level.number, path, data))
             machine.outbox.append(
                 Notice("step_committed", level.number, strand.prefix, {"items": len(outcomes)})
             )

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from clew.engine.decisions import BatchStart
 from clew.engine.records import Outcome, Question, WorkItem, item_path, order_key
 from clew.engine.rules import Program
 from clew.engine.view import View
@@ -145,6 +146,7 @@ class Batch:
         "stuck",
         "view",
         "visit",
+        "wake",
     )
 
     def __init__(self, level: Level, number: int) -> None:
@@ -157,11 +159,12 @@ class Batch:
         self.order: tuple[int, ...] = (*level.strand.order, level.number, number)  # the items' begins with it
         self.node = view.program.nodes[number]
         self.visit: int = view.visits[number]
+        self.wake: int = view.wakes[number]
         self.payloads: tuple[Mapping[str, Any] | None, ...]
         if sends:
             plain = view.has_plain_item(number)
-            self.payloads = ((None,) if plain else ()) + tuple(payload for _, payload in sends)
-            self.gates: tuple[int, ...] = ((-1,) if plain else ()) + tuple(gate for gate, _ in sends)
+            self.payloads = ((None,) if plain else ()) + tuple(payload for _, payload, _ in sends)
+            self.gates: tuple[int, ...] = ((-1,) if plain else ()) + tuple(gate for gate, _, _ in sends)
             self.is_single = False
         else:
             self.payloads = _PLAIN
@@ -172,6 +175,11 @@ class Batch:
         self.stuck = 0  # of these, items that failed for good or wait for an answer
         self.cursor = 0  # items made so far
         self.strands: dict[int, list[Strand]] = {}  # index -> the strands inside that item, while they run
+
+    @property
+    def start(self) -> BatchStart:
+        """How the batch starts: with a plain item or not, and of which loop it starts a turn."""
+        return BatchStart(self.payloads[0] is None, self.view.program.turn_of(self.number, self.wake))
 
     def origin(self, index: int) -> tuple[str, int]:
         """The gate that sent an item, and which of its Sends it is."""

@@ -11,18 +11,18 @@ an appended message is not copied if nobody but this view holds it (``clew.state
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from clew.engine import decisions
+from clew.engine.decisions import PLAIN_START, BatchStart, Sent
 from clew.engine.overlay import Overlay, branch_of
 from clew.engine.records import Choice, Outcome
 from clew.engine.rules import CHOSEN, FORWARD, WOKEN, Program
-from clew.errors import ConflictError, InputError, OutputError
-from clew.graph import Send
+from clew.errors import ConflictError, OutputError
 from clew.state import GraphState, Overwrite, Position
 from clew.state.reducers import Reducer, fold, grow, may_grow
-
-Payload = Mapping[str, Any]
 
 
 class MergeFailure(Exception):
@@ -71,7 +71,7 @@ class View:
     visits: Any  # node -> batches so far; likewise
     missing: Any  # node -> how many required inputs are not there; likewise
     due: set[int]
-    sends: dict[int, tuple[tuple[int, Payload], ...]]  # node -> pending (gate, payload)
+    sends: dict[int, tuple[Sent, ...]]  # node -> what was sent to it and is pending
     decisions: dict[str, str | tuple[str, ...]]
     terminated: bool
     failed: frozenset[int]  # nodes whose failure was confined
@@ -110,19 +110,14 @@ class View:
         self.visits = [position.visits.get(name, 0) for name in program.names]
         # a node that never ran still has its first wake; a state made by hand does not say so
         self.wakes = [
-            position.wakes.get(name, 0) | (0 if visits else first)
+            position.wakes.get(name, 0) & program.unmarked | (0 if visits else first)
             for name, visits, first in zip(program.names, self.visits, program.first_wakes, strict=True)
         ]
-        self.sends = {
-            index[name]: tuple((index[gate], payload) for gate, payload in sends)
-            for name, sends in position.sends.items()
-        }
+        decisions.restore(self, position)
         self.decisions = dict(state.gate_decisions)
         self.terminated = state.terminated
         self.failed = frozenset(index[name] for name in position.failed)
         self.blocked = frozenset().union(*(program.downstream(node) for node in self.failed))
-        for name in sorted(position.decided):
-            self._decide_by_hand(name)
         history = state.node_history
         for value in position.touched:
             for i in program.outside_wakes.get(value, ()):
@@ -130,23 +125,9 @@ class View:
                 if record is not None and record.input_versions.get(value) != self.versions[value]:
                     self.wakes[i] |= WOKEN | FORWARD
         self._look()
+        for name in sorted(position.decided):
+            decisions.decide_by_hand(self, name)
         return self
-
-    def _decide_by_hand(self, name: str) -> None:
-        """A decision that somebody recorded in the state selects its targets as the gate's own would."""
-        node = self.program.graph.nodes.get(name)
-        chosen = self.decisions[name]
-        targets = (chosen,) if isinstance(chosen, str) else chosen
-        valid = node.targets if node is not None else ()
-        for target in targets:
-            if target not in valid:
-                raise InputError(
-                    f"the state has a decision of {name!r} for {target!r}, but "
-                    + (f"its targets are {', '.join(valid)}" if valid else f"the graph has no gate {name!r}")
-                )
-            if target != "END":
-                bits = self.program.decision_wakes[self.program.index[name]][target]
-                self.wakes[self.program.index[target]] |= CHOSEN | bits
 
     def _look(self) -> None:
         self.missing = [
@@ -156,7 +137,7 @@ class View:
         wakes = self.wakes
         for i in range(len(self.program.nodes)):
             if wakes[i] or i in self.sends:
-                self._judge(i)
+                self.judge(i)
 
     def branch(self) -> View:
         """A view that can be moved on without moving this one."""
@@ -183,7 +164,7 @@ class View:
             return False
         return version > 0 or value not in self.program.weak or value in self.program.given
 
-    def _judge(self, node: int) -> None:
+    def judge(self, node: int) -> None:
         """Put `node` among the due, or take it away."""
         wake = self.wakes[node]
         sends = self.sends.get(node)
@@ -191,7 +172,7 @@ class View:
             is_due = bool(sends) or wake & (WOKEN | CHOSEN) != 0
         elif sends:
             is_due = not wake & CHOSEN and not any(
-                value not in payload for value in self.lacking(node) for _, payload in sends
+                value not in payload for value in self.lacking(node) for _, payload, _ in sends
             )
         else:
             is_due = False
@@ -206,13 +187,11 @@ class View:
 
     def stalled(self) -> dict[int, tuple[str, ...]]:
         """Nodes that were selected or sent to, and the inputs that they lack."""
-        if not self.decisions:
-            return {}
         found: dict[int, tuple[str, ...]] = {}
-        for i in range(len(self.program.nodes)):
+        for i in range(len(self.program.nodes)) if self.program.has_gates else ():
             if i in self.blocked or i in self.due:
                 continue
-            payloads = [payload for _, payload in self.sends.get(i, ())]
+            payloads = [payload for _, payload, _ in self.sends.get(i, ())]
             if self.wakes[i] & CHOSEN:
                 payloads.append({})
             if payloads:
@@ -226,22 +205,42 @@ class View:
 
     # -- a step takes effect -----------------------------------------------------------------------------
 
-    def consume(self, nodes: Iterable[int]) -> None:
-        """These nodes run in the step: whatever woke them is spent."""
-        for node in nodes:
+    def starts(self, nodes: Iterable[int]) -> dict[int, BatchStart]:
+        """Say how the batches of these nodes start if they run next."""
+        if not self.program.has_gates:
+            return dict.fromkeys(nodes, PLAIN_START)  # nothing is sent, and turns matter to Sends alone
+        turn_of, wakes = self.program.turn_of, self.wakes
+        return {node: BatchStart(self.has_plain_item(node), turn_of(node, wakes[node])) for node in nodes}
+
+    def spend(self, starts: Mapping[int, BatchStart]) -> None:
+        """Clear whatever woke these nodes, which run in the step, and let the turns begin that they start."""
+        for node, start in starts.items():
             self.wakes[node] = 0
             self.visits[node] += 1
             self.due.discard(node)
             self.sends.pop(node, None)
+            if start.turn is not None and self.sends:
+                decisions.begin_turn(self, start.turn)
+
+    def consume(self, starts: Mapping[int, BatchStart]) -> None:
+        """`spend`, and withdraw what those of the nodes have decided that decide anew."""
+        self.spend(starts)
+        for node, start in starts.items():
+            if start.is_plain and self.program.withdrawable[node]:
+                decisions.withdraw(self, node)
 
     def apply(
-        self, outcomes: Sequence[Outcome], *, on_conflict: str = "error", consumed: bool = False
+        self,
+        outcomes: Sequence[Outcome],
+        *,
+        on_conflict: str = "error",
+        consumed: Mapping[int, BatchStart] | None = None,
     ) -> None:
         """Let a step take effect: `outcomes` are in order of declaration and index.
 
-        `consumed`: the nodes were consumed before, together with others of the step that have not finished.
+        `consumed`: the batches that were consumed before, together with others of the step that have not finished.
         """
-        if len(outcomes) == 1 and not consumed:
+        if len(outcomes) == 1 and consumed is None:
             outcome = outcomes[0]
             fresh = self._merge_one(outcome) if self.program.reducers else outcome.update
             node = self.program.index[outcome.node]
@@ -347,11 +346,15 @@ class View:
         """`_install` for the step of one item, which is most steps: `fresh` are the new values, merged."""
         program = self.program
         wakes, versions, visits, sends, due = self.wakes, self.versions, self.visits, self.sends, self.due
+        sent = None
+        if sends:
+            sent = sends.pop(node, None)
+            turn = program.turn_of(node, wakes[node])
+            if turn is not None:
+                decisions.begin_turn(self, turn)
         wakes[node] = 0
         visits[node] += 1
         due.discard(node)
-        if sends:
-            sends.pop(node, None)
         readers = program.data_readers[node]
         for name, value in fresh.items():
             self.values[name] = value.value if type(value) is Overwrite else value
@@ -362,21 +365,25 @@ class View:
                 for reader in program.needers.get(name, ()):
                     missing[reader] -= 1
                     if wakes[reader] or reader in sends:
-                        self._judge(reader)
+                        self.judge(reader)
             else:
                 versions[name] = version + 1
             for reader, bits in readers.get(name, ()):
                 if bits and visits[reader]:
                     wakes[reader] |= bits
-                    self._judge(reader)
+                    self.judge(reader)
         for target, bits in program.control_wakes[node]:
             wakes[target] |= bits
-            self._judge(target)
-        if decision:
-            self._decide(node, program.names[node], decision)
+            self.judge(target)
+        if program.withdrawable[node] is not None:  # a node that decides
+            decisions.record_one(self, node, decision, from_send=sent is not None)
 
     def _install(
-        self, outcomes: Sequence[Outcome], fresh: Mapping[str, Any], counts: Mapping[str, int], consumed: bool
+        self,
+        outcomes: Sequence[Outcome],
+        fresh: Mapping[str, Any],
+        counts: Mapping[str, int],
+        consumed: Mapping[int, BatchStart] | None,
     ) -> None:
         program = self.program
         wakes, versions, visits, sends = self.wakes, self.versions, self.visits, self.sends
@@ -385,8 +392,9 @@ class View:
         for outcome in outcomes:
             node = index[outcome.node]
             ran[node] = ran.get(node, True) and outcome.error is None
-        if not consumed:
-            self.consume(ran)
+        if consumed is None:
+            consumed = self.starts(ran)
+            self.consume(consumed)
         for node, succeeded in ran.items():
             if not succeeded:
                 self._block(node)
@@ -416,35 +424,8 @@ class View:
                 changed.add(target)
         for reader in changed:
             if wakes[reader] or reader in sends:
-                self._judge(reader)
-        for outcome in outcomes:
-            if outcome.decision:
-                self._decide(index[outcome.node], outcome.node, outcome.decision)
-
-    def _decide(self, gate: int, name: str, decision: tuple[Choice, ...]) -> None:
-        wakes = self.wakes
-        along = self.program.decision_wakes[gate]
-        sent: dict[int, list[tuple[int, Payload]]] = {}
-        for choice in decision:
-            if isinstance(choice, Send):
-                target = self.program.index[choice.target]
-                sent.setdefault(target, []).append((gate, choice.payload))
-                wakes[target] |= along[choice.target]
-            elif choice == "END":
-                self.terminated = True
-            else:
-                target = self.program.index[choice]
-                wakes[target] |= CHOSEN | along[choice]
-                self._judge(target)
-        for target, more in sent.items():
-            # by declaration of the gate, then in the order sent
-            self.sends[target] = tuple(sorted((*self.sends.get(target, ()), *more), key=lambda s: s[0]))
-            self._judge(target)
-        first = decision[0]
-        if len(decision) == 1 and not isinstance(first, Send) and not self.program.nodes[gate].multi:
-            self.decisions[name] = first
-        else:
-            self.decisions[name] = tuple(c.target if isinstance(c, Send) else c for c in decision)
+                self.judge(reader)
+        decisions.record(self, outcomes, consumed)
 
     def _block(self, node: int) -> None:
         self.failed |= {node}
@@ -452,20 +433,27 @@ class View:
         for i in self.blocked:
             self.due.discard(i)
 
+    def advance(self, outcomes: Sequence[Outcome]) -> None:
+        """Let a step take effect without its values: for a reader that asks what was due and why."""
+        counts = Counter(name for outcome in outcomes for name in outcome.update)
+        self._install(outcomes, dict.fromkeys(counts), counts, None)
+
     # -- as a state --------------------------------------------------------------------------------------
 
     def position(self, *, step: int, seed: int) -> Position:
         """Where this view stands, for a state that can go on from here."""
         names = self.program.names
         n = range(len(names))
+        unmarked = self.program.unmarked
         return Position(
             step=step,
             seed=seed,
             given=self.program.given,
             visits={names[i]: self.visits[i] for i in n if self.visits[i]},
-            wakes={names[i]: self.wakes[i] for i in n if self.wakes[i]},
+            wakes={names[i]: wake for i in n if (wake := self.wakes[i] & unmarked)},
+            selections=decisions.selections(self),
             sends={
-                names[i]: tuple((names[gate], payload) for gate, payload in sends)
+                names[i]: tuple((names[gate], payload, is_final) for gate, payload, is_final in sends)
                 for i, sends in self.sends.items()
                 if sends
             },

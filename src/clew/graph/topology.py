@@ -14,8 +14,8 @@ two nested loops the smaller number is the outer one.
 
 *Up* of a node: everything it waits for if it is due, that is what reaches it along forward links, where a loop
 that the node is not on counts whole. *Reach* of a node: everything that can have a say in whether the node
-runs, one step back, two steps back, and so on. Both are sets of nodes as bit masks, made when first asked
-for, because a chain of nodes run one by one asks for neither.
+runs and in what it writes, one step back, two steps back, and so on. Both are sets of nodes as bit masks, made when
+first asked for, because a chain of nodes run one by one asks for neither.
 """
 
 from __future__ import annotations
@@ -106,9 +106,20 @@ class Topology:
                 self.forward_targets[source].append(target)
         self._eager = [node.eager for node in nodes]
         self._reads_state = [node.reads_state for node in nodes]
+        # a cutoff compares with the last write of a value, whoever made it: the other writers have a say
+        self._compared = [
+            _mask(
+                j
+                for j, other in enumerate(nodes)
+                if j != i and not set(node.outputs).isdisjoint(other.outputs)
+            )
+            if node.cutoff is not None
+            else 0
+            for i, node in enumerate(nodes)
+        ]
         self._up: dict[int, int] = {}
         self._reach: dict[int, tuple[int, ...]] = {}
-        self._closed = not self.loops and not any(self._eager)
+        self._closed = not (self.loops or any(self._eager) or any(self._compared))
 
     # -- loops -----------------------------------------------------------------------------------------
 
@@ -233,7 +244,7 @@ class Topology:
     def _depends(self, node: int) -> int:
         if self._reads_state[node]:
             return (1 << len(self.names)) - 1
-        mask = self.may_wait_for(node) | (1 << node)
+        mask = self.may_wait_for(node) | self._compared[node] | (1 << node)
         if self._closed:
             return mask
         sources = 0

@@ -202,6 +202,26 @@ def _cycles_settle(view: View) -> None:
         )
 
 
+def _selections_off_a_loop_last(view: View) -> None:
+    """Warn of a gate that may select another turn of its loop and a node after it: the next turn withdraws the node."""
+    for gate in view.nodes.values():
+        loop = view.loops.get(gate.name)
+        if not gate.multi or loop is None:
+            continue
+        targets = [target for target in gate.targets if target != str(END)]
+        on = [target for target in targets if view.loops.get(target) == loop]
+        off = [target for target in targets if target not in on and not view.nodes[target].eager]
+        if on and off:
+            left, kept = (", ".join(map(repr, some)) for some in (off, on))
+            warnings.warn(
+                f"{gate.name!r} may select {kept} on its loop together with {left} off it, which waits until the loop "
+                f"has ended: the gate's next decision withdraws that selection; send to {left} with Send(...) to run "
+                "it once for each turn, or select it with a gate that is not on the loop.",
+                GraphWarning,
+                stacklevel=4,
+            )
+
+
 def _types_agree(view: View) -> None:
     if not view.graph.strict_types:
         return
@@ -261,4 +281,5 @@ CHECKS: tuple[Callable[[View], None], ...] = (
     _joins_can_run,
     _types_agree,
     _cycles_settle,
+    _selections_off_a_loop_last,
 )

@@ -12,6 +12,7 @@ item_finished        node, duration, update
 item_failed          node, error, attempt
 item_retried         node, attempt, delay
 gate_decided         node, decision
+decision_withdrawn   node, decision (what no longer holds)
 call_recorded        node, name, reused
 chunk                node, chunk
 emitted              node, name, data (``ctx.emit``)
@@ -42,6 +43,7 @@ Kind = Literal[
     "item_failed",
     "item_retried",
     "gate_decided",
+    "decision_withdrawn",
     "call_recorded",
     "chunk",
     "emitted",

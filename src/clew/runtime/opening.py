@@ -135,8 +135,10 @@ class Opener:
         if wrong:
             raise InputError(wrong)
         position = state.position
-        sent = {gate for items in position.sends.values() for gate, _ in items}
-        for name in sorted({*position.visits, *position.wakes, *position.sends, *sent, *position.failed}):
+        targets = {**position.selections, **position.sends}
+        gates = {gate for pending in position.selections.values() for gate, _ in pending}
+        gates.update(gate for pending in position.sends.values() for gate, _, _ in pending)
+        for name in sorted({*position.visits, *position.wakes, *targets, *gates, *position.failed}):
             if name not in self.graph.nodes:
                 raise InputError(
                     f"the state knows a node {name!r} that this graph does not have: it belongs to another graph"

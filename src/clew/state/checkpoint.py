@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 # Like PNG's: a first byte that is not text, then line ends that a transfer as text would change.
 MAGIC = b"\x89CLEW\r\n\n"
-FORMAT = 1
+FORMAT = 2
 _HEADER = struct.Struct(">8sH32sQ")
 
 # The oldest protocol with opcodes for booleans and short integers: it has no frames and no opcodes for sets
@@ -71,7 +71,8 @@ class _Place(msgspec.Struct, forbid_unknown_fields=True):
     digest: Annotated[str, msgspec.Meta(pattern="^([0-9a-f]{64})?$")]
     visits: dict[str, Count]
     wakes: dict[str, int]
-    sends: dict[str, list[tuple[str, dict[str, Any]]]]
+    selections: dict[str, list[tuple[str, bool]]]
+    sends: dict[str, list[tuple[str, dict[str, Any], bool]]]
     failed: list[str]
     touched: list[str]
     decided: list[str]
@@ -124,7 +125,7 @@ def _open(data: bytes) -> memoryview:
     if version != FORMAT:
         raise CheckpointError(
             f"the checkpoint has format {version}, and this version of clew reads format {FORMAT}; "
-            + ("upgrade clew to read it" if version > FORMAT else "it is damaged")
+            + ("upgrade clew to read it" if version > FORMAT else "make it again with this version")
         )
     payload = view[_HEADER.size :]
     if len(payload) < length:
@@ -193,6 +194,9 @@ def _tree(state: GraphState) -> dict[str, Any]:
             "digest": position.digest,
             "visits": dict(position.visits),
             "wakes": dict(position.wakes),
+            "selections": {
+                node: [list(pair) for pair in gates] for node, gates in position.selections.items()
+            },
             "sends": {node: _sent(node, items) for node, items in position.sends.items()},
             "failed": sorted(position.failed),
             "touched": sorted(position.touched),
@@ -203,8 +207,12 @@ def _tree(state: GraphState) -> dict[str, Any]:
 
 def _sent(node: str, items: Any) -> list[Any]:
     return [
-        [gate, {name: to_tree(value, at=f"Send to {node}: {name}") for name, value in payload.items()}]
-        for gate, payload in items
+        [
+            gate,
+            {name: to_tree(value, at=f"Send to {node}: {name}") for name, value in payload.items()},
+            is_final,
+        ]
+        for gate, payload, is_final in items
     ]
 
 
@@ -219,9 +227,6 @@ def _parts(snapshot: _Snapshot) -> dict[str, Any]:
     unknown = set(place.touched) - values.keys()
     if unknown:
         raise CheckpointError(f"the checkpoint cannot be restored: it has no value {min(unknown)!r}")
-    undecided = set(place.decided) - snapshot.decisions.keys()
-    if undecided:
-        raise CheckpointError(f"the checkpoint cannot be restored: {min(undecided)!r} has decided nothing")
     position = Position(
         step=place.step,
         seed=seed,
@@ -229,9 +234,11 @@ def _parts(snapshot: _Snapshot) -> dict[str, Any]:
         digest=place.digest,
         visits=place.visits,
         wakes=place.wakes,
+        selections={node: tuple(gates) for node, gates in place.selections.items()},
         sends={
             node: tuple(
-                (gate, {name: from_tree(tree) for name, tree in sent.items()}) for gate, sent in items
+                (gate, {name: from_tree(tree) for name, tree in sent.items()}, is_final)
+                for gate, sent, is_final in items
             )
             for node, items in place.sends.items()
         },

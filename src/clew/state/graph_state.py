@@ -324,19 +324,25 @@ class GraphState:
         return new
 
     def record_gate_decision(self, gate_name: str, decision: Any) -> GraphState:
-        """The state with a gate's decision recorded; a decision for END makes it ``terminated``.
+        """Return the state with a gate's decision recorded; a decision for END makes it ``terminated``.
+
+        The decision replaces what the gate had decided before and no node has consumed.
 
         Args:
             gate_name: Name of the gate.
             decision: The chosen target (a node's name, ``"END"``, or END itself), or a tuple or list of
-                targets.
+                targets. None or an empty list selects nothing.
         """
+        gate = _name(gate_name)
         several = isinstance(decision, (tuple, list))
-        targets = tuple(_target(target) for target in (decision if several else (decision,)))
+        chosen = () if decision is None else decision if several else (decision,)
+        targets = tuple(_target(target) for target in chosen)
         new = self._copy()
-        new._decisions = {**self._decisions, _name(gate_name): targets if several else targets[0]}
+        new._decisions = {name: made for name, made in self._decisions.items() if name != gate}
+        if targets:
+            new._decisions[gate] = targets if several else targets[0]
         new._terminated = self._terminated or "END" in targets
-        decided = self._position.decided | {gate_name}
+        decided = self._position.decided | {gate}
         new._position = msgspec.structs.replace(self._position, decided=decided)
         return new
 
@@ -363,7 +369,7 @@ class GraphState:
         """The state that ``to_checkpoint`` wrote.
 
         Raises:
-            CheckpointError: If the data are damaged, of a newer format, or need a class that is not
+            CheckpointError: If the data are damaged, of another format, or need a class that is not
                 registered.
         """
         from clew.state import checkpoint

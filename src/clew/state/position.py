@@ -54,8 +54,10 @@ class Position(msgspec.Struct, frozen=True):
     """How many batches of each node have run."""
     wakes: Mapping[str, int] = {}
     """Why a node is woken: bits, whose meaning belongs to the engine."""
-    sends: Mapping[str, tuple[tuple[str, Mapping[str, Any]], ...]] = {}
-    """Pending items of a node: pairs of gate and payload."""
+    selections: Mapping[str, tuple[tuple[str, bool], ...]] = {}
+    """Pending selections of a node: the gate, and whether the selection is final (the gate will not withdraw it)."""
+    sends: Mapping[str, tuple[tuple[str, Mapping[str, Any], bool], ...]] = {}
+    """Pending items of a node: the gate, the payload, and whether the Send is final."""
     failed: frozenset[str] = frozenset()
     """Nodes that failed under ``on_error="continue"``."""
     touched: frozenset[str] = frozenset()

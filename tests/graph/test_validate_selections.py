@@ -1,0 +1,54 @@
+"""A gate that may select several targets, on its loop and off it."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import pytest
+
+from clew import END, Graph, node, route
+from clew.errors import GraphWarning
+
+
+@node(output="n")
+def count(n):
+    return n + 1
+
+
+@node(output="report")
+def report(n):
+    return n
+
+
+@node(output="progress", eager=True)
+def watch(n):
+    return n
+
+
+def choosing(*targets: Any, **options: Any) -> Any:
+    return route(targets=list(targets), name="choose", **options)(lambda n: END)
+
+
+def test_a_gate_with_targets_on_its_loop_and_off_it_is_a_warning():
+    with pytest.warns(GraphWarning) as caught:
+        Graph([count, choosing("count", "report", END, multi=True), report])
+    assert len(caught) == 1
+    text = str(caught[0].message)
+    assert all(name in text for name in ("'choose'", "'count'", "'report'", "Send("))
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        [count, choosing("count", "report", END), report],
+        [count, choosing("count", END, multi=True), report],
+        [count, choosing("count", "watch", END, multi=True), watch],
+        [choosing("report", "count", END, multi=True), report, node(output="m", name="count")(lambda n: n)],
+    ],
+    ids=["one target", "all on the loop", "eager", "no loop"],
+)
+def test_other_gates_are_not(nodes):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Graph(nodes)
