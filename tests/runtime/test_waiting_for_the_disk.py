@@ -18,6 +18,7 @@ import pytest
 from clew import Context, Engine, Graph, SideEffectPolicy, SQLiteStore, node
 from clew.errors import RunExistsError, StoreUnavailableError
 from clew.runtime import follower
+from clew.stores import timer
 
 
 class Disk(SQLiteStore):
@@ -255,21 +256,23 @@ def test_only_a_store_that_waits_for_its_disk_is_told_not_to(tmp_path: Path) -> 
 def test_a_run_that_is_over_in_a_moment_has_no_thread(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(follower, "MOMENT", 60.0)
     monkeypatch.setattr(follower.Follower, "hurry", lambda self: pytest.fail("somebody is in a hurry"))
+    monkeypatch.setattr(timer, "_calls", {})
     engine_of(disk, one, two, three).run({"x0": 0}, run_id="r")
-    assert follower._followers == {}
+    assert timer._calls == {}
 
 
-def test_nobody_looks_after_followers_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And somebody does again when there is one."""
-    monkeypatch.setattr(follower, "_IDLE", 0)
+def test_the_timer_ends_when_nothing_is_scheduled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And starts again when something is."""
+    monkeypatch.setattr(timer, "_IDLE", 0)
+    monkeypatch.setattr(timer, "_calls", {})
     for _ in range(2):
         settled = threading.Event()
         kept = follower.Follower(lambda work: None, settled.set)
         assert settled.wait(30)
-        looker = follower._looker
-        if looker is not None:
-            looker.join(30)
-        assert (follower._looker, follower._followers) == (None, {})
+        thread = timer._thread
+        if thread is not None:
+            thread.join(30)
+        assert (timer._thread, timer._calls) == (None, {})
         kept.close()
 
 

@@ -10,19 +10,18 @@ The first append that fails is the last one: what comes after it would build on 
 fall; the error is kept for whoever asks next.
 
 A follower has a thread from when it first has something to do by itself. Starting one, or waking one up, costs as much
-as many steps, so a run that is over in a moment has none: one thread looks after all followers that have something, and
-starts those that have had it for a moment.
+as many steps, so a run that is over in a moment has none: a timer (``clew.stores.timer``) starts those that have had
+something to do for a moment.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from threading import Condition, Lock, Thread
-from time import monotonic, sleep
 
 from clew.stores import Entry, Statement
 from clew.stores.protocol import OWN_STEP
+from clew.stores.timer import call_later, cancel
 
 Work = tuple[Sequence[Entry], Sequence[tuple[str, str, int]], Mapping[str, bytes], Sequence[Statement]]
 """Entries to add, names of entries to drop, large contents, statements to execute: the arguments of an append."""
@@ -50,7 +49,7 @@ class Follower:
         self.put_so_far = 0  # works
         self.done_so_far = 0  # works of these that are in the store, or never will be
         if settle is not None:
-            _look_after(self)
+            call_later(self, MOMENT, self.hurry)
 
     def put(self, work: Work) -> None:
         """Append this after all that came before it; wait if it is too far behind."""
@@ -69,7 +68,7 @@ class Follower:
         if is_due:
             self.hurry()
         elif is_first and self._thread is None:
-            _look_after(self)
+            call_later(self, MOMENT, self.hurry)
 
     def queue(self, work: Work) -> None:
         """Append this after all that came before it, when somebody joins; never waits."""
@@ -129,7 +128,7 @@ class Follower:
 
     def close(self) -> list[Work]:
         """End the thread. What was put and is not in the store is for the caller to append."""
-        _followers.pop(self, None)
+        cancel(self)
         with self._changed:
             self._is_closed = True
             self._changed.notify()
@@ -159,60 +158,6 @@ class Follower:
 
     def _has_more(self) -> bool:
         return bool(self._waiting) or self._settle is not None
-
-
-_TICK = 0.01  # seconds between two looks
-_IDLE = 500  # looks at nothing, after which nobody looks any more
-
-_guard = Lock()
-# Those without a thread that have something, and when they are to have one.
-_followers: dict[Follower, float] = {}
-_looker: Thread | None = None
-
-
-def _look_after(follower: Follower) -> None:
-    """Have a follower hurry in a moment, if it has something to do then."""
-    global _looker
-    with _guard:
-        _followers[follower] = monotonic() + MOMENT
-        if _looker is None:
-            _looker = Thread(target=_look, name="clew-ledgers", daemon=True)
-            _looker.start()
-
-
-def _look() -> None:
-    global _looker
-    idle = 0
-    while True:
-        sleep(_TICK)
-        with _guard:
-            late = _late()
-            idle = 0 if late or _followers else idle + 1
-            if idle > _IDLE:
-                _looker = None
-                return
-        while late:
-            late.pop().hurry()
-
-
-def _late() -> list[Follower]:
-    """Take those whose time has come."""
-    now = monotonic()
-    late = [follower for follower, due in list(_followers.items()) if due <= now]
-    for follower in late:
-        _followers.pop(follower, None)
-    return late
-
-
-def _after_fork() -> None:
-    """A forked process has neither the thread nor the runs."""
-    global _guard, _looker
-    _guard, _looker = Lock(), None
-    _followers.clear()
-
-
-if hasattr(os, "register_at_fork"):  # not everywhere
-    os.register_at_fork(after_in_child=_after_fork)
 
 
 def batches(works: Sequence[Work]) -> list[Work]:
