@@ -5,7 +5,7 @@
 # All paths are relative, so a checkout may live in a folder with spaces.
 #
 #   make test PYTEST_ARGS="tests/state -k codec -n 0"     a part of the tests, in one process
-#   make test PYTHON=python3.13                           the interpreter for a new environment
+#   make test PYTHON=python3.13 VENV=.venv-3.13           another interpreter, in an environment of its own
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -14,6 +14,7 @@
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
 WORKERS ?= auto
+VENV ?= .venv
 
 # Demo and tests start many processes; without bytecode each would compile the whole library again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -52,37 +53,37 @@ endef
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
 
-demo: .venv/.installed ## a question across three databases; then a graph at work, killed, resumed, replayed and forked
-	@.venv/bin/python -m clew_nl2sql.demonstration
-	@.venv/bin/python -m clew.demo
+demo: $(VENV)/.installed ## a question across three databases; then a graph at work, killed, resumed, replayed and forked
+	@$(VENV)/bin/python -m clew_nl2sql.demonstration
+	@$(VENV)/bin/python -m clew.demo
 
-test: .venv/.installed ## all tests but the slow campaigns
-	@.venv/bin/python -m pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal $(PYTEST_ARGS)
+test: $(VENV)/.installed ## all tests but the slow campaigns
+	@$(VENV)/bin/python -m pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal $(PYTEST_ARGS)
 
-test-all: .venv/.installed ## all tests
-	@.venv/bin/python -m pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal -m 'slow or not slow' $(PYTEST_ARGS)
+test-all: $(VENV)/.installed ## all tests
+	@$(VENV)/bin/python -m pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal -m 'slow or not slow' $(PYTEST_ARGS)
 
-coverage: .venv/.installed ## tests with branch coverage
-	@.venv/bin/python -m pytest -n $(WORKERS) --maxprocesses 8 --cov --cov-report=term $(PYTEST_ARGS)
+coverage: $(VENV)/.installed ## tests with branch coverage
+	@$(VENV)/bin/python -m pytest -n $(WORKERS) --maxprocesses 8 --cov --cov-report=term $(PYTEST_ARGS)
 
-lint: .venv/.installed ## ruff and mypy, changing nothing
-	@.venv/bin/python -m ruff check .
-	@.venv/bin/python -m ruff format --check .
-	@.venv/bin/python -m mypy
+lint: $(VENV)/.installed ## ruff and mypy, changing nothing
+	@$(VENV)/bin/python -m ruff check .
+	@$(VENV)/bin/python -m ruff format --check .
+	@$(VENV)/bin/python -m mypy
 
-format: .venv/.installed ## let ruff repair what it can
-	@.venv/bin/python -m ruff check --fix .
-	@.venv/bin/python -m ruff format .
+format: $(VENV)/.installed ## let ruff repair what it can
+	@$(VENV)/bin/python -m ruff check --fix .
+	@$(VENV)/bin/python -m ruff format .
 
 bench: .venv-bench/.installed ## measure Clew beside its peers
 	@.venv-bench/bin/python -m benchmarks $(BENCH_ARGS)
 
 clean: ## remove everything that these targets made
-	@rm -rf .venv .venv-bench .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage .coverage.* htmlcov build dist
+	@rm -rf .venv .venv-* .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage .coverage.* htmlcov build dist
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.venv/.installed: pyproject.toml constraints.txt
-	$(call install,.venv,dev,-c constraints.txt)
+$(VENV)/.installed: pyproject.toml constraints.txt
+	$(call install,$(VENV),dev,-c constraints.txt)
 
 # The peers have requirements of their own, which must not move what the tests run on.
 BENCH_PINS := $(or $(wildcard benchmarks/constraints.txt),constraints.txt)

@@ -1,10 +1,10 @@
 """Graphs for replaying questions where nothing is left of what they were asked of.
 
-A run remembers ``clew_nl2sql.offline:graph_...`` as its graph, so ``clew replay RUN`` finds it. The rest of the
-name says, in hexadecimal, what a replay has to know to make the same calls: the names and dialects of the sources,
-and whether each role is a language model, whose requests were recorded, or any other, whose answers were. The graph
-has the same structure and nothing to work with: in a replay nothing is called. Resuming with it cannot work, and
-says how to.
+A run records ``clew_nl2sql.offline:graph_...`` as its graph. The rest of the name says, in hexadecimal, what a replay
+must know to make the same calls: the names and dialects of the sources, and whether each role is a language model,
+whose requests were recorded, or any other, whose answers were. `graph_for` builds a graph from it, as
+``clew ask --replay`` does. The name is data: it is parsed, never imported. The graph has the same structure and no
+resources: a replay calls nothing outside. Resuming with it fails, and says how to resume.
 """
 
 from __future__ import annotations
@@ -37,14 +37,18 @@ def target_for(equipment: Equipment) -> str:
         {name: source.dialect for name, source in equipment.sources.items()},
         (planner, decomposer, synthesizer),
     )
-    return f"clew_nl2sql.offline:{_BEGINNING}{msgspec.json.encode(shape).hex()}"
+    return f"{__name__}:{_BEGINNING}{msgspec.json.encode(shape).hex()}"
 
 
-def __getattr__(name: str) -> Graph:
+def graph_for(target: str) -> Graph | None:
+    """Return the graph to replay a run with, from what it records; None if no pipeline made the run."""
+    module, _, name = target.partition(":")
+    if module != __name__ or not name.startswith(_BEGINNING):
+        return None
     try:
         shape = msgspec.json.decode(bytes.fromhex(name.removeprefix(_BEGINNING)), type=Shape)
     except (ValueError, msgspec.MsgspecError):
-        raise AttributeError(f"module 'clew_nl2sql.offline' has no {name!r}") from None
+        return None
     planner, decomposer, synthesizer = _stand_ins(shape.models)
     return build_graph(
         Equipment(

@@ -131,7 +131,7 @@ def test_on_a_terminal_there_is_progress_for_each_node(folder: Folder) -> None:
 def test_a_run_is_shown_and_replayed_when_the_databases_are_gone(folder: Folder) -> None:
     folder.clew("ask", HOW_MANY, *SALES, "--id", "kept")
     (folder.path / "sales.db").unlink()
-    assert "run 'kept' replays" in folder.clew("replay", "kept").stdout
+    assert "run 'kept' replays" in folder.clew("ask", "--replay", "kept").stdout
     assert "aggregator#0" in folder.clew("show", "kept").stdout
 
 

@@ -540,7 +540,7 @@ def test_a_run_replays_without_databases_planner_and_files(
 def test_a_run_remembers_a_graph_that_can_replay_it_and_not_resume_it(
     samples: dict[str, str], new_pipeline: New
 ) -> None:
-    import clew_nl2sql.offline as offline
+    from clew_nl2sql.offline import graph_for
 
     class Broken(Scripted):
         def plan(self, question: str, catalog: Catalog) -> PlanModel:
@@ -550,15 +550,24 @@ def test_a_run_remembers_a_graph_that_can_replay_it_and_not_resume_it(
     pipeline.ask(TOP_FIVE, run_id="whole")
     new_pipeline(samples, planner=Broken({}), store=pipeline.engine.store).ask(TOP_FIVE, run_id="half")
     row = next(row for row in pipeline.engine.runs() if row.run_id == "whole")
-    module, _, name = row.target.partition(":")
-    assert module == "clew_nl2sql.offline"
-    elsewhere = Engine(getattr(offline, name), store=pipeline.engine.store)
+    graph = graph_for(row.target)
+    assert graph is not None
+    elsewhere = Engine(graph, store=pipeline.engine.store)
     assert elsewhere.replay("whole").ok
     result = elsewhere.resume("half")
     assert result.status == "failed"
     assert isinstance(result.error, NeedsSourcesError)
     answer = pipeline.resume("half")
     assert answer.status == "answered"
+
+
+@pytest.mark.parametrize(
+    "target", ["", "shop:graph", "clew_nl2sql.offline:Shape", "clew_nl2sql.offline:graph_", "os:graph_5b5d"]
+)
+def test_what_no_pipeline_recorded_gives_no_graph_to_replay_with(target: str) -> None:
+    from clew_nl2sql.offline import graph_for
+
+    assert graph_for(target) is None
 
 
 def test_a_mistake_in_a_planner_fails_the_run_and_is_not_hidden(

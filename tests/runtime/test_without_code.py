@@ -12,6 +12,7 @@ from typing import Annotated, Any, TypedDict
 import pytest
 
 from clew import (
+    END,
     Engine,
     Graph,
     MemoryStore,
@@ -22,8 +23,10 @@ from clew import (
     interrupt,
     node,
     register_type,
+    route,
 )
 from clew.cli.doctor import examine
+from clew.engine.records import Single
 from clew.errors import ClassChangedError, GraphWarning, InputError
 from clew.stores import Store
 
@@ -292,3 +295,19 @@ def test_a_missing_class_is_an_error_only_where_a_node_reads_it(
     assert engine.state("r").get("go") is True  # what does not read it goes on
     cls = register_type(define(["title", "notes"]))
     assert Engine(ordering(cls), store=durable()).resume("r")["told"] == "book 1 None"
+
+
+def test_a_stored_object_elsewhere_in_the_process_slows_no_other_run() -> None:
+    StoredObject("gone:Order", {"n": 1})
+
+    @node(output="n")
+    def count(n: int) -> int:
+        return n + 1
+
+    @route(targets=["count", END])
+    def again(n: int) -> Any:
+        return "count" if n < 50 else END
+
+    engine = Engine(Graph([count, again], entry="count"))
+    engine.run({"n": 0}, run_id="r")
+    assert sum(isinstance(entry, Single) for entry in engine.store.entries("r")) > 90

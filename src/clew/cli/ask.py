@@ -60,7 +60,13 @@ def ask(
     run_id: IdOption = None,
     resume: Annotated[
         str | None,
-        typer.Option("--resume", metavar="RUN", help="Go on with a question that was interrupted."),
+        typer.Option("--resume", metavar="RUN", help="Continue a question that was interrupted."),
+    ] = None,
+    replay: Annotated[
+        str | None,
+        typer.Option(
+            "--replay", metavar="RUN", help="Repeat a question from its recordings; needs no source."
+        ),
     ] = None,
     store: StoreOption = None,
 ) -> int:
@@ -72,9 +78,11 @@ def ask(
       clew ask "How many orders and how many tickets are there?" --samples --explain
       clew ask --source sales=sqlite:///sales.db --source support=duckdb:///support.duckdb
 
-    The databases are only read. The question is a run: `clew show RUN` has its steps, `clew replay RUN` repeats it
-    without the databases. The exit code is 0 for an answer, in part or in full, and 1 for none."""
+    The databases are only read. The question is a run: `clew show RUN` shows its steps, `clew ask --replay RUN` repeats
+    it without the databases. The exit code is 0 for an answer, in part or in full, and 1 for none."""
     with ExitStack() as stack:
+        if replay:
+            return _replayed(stack.enter_context(store_at(store)), replay, as_json)
         addresses = _addresses(source, samples, stack)
         opened = stack.enter_context(store_at(store, create=True))
         # a conversation has the terminal to itself
@@ -140,6 +148,18 @@ def _models(given: str | None) -> dict[str, Any]:
         "decomposer": ModelDecomposer(chat),
         "synthesizer": ModelSynthesizer(chat),
     }
+
+
+def _replayed(store: Any, run: str, as_json: bool) -> int:
+    """Replay a question. The run records the shape of its pipeline as data; the graph is built from it here."""
+    from clew.cli.replay import report
+    from clew_nl2sql.offline import graph_for
+
+    row = find_run(store, run)
+    graph = graph_for(row.target)
+    if graph is None:
+        raise Failed(f"run {row.run_id!r} is not a question", f"replay it with: clew replay {row.run_id}")
+    return report(store, graph, [row.run_id], strict=True, as_json=as_json)
 
 
 def _user(allow: list[str] | None) -> UserContext | None:

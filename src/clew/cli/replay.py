@@ -9,6 +9,7 @@ import typer
 
 from clew.cli.place import GraphOption, JsonOption, StoreOption, find_run, store_at
 from clew.cli.speech import Failed, say, say_json
+from clew.graph import Graph
 from clew.runtime.targets import load_graph
 
 
@@ -43,25 +44,29 @@ def replay(
       clew replay flow-1a2b3c
       clew replay recorded.db --all      as a regression test: exit code 1 if anything differs
     """
-    from clew.runtime.regression import Verdict, replays
-
     if everything and run is not None and store is None:
         run, store = None, run  # clew replay runs.db --all
     if everything is (run is not None):
         raise Failed("say what to replay", "give a RUN, or --all")
     with store_at(store) as opened:
         runs = None if run is None else [find_run(opened, run).run_id]
-        found: list[Verdict] = []
-        for verdict in replays(
-            opened, None if graph is None else load_graph(graph), runs, strict=not lenient
-        ):
-            found.append(verdict)
-            if not as_json:
-                say(verdict)
+        given = None if graph is None else load_graph(graph)
+        return report(opened, given, runs, strict=not lenient, as_json=as_json)
+
+
+def report(store: Any, graph: Graph | None, runs: list[str] | None, *, strict: bool, as_json: bool) -> int:
+    """Replay runs, or all of them for None, and print how each went; return the exit code."""
+    from clew.runtime.regression import Verdict, replays
+
+    found: list[Verdict] = []
+    for verdict in replays(store, graph, runs, strict=strict):
+        found.append(verdict)
+        if not as_json:
+            say(verdict)
     good = sum(verdict.ok for verdict in found)
     if as_json:
         say_json([_plain(verdict) for verdict in found])
-    elif everything:
+    elif runs is None:
         say(f"{good} of {len(found)} runs replay")
     return 0 if good == len(found) else 1
 

@@ -11,6 +11,8 @@ import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from clew.engine.machine import Machine
 from clew.engine.programs import check_values, complaint, program_of
 from clew.engine.rules import Program
@@ -47,7 +49,7 @@ from clew.runtime.schema_changes import check_can_run, gained, with_defaults
 from clew.runtime.session import Session
 from clew.runtime.settings import Settings
 from clew.state import GraphState, Position
-from clew.state.stored_object import have_been_made
+from clew.state.stored_object import have_been_made, holds_stored
 from clew.stores import RunRow, Store
 
 if TYPE_CHECKING:
@@ -124,7 +126,7 @@ class Opener(Ownership):
             position=Position(seed=seed, given=given),
             history={},
         )
-        options, listeners = self._options(seed, listener, on_conflict)
+        options, listeners = self._options(seed, listener, on_conflict, seeded)
         machine = Machine.begin(program_of(self.graph, given), seeded, options)
         return self._session(
             run_id, machine, start, seed, listeners, parent=None, owner=owner, at_once=at_once
@@ -167,7 +169,7 @@ class Opener(Ownership):
                     f"the state knows a node {name!r} that this graph does not have: it belongs to another graph"
                 )
         seed = state.seed if state.seed is not None else self._seed(run_id)
-        options, listeners = self._options(seed, listener, on_conflict)
+        options, listeners = self._options(seed, listener, on_conflict, state.values)
         machine = Machine.restore(self.program(state), state, options)
         session = self._session(
             run_id, machine, state, seed, listeners, parent=parent, owner=owner, at_once=at_once
@@ -288,7 +290,7 @@ class Opener(Ownership):
                 run = self.runs.open(run_id) if accepted else run
                 log = run.log()
             log.on_conflict = on_conflict
-            options, listeners = self._options(log.row.seed, None, on_conflict)
+            options, listeners = self._options(log.row.seed, None, on_conflict, {})
             machine = self.machine_at(log, run.program(log.start), options, self.program(log.start))
             ledger = self.archive.ledger(log, fence, self.settings.durability)
             ledger.records = None
@@ -395,11 +397,15 @@ class Opener(Ownership):
             failures=[*log.failures, *chain.failures()],
             held=set(log.due),
         )
-        options = options or self._options(log.row.seed, None, log.on_conflict)[0]
+        options = options or self._options(log.row.seed, None, log.on_conflict, {})[0]
+        finished = [dict(outcome.update) for outcome in log.journal.values()]
+        answers = [dict(answers) for answers in log.answers.values()]
+        if log.strands or holds_stored(state.values.values(), finished, answers):
+            options = msgspec.structs.replace(options, step_by_step=have_been_made())
         return Machine.restore(now or program, state, options, memory)
 
     def _options(
-        self, seed: int, listener: Listener | None, on_conflict: str | None = None
+        self, seed: int, listener: Listener | None, on_conflict: str | None, values: Mapping[str, Any]
     ) -> tuple[Options, Listeners | None]:
         settings = self.settings
         told = (*self._listeners, listener) if listener is not None else self._listeners
@@ -411,7 +417,7 @@ class Opener(Ownership):
                 on_error=settings.on_error,
                 on_conflict=settings.on_conflict if on_conflict is None else on_conflict,  # type: ignore[arg-type]
                 listening=bool(told),
-                step_by_step=have_been_made(),
+                step_by_step=holds_stored(values.values()),
             ),
             Listeners(told) if told else None,
         )

@@ -13,6 +13,7 @@ Rules:
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,15 +25,23 @@ def have_been_made() -> bool:
     return _have_been_made
 
 
+def holds_stored(*groups: Iterable[Any]) -> bool:
+    """Tell whether a value in one of these groups holds a stored object: at no cost before the first is made."""
+    return _have_been_made and any(find_stored(value) is not None for group in groups for value in group)
+
+
 def find_stored(value: Any) -> StoredObject | None:
     """Find a stored object in a value that is built of containers; None if there is none."""
     kind = type(value)
     if isinstance(value, StoredObject):
         return value
     if kind is dict:
-        return next((found for pair in value.items() for part in pair if (found := find_stored(part))), None)
+        return next(
+            (found for pair in value.items() for part in pair if (found := find_stored(part)) is not None),
+            None,
+        )
     if kind in (list, tuple, set, frozenset):
-        return next((found for item in value if (found := find_stored(item))), None)
+        return next((found for item in value if (found := find_stored(item)) is not None), None)
     return None
 
 

@@ -86,13 +86,13 @@ def test_a_run_replays_without_the_model_and_the_key_is_stored_nowhere(
 
 
 def test_the_graph_that_the_run_remembers_replays_it_too(samples: dict[str, str], new_pipeline: New) -> None:
-    import clew_nl2sql.offline as offline
     from clew import Engine
+    from clew_nl2sql.offline import graph_for
 
     with serving(Endpoint(plays(MODEL))) as endpoint:
         pipeline = new_pipeline(samples, **roles(endpoint))
         answer = pipeline.ask(QUESTION)
-    graph = getattr(offline, pipeline.engine.runs()[0].target.partition(":")[2])
+    graph = graph_for(pipeline.engine.runs()[0].target)
     report = Engine(graph, store=pipeline.engine.store).replay(answer.run_id)
     assert report.ok, str(report)
 
