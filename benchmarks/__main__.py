@@ -16,7 +16,7 @@ from pathlib import Path
 from benchmarks import report
 from benchmarks.calls import calls
 from benchmarks.chain import async_chain, chain
-from benchmarks.concurrent import concurrent
+from benchmarks.concurrent_runs import concurrent
 from benchmarks.contestants import load
 from benchmarks.durable import durable, durable_bytes
 from benchmarks.explore import explore

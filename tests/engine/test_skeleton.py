@@ -34,7 +34,8 @@ TOPOLOGY = (
 )
 PROGRAM = (
     *("given", "names", "index", "weak", "written", "needs", "needers", "plain_outputs", "sendable"),
-    *("data_readers", "control_wakes", "decision_wakes", "first_wakes", "outside_wakes"),
+    *("data_readers", "control_wakes", "first_wakes", "outside_wakes", "held_nodes"),
+    *("has_gates", "marks", "selections", "turn_marks", "unmarked", "withdrawable", "choices"),
 )
 
 

@@ -8,9 +8,9 @@ without the user's code. Lists are in the order of declaration.
 ``name``                  of the graph, or None
 ``inputs``, ``outputs``   what a run may be given (``required_inputs``: must), and what it makes
 ``bound``                 names of values that are there without being state
-``selected``              the values that ``Graph.select`` was given, or None
+``selected``              the values that ``Graph.select`` was given, or None; ``unselected``: what only other nodes use
 ``edges``, ``entry``      control links beside the dataflow; where a loop starts
-``state``                 None, or the schema: ``name``, ``validates`` and its ``fields`` by name
+``state``                 None, or the schema: ``name``, ``validates``, ``is_mapping`` and its ``fields`` by name
 a field                   ``type`` as text, ``schema`` (JSON Schema), ``reducer`` (its name, or None), ``has_default``
 ``nodes``                 in order; ``kind``, ``shape`` and so on are those of `clew.graph.Node`
 a parameter               ``name``, ``source`` (the value that it reads), ``kind``, ``keyword_only``, ``has_default``,
@@ -47,6 +47,7 @@ def describe(graph: Graph) -> dict[str, Any]:
         "outputs": list(graph.outputs),
         "bound": sorted(graph.bound),
         "selected": None if graph.selected is None else list(graph.selected),
+        "unselected": sorted(graph.unselected),
         "state": None if graph.schema is None else _state(graph.schema),
         "nodes": [_node(node) for node in graph.nodes.values()],
         "edges": [list(pair) for pair in graph.edges],
@@ -59,6 +60,7 @@ def _state(schema: Schema) -> dict[str, Any]:
     return {
         "name": schema.cls.__name__,
         "validates": schema.validates,
+        "is_mapping": schema.is_mapping,
         "fields": {
             field.name: {
                 "type": shown(field.type),

@@ -47,6 +47,7 @@ class _FieldForm(msgspec.Struct):
 class _StateForm(msgspec.Struct):
     name: str
     validates: bool
+    is_mapping: bool
     fields: dict[str, _FieldForm]
 
 
@@ -81,6 +82,7 @@ class _GraphForm(msgspec.Struct):
     name: str | None
     bound: tuple[str, ...]
     selected: tuple[str, ...] | None
+    unselected: frozenset[str]
     state: _StateForm | None
     nodes: tuple[_NodeForm, ...]
     edges: tuple[tuple[str, str], ...]
@@ -121,6 +123,7 @@ def _graph(form: _GraphForm, depth: int) -> Graph:
     graph.strict_types = False
     graph.bound = MappingProxyType(dict.fromkeys(form.bound))
     graph.selected = form.selected
+    graph.unselected = form.unselected
     graph._topologies = {}
     return graph
 
@@ -199,7 +202,7 @@ def _schema(form: _StateForm) -> Schema:
         for name, field in form.fields.items()
     }
     try:
-        return Schema.described(form.name, fields, validates=form.validates)
+        return Schema.described(form.name, fields, validates=form.validates, is_mapping=form.is_mapping)
     except ValueError as error:
         raise StoreCorruptError(
             f"the description of a graph is damaged: {form.name!r} names no class"

@@ -54,6 +54,10 @@ class Engine(Driving):
         listeners: Sequence[Listener] = (),
         **options: Any,
     ) -> None:
+        if graph is None and store is None:
+            raise InputError(
+                "an Engine needs a graph to run, or a store to inspect; pass graph, store or both"
+            )
         self.store: Store = MemoryStore() if store is None else store_of(store)
         self._settings: Settings = read_settings(options)
         self._listeners = listeners_of(listeners) if listeners != () else ()

@@ -73,7 +73,9 @@ class Host:
         except BaseExceptionGroup as error:
             raise_question(error)
             raise
-        return _awaited(value) if takes_context and type(value) is CoroutineType else value
+        if takes_context and type(value) is CoroutineType and item.node.mode != "sync":
+            return _awaited(value)
+        return value
 
     def _watched(self, item: Item, context: RunContext) -> Any:
         """Call a generator, or any function whose inputs are compared by content, and check at its end."""

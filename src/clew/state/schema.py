@@ -66,11 +66,14 @@ class Schema:
         self.fields: Mapping[str, Field] = types.MappingProxyType(fields)
 
     @classmethod
-    def described(cls, name: str, fields: Mapping[str, Field], *, validates: bool) -> Schema:
+    def described(
+        cls, name: str, fields: Mapping[str, Field], *, validates: bool, is_mapping: bool
+    ) -> Schema:
         """Make a schema of a description of one: it has names and types, and checks nothing."""
         self = cls.__new__(cls)
         self.cls = type(name, (), {})
         self.validates = validates
+        self.is_mapping = is_mapping
         self._kind = _DESCRIBED
         self._metadata, self._checks = dict.fromkeys(fields, ()), {}
         self.fields = types.MappingProxyType(dict(fields))

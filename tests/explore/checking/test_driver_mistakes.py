@@ -82,9 +82,9 @@ def of_any_attempt(right: Any) -> Any:
 def forgotten(right: Any) -> Any:
     """Outcomes that were journaled are not used."""
 
-    def machine_at(self: Opener, log: Any, options: Any = None) -> Any:
+    def machine_at(self: Opener, log: Any, *rest: Any) -> Any:
         log.journal = {}
-        return right(self, log, options)
+        return right(self, log, *rest)
 
     return machine_at
 

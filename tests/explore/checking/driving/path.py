@@ -233,7 +233,7 @@ class Path:
         """The store is sound, and so is each run in it."""
         found = [*self.disk.check()]
         for row in self.disk.rows():
-            found += complaints(self.disk, row, self.case.graph)
+            found += complaints(self.disk, row)
         if found:
             self.fail(f"the store is not sound: {found[0]}")
 
