@@ -16,6 +16,7 @@ from clew import (
     Engine,
     Graph,
     MemoryStore,
+    Overwrite,
     SQLiteStore,
     StoredObject,
     append,
@@ -27,7 +28,7 @@ from clew import (
 )
 from clew.cli.doctor import examine
 from clew.engine.records import Single
-from clew.errors import ClassChangedError, GraphWarning, InputError
+from clew.errors import ClassChangedError, DefinitionError, GraphWarning, InputError
 from clew.stores import Store
 
 
@@ -311,3 +312,30 @@ def test_a_stored_object_elsewhere_in_the_process_slows_no_other_run() -> None:
     engine = Engine(Graph([count, again], entry="count"))
     engine.run({"n": 0}, run_id="r")
     assert sum(isinstance(entry, Single) for entry in engine.store.entries("r")) > 90
+
+
+def test_a_value_that_was_overwritten_is_read_without_code(tmp_path: Path) -> None:
+    class Found(TypedDict):
+        found: Annotated[list[int], append]
+        n: int
+
+    @node(writes="found")
+    def find(n: int) -> dict[str, Any]:
+        return {"found": n}
+
+    @node(writes="found", after="find")
+    def empty() -> dict[str, Any]:
+        return {"found": Overwrite([7])}
+
+    engine = Engine(Graph([find, empty], state=Found), store=SQLiteStore(tmp_path / "runs.db"))
+    assert engine.run({"n": 1}, run_id="r")["found"] == [7]
+    assert Engine(store=engine.store).state("r").get("found") == [7]
+    assert engine.export("r")["steps"]
+
+
+def test_names_of_the_format_are_reserved() -> None:
+    class Mine:
+        pass
+
+    with pytest.raises(DefinitionError):
+        register_type(Mine, name="clew:Overwrite", encode=vars, decode=Mine)

@@ -22,7 +22,7 @@ import msgspec
 
 from clew.errors import ClewError, DecodeError, GraphWarning
 from clew.state import scalars
-from clew.state.registry import Entry, build, entry_named, lost_message, refuse_unhashable
+from clew.state.registry import OWN, Entry, build, entry_named, lost_message, refuse_unhashable
 from clew.state.stored_object import StoredObject
 
 Lookup = Callable[[str], Any]
@@ -55,7 +55,7 @@ class Reading:
         name, parts = payload
         if type(name) is not str:
             raise DecodeError(f"a {type(name).__name__} is not the name of a class")
-        if self.builds:
+        if self.builds or name.startswith(OWN):
             try:
                 entry = self._entries[name]
             except KeyError:

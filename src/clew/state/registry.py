@@ -15,6 +15,7 @@ Rules:
   definition keeps the name, aliases and functions of the older one unless others are given.
 - Registering a class under another name makes that its name for writing; the old name is still read.
 - An alias is read as the class that has it, whatever else has that name.
+- Names that begin with ``clew:`` are Clew's own.
 - A stored object that cannot be built is a ``ClassChangedError``: the class changed, the data is sound.
 """
 
@@ -30,6 +31,9 @@ from clew.state.class_kinds import Functions, MissingFields, given, kind_of
 
 C = TypeVar("C", bound=type)
 Hook = Callable[[Any], Any]
+
+OWN = "clew:"
+"""Begins the names of Clew's own classes in stored data: parts of the format, which every reader builds."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -113,6 +117,10 @@ def register_type(
     older = _by_origin.get(_origin(cls))
     if name is None:
         name = _origin(cls) if older is None else older.name
+    elif type(name) is str and name.startswith(OWN) and not cls.__module__.startswith("clew."):
+        raise DefinitionError(
+            f"register_type({cls.__name__}): names with {OWN!r} are reserved; give another name"
+        )
     elif not _is_name(name):
         raise DefinitionError(f"register_type({cls.__name__}): {name!r} is no name for a class")
     for table, key in (
