@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import pickle
 import time
 from collections.abc import Iterator
 from concurrent.futures import CancelledError, Future
@@ -97,7 +98,7 @@ def test_what_cannot_cross_fails_its_node(two: Processes) -> None:
 
 
 def test_what_cannot_be_sent_is_refused_at_once(two: Processes) -> None:
-    with pytest.raises(Exception, match="pickle"):
+    with pytest.raises((pickle.PicklingError, AttributeError)):  # which one depends on the version of Python
         two.submit(lambda: 1)
 
 
