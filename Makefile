@@ -54,8 +54,8 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
 
 demo: $(VENV)/.installed ## a question across three databases; then a graph at work, killed, resumed, replayed and forked
-	@$(VENV)/bin/python -m clew_nl2sql.demonstration
-	@$(VENV)/bin/python -m clew.demo
+	@$(VENV)/bin/python -m clew_nl2sql.demo
+	@$(VENV)/bin/python -m clew.demo.triage
 
 test: $(VENV)/.installed ## all tests but the slow campaigns
 	@$(VENV)/bin/python -m pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal $(PYTEST_ARGS)

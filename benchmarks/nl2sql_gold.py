@@ -12,8 +12,8 @@ import sqlglot
 from sqlglot import exp
 
 from clew_nl2sql.planner.decisions import Decision, Option
-from clew_nl2sql.planner.reading import Reading
-from clew_nl2sql.planner.schema import Schema
+from clew_nl2sql.planner.parsed_question import Reading
+from clew_nl2sql.planner.schema_index import Schema
 
 _AGG = {exp.Count: "count", exp.Sum: "sum", exp.Avg: "avg", exp.Min: "min", exp.Max: "max"}
 _OPS = {

@@ -23,19 +23,19 @@ from typing import Any, NamedTuple
 from benchmarks.nl2sql_execution import Database, Rows, is_ordered, normal, same_answer
 from benchmarks.nl2sql_gold import Judge, analyse
 from benchmarks.nl2sql_learning import Choice, Sparse, Vocabulary, learn_certainty, learn_ranks, learn_roles
-from clew_nl2sql.planner.beyond import is_beyond
 from clew_nl2sql.planner.candidates import candidates
 from clew_nl2sql.planner.catalog import Catalog, catalog_from_sqlite
-from clew_nl2sql.planner.model import Model
-from clew_nl2sql.planner.operators import decisions
-from clew_nl2sql.planner.planner import RulePlanner, compete, facts_of
+from clew_nl2sql.planner.cue_decisions import decisions
+from clew_nl2sql.planner.dry_run import Outcome, outcome_of
+from clew_nl2sql.planner.features import outcome_features
+from clew_nl2sql.planner.linear_model import Model
+from clew_nl2sql.planner.parsed_question import Reading
 from clew_nl2sql.planner.query import Query
-from clew_nl2sql.planner.ranking import outcome_features
-from clew_nl2sql.planner.reading import Reading
-from clew_nl2sql.planner.rehearsal import Outcome, outcome_of
 from clew_nl2sql.planner.render import Unjoinable, to_expression, to_sql
-from clew_nl2sql.planner.schema import prepare
-from clew_nl2sql.planner.values import value_index
+from clew_nl2sql.planner.rule_planner import RulePlanner, compete, facts_of
+from clew_nl2sql.planner.schema_index import prepare
+from clew_nl2sql.planner.unsupported import is_beyond
+from clew_nl2sql.planner.value_linking import value_index
 
 FOLDS = 5
 PRECISION = 0.88  # the threshold is set where this share of the answers on unseen databases is right

@@ -4,7 +4,7 @@ They share no keys, only the names of their customers. Run it anywhere: the data
 """
 
 from clew_nl2sql import Pipeline, UserContext
-from clew_nl2sql.samples import make_samples
+from clew_nl2sql.sample_data import make_samples
 
 with Pipeline(make_samples("data"), store="questions.db") as pipeline:
     answer = pipeline.ask(

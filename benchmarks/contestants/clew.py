@@ -230,13 +230,13 @@ durable_async_chain = durable_chain
 
 
 def postgres_chain(nodes: int, place: Place) -> Callable[[], Any]:
-    from clew.stores.postgres import PostgresStore
+    from clew.stores.postgres.store import PostgresStore
 
     return _stored_chain(nodes, place, PostgresStore(place.dsn))
 
 
 def concurrent(runs: int, steps: int, place: Place, connections: int) -> Callable[[], Awaitable[int]]:
-    from clew.stores.postgres import PostgresStore
+    from clew.stores.postgres.store import PostgresStore
 
     store = PostgresStore(place.dsn, pool_size=connections)
     engine = place.open.enter_context(Engine(Graph(chain_functions(steps)), store=store))
@@ -250,7 +250,7 @@ def concurrent(runs: int, steps: int, place: Place, connections: int) -> Callabl
 
 
 def stall(place: Place, shut: Callable[[], None], seconds: float) -> Callable[[], Awaitable[int]]:
-    from clew.stores.postgres import PostgresStore
+    from clew.stores.postgres.store import PostgresStore
 
     @node(output="y")
     async def work(x: int) -> int:

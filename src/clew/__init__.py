@@ -40,7 +40,7 @@ from clew.state import GraphState, NodeExecution, Overwrite, StoredObject, appen
 if _typing.TYPE_CHECKING:
     from clew.incremental import DependencyGraph, Unchanged, schema
     from clew.runtime import Checkpoint, Engine, Event, RunResult, SchedulerMetrics, SchedulerState
-    from clew.runtime.replay import ReplayReport
+    from clew.runtime.review.replay import ReplayReport
     from clew.stores import MemoryStore, PostgresStore, SQLiteStore
 
 __version__ = "0.1.0"
@@ -88,7 +88,7 @@ _LATER = {
     **dict.fromkeys(("DependencyGraph", "Unchanged", "schema"), "clew.incremental"),
     **dict.fromkeys(("Checkpoint", "Engine", "Event", "RunResult"), "clew.runtime"),
     **dict.fromkeys(("SchedulerMetrics", "SchedulerState"), "clew.runtime"),
-    "ReplayReport": "clew.runtime.replay",
+    "ReplayReport": "clew.runtime.review.replay",
     **dict.fromkeys(("MemoryStore", "PostgresStore", "SQLiteStore"), "clew.stores"),
 }
 

@@ -17,15 +17,15 @@ from math import isfinite
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from clew.engine.strand import Item
+from clew.engine.frame import Item
 from clew.errors import NodeTimeoutError, RunStateError
 from clew.graph import Graph
 from clew.runtime import Engine, RunResult, crash_points
-from clew.runtime.scopes import Asking
+from clew.runtime.calls.scopes import Asking
 from clew.stores import conformance as store_conformance
 
 if TYPE_CHECKING:
-    from clew.state.values import Values
+    from clew.state.input_types import Values
 
 __all__ = ["Stepper", "VirtualClock", "crash_points", "run_in_order", "shuffled", "store_conformance"]
 

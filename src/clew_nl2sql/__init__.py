@@ -41,7 +41,7 @@ from clew_nl2sql.sources import Result, Source, open_source
 from clew_nl2sql.state import GraphState, SubgraphExecutionState
 
 if TYPE_CHECKING:
-    from clew_nl2sql.demonstration import demo
+    from clew_nl2sql.demo import demo
     from clew_nl2sql.models import ChatModel, ModelDecomposer, ModelPlanner, ModelSynthesizer
 
 __all__ = [
@@ -83,7 +83,7 @@ def __getattr__(name: str) -> Any:
 
         return getattr(models, name)
     if name == "demo":
-        from clew_nl2sql.demonstration import demo
+        from clew_nl2sql.demo import demo
 
         return demo
     raise AttributeError(f"module 'clew_nl2sql' has no attribute {name!r}")

@@ -17,7 +17,7 @@ from clew_nl2sql.schemas import (
     ExecutionDAG,
     SubgraphOutput,
 )
-from clew_nl2sql.synthesize import shown
+from clew_nl2sql.template_synthesizer import shown
 
 NOTEBOOK_ROWS = 50
 

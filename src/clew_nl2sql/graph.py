@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from clew import Graph
 from clew_nl2sql.boundary import wrap_subgraph
-from clew_nl2sql.equipment import Equipment
 from clew_nl2sql.nodes.aggregator import EngineAggregatorNode
 from clew_nl2sql.nodes.answer_synthesizer import AnswerSynthesizerNode
 from clew_nl2sql.nodes.ast_planner import ASTPlannerNode
@@ -25,6 +24,7 @@ from clew_nl2sql.nodes.global_planner import GlobalPlannerNode
 from clew_nl2sql.nodes.refiner import RefinerNode, RetryHandlerNode
 from clew_nl2sql.nodes.schema_retriever import SchemaRetrieverNode
 from clew_nl2sql.nodes.validator import LogicalValidatorNode, PhysicalValidatorNode
+from clew_nl2sql.resources import Equipment
 from clew_nl2sql.routes import (
     build_scan_layer_router,
     executor_route,

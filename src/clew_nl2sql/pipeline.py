@@ -21,16 +21,16 @@ from clew_nl2sql.access import UserContext, check_policies, check_user
 from clew_nl2sql.answer import Answer, answer_of
 from clew_nl2sql.artifacts import ArtifactStore
 from clew_nl2sql.decompose import LinkingDecomposer
-from clew_nl2sql.equipment import Equipment
 from clew_nl2sql.errors import UsageError
 from clew_nl2sql.graph import build_graph
-from clew_nl2sql.offline import target_for
 from clew_nl2sql.planner.catalog import Catalog
 from clew_nl2sql.planner.plan import Plan
+from clew_nl2sql.replay_graphs import target_for
+from clew_nl2sql.resources import Equipment
 from clew_nl2sql.roles import Decomposer, Planner, Synthesizer
 from clew_nl2sql.sources import Source, open_source
 from clew_nl2sql.state import GraphState
-from clew_nl2sql.synthesize import TemplateSynthesizer
+from clew_nl2sql.template_synthesizer import TemplateSynthesizer
 
 LONGEST_QUESTION = 2_000  # characters; a planner's work grows faster than its question
 ENTRANCE = ("trace_id", "user_query", "user_context", "datasource_id")

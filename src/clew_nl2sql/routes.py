@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from clew import END, Node, Send, route
 from clew_nl2sql.boundary import build_scan_payload
-from clew_nl2sql.equipment import MAX_RETRIES
+from clew_nl2sql.resources import MAX_RETRIES
 from clew_nl2sql.state import GraphState, SubgraphExecutionState
 
 

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from clew import Engine, Graph, SQLiteStore, node
-from clew.cli.speech import command, fitted, inline, json_text, printable
+from clew.cli.output import command, fitted, inline, json_text, printable
 from tests.cli.command import Folder
 
 EVIL = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202egnp.exe\r\n\x7f"

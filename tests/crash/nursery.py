@@ -109,8 +109,8 @@ def warm_up() -> None:
 
     import psycopg  # noqa: F401
 
-    import clew.runtime.crossing
-    import clew.runtime.threads  # noqa: F401
+    import clew.runtime.drivers.dispatch
+    import clew.runtime.drivers.thread_pool  # noqa: F401
 
 
 def _outcome(pid: int, reading: int, task: dict[str, Any]) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 ``cases`` draws graphs from the reference's generator and builds the real ones. ``play`` runs one and answers
 whatever it asks. ``without_context`` builds the graph a second time with functions that take values and
-nothing else, because only such nodes go the short way (``clew.engine.solo``).
+nothing else, because only such nodes go the short way (``clew.engine.fast_path``).
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from random import Random
 
 import pytest
 
-from clew.engine.rules import CHOSEN
+from clew.engine.program import CHOSEN
 from clew.errors import InputError, NodeTimeoutError
 from clew.graph.topology import links
 from clew.testing import Stepper, shuffled

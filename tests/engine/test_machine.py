@@ -8,9 +8,9 @@ import pytest
 
 from clew import Graph, RetryPolicy, node
 from clew.engine.machine import Machine
-from clew.engine.programs import program_of
+from clew.engine.options import Memory, Options
+from clew.engine.program_inputs import program_of
 from clew.engine.records import Outcome, Retry
-from clew.engine.terms import Memory, Options
 from clew.state import GraphState
 
 

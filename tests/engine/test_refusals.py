@@ -13,8 +13,8 @@ from typing import Annotated, Any, TypedDict
 import pytest
 
 from clew import Engine, Graph, Send, SQLiteStore, node, route
+from clew.engine.options import Memory
 from clew.engine.records import Start
-from clew.engine.terms import Memory
 from clew.errors import ConflictError
 from clew.graph import Node
 from clew.testing import Stepper, VirtualClock

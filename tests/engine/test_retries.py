@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from clew import Context, Engine, Graph, NodePolicy, RetryPolicy, node
+from clew.engine.options import stream
 from clew.engine.records import Retry
-from clew.engine.terms import stream
 from clew.graph import Node
 from clew.testing import Stepper, VirtualClock
 

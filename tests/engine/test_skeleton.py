@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 
 from clew.engine.chain import Chain
-from clew.engine.programs import program_of
+from clew.engine.program import Program
+from clew.engine.program_inputs import program_of
 from clew.engine.reasons import Story, why
 from clew.engine.records import Single, Start, Step
-from clew.engine.rules import Program
 from clew.errors import UnknownRunError
 from clew.graph import Graph
 from clew.graph.skeleton import skeleton
 from clew.graph.topology import Topology
-from clew.runtime.log import graph_at, start_state
+from clew.runtime.log.run_log import graph_at, start_state
 from clew.state import GraphState
 from tests.engine.graphs import RUN, Case, Skipped, cases, play_shuffled, quietly
 from tests.engine.nested import nested_cases

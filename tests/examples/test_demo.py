@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-COMMAND = [sys.executable, "-W", "error", "-m", "clew.demo"]
+COMMAND = [sys.executable, "-W", "error", "-m", "clew.demo.triage"]
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
@@ -160,14 +160,14 @@ def test_the_fork_of_the_resumed_run_makes_the_calls_after_its_step_only() -> No
 
 
 def test_the_second_act_is_the_same_each_time_and_short() -> None:
-    from clew import demo_durable
+    from clew.demo import crash
 
     shown: list[tuple[Any, ...]] = []
     began = time.monotonic()
-    slow = demo_durable.act(1.0, lambda *told: shown.append(told))
+    slow = crash.act(1.0, lambda *told: shown.append(told))
     assert time.monotonic() - began < 30
     assert len(shown) == 5
-    assert demo_durable.act(0.0, lambda *told: None) == slow
+    assert crash.act(0.0, lambda *told: None) == slow
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -16,7 +16,7 @@ import pytest
 import redis
 
 from clew.explore import BFS, ExplorationResult, Severity
-from clew.stores.shelf import open_shelf
+from clew.stores.kv import open_shelf
 from examples.shop import exploring
 from examples.shop.service import PRICE, SCHEMA, STOCK, build
 from examples.shop.serving import Serving

@@ -13,7 +13,7 @@ import sys
 from typing import Any
 
 from clew.explore import Action, Agent, Invariant, World
-from clew.explore.strategies import BFS, DFS, CoverageGuided, RandomWalk, Weighted
+from clew.explore.search.strategies import BFS, DFS, CoverageGuided, RandomWalk, Weighted
 from tests.explore.models import records
 
 STRATEGIES: dict[str, Any] = {

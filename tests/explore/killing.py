@@ -24,15 +24,16 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 
-from clew.explore import Action, Agent, Invariant, World, anchor
+from clew.explore import Action, Agent, Invariant, World
 from clew.explore import agent as agents
-from clew.explore import journal as journals
+from clew.explore.search import baseline
+from clew.explore.search import journal as journals
 from clew.explore.systems import FileSystem, MemoryStorage, PostgresSystem, RedisSystem, SQLiteSystem
 
 MOST = 1
 # what is being done while the calls are counted
 INSIDE: dict[str, tuple[Any, str]] = {
-    "putting back": (anchor, "put_back"),
+    "putting back": (baseline, "put_back"),
     "keeping": (journals.Journal, "cast_anchor"),
     "ending": (journals.Journal, "weigh_anchor"),
     "rolling back": (World, "return_to"),
@@ -311,9 +312,9 @@ def main() -> None:
     import psycopg  # noqa: F401
     import redis  # noqa: F401
 
-    import clew.explore.systems.postgres
-    import clew.explore.systems.sqlite_private
-    import clew.stores.shelf_sqlite  # noqa: F401
+    import clew.explore.systems.postgres.system
+    import clew.explore.systems.sqlite.embedded
+    import clew.stores.sqlite.kv  # noqa: F401
 
     for line in sys.stdin:
         task = json.loads(line)

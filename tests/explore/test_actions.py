@@ -10,7 +10,7 @@ import pytest
 
 from clew.errors import DefinitionError
 from clew.explore import Action, Agent, Invariant, World
-from clew.explore.actions import PathRules
+from clew.explore.model.actions import PathRules
 from tests.explore.models import Box, counter
 
 

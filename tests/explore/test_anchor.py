@@ -20,11 +20,12 @@ from clew.errors import (
     JournalMismatchError,
     StoreConflictError,
 )
-from clew.explore import Action, Agent, Observation, World, anchor
-from clew.explore.journal import Journal
+from clew.explore import Action, Agent, Observation, World
+from clew.explore.search import baseline
+from clew.explore.search.journal import Journal
 from clew.explore.systems import FileSystem, MemoryStorage
 from clew.stores import PostgresStore
-from clew.stores.shelf import open_shelf
+from clew.stores.kv import open_shelf
 from tests.explore.models import Box
 from tests.explore.systems.postgres_databases import Database
 
@@ -316,11 +317,11 @@ def test_an_anchor_is_there_when_its_last_record_is(tmp_path: Path, monkeypatch:
     """A process that died while it wrote it had done nothing to the world yet."""
     outside = {"value": 0, "hidden": 0}
 
-    def die(*_: Any) -> anchor.Anchor:
+    def die(*_: Any) -> baseline.Anchor:
         raise Died
 
     with monkeypatch.context() as patch:
-        patch.setattr(anchor, "describe", die)
+        patch.setattr(baseline, "describe", die)
         with pytest.raises(Died):
             agent(outside, tmp_path / "e.db").explore()
     again = agent(outside, tmp_path / "e.db")

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from clew.explore import Action, Severity, StateGraph, Transition
-from clew.explore.actions import PathRules
-from clew.explore.foresight import Foresight, leads_of
-from clew.explore.violations import Found, Kind
+from clew.explore.model.actions import PathRules
+from clew.explore.model.violations import Found, Kind
+from clew.explore.search.shrink_oracle import Foresight, leads_of
 
 ACTIONS = [Action(name, lambda world: None) for name in ("on", "off", "fire")]
 NUMBERS = {"on": 0, "off": 1, "fire": 2}

@@ -15,7 +15,7 @@ import pytest
 from clew.errors import JournalMismatchError, StoreConflictError, StoreCorruptError
 from clew.explore import BFS, DFS, Action, Agent, Invariant, World
 from clew.stores import MemoryStore
-from clew.stores.shelf import open_shelf
+from clew.stores.kv import open_shelf
 from tests.explore import journaled
 from tests.explore.models import Box, counter, records
 

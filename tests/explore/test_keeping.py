@@ -9,7 +9,7 @@ import pytest
 
 from clew.errors import ExplorationWarning
 from clew.explore import BFS, DFS, Action, Agent, Invariant, World
-from clew.explore.keeping import Keeper
+from clew.explore.search.checkpoints import Keeper
 from tests.explore.models import Box, records
 from tests.explore.test_agent import STRATEGIES, each_strategy, edges
 

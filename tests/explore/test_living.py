@@ -5,9 +5,9 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from clew.explore.living import lives_elsewhere, mark
+from clew.explore.process_mark import lives_elsewhere, mark
 
-SAYS = "from clew.explore.living import mark; print(mark(), flush=True); input()"
+SAYS = "from clew.explore.process_mark import mark; print(mark(), flush=True); input()"
 
 
 def test_a_mark_is_of_one_process_as_long_as_it_lives() -> None:

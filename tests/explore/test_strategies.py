@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clew.explore import BFS, DFS, Action, Agent, CoverageGuided, RandomWalk, Weighted
-from clew.explore.strategies import _Lottery
+from clew.explore.search.strategies import _Lottery
 from tests.explore.models import records
 from tests.explore.test_agent import STRATEGIES, edges
 

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clew.explore import BFS, DFS, Action, Agent, Invariant, Observation, RandomWalk, Severity, World
-from clew.explore.repertoire import Repertoire
-from clew.explore.shrinking import Rehearsal, shrink
-from clew.explore.violations import Kind
+from clew.explore.model.violations import Kind
+from clew.explore.search.action_table import Repertoire
+from clew.explore.search.shrinker import Rehearsal, shrink
 from tests.explore.models import Box, counter, records
 
 

@@ -17,11 +17,11 @@ from typing import Any
 
 import pytest
 
+from clew.drawing.diagram import Arrow, Picture, picture_of
+from clew.drawing.formats import draw
+from clew.drawing.svg import CHARACTER
 from clew.errors import GraphError
 from clew.graph import END, Graph, ifelse, interrupt, node, route
-from clew.graph.draw import draw
-from clew.graph.draw_svg import CHARACTER
-from clew.graph.picture import Arrow, Picture, picture_of
 
 GOLDEN = Path(__file__).parent / "golden"
 FORMATS = {"mermaid": "mmd", "dot": "dot", "svg": "svg"}

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.graph.geometry import Rect, Shape
-from clew.graph.layout import LABEL_HEIGHT, Edge, Layout, lay_out
+from clew.drawing.geometry import Rect, Shape
+from clew.drawing.layout import LABEL_HEIGHT, Edge, Layout, lay_out
 
 SHAPES = st.sampled_from(
     [Shape(60.0, 38.0), Shape(140.0, 54.0, 70.0), Shape(90.0, 38.0, 14.0), Shape(300.0, 400.0)]

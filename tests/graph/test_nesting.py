@@ -9,7 +9,7 @@ import pytest
 from clew import Engine
 from clew.errors import GraphError
 from clew.graph import ABSENT, END, MISSING, Graph, Param, node, route
-from clew.graph.nesting import MAX_DEPTH
+from clew.graph.subgraph_node import MAX_DEPTH
 
 
 @node(output="docs")

@@ -15,7 +15,7 @@ import pytest
 
 from clew import DependencyGraph, Unchanged, schema
 from clew.errors import DependencyError, InvalidUnchangedError, MissingValueError, StoreUnavailableError
-from clew.incremental import keeping
+from clew.incremental import persistence
 from tests.incremental.counting import total
 
 FRESH, STALE = "up-to-date", "potentially-outdated"
@@ -549,10 +549,10 @@ class TestMeanwhile:
             graph, other = DependencyGraph(schemas, path), DependencyGraph(schemas, path)
             for value, computes in ((1, False), (2, True)):
                 other.set("a", value)
-                load = keeping.Keeper.load
+                load = persistence.Keeper.load
 
                 def late(
-                    keeper: keeping.Keeper, key: str, load: Any = load, computes: bool = computes
+                    keeper: persistence.Keeper, key: str, load: Any = load, computes: bool = computes
                 ) -> Any:
                     row = load(keeper, key)
                     if keeper is graph._keeper and key == "b":
@@ -562,7 +562,7 @@ class TestMeanwhile:
                             other.pull("b")
                     return row
 
-                monkeypatch.setattr(keeping.Keeper, "load", late)
+                monkeypatch.setattr(persistence.Keeper, "load", late)
                 assert await graph.apull("b") == 10
             graph.close()
             other.close()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from clew.incremental import keeping, plans, sources
+from clew.incremental import freshness, persistence, pull_plan
 from tests.incremental.test_campaign import walk
 from tests.incremental.test_oracle_async import drive
 
@@ -20,11 +20,11 @@ SIZES = list(itertools.product((0, 1, 16), (0, 1, 2, 4096), (0, 4), (3, 2_000_00
 
 def shrink(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     few, width, short, many, rows = SIZES[seed % len(SIZES)]
-    monkeypatch.setattr(sources, "_FEW", few)
-    monkeypatch.setattr(sources, "_WIDTH", width)
-    monkeypatch.setattr(plans, "_SHORT", short)
-    monkeypatch.setattr(plans, "_MANY", many)
-    monkeypatch.setattr(keeping, "_MANY", rows)
+    monkeypatch.setattr(freshness, "_FEW", few)
+    monkeypatch.setattr(freshness, "_WIDTH", width)
+    monkeypatch.setattr(pull_plan, "_SHORT", short)
+    monkeypatch.setattr(pull_plan, "_MANY", many)
+    monkeypatch.setattr(persistence, "_MANY", rows)
 
 
 @pytest.mark.parametrize("seed", range(0, len(SIZES), 5))

@@ -23,8 +23,8 @@ from clew.errors import (
     StoreError,
     StoreVersionError,
 )
-from clew.incremental import keeping
-from clew.stores.shelf import open_shelf
+from clew.incremental import persistence
+from clew.stores.kv import open_shelf
 from tests.incremental.counting import Calls, total
 
 FRESH, STALE = "up-to-date", "potentially-outdated"
@@ -457,16 +457,16 @@ class TestSeveralProcesses:
         one, other = DependencyGraph(schemas, path), DependencyGraph(schemas, path)
         one.set("a", 1)
         one.pull("c")
-        look = keeping.Keeper.is_current
+        look = persistence.Keeper.is_current
         between: list[Callable[[], Any]] = []
 
-        def is_current(keeper: keeping.Keeper) -> bool:
+        def is_current(keeper: persistence.Keeper) -> bool:
             answer = look(keeper)
             while keeper is one._keeper and between:
                 between.pop()()
             return answer
 
-        monkeypatch.setattr(keeping.Keeper, "is_current", is_current)
+        monkeypatch.setattr(persistence.Keeper, "is_current", is_current)
         between.append(lambda: other.set("a", 2))
         one.set("new", 5)  # a source
         assert (one.pull("a"), one.pull("new"), one.revision) == (2, 5, 3)
@@ -506,29 +506,29 @@ class TestSeveralProcesses:
             graph.set("a", 1)
             graph.pull("b(1)")
         one, other = DependencyGraph([], path), DependencyGraph([], path)
-        drop = keeping.Keeper.drop
+        drop = persistence.Keeper.drop
 
-        def late(keeper: keeping.Keeper, keys: Any) -> None:
+        def late(keeper: persistence.Keeper, keys: Any) -> None:
             monkeypatch.undo()
             other.set("a", 2)
             drop(keeper, keys)
 
-        monkeypatch.setattr(keeping.Keeper, "drop", late)
+        monkeypatch.setattr(persistence.Keeper, "drop", late)
         assert one.prune() == ["b(1)"]
         assert one.pull("a") == 2
         one.close()
         other.close()
 
     def test_schemas_that_two_open_at_once(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        changed = keeping.Keeper._changed
+        changed = persistence.Keeper._changed
         schemas = [schema("b", ["a"], total)]
 
-        def late(keeper: keeping.Keeper, *given: Any) -> Any:
+        def late(keeper: persistence.Keeper, *given: Any) -> Any:
             monkeypatch.undo()
             DependencyGraph(schemas, path).close()
             return changed(keeper, *given)
 
-        monkeypatch.setattr(keeping.Keeper, "_changed", late)
+        monkeypatch.setattr(persistence.Keeper, "_changed", late)
         with DependencyGraph(schemas, path) as graph:
             graph.set("a", 1)
             assert graph.pull("b") == 1

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from clew import DependencyGraph, schema
-from clew.incremental import keeping
+from clew.incremental import persistence
 from clew.incremental.nodes import Row
-from clew.stores.shelf import open_shelf
+from clew.stores.kv import open_shelf
 from tests.incremental.counting import Calls, chain, total
 
 
@@ -98,9 +98,9 @@ def test_a_node_without_a_value_on_top_of_a_wide_one() -> None:
 
 
 def test_plans_are_not_kept_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    from clew.incremental import plans
+    from clew.incremental import pull_plan
 
-    monkeypatch.setattr(plans, "_MANY", 50)
+    monkeypatch.setattr(pull_plan, "_MANY", 50)
     graph = chain(20)
     graph.set("source", 0)
     graph.pull("n19")
@@ -143,7 +143,7 @@ def test_an_unrelated_set_reaches_nobody() -> None:
 
 
 def test_the_sources_of_nodes_with_the_same_inputs_are_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    from clew.incremental import sources
+    from clew.incremental import freshness
 
     graph = DependencyGraph([schema("b", ["s"], total), schema("view(x)", ["b", "s"], total)])
     graph.set("s", 1)
@@ -151,8 +151,10 @@ def test_the_sources_of_nodes_with_the_same_inputs_are_found_once(monkeypatch: p
         graph.pull("view", n)
     graph.set("other", 1)
     found: list[Any] = []
-    joined = sources._joined
-    monkeypatch.setattr(sources, "_joined", lambda table, node: found.append(node.key) or joined(table, node))
+    joined = freshness._joined
+    monkeypatch.setattr(
+        freshness, "_joined", lambda table, node: found.append(node.key) or joined(table, node)
+    )
     assert all(graph.freshness("view", n) == "up-to-date" for n in range(100))
     assert sorted(found) == ["b", "s", "view(0)"]
     graph.set("b", 5)  # its schema is a source from now on
@@ -166,7 +168,7 @@ def _filled(path: Path, count: int) -> DependencyGraph:
     schemas = [schema("view(x)", ["s"], lambda i, o, b: i[0] + b["x"])]
     with DependencyGraph(schemas, path) as graph:
         graph.set("s", 1)
-    row = keeping._packed(Row(2, None, 1, 1, 0, 1, 0))
+    row = persistence._packed(Row(2, None, 1, 1, 0, 1, 0))
     shelf = open_shelf(path, "graph graph")
     for start in range(0, count, 50_000):
         shelf.write((f"n/view({n})", row) for n in range(start, min(start + 50_000, count)))
@@ -179,13 +181,13 @@ def test_instances_on_disk_are_not_read_when_the_graph_is_opened(
     count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[str] = []
-    load = keeping.Keeper.load
+    load = persistence.Keeper.load
 
-    def counted(keeper: keeping.Keeper, key: str) -> Row | None:
+    def counted(keeper: persistence.Keeper, key: str) -> Row | None:
         read.append(key)
         return load(keeper, key)
 
-    monkeypatch.setattr(keeping.Keeper, "load", counted)
+    monkeypatch.setattr(persistence.Keeper, "load", counted)
     with _filled(tmp_path / "graph.db", count) as graph:
         assert read == ["s"]  # when it was set, before
         read.clear()

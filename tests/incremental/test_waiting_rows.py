@@ -14,7 +14,7 @@ import pytest
 
 from clew import DependencyGraph, schema
 from clew.errors import StoreError
-from clew.stores.shelf import open_shelf
+from clew.stores.kv import open_shelf
 
 PATIENCE = 60.0
 

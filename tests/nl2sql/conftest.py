@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from clew_nl2sql import Pipeline
-from clew_nl2sql.samples import make_erp_in_postgres, make_samples
+from clew_nl2sql.sample_data import make_erp_in_postgres, make_samples
 from tests.stores.servers import PostgresServer
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from clew import Event
 from clew_nl2sql import Pipeline
 from clew_nl2sql.planner.catalog import Catalog
-from clew_nl2sql.samples import make_samples
+from clew_nl2sql.sample_data import make_samples
 from clew_nl2sql.sources import Result, open_source
 from clew_nl2sql.sql.guard import CheckedQuery
 from tests.nl2sql.scripted import TICKETS, TOP_CUSTOMERS, TOP_FIVE, UNPAID, Scripted

@@ -37,7 +37,7 @@ def test_it_reads_as_its_text() -> None:
 
 
 def test_numbers_that_are_none_are_shown_as_what_they_are() -> None:
-    from clew_nl2sql.synthesize import shown
+    from clew_nl2sql.template_synthesizer import shown
 
     told = [shown(value) for value in (float("inf"), float("-inf"), float("nan"), 3.0, 2.5, 1234567.0)]
     assert told == ["inf", "-inf", "nan", "3", "2.50", "1,234,567"]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from clew_nl2sql.samples import make_samples
+from clew_nl2sql.sample_data import make_samples
 from tests.cli.command import Folder, until
 from tests.nl2sql.models.endpoint import Endpoint, says, serving
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from clew_nl2sql import demo
-from clew_nl2sql.sample_server import sample_server
-from clew_nl2sql.samples import make_samples
+from clew_nl2sql.sample_data import make_samples
+from clew_nl2sql.sample_postgres import sample_server
 
 
 @pytest.mark.parametrize("postgres", [False, True])

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from clew_nl2sql import Answer, Pipeline
-from clew_nl2sql.samples import CUSTOMERS, PRODUCTS, _orders, make_samples
+from clew_nl2sql.sample_data import CUSTOMERS, PRODUCTS, _orders, make_samples
 from tests.cli.command import Folder
 
 ORDERS, ITEMS = _orders()  # (id, customer, day, amount), (order, product, quantity)

@@ -9,9 +9,9 @@ import pytest
 from clew import Graph
 from clew_nl2sql.artifacts import ArtifactStore
 from clew_nl2sql.decompose import LinkingDecomposer
-from clew_nl2sql.equipment import Equipment
 from clew_nl2sql.graph import build_graph, build_sql_agent_graph
 from clew_nl2sql.nodes.global_planner import execution_dag
+from clew_nl2sql.resources import Equipment
 from clew_nl2sql.routes import pending_scans
 from clew_nl2sql.schemas import (
     ArtifactRef,
@@ -21,7 +21,7 @@ from clew_nl2sql.schemas import (
     SubQuery,
 )
 from clew_nl2sql.state import GraphState
-from clew_nl2sql.synthesize import TemplateSynthesizer
+from clew_nl2sql.template_synthesizer import TemplateSynthesizer
 from tests.nl2sql.scripted import Scripted
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from clew import MemoryStore
 from clew_nl2sql import Pipeline
-from clew_nl2sql.samples import make_samples
+from clew_nl2sql.sample_data import make_samples
 from tests.cli.command import until
 from tests.nl2sql.killed import PLANS, pipeline
 from tests.nl2sql.scripted import TOP_FIVE, Scripted

@@ -13,7 +13,7 @@ import pytest
 
 from clew_nl2sql import Pipeline
 from clew_nl2sql.decompose import LinkingDecomposer
-from clew_nl2sql.samples import CUSTOMERS, SUPPLIERS
+from clew_nl2sql.sample_data import CUSTOMERS, SUPPLIERS
 from tests.nl2sql.scripted import EVERYBODY
 
 New = Callable[..., Pipeline]
@@ -153,7 +153,7 @@ def test_counts_of_all_sources_are_added_up_and_it_is_said(pipeline: Pipeline) -
 def test_a_run_replays_with_the_planner_and_without_the_databases(tmp_path: Path, new_pipeline: New) -> None:
     import shutil
 
-    from clew_nl2sql.samples import make_samples
+    from clew_nl2sql.sample_data import make_samples
 
     pipeline = new_pipeline(make_samples(tmp_path / "data"))
     answer = pipeline.ask("How many orders and how many tickets are there?")

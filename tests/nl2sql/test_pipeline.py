@@ -16,7 +16,7 @@ from clew_nl2sql import ErrorCode, Pipeline, PipelineError, PlanModel, UserConte
 from clew_nl2sql.errors import ErrorSeverity, NeedsSourcesError, UsageError
 from clew_nl2sql.pipeline import run_with_graph
 from clew_nl2sql.planner.catalog import Catalog
-from clew_nl2sql.samples import CUSTOMERS, _invoices, _orders, _tickets, make_samples
+from clew_nl2sql.sample_data import CUSTOMERS, _invoices, _orders, _tickets, make_samples
 from clew_nl2sql.schemas import CandidateModel, DecomposerResponse, SubQuery
 from clew_nl2sql.sources import Result, Source, open_source
 from clew_nl2sql.sql.guard import CheckedQuery, check
@@ -540,7 +540,7 @@ def test_a_run_replays_without_databases_planner_and_files(
 def test_a_run_remembers_a_graph_that_can_replay_it_and_not_resume_it(
     samples: dict[str, str], new_pipeline: New
 ) -> None:
-    from clew_nl2sql.offline import graph_for
+    from clew_nl2sql.replay_graphs import graph_for
 
     class Broken(Scripted):
         def plan(self, question: str, catalog: Catalog) -> PlanModel:
@@ -562,10 +562,17 @@ def test_a_run_remembers_a_graph_that_can_replay_it_and_not_resume_it(
 
 
 @pytest.mark.parametrize(
-    "target", ["", "shop:graph", "clew_nl2sql.offline:Shape", "clew_nl2sql.offline:graph_", "os:graph_5b5d"]
+    "target",
+    [
+        "",
+        "shop:graph",
+        "clew_nl2sql.replay_graphs:Shape",
+        "clew_nl2sql.replay_graphs:graph_",
+        "os:graph_5b5d",
+    ],
 )
 def test_what_no_pipeline_recorded_gives_no_graph_to_replay_with(target: str) -> None:
-    from clew_nl2sql.offline import graph_for
+    from clew_nl2sql.replay_graphs import graph_for
 
     assert graph_for(target) is None
 

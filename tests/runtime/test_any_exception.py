@@ -18,7 +18,7 @@ import pytest
 
 from clew import Context, Engine, Graph, MemoryStore, RetryPolicy, SQLiteStore, node
 from clew.error_text import add_note, kind_of, line_of, message_of, notes_of
-from clew.runtime.failures import error_of, name_of, plain_error
+from clew.runtime.log.stored_errors import error_of, name_of, plain_error
 from clew.state import decode, encode
 from clew.stores import Store
 from tests.runtime.killed import as_if_killed

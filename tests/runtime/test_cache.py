@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-import clew.runtime.cache
+import clew.runtime.calls.cache
 from clew import END, Context, Engine, Graph, node, route
 
 

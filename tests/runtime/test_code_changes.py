@@ -11,7 +11,7 @@ import pytest
 
 from clew import Engine, Graph, MemoryStore, Send, SQLiteStore, node, route
 from clew.errors import ConflictError, GraphChangedError, GraphWarning, ReplayError
-from clew.runtime.codes import structure_changes
+from clew.runtime.log.fingerprints import structure_changes
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 
 from clew import END, Engine, Graph, MemoryStore, SQLiteStore, ifelse, node
 from clew.errors import UnknownRunError
-from clew.runtime.compare import MISSING, Change
+from clew.runtime.review.run_diff import MISSING, Change
 
 
 @node(output="b")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from clew import Context, Engine, Graph, SQLiteStore, node
-from clew.cli.doctor import examine
+from clew.cli.commands.doctor import examine
 from clew.errors import ClewError, StoreCorruptError
 from clew.stores import RunRow
 
@@ -173,7 +173,7 @@ def test_a_step_that_says_something_else_than_its_digest_is_named(file: Path) ->
 
 
 def test_a_snapshot_of_something_else_is_named_by_the_doctor(file: Path) -> None:
-    from clew.runtime.snapshots import snapshot_entry
+    from clew.runtime.log.snapshots import snapshot_entry
 
     engine = Engine(GRAPH, store=SQLiteStore(file), target=f"{__name__}:GRAPH")
     entry, _ = snapshot_entry(engine.state("r0", step=1), {})
@@ -187,12 +187,12 @@ def test_a_snapshot_of_something_else_is_named_by_the_doctor(file: Path) -> None
 
 
 def test_whatever_is_wrong_with_a_run_the_doctor_goes_on(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from clew.runtime import soundness
+    from clew.runtime.log import verification
 
     def fail(*args: Any) -> Any:
         raise RecursionError("it is too deep")
 
-    monkeypatch.setattr(soundness, "check_log", fail)
+    monkeypatch.setattr(verification, "check_log", fail)
     found = examine(SQLiteStore(file))
     assert [told for told in found["damage"] if "run 'r1'" in told and "it is too deep" in told]
 

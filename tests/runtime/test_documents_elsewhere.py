@@ -18,7 +18,7 @@ import pytest
 
 from clew import Context, Engine, Graph, MemoryStore, SQLiteStore, node
 from clew.errors import CheckpointError
-from clew.runtime.document_form import digest_of, normal
+from clew.runtime.review.document_format import digest_of, normal
 from tests.runtime.test_transfer import graph as wide_graph
 from tests.runtime.test_transfer import waiting
 
@@ -413,7 +413,7 @@ def test_a_failure_while_it_is_written_leaves_nothing(
 
                 patched.setattr(SQLiteStore, name, broken)
                 if name == "append":
-                    patched.setattr("clew.stores.sqlite.put", broken)
+                    patched.setattr("clew.stores.sqlite.store.put", broken)
                 with pytest.raises(OSError, match="disk"):
                     Engine(made, store=store).import_run(document)
             assert nothing_in(store), name

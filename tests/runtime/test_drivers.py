@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from clew import Context, Engine, Graph, RetryPolicy, Send, node, route
-from clew.runtime.crossing import import_path
-from clew.runtime.threads import Threads
+from clew.runtime.drivers.dispatch import import_path
+from clew.runtime.drivers.thread_pool import Threads
 from clew.testing import VirtualClock
 from tests.runtime import on_processes
 

@@ -170,7 +170,7 @@ def test_events_are_made_only_when_somebody_listens(monkeypatch: pytest.MonkeyPa
         ctx.emit("something")
         yield a
 
-    monkeypatch.setattr("clew.runtime.session.Event", Counted)
+    monkeypatch.setattr("clew.runtime.drivers.session.Event", Counted)
     Engine(Graph([tell])).run({"a": 1})
     assert made == []
     Engine(Graph([tell]), listeners=[lambda event: None]).run({"a": 1})

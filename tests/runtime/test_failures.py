@@ -9,7 +9,7 @@ import pytest
 
 from clew import errors
 from clew.errors import ClewError, InputError
-from clew.runtime.failures import RecordedError, error_of, plain_error
+from clew.runtime.log.stored_errors import RecordedError, error_of, plain_error
 from clew.state import decode, encode
 
 

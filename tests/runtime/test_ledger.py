@@ -11,12 +11,12 @@ import pytest
 from clew import Context, Engine, Graph, RetryPolicy, SideEffectPolicy, SQLiteStore, node
 from clew.engine.records import Journaled, Outcome, Question, Start, Step
 from clew.errors import EncodeError, StoreError
-from clew.runtime.doubts import Intent
-from clew.runtime.follower import Follower, Work
-from clew.runtime.ledger import Ledger
-from clew.runtime.log import read_log
-from clew.runtime.recorder import History, RecordedCall, Recorder
-from clew.runtime.wire import Writer
+from clew.runtime.calls.ambiguity import Intent
+from clew.runtime.calls.recorder import History, RecordedCall, Recorder
+from clew.runtime.log.background_writer import Follower, Work
+from clew.runtime.log.codec import Writer
+from clew.runtime.log.run_log import read_log
+from clew.runtime.log.writer import Ledger
 from clew.state import GraphState
 from clew.stores import Entry, RunRow
 from tests.runtime.killed import as_if_killed
@@ -285,7 +285,7 @@ def test_in_async_mode_all_is_written_before_a_node_with_effects_is_called(tmp_p
 
 
 def test_a_follower_that_is_too_far_behind_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("clew.runtime.follower.LAG", 3)
+    monkeypatch.setattr("clew.runtime.log.background_writer.LAG", 3)
     entered, go, done = threading.Event(), threading.Event(), threading.Event()
     made: list[int] = []
 
@@ -316,8 +316,8 @@ def test_a_follower_that_is_too_far_behind_is_waited_for(monkeypatch: pytest.Mon
 def test_what_cannot_be_done_again_and_what_is_much_is_appended_without_waiting_for_more(
     monkeypatch: pytest.MonkeyPatch, kind: str, count: int
 ) -> None:
-    monkeypatch.setattr("clew.runtime.follower.MOMENT", 60.0)
-    monkeypatch.setattr("clew.runtime.follower.ENOUGH", 3)
+    monkeypatch.setattr("clew.runtime.log.background_writer.MOMENT", 60.0)
+    monkeypatch.setattr("clew.runtime.log.background_writer.ENOUGH", 3)
     appended = threading.Event()
     follower = Follower(lambda work: appended.set())
     follower.put(([Entry(kind, "", n, b"") for n in range(count)], (), {}, ()))
@@ -336,7 +336,7 @@ def test_a_thread_that_has_nothing_to_do_is_told_of_what_comes() -> None:
 
 
 def test_what_may_be_done_again_is_appended_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("clew.runtime.follower.MOMENT", 60.0)
+    monkeypatch.setattr("clew.runtime.log.background_writer.MOMENT", 60.0)
     made: list[list[int]] = []
     follower = Follower(lambda work: made.append([entry.n for entry in work[0]]))
     for number in range(3):

@@ -12,11 +12,11 @@ import pytest
 import clew
 from clew import Engine, Graph, SQLiteStore, interrupt, node
 from clew.engine.records import Journaled, Question, Retry, Single, Start, Step, Withdrawn
-from clew.runtime.doubts import Intent
-from clew.runtime.log import _TAKE
-from clew.runtime.log_records import KIND_OF, KINDS, SNAPSHOT, Accepted, Answered, Labelled, Resumed
-from clew.runtime.metrics import Measured
-from clew.runtime.recorder import RecordedCall
+from clew.runtime.calls.ambiguity import Intent
+from clew.runtime.calls.recorder import RecordedCall
+from clew.runtime.log.metrics import Measured
+from clew.runtime.log.records import KIND_OF, KINDS, SNAPSHOT, Accepted, Answered, Labelled, Resumed
+from clew.runtime.log.run_log import _TAKE
 from clew.stores import Store
 
 SRC = Path(clew.__file__).parent

@@ -17,8 +17,8 @@ import pytest
 
 from clew import Context, Engine, Graph, MemoryStore, SQLiteStore, node
 from clew.errors import RunOwnedError, RunStateError, StoreError, UnknownRunError
-from clew.runtime.heartbeat import Heartbeat
-from clew.runtime.session import Session
+from clew.runtime.drivers.lease_renewal import Heartbeat
+from clew.runtime.drivers.session import Session
 from clew.stores import Store
 from tests.stores.processes import opened
 

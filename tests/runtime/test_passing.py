@@ -9,7 +9,7 @@ import pytest
 
 from clew import Context, Engine, Graph, node
 from clew.errors import StoreError
-from clew.stores.memory import NOWHERE, MemoryStore
+from clew.stores.memory.store import NOWHERE, MemoryStore
 
 
 @node(output="y")

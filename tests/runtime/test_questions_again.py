@@ -92,7 +92,7 @@ def test_a_question_about_something_that_did_not_hold(store: Store) -> None:
 PROGRAM = """
 import os, signal, sys
 from clew import Engine, Graph, SQLiteStore, interrupt
-from clew.runtime.ledger import Ledger
+from clew.runtime.log.writer import Ledger
 
 def ask(name):
     return interrupt(output=name, name=name)(lambda x: f"{name}, {sys.argv[2]}?")

@@ -13,7 +13,7 @@ import pytest
 
 from clew import Context, Engine, Graph, SQLiteStore, node
 from clew.errors import ClewError
-from clew.runtime.failures import RecordedError, error_of, plain_error
+from clew.runtime.log.stored_errors import RecordedError, error_of, plain_error
 from tests.runtime.killed import as_if_killed
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from clew import Context, Engine, Graph, RetryPolicy, node
-from clew.runtime.recorder import RecordedCall
+from clew.runtime.calls.recorder import RecordedCall
 
 TWICE = RetryPolicy(max_attempts=2, base_delay=1e-9)
 

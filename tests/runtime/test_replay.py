@@ -28,7 +28,7 @@ from clew import (
     route,
 )
 from clew.errors import ReplayError, RunError
-from clew.runtime.replay import ReplayReport
+from clew.runtime.review.replay import ReplayReport
 from clew.stores import Store
 from clew.testing import VirtualClock
 

@@ -25,7 +25,7 @@ from clew import (
     route,
 )
 from clew.errors import RunError
-from clew.runtime.reuse import Reuse
+from clew.runtime.calls.reuse import Reuse
 from clew.stores import Store
 
 ran: list[str] = []

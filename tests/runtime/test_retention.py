@@ -10,7 +10,7 @@ import pytest
 
 from clew import Engine, Graph, MemoryStore, SQLiteStore, interrupt, node
 from clew.errors import DefinitionError
-from clew.runtime.retention import prune
+from clew.runtime.review.retention import prune
 from clew.testing import VirtualClock
 
 

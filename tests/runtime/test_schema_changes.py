@@ -12,7 +12,7 @@ import pytest
 
 from clew import END, Engine, Graph, GraphState, SQLiteStore, ifelse, interrupt, node
 from clew.errors import GraphChangedError, InputError
-from clew.runtime.soundness import complaints
+from clew.runtime.log.verification import complaints
 from clew.stores import MemoryStore, Store
 
 pytestmark = pytest.mark.filterwarnings("ignore::clew.errors.GraphWarning")  # of code that has changed too

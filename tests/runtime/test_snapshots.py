@@ -12,8 +12,8 @@ import pytest
 
 from clew import END, Command, Engine, Graph, GraphState, SQLiteStore, append, node
 from clew.errors import StoreCorruptError
-from clew.runtime.large_values import Kept
-from clew.runtime.snapshots import PIECE, read_snapshot, snapshot_entry
+from clew.runtime.log.large_values import Kept
+from clew.runtime.log.snapshots import PIECE, read_snapshot, snapshot_entry
 
 
 def there_and_back(state: GraphState) -> tuple[GraphState, dict[str, bytes]]:

@@ -10,7 +10,7 @@ import pytest
 
 from clew import Graph, node
 from clew.errors import DefinitionError
-from clew.runtime.targets import load_graph
+from clew.runtime.loader import load_graph
 
 
 @pytest.fixture(autouse=True)

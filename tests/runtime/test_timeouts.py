@@ -13,8 +13,8 @@ import pytest
 
 from clew import Context, Engine, Graph, RetryPolicy, node
 from clew.errors import NodeError, NodeTimeoutError, RunCancelledError
-from clew.runtime.crossing import submit
-from clew.runtime.threads import Threads
+from clew.runtime.drivers.dispatch import submit
+from clew.runtime.drivers.thread_pool import Threads
 from clew.testing import VirtualClock
 
 SOON = 0.02

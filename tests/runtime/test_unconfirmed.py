@@ -11,8 +11,8 @@ import pytest
 
 from clew import Context, Engine, Graph, SQLiteStore, interrupt, node
 from clew.errors import StoreUnavailableError, UnknownRunError
-from clew.explore.checking.disk import Disk
-from clew.explore.checking.line import Line
+from clew.explore.checking.faulty_store import Line
+from clew.explore.checking.simulated_disk import Disk
 
 
 @node(output="y")

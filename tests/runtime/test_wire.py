@@ -17,11 +17,11 @@ from clew.engine.chain import step_digest
 from clew.engine.deltas import Delta
 from clew.engine.records import Journaled, Outcome, Question, Retry, Single, Start, Step
 from clew.errors import DecodeError, EncodeError, RecordCorruptError, StoreCorruptError
-from clew.runtime.doubts import Intent
-from clew.runtime.log import start_state
-from clew.runtime.log_records import Answered, Labelled, Resumed
-from clew.runtime.recorder import RecordedCall
-from clew.runtime.wire import Reader, Writer, digest_of_start, digest_of_step
+from clew.runtime.calls.ambiguity import Intent
+from clew.runtime.calls.recorder import RecordedCall
+from clew.runtime.log.codec import Reader, Writer, digest_of_start, digest_of_step
+from clew.runtime.log.records import Answered, Labelled, Resumed
+from clew.runtime.log.run_log import start_state
 from clew.state import LARGE
 from clew.stores import Entry
 

@@ -26,7 +26,7 @@ from clew import (
     register_type,
     route,
 )
-from clew.cli.doctor import examine
+from clew.cli.commands.doctor import examine
 from clew.engine.records import Single
 from clew.errors import ClassChangedError, DefinitionError, GraphWarning, InputError
 from clew.stores import Store

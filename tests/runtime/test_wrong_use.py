@@ -14,7 +14,7 @@ import pytest
 
 from clew import Context, Engine, Graph, SQLiteStore, node
 from clew.errors import DefinitionError, GraphChangedError, InputError, StoreError, StoreUnavailableError
-from clew.runtime.transaction import Transaction
+from clew.runtime.calls.transaction import Transaction
 
 ONE = node(lambda a: a + 1, name="one", output="b")
 TWO = node(lambda b: b + 1, name="two", output="c")

@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 
 from clew.errors import CheckpointError, EncodeError
 from clew.state import checkpoint, registry
+from clew.state.encoding import MAX_DEPTH
 from clew.state.graph_state import GraphState
 from clew.state.position import NodeExecution, Position
 from clew.state.registry import register_type
-from clew.state.writers import MAX_DEPTH
 
 HEADER = struct.Struct(">8sH32sQ")
 

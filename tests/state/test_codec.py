@@ -29,7 +29,7 @@ from clew.state import (
     stored_values,
     to_tree,
 )
-from clew.state.writers import MAX_DEPTH
+from clew.state.encoding import MAX_DEPTH
 
 PARIS = ZoneInfo("Europe/Paris")
 CET = timezone(timedelta(hours=1), "CET")

@@ -22,8 +22,10 @@ from clew.errors import (
     StoreUnavailableError,
     StoreVersionError,
 )
-from clew.stores import Entry, PostgresStore, RunRow, Statement, postgres_link, postgres_schema
-from clew.stores.postgres_pool import Loan
+from clew.stores import Entry, PostgresStore, RunRow, Statement
+from clew.stores.postgres import connection as postgres_link
+from clew.stores.postgres import migrations
+from clew.stores.postgres.pool import Loan
 from tests.stores.processes import step
 from tests.stores.servers import PostgresServer
 
@@ -119,8 +121,8 @@ class TestOpening:
         self, server: PostgresServer, store: PostgresStore, schema: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         store.append("r", [step(1)], _owned(store))
-        later = (*postgres_schema.MIGRATIONS, "CREATE TABLE extra (x int); CREATE INDEX extra_x ON extra (x)")
-        monkeypatch.setattr(postgres_schema, "MIGRATIONS", later)
+        later = (*migrations.MIGRATIONS, "CREATE TABLE extra (x int); CREATE INDEX extra_x ON extra (x)")
+        monkeypatch.setattr(migrations, "MIGRATIONS", later)
         new = PostgresStore(server.dsn, schema=schema)
         assert new._link.fetch("", "SELECT count(*) FROM extra") == [(0,)]
         assert list(new.entries("r")) == [step(1)]
@@ -584,7 +586,7 @@ def test_an_append_is_one_round_trip(store: PostgresStore, tmp_path: Path) -> No
 
 
 def test_the_key_of_a_long_text_is_its_own() -> None:
-    key_of = postgres_schema.key_of
+    key_of = migrations.key_of
     for short in ("", "a", "é" * 250, "x" * 1000, "🧵" * 250):
         assert key_of(short) == short
     longs = ["x" * 1001, "x" * 1002, "🧵" * 251, "a" + "🧵" * 400, "aa" + "🧵" * 400, "aaa" + "🧵" * 400]

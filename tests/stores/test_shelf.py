@@ -22,9 +22,9 @@ from clew.errors import (
     StoreVersionError,
 )
 from clew.stores import MemoryStore, PostgresStore, SQLiteStore
-from clew.stores.shelf import Shelf, behind, open_shelf
-from clew.stores.shelf_postgres import PostgresShelf
-from clew.stores.shelf_sqlite import SQLiteShelf
+from clew.stores.kv import Shelf, behind, open_shelf
+from clew.stores.postgres.kv import PostgresShelf
+from clew.stores.sqlite.kv import SQLiteShelf
 from tests.stores.servers import PostgresServer
 
 Opener = Callable[..., Shelf]
@@ -368,7 +368,7 @@ class TestSQLite:
     def test_a_killed_writer_leaves_whole_writes(self, path: Path) -> None:
         """Each write has three keys with one number; whatever the kill cuts, they never differ."""
         program = (
-            "import sys\nfrom clew.stores.shelf import open_shelf\n"
+            "import sys\nfrom clew.stores.kv import open_shelf\n"
             f"shelf = open_shelf({str(path)!r}, 's')\n"
             "n = 0\n"
             "while True:\n"

@@ -24,7 +24,8 @@ from clew.errors import (
     StoreUnavailableError,
     StoreVersionError,
 )
-from clew.stores import Entry, RunRow, SQLiteStore, sqlite_file
+from clew.stores import Entry, RunRow, SQLiteStore
+from clew.stores.sqlite import file as sqlite_file
 from tests.stores.processes import Process, step
 
 

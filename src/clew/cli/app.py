@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 import clew
-from clew.cli import (
+from clew.cli.commands import (
     ask,
     check,
     demo,
@@ -33,7 +33,7 @@ from clew.cli import (
     show,
     why,
 )
-from clew.cli.speech import Failed, complain, show_warnings
+from clew.cli.output import Failed, complain, show_warnings
 from clew.error_text import line_of
 from clew.errors import (
     ClewError,

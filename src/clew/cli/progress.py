@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from clew.cli.speech import inline
+from clew.cli.output import inline
 from clew.error_text import message_of
 from clew.runtime.events import Event, Listener
 

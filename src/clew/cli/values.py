@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from clew.cli.speech import Failed
+from clew.cli.output import Failed
 from clew.state import from_tree
 
 ValuesArgument = Annotated[

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from clew.engine.machine import Machine
+from clew.engine.options import Options
 from clew.engine.records import Question, WorkItem
-from clew.engine.terms import Options
 
 __all__ = ["Machine", "Options", "Question", "WorkItem"]

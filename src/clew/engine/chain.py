@@ -18,11 +18,11 @@ from typing import Any
 import msgspec
 
 from clew.engine.deltas import Delta, plain_deltas
-from clew.engine.merging import DeltaError, MergeFailure
+from clew.engine.merge import DeltaError, MergeFailure
 from clew.engine.origins import Ran
+from clew.engine.program import Program
 from clew.engine.records import Choice, Failure, Outcome, Step
-from clew.engine.rules import Program
-from clew.engine.view import View
+from clew.engine.working_state import View
 from clew.errors import GraphChangedError, StoreCorruptError
 from clew.graph import Send
 from clew.state import (

@@ -13,7 +13,7 @@
 So a run that nobody changes from outside loses no Send; after a fork or a write by hand a gate that decides again
 replaces its pending decision, Sends included.
 
-A pending decision is a bit in the wake of its target (`Mark` in ``clew.engine.rules``); a Send also has an entry in
+A pending decision is a bit in the wake of its target (`Mark` in ``clew.engine.program``); a Send also has an entry in
 `View.sends`. The functions here change a view, and only `decide` and `decide_by_hand` add to it.
 """
 
@@ -23,14 +23,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from clew.engine.program import CHOSEN
 from clew.engine.records import Choice, Outcome
-from clew.engine.rules import CHOSEN
 from clew.errors import InputError
 from clew.graph import Send
 from clew.state import Position
 
 if TYPE_CHECKING:
-    from clew.engine.view import View
+    from clew.engine.working_state import View
 
 
 Sent = tuple[int, Mapping[str, Any], bool]

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import heapq
 
-from clew.engine.strand import Batch, Item
-from clew.engine.terms import Order
+from clew.engine.frame import Batch, Item
+from clew.engine.options import Order
 
 
 class Frontier:

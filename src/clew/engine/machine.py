@@ -10,7 +10,7 @@ Rules:
 
 - The chain depends on the graph and on what nodes returned, never on when, where or in which order they ran.
 - A step is committed when all its items have an outcome. The machine plans ahead: a node whose fate no
-  unfinished item can touch any more starts now, as an item of its later step (``clew.engine.ahead``).
+  unfinished item can touch any more starts now, as an item of its later step (``clew.engine.lookahead``).
 - After a failure nothing of a later step is started; what is left of this and earlier steps still runs. The error
   is that of the lowest (step, order); `on_error="continue"` confines it to the node's descendants instead.
 - An item that asks stays open. The rest goes on as far as it can; then the run is waiting.
@@ -24,15 +24,15 @@ from typing import Any
 
 import msgspec
 
-from clew.engine import ahead, descent, endings, holding, refusals, steps
+from clew.engine import frame_endings, frame_lifecycle, held_results, lookahead, rejected_updates, steps
+from clew.engine.frame import Batch, Item, Level, Strand
 from clew.engine.frontier import Frontier
-from clew.engine.merging import MergeFailure
+from clew.engine.merge import MergeFailure
+from clew.engine.options import Counters, Memory, Notice, Options, Status, stream
 from clew.engine.outcomes import read
+from clew.engine.program import Program
 from clew.engine.records import Failure, Outcome, Question, Retry, Start, Step, item_path
-from clew.engine.rules import Program
-from clew.engine.strand import Batch, Item, Level, Strand
-from clew.engine.terms import Counters, Memory, Notice, Options, Status, stream
-from clew.engine.view import View
+from clew.engine.working_state import View
 from clew.errors import AmbiguousCallError, MutationError
 from clew.graph import END, Command, Send
 from clew.state import GraphState
@@ -71,7 +71,8 @@ class Machine:
             root.failed.update(program.names[node] for node in view.failed)
             if not root.failures:
                 root.failures.extend(
-                    ((step, node), endings.failed_before(program.names[node], step)) for node in view.failed
+                    ((step, node), frame_endings.failed_before(program.names[node], step))
+                    for node in view.failed
                 )
         self._is_planned = False
         self._is_looking = False
@@ -134,7 +135,7 @@ class Machine:
             if self._is_looking:
                 continue
             if item.node.subgraph is not None and not self._is_held(item):
-                descent.enter(self, item)
+                frame_lifecycle.enter(self, item)
                 continue
             item.live = True
             self.counters.active += 1
@@ -237,7 +238,7 @@ class Machine:
         batch = item.batch
         batch.outcomes[item.index] = failure.outcome
         batch.open = batch.level.open_mask = 0
-        if refusals.reject(self, batch.level, failure):
+        if rejected_updates.reject(self, batch.level, failure):
             steps.commit(self, item.strand)
 
     def adopt(self, item: Item, outcome: Outcome, *, cached: bool | None = None) -> None:
@@ -263,7 +264,7 @@ class Machine:
     def expire(self, item: Item, error: BaseException, started: float, duration: float) -> None:
         """The item, or what happens inside it, took too long."""
         if item.is_inside:
-            descent.abandon(self, item, error)
+            frame_lifecycle.abandon(self, item, error)
         else:
             self.fail(item, error, started, duration)
 
@@ -359,8 +360,8 @@ class Machine:
             )
             if outcome.decision is not None:
                 self.notice("gate_decided", item, node=outcome.node, decision=outcome.decision)
-        if item.strand.program.held_nodes and holding.is_held(item):
-            holding.hold(self, item, outcome)
+        if item.strand.program.held_nodes and held_results.is_held(item):
+            held_results.hold(self, item, outcome)
         else:
             self.place(item, outcome, failure)
 
@@ -371,27 +372,27 @@ class Machine:
         strand = level.strand
         if outcome.error is not None:  # a failure that is confined
             strand.failed.add(outcome.node)
-            found = failure or endings.failure_at(item, outcome.error, outcome)
+            found = failure or frame_endings.failure_at(item, outcome.error, outcome)
             strand.failures.append((item.order, found))
         batch.outcomes[item.index] = outcome
         batch.open -= 1
         if batch.open:
-            self.outbox += holding.journaled(strand, (outcome,))
+            self.outbox += held_results.journaled(strand, (outcome,))
             if batch.open == batch.stuck:
-                endings.check_drained(self, strand)
+                frame_endings.check_drained(self, strand)
             return
         level.open_mask &= ~(1 << batch.number)
         if strand.open_ahead and not (level.open_mask or level.left_out):
             strand.open_ahead.pop(level.number, None)
         if not level.open_mask and strand.levels[0] is level and not self._is_looking:
             if len(strand.levels) > 1:
-                ahead.spread(self, strand, batch)  # the steps planned ahead have not seen this outcome
+                lookahead.spread(self, strand, batch)  # the steps planned ahead have not seen this outcome
             steps.commit(self, strand)
         else:
-            self.outbox += holding.journaled(strand, (outcome,))
-            ahead.spread(self, strand, batch)
-            if not (level.held_mask and holding.release(self, strand)):
-                endings.check_drained(self, strand)
+            self.outbox += held_results.journaled(strand, (outcome,))
+            lookahead.spread(self, strand, batch)
+            if not (level.held_mask and held_results.release(self, strand)):
+                frame_endings.check_drained(self, strand)
 
     def give_up(
         self,
@@ -415,7 +416,7 @@ class Machine:
             and isinstance(error, Exception)
             # the first only a person can clear up; after the second no attempt would see what this one saw
             and not issubclass(type(error), (AmbiguousCallError, MutationError))
-            and endings.is_retryable(policy, error)
+            and frame_endings.is_retryable(policy, error)
         ):
             draw = stream(self.options.seed, item.path, item.attempt, "retry").random()
             delay = policy.delay(item.attempt, draw * policy.base_delay)
@@ -426,7 +427,7 @@ class Machine:
             if self.options.listening:
                 self.notice("item_retried", item, node=item.node.name, attempt=item.attempt, delay=delay)
             return
-        failure = endings.failure_at(item, error, inside=inside)
+        failure = frame_endings.failure_at(item, error, inside=inside)
         if self.options.on_error == "continue":
             batch = item.batch
             self._accept(
@@ -445,9 +446,9 @@ class Machine:
                 failure,
             )
             return
-        endings.fail(strand, item.order, item.step, failure)
+        frame_endings.fail(strand, item.order, item.step, failure)
         item.batch.stuck += 1
-        endings.check_drained(self, strand)
+        frame_endings.check_drained(self, strand)
 
     def _ask(self, item: Item, question: Any, about: str = "", position: str | None = None) -> None:
         number = len(self.answers(item, about))
@@ -458,7 +459,7 @@ class Machine:
         self.outbox.append(asked)
         if self.options.listening:
             self.notice("interrupted", item, node=item.node.name, question=question)
-        endings.check_drained(self, item.strand)
+        frame_endings.check_drained(self, item.strand)
 
     # -- what comes out ----------------------------------------------------------------------------------
 
@@ -491,7 +492,7 @@ class Machine:
 
     def failures(self) -> tuple[Failure, ...]:
         """Why the run failed: of the lowest (step, order) first, then the others of its step."""
-        return endings.failures_of(self.root)
+        return frame_endings.failures_of(self.root)
 
     def notice(self, kind: str, item: Item, **data: Any) -> None:
         """Put something to show into the outbox."""

@@ -14,11 +14,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from clew.engine.rules import CHOSEN
+from clew.engine.program import CHOSEN
 from clew.graph.topology import Link
 
 if TYPE_CHECKING:
-    from clew.engine.strand import Item, Strand
+    from clew.engine.frame import Item, Strand
 
 
 class Ran(NamedTuple):

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from clew.engine.program import Program
 from clew.engine.records import Choice
-from clew.engine.rules import Program
-from clew.engine.view import View
+from clew.engine.working_state import View
 from clew.errors import DecisionError, OutputError
 from clew.graph import END, Command, Node, Send
 from clew.graph.names import name_of, nearest

@@ -16,9 +16,9 @@ from typing import Literal
 import msgspec
 
 from clew.engine.decisions import withdrawals
+from clew.engine.program import FORWARD, WOKEN, Program
 from clew.engine.records import Outcome, Step
-from clew.engine.rules import FORWARD, WOKEN, Program
-from clew.engine.view import View
+from clew.engine.working_state import View
 from clew.errors import UnknownRunError
 from clew.graph import Send
 from clew.graph.names import nearest

@@ -2,7 +2,7 @@
 
 A step is planned when nothing of its strand is open: all due nodes that do not wait run in it. It is committed when all
 its items have an outcome, and then those after it that were planned ahead and are complete by then. What the machine
-does between the two, item by item, is in ``clew.engine.machine``; what it starts ahead, in ``clew.engine.ahead``.
+does between the two, item by item, is in ``clew.engine.machine``; what it starts ahead, in ``clew.engine.lookahead``.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from clew.engine import ahead, endings, holding, refusals
+from clew.engine import frame_endings, held_results, lookahead, rejected_updates
 from clew.engine.decisions import withdrawals
 from clew.engine.deltas import SAME, Delta
-from clew.engine.merging import MergeFailure, custom_names
+from clew.engine.frame import Item, Level, Strand
+from clew.engine.merge import MergeFailure, custom_names
+from clew.engine.options import Notice
 from clew.engine.records import Failure, Outcome, Step
-from clew.engine.strand import Item, Level, Strand
-from clew.engine.terms import Notice
 from clew.errors import ConflictError
 
 if TYPE_CHECKING:
@@ -27,10 +27,10 @@ def plan(machine: Machine, strand: Strand) -> None:
     """Nothing is open: plan the next step, or end the strand."""
     view = strand.view
     if not view.due:
-        endings.end(machine, strand)
+        frame_endings.end(machine, strand)
         return
     if strand.step >= machine.options.max_steps:
-        endings.too_many_steps(machine, strand)
+        frame_endings.too_many_steps(machine, strand)
         return
     level = Level(strand, strand.step + 1, view)
     strand.levels.append(level)
@@ -80,19 +80,19 @@ def commit(machine: Machine, strand: Strand) -> None:
                 recorded=None if (then := machine.retraced) is None else _recorded(then, strand, level),
             )
         except MergeFailure as failure:
-            if not refusals.reject(machine, level, failure):
+            if not rejected_updates.reject(machine, level, failure):
                 return
             continue
         except ConflictError as error:
-            machine.outbox += holding.journaled(strand, outcomes)
+            machine.outbox += held_results.journaled(strand, outcomes)
             order = (*strand.order, level.number, len(strand.program.nodes))
             found = Failure(error, level.number, path=strand.prefix[:-1])
-            endings.fail(strand, order, level.number, found)
-            endings.check_drained(machine, strand)
+            frame_endings.fail(strand, order, level.number, found)
+            frame_endings.check_drained(machine, strand)
             return
         del levels[0]
         if strand.unfinished:
-            ahead.settle(strand, level.number)
+            lookahead.settle(strand, level.number)
         strand.step = level.number
         for number in level.batches:
             strand.latest[number] = level.number
@@ -109,8 +109,8 @@ def commit(machine: Machine, strand: Strand) -> None:
         if not levels:
             plan(machine, strand)
             return
-        ahead.complete(machine, strand)
+        lookahead.complete(machine, strand)
         if levels[0].open_mask:
-            if not (levels[0].held_mask and holding.release(machine, strand)):
-                endings.check_drained(machine, strand)
+            if not (levels[0].held_mask and held_results.release(machine, strand)):
+                frame_endings.check_drained(machine, strand)
             return

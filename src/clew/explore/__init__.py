@@ -18,32 +18,32 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from clew.explore.actions import Action as Action
     from clew.explore.agent import Agent as Agent
-    from clew.explore.checking.checks import Check as Check
-    from clew.explore.checking.checks import CheckResult as CheckResult
-    from clew.explore.checking.checks import check_graph as check_graph
-    from clew.explore.checking.promises import at_end as at_end
-    from clew.explore.context import Context as Context
-    from clew.explore.invariants import Invariant as Invariant
-    from clew.explore.invariants import Severity as Severity
-    from clew.explore.observation import Observation as Observation
-    from clew.explore.result import Coverage as Coverage
-    from clew.explore.result import ExplorationResult as ExplorationResult
-    from clew.explore.state_graph import StateGraph as StateGraph
-    from clew.explore.states import Checkpoint as Checkpoint
-    from clew.explore.states import State as State
-    from clew.explore.states import Transition as Transition
-    from clew.explore.strategies import BFS as BFS
-    from clew.explore.strategies import DFS as DFS
-    from clew.explore.strategies import CoverageGuided as CoverageGuided
-    from clew.explore.strategies import Frontier as Frontier
-    from clew.explore.strategies import RandomWalk as RandomWalk
-    from clew.explore.strategies import Strategy as Strategy
-    from clew.explore.strategies import Weighted as Weighted
-    from clew.explore.system import System as System
-    from clew.explore.violations import Violation as Violation
-    from clew.explore.world import World as World
+    from clew.explore.checking.check import Check as Check
+    from clew.explore.checking.check import CheckResult as CheckResult
+    from clew.explore.checking.check import check_graph as check_graph
+    from clew.explore.checking.guarantees import at_end as at_end
+    from clew.explore.model.actions import Action as Action
+    from clew.explore.model.context import Context as Context
+    from clew.explore.model.invariants import Invariant as Invariant
+    from clew.explore.model.invariants import Severity as Severity
+    from clew.explore.model.observation import Observation as Observation
+    from clew.explore.model.state_graph import StateGraph as StateGraph
+    from clew.explore.model.states import Checkpoint as Checkpoint
+    from clew.explore.model.states import State as State
+    from clew.explore.model.states import Transition as Transition
+    from clew.explore.model.system import System as System
+    from clew.explore.model.violations import Violation as Violation
+    from clew.explore.model.world import World as World
+    from clew.explore.reports.result import Coverage as Coverage
+    from clew.explore.reports.result import ExplorationResult as ExplorationResult
+    from clew.explore.search.strategies import BFS as BFS
+    from clew.explore.search.strategies import DFS as DFS
+    from clew.explore.search.strategies import CoverageGuided as CoverageGuided
+    from clew.explore.search.strategies import Frontier as Frontier
+    from clew.explore.search.strategies import RandomWalk as RandomWalk
+    from clew.explore.search.strategies import Strategy as Strategy
+    from clew.explore.search.strategies import Weighted as Weighted
 
 _WHERE = {
     "Action": "actions",

@@ -18,17 +18,17 @@ from clew.errors import (
     ExplorationAborted,
     RollbackError,
 )
-from clew.explore.actions import Action
-from clew.explore.invariants import Invariant
-from clew.explore.journal import Journal
+from clew.explore.model.actions import Action
+from clew.explore.model.invariants import Invariant
+from clew.explore.model.world import Way, World
 from clew.explore.progress import Watch, watching
-from clew.explore.repertoire import Offer, Repertoire
-from clew.explore.result import ActionCoverage, Coverage, ExplorationResult
-from clew.explore.search import NOWHERE, Search
-from clew.explore.settling import settle
-from clew.explore.shrinking import Rehearsal
-from clew.explore.strategies import BFS, Strategy
-from clew.explore.world import Way, World
+from clew.explore.reports.result import ActionCoverage, Coverage, ExplorationResult
+from clew.explore.search.action_table import Offer, Repertoire
+from clew.explore.search.confirmation import settle
+from clew.explore.search.journal import Journal
+from clew.explore.search.loop import NOWHERE, Search
+from clew.explore.search.shrinker import Rehearsal
+from clew.explore.search.strategies import BFS, Strategy
 
 TICK_SECONDS = 0.2  # between two writes of the journal, and two updates of the display
 
@@ -43,9 +43,9 @@ class Agent:
         strategy: In which order: `BFS()`, `DFS()`, `RandomWalk(seed)`, `CoverageGuided()`, `Weighted(seed)`.
         max_steps: How many actions are done at most; without, all there is is explored.
         store: A file, `postgresql://...` or a store: the exploration is journaled there, and `explore` goes on where a
-            former one was killed; see `clew.explore.anchor` for what puts the systems back.
+            former one was killed; see `clew.explore.search.baseline` for what puts the systems back.
         name: Which exploration of the store it is.
-        memory: How many bytes states and checkpoints may take in memory; see `clew.explore.keeping`.
+        memory: How many bytes states and checkpoints may take in memory; see `clew.explore.search.checkpoints`.
         fail_fast: Stop at the first violation.
         progress: Show progress on the terminal; None: if standard error is one.
     """
@@ -113,7 +113,7 @@ class Agent:
     def _journal(self, repertoire: Repertoire) -> Journal | None:
         if self.store is None:
             return None
-        from clew.stores.shelf import open_shelf
+        from clew.stores.kv import open_shelf
 
         shelf = open_shelf(self.store, f"explore:{self.name}")
         return Journal(shelf, self.world, repertoire, self.invariants)

@@ -23,21 +23,21 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from clew.errors import GraphError
 from clew.graph.annotations import register_classes
-from clew.graph.checking import check_flag, check_names, check_text
-from clew.graph.describe import describe, describe_as_text
+from clew.graph.description import describe, describe_as_text
 from clew.graph.hashes import graph_code_hash, node_code_hash, structure_hash
 from clew.graph.interface import Interface, read_interface
 from clew.graph.names import names_of, nearest
-from clew.graph.nesting import bound_inside, subgraph_node, unbound_inputs
 from clew.graph.node import Node, Param, as_node
+from clew.graph.option_checks import check_flag, check_names, check_text
 from clew.graph.selection import needed_nodes
 from clew.graph.subgraph import MapMode
+from clew.graph.subgraph_node import bound_inside, subgraph_node, unbound_inputs
 from clew.graph.topology import Topology
-from clew.graph.validate import check_declared, validate
+from clew.graph.validation import check_declared, validate
 from clew.state.schema import Schema, read_schema
 
 if TYPE_CHECKING:
-    from clew.state.values import Values
+    from clew.state.input_types import Values
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
@@ -215,7 +215,7 @@ class Graph:
 
     def draw(self, format: Literal["mermaid", "dot", "svg"] = "mermaid") -> str:
         """The graph as a drawing."""
-        from clew.graph.draw import draw
+        from clew.drawing.formats import draw
 
         return draw(self, format)
 

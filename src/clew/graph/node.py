@@ -23,8 +23,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar, overload
 
 from clew.errors import GraphError
-from clew.graph.checking import check_flag, check_renaming, check_side_effects, check_text
 from clew.graph.names import check_node_name, check_output_name, check_value_name, names_of, nearest
+from clew.graph.option_checks import check_flag, check_renaming, check_side_effects, check_text
 from clew.graph.policies import NodePolicy, RetryPolicy, SideEffectPolicy, policy_of
 from clew.graph.signature import MISSING, Mode, Param, mode_of, name_of_function, read_params, read_returns
 from clew.graph.subgraph import Subgraph

@@ -21,10 +21,10 @@ import msgspec
 from clew.errors import InputError, StoreCorruptError
 from clew.graph.annotations import function_name
 from clew.graph.graph import Graph
-from clew.graph.nesting import MAX_DEPTH
 from clew.graph.node import Node, NodeKind, Shape
 from clew.graph.signature import ABSENT, MISSING, Param, ParamKind
 from clew.graph.subgraph import MapMode, Subgraph
+from clew.graph.subgraph_node import MAX_DEPTH
 from clew.state.reducers import Reducer, append, merge
 from clew.state.schema import Field, Schema
 

@@ -1,6 +1,6 @@
 """Who can wake whom, which links close a loop, and who waits for whom.
 
-This is the geometry behind *what runs next* (the rules themselves are in ``clew.engine.rules``). It is
+This is the geometry behind *what runs next* (the rules themselves are in ``clew.engine.program``). It is
 computed once per run, from the graph and the names given to the run, and never changes while it runs.
 
 *Links* join two different nodes: data (a writer and a reader of one value), gate (a gate, or a node with

@@ -19,7 +19,7 @@
 
 from __future__ import annotations
 
-from clew.incremental.explaining import Cause, Explanation
+from clew.incremental.explanation import Cause, Explanation
 from clew.incremental.graph import DependencyGraph
 from clew.incremental.schemas import Schema, schema
 from clew.incremental.values import Unchanged

@@ -19,13 +19,13 @@ from typing import Any
 
 import msgspec
 
-from clew.incremental.keeping import Keeper
+from clew.incremental.freshness import is_up_to_date, note_touch
 from clew.incremental.nodes import EMPTY, PENDING, PINNED, SET, Node, Row, Table
-from clew.incremental.plans import plan_of
+from clew.incremental.persistence import Keeper
+from clew.incremental.pull_plan import plan_of
 from clew.incremental.schemas import Rule
-from clew.incremental.sources import is_up_to_date, note_touch
+from clew.incremental.sync_pull import walk
 from clew.incremental.values import same
-from clew.incremental.walks import walk
 
 NOTHING: Any = object()  # no value was given
 

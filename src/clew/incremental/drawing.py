@@ -18,11 +18,11 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from clew.drawing.diagram import Arrow, Box, Picture
+from clew.drawing.formats import dot, mermaid
+from clew.drawing.svg import svg
 from clew.errors import DependencyError, StoreCorruptError
-from clew.graph.draw import dot, mermaid
-from clew.graph.draw_svg import svg
-from clew.graph.picture import Arrow, Box, Picture
-from clew.incremental.explaining import OUTDATED, freshness
+from clew.incremental.explanation import OUTDATED, freshness
 from clew.incremental.expressions import Expression, pattern_text, read_node, unifies
 from clew.incremental.nodes import ORIGINS, PINNED, Node, Table
 from clew.incremental.schemas import Rule

@@ -23,21 +23,21 @@ from clew.errors import (
     StoreCorruptError,
     StoreError,
 )
-from clew.incremental.awaiting import AsyncPull, Running, Slots
-from clew.incremental.batches import Batch, batch_here, left, opened
+from clew.incremental.arguments import check_options, is_a_pattern, read, to_set
+from clew.incremental.async_pull import AsyncPull, Running, Slots
+from clew.incremental.change_batch import Batch, batch_here, left, opened
 from clew.incremental.changes import NOTHING, Change, apply, merged, set_source
-from clew.incremental.explaining import Explanation, explain, freshness
+from clew.incremental.explanation import Explanation, explain, freshness
 from clew.incremental.expressions import Expression, match, read_node, read_pattern
-from clew.incremental.keeping import Keeper
-from clew.incremental.mutation import check_all
+from clew.incremental.freshness import is_up_to_date
+from clew.incremental.mutation_check import check_all
 from clew.incremental.nodes import COMPUTED, SET, Node, Row, Table
-from clew.incremental.plans import plan_of
-from clew.incremental.requests import check_options, is_a_pattern, read, to_set
+from clew.incremental.persistence import Keeper
+from clew.incremental.pull_plan import plan_of
 from clew.incremental.schemas import Catalog, Schema, is_own_pattern
-from clew.incremental.sources import is_up_to_date
+from clew.incremental.sync_pull import walk
 from clew.incremental.values import code_of
-from clew.incremental.walks import walk
-from clew.stores.shelf import open_shelf
+from clew.stores.kv import open_shelf
 
 _inside: ContextVar[tuple[int, ...]] = ContextVar("_inside", default=())  # graphs whose computors run here
 

@@ -22,23 +22,23 @@ from clew.errors import (
 )
 from clew.graph import Graph
 from clew.graph.graph import inside_event_loop
-from clew.runtime import streaming
-from clew.runtime.archive import fresh_owner
-from clew.runtime.driving import Driving
+from clew.runtime.drivers import streams
+from clew.runtime.drivers.hold import Hold, conclude
+from clew.runtime.drivers.lease_renewal import Heartbeat
+from clew.runtime.drivers.session import Session
 from clew.runtime.events import Event, Listener
-from clew.runtime.heartbeat import Heartbeat
-from clew.runtime.holding import Hold, conclude
-from clew.runtime.opening import NO_ANSWER, Opener
+from clew.runtime.execution import Driving
+from clew.runtime.log.repository import fresh_owner
+from clew.runtime.opener import NO_ANSWER, Opener
 from clew.runtime.result import RunResult, SchedulerState, scheduler_state
 from clew.runtime.run_ids import new_run_id
-from clew.runtime.session import Session
 from clew.runtime.settings import Settings, graph_of, listeners_of, read_settings, store_of
 from clew.stores import MemoryStore, Store
-from clew.stores.memory import NOWHERE
+from clew.stores.memory.store import NOWHERE
 
 if TYPE_CHECKING:
-    from clew.runtime.replay import ReplayReport
-    from clew.state.values import Values
+    from clew.runtime.review.replay import ReplayReport
+    from clew.state.input_types import Values
 
 
 class Engine(Driving):
@@ -111,15 +111,15 @@ class Engine(Driving):
             if self.graph.has_async_nodes:
                 import asyncio
 
-                return streaming.begun(
-                    streaming.from_thread(
+                return streams.begun(
+                    streams.from_thread(
                         lambda: asyncio.run(self._adriven(session)),
                         told,
                         lambda: self.cancel(session.run_id),
                         free,
                     )
                 )
-            return streaming.begun(streaming.from_driver(self._driving(session), told, free))
+            return streams.begun(streams.from_driver(self._driving(session), told, free))
         except BaseException as error:
             free(error)
             raise
@@ -139,7 +139,7 @@ class Engine(Driving):
             lambda event: loop.call_soon_threadsafe(told.put_nowait, event),
             owner=hold.owner,
         )
-        events = streaming.from_task(
+        events = streams.from_task(
             self._adrive(hold, opening, at_once=True), told, lambda: self._stop(hold.session)
         )
         try:
@@ -219,7 +219,7 @@ class Engine(Driving):
 
     def replay(self, run_id: str, *, strict: bool = True) -> ReplayReport:
         """Call the nodes of a run once more, against its recordings: does today's code do what was recorded?"""
-        from clew.runtime.replay import Replayer
+        from clew.runtime.review.replay import Replayer
 
         self._no_loop("replay", "areplay")
         if not isinstance(strict, bool):

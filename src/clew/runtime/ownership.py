@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 from clew.errors import ClewError, StoreError, UnknownRunError
-from clew.runtime.archive import Archive, fresh_owner
+from clew.runtime.log.repository import Archive, fresh_owner
 from clew.runtime.settings import Settings
 from clew.stores import Store
 

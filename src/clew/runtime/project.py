@@ -19,7 +19,7 @@ from typing import Any
 
 from clew.errors import DefinitionError, InputError
 from clew.graph import Graph
-from clew.runtime.targets import load_graph
+from clew.runtime.loader import load_graph
 from clew.stores import RunRow
 
 LIST = "[tool.clew] graphs in pyproject.toml"

@@ -8,10 +8,10 @@ import msgspec
 
 from clew.errors import ClewError, DefinitionError, InputError, StoreCorruptError, StoreError
 from clew.graph import Graph
-from clew.runtime.codes import changed_structure
 from clew.runtime.engine import Engine
+from clew.runtime.log.fingerprints import changed_structure
 from clew.runtime.project import graph_for
-from clew.runtime.replay import ReplayReport
+from clew.runtime.review.replay import ReplayReport
 from clew.stores import Store
 
 

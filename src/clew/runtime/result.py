@@ -9,16 +9,16 @@ from typing import Any
 import msgspec
 
 from clew.engine.machine import Machine
+from clew.engine.next_items import upcoming
+from clew.engine.options import Status
 from clew.engine.origins import Past
+from clew.engine.program import Program
 from clew.engine.records import Failure, Question, WorkItem
-from clew.engine.rules import Program
-from clew.engine.terms import Status
 from clew.error_text import line_of, safely
 from clew.errors import RunCancelledError, RunFailedError, UnknownValueError
 from clew.graph.names import nearest
-from clew.runtime.metrics import SchedulerMetrics, Totals, totals_of
-from clew.runtime.recorder import RecordedCall
-from clew.runtime.upcoming import upcoming
+from clew.runtime.calls.recorder import RecordedCall
+from clew.runtime.log.metrics import SchedulerMetrics, Totals, totals_of
 from clew.state import GraphState, digest
 
 

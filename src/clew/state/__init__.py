@@ -6,6 +6,7 @@ Nothing here knows of graphs, runs or stores.
 from __future__ import annotations
 
 from clew.state.codec import decode, digest, encode, from_tree, to_tree
+from clew.state.encoding import LARGE
 from clew.state.graph_state import GraphState
 from clew.state.position import NodeExecution, Position, changed_digest, first_digest
 from clew.state.reducers import Overwrite, append, merge
@@ -13,7 +14,6 @@ from clew.state.registry import register_type
 from clew.state.schema import Field, Schema, read_schema
 from clew.state.stored import canonical, encode_both, stored_value, stored_values
 from clew.state.stored_object import StoredObject
-from clew.state.writers import LARGE
 
 __all__ = [
     "Field",

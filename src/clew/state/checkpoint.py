@@ -30,8 +30,8 @@ import msgspec
 
 from clew.errors import CheckpointError, DecodeError, EncodeError
 from clew.state.codec import from_tree, to_tree
+from clew.state.encoding import NO_ROOM
 from clew.state.position import NodeExecution, Position
-from clew.state.writers import NO_ROOM
 
 if TYPE_CHECKING:
     from clew.state.graph_state import GraphState

@@ -38,8 +38,8 @@ from typing import Any
 import msgspec
 
 from clew.errors import DecodeError, EncodeError
-from clew.state.readers import Lookup, Reading, read
-from clew.state.writers import CANONICAL, NO_ROOM, ORDERED, Refusal, canonical_json, ordered_json, write
+from clew.state.decoding import Lookup, Reading, read
+from clew.state.encoding import CANONICAL, NO_ROOM, ORDERED, Refusal, canonical_json, ordered_json, write
 
 
 def encode(value: Any, *, at: str = "value", ordered: bool = False) -> bytes:

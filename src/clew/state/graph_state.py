@@ -29,8 +29,8 @@ import msgspec
 from immutables import Map
 
 from clew.errors import StateError, UnknownValueError
+from clew.state.column_view import View
 from clew.state.position import NodeExecution, Position, Versions, digest_of
-from clew.state.views import View
 
 Decision = str | tuple[str, ...]
 Cell = tuple[int, Any, int]  # where it stands in the order of names, value, version

@@ -31,8 +31,7 @@ from typing import Any
 
 from clew.errors import DecodeError, EncodeError
 from clew.state.codec import NO_ROOM_TO_READ, encode, has_forms, parsed
-from clew.state.scalars import INT_MAX, INT_MIN
-from clew.state.writers import (
+from clew.state.encoding import (
     LARGE,
     NO_ROOM,
     Refusal,
@@ -42,6 +41,7 @@ from clew.state.writers import (
     sorted_pairs,
     write,
 )
+from clew.state.scalars import INT_MAX, INT_MIN
 
 _SHORT = LARGE // 8  # a text of this length stays below LARGE, whatever has to be escaped in it
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from clew.stores.memory import MemoryStore
+from clew.stores.memory.store import MemoryStore
 from clew.stores.protocol import Entry, Owner, RunRow, Statement, Store, WouldWait
 
 if TYPE_CHECKING:
-    from clew.stores.postgres import PostgresStore
-    from clew.stores.sqlite import SQLiteStore
+    from clew.stores.postgres.store import PostgresStore
+    from clew.stores.sqlite.store import SQLiteStore
 
 __all__ = [
     "Entry",
@@ -27,7 +27,7 @@ __all__ = [
     "WouldWait",
 ]
 
-_LATER = {"PostgresStore": "clew.stores.postgres", "SQLiteStore": "clew.stores.sqlite"}
+_LATER = {"PostgresStore": "clew.stores.postgres.store", "SQLiteStore": "clew.stores.sqlite.store"}
 
 
 def __getattr__(name: str) -> Any:

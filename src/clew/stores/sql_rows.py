@@ -15,8 +15,8 @@ from zlib import crc32
 import msgspec
 
 from clew.errors import StoreCorruptError, UnknownRunError
+from clew.stores.messages import damaged_entry, damaged_row
 from clew.stores.protocol import Entry, RunRow
-from clew.stores.refusals import damaged_entry, damaged_row
 
 ROW = (
     "SELECT run_id, graph, start, seed, status, created, updated, parent, parent_step, error, structure, codes, "

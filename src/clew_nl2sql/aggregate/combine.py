@@ -1,7 +1,7 @@
 """How results meet: standalone, compare, join, union.
 
 Every way ends in one SELECT over the inputs. A join without given keys looks for columns that hold the same things
-(`clew_nl2sql.aggregate.keys`). Results that do not meet as planned are put one below the other, with a note, rather
+(`clew_nl2sql.aggregate.join_keys`). Results that do not meet as planned are put one below the other, with a note, rather
 than lost."""
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from clew_nl2sql.aggregate.keys import find_key
+from clew_nl2sql.aggregate.join_keys import find_key
 from clew_nl2sql.schemas import ColumnRef, CombineGroup
 
 if TYPE_CHECKING:

@@ -14,10 +14,10 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 
 from clew_nl2sql.decompose import clauses as english
-from clew_nl2sql.decompose import phrasing
+from clew_nl2sql.decompose import rewrite
 from clew_nl2sql.decompose.clauses import Clause
-from clew_nl2sql.decompose.linking import Vocabulary, score
-from clew_nl2sql.decompose.words import content, name_words, stem
+from clew_nl2sql.decompose.normalization import content, name_words, stem
+from clew_nl2sql.decompose.source_scoring import Vocabulary, score
 from clew_nl2sql.planner.catalog import Catalog
 from clew_nl2sql.schemas import CombineGroup, DecomposerResponse, PostOp, SubQuery
 
@@ -67,10 +67,10 @@ class LinkingDecomposer:
             ((source, pieces),) = parts
             text = question[pieces[0].start : pieces[-1].end] if unmapped else question.strip()
             entity = _singular(english.entity_of(question)[0])
-            intent = phrasing.spent(text, catalogs[source], entity)
+            intent = rewrite.spent(text, catalogs[source], entity)
             if intent != text:
-                intent = phrasing.by_name(intent, catalogs[source], entity)
-            intent = phrasing.dated(intent, catalogs[source], self._today())
+                intent = rewrite.by_name(intent, catalogs[source], entity)
+            intent = rewrite.dated(intent, catalogs[source], self._today())
             return DecomposerResponse(
                 sub_queries=(_sub_query(1, source, intent, text),),
                 unmapped=unmapped,
@@ -185,12 +185,12 @@ def _several(
     for number, ((source, _), text) in enumerate(zip(parts, texts), 1):
         whole = english.completed(_weighed(text), whole)
         catalog = catalogs[source]
-        intent = phrasing.spent(_without_source(whole, source), catalog, _singular(entity))
+        intent = rewrite.spent(_without_source(whole, source), catalog, _singular(entity))
         if shared and (said == "each" or back[number - 1]):
-            intent = phrasing.for_each(intent, catalog, _singular(entity))
+            intent = rewrite.for_each(intent, catalog, _singular(entity))
         elif shared:
-            intent = phrasing.by_name(intent, catalog, _singular(entity))
-        intent = phrasing.dated(intent, catalog, today)
+            intent = rewrite.by_name(intent, catalog, _singular(entity))
+        intent = rewrite.dated(intent, catalog, today)
         intent = re.sub(r"\s+", " ", intent).strip(" ,")
         queries.append(_sub_query(number, source, f"{intent[:1].upper()}{intent[1:]}", text, shared))
     if len(queries) == 1:

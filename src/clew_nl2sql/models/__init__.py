@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from clew_nl2sql.models.chat import ChatModel
-from clew_nl2sql.models.roles import ModelDecomposer, ModelPlanner, ModelSynthesizer
+from clew_nl2sql.models.model_roles import ModelDecomposer, ModelPlanner, ModelSynthesizer
 
 __all__ = ["ChatModel", "ModelDecomposer", "ModelPlanner", "ModelSynthesizer"]

@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 from clew import Context, node
-from clew_nl2sql.aggregate.engine import aggregate
-from clew_nl2sql.equipment import Equipment
+from clew_nl2sql.aggregate.execution import aggregate
 from clew_nl2sql.errors import ErrorSeverity, Nl2sqlError, PipelineError
+from clew_nl2sql.resources import Equipment
 from clew_nl2sql.schemas import AggregatorResponse, ArtifactRef, ExecutionDAG
 from clew_nl2sql.state import GraphState
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import Any
 
 from clew import Context, node
-from clew_nl2sql.equipment import Equipment
 from clew_nl2sql.errors import ErrorCode, ErrorSeverity, Nl2sqlError, PipelineError
+from clew_nl2sql.resources import Equipment
 from clew_nl2sql.roles import consult
 from clew_nl2sql.schemas import AggregatorResponse, AnswerSynthesizerResponse, DecomposerResponse
 from clew_nl2sql.state import GraphState
-from clew_nl2sql.synthesize import TemplateSynthesizer
+from clew_nl2sql.template_synthesizer import TemplateSynthesizer
 
 NAME = "answer_synthesizer"
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 from clew import Context, node
-from clew_nl2sql.equipment import Equipment, fingerprint
 from clew_nl2sql.errors import ErrorCode, Nl2sqlError, PipelineError
 from clew_nl2sql.nodes.schema_retriever import query_of, visible_catalog
+from clew_nl2sql.resources import Equipment, fingerprint
 from clew_nl2sql.roles import consult, next_untried, plan_model
 from clew_nl2sql.schemas import ASTPlannerResponse, PlanModel
 from clew_nl2sql.state import SubgraphExecutionState

@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 from clew import Context, node
-from clew_nl2sql.equipment import Equipment, fingerprint
 from clew_nl2sql.errors import ErrorCode, ErrorSeverity, Nl2sqlError, PipelineError
 from clew_nl2sql.planner.catalog import Catalog
+from clew_nl2sql.resources import Equipment, fingerprint
 from clew_nl2sql.schemas import DatasourceResolverResponse, ResolvedDatasource
 from clew_nl2sql.state import GraphState
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 from clew import Context, node
-from clew_nl2sql.decompose.linking import denied_words
-from clew_nl2sql.equipment import Equipment
+from clew_nl2sql.decompose.source_scoring import denied_words
 from clew_nl2sql.errors import ErrorCode, ErrorSeverity, Nl2sqlError, PipelineError
 from clew_nl2sql.planner.catalog import Catalog
+from clew_nl2sql.resources import Equipment
 from clew_nl2sql.roles import consult
 from clew_nl2sql.schemas import DecomposerResponse
 from clew_nl2sql.state import GraphState

@@ -8,13 +8,13 @@ from __future__ import annotations
 from typing import Any
 
 from clew import Context, SideEffectPolicy, node
-from clew_nl2sql.equipment import Equipment
 from clew_nl2sql.errors import Nl2sqlError, PipelineError
 from clew_nl2sql.nodes.schema_retriever import query_of
 from clew_nl2sql.nodes.validator import checked
+from clew_nl2sql.resources import Equipment
 from clew_nl2sql.schemas import ArtifactRef, ExecutorRequest, ExecutorResponse
 from clew_nl2sql.sql.guard import CheckedQuery
-from clew_nl2sql.sql.outputs import is_ordered, roles_of
+from clew_nl2sql.sql.output_columns import is_ordered, roles_of
 from clew_nl2sql.state import SubgraphExecutionState
 
 NAME = "executor"

@@ -12,10 +12,10 @@ from typing import Any
 from sqlglot import exp
 
 from clew import node
-from clew_nl2sql.equipment import Equipment
 from clew_nl2sql.errors import Nl2sqlError, PipelineError
 from clew_nl2sql.nodes.schema_retriever import query_of, visible_catalog
 from clew_nl2sql.planner.catalog import Catalog
+from clew_nl2sql.resources import Equipment
 from clew_nl2sql.schemas import GeneratorResponse
 from clew_nl2sql.sql.guard import parse, render
 from clew_nl2sql.state import SubgraphExecutionState

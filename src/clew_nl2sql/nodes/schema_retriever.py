@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 from clew import Context, node
-from clew_nl2sql.equipment import Equipment
 from clew_nl2sql.errors import Nl2sqlError, PipelineError
 from clew_nl2sql.planner.catalog import Catalog
+from clew_nl2sql.resources import Equipment
 from clew_nl2sql.schemas import SubQuery
 from clew_nl2sql.state import SubgraphExecutionState
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from clew import Context, node
-from clew_nl2sql.equipment import Equipment
 from clew_nl2sql.errors import ErrorSeverity, Nl2sqlError, PipelineError, SecurityViolationError
 from clew_nl2sql.nodes.schema_retriever import query_of, visible_catalog
+from clew_nl2sql.resources import Equipment
 from clew_nl2sql.schemas import LogicalValidatorResponse, PhysicalValidatorResponse
 from clew_nl2sql.sql.guard import CheckedQuery, check
 from clew_nl2sql.state import SubgraphExecutionState

@@ -19,7 +19,7 @@ from clew_nl2sql.planner.catalog import Catalog, Column, ForeignKey, Table, cata
 
 if TYPE_CHECKING:
     from clew_nl2sql.planner.plan import Candidate, Link, Plan
-    from clew_nl2sql.planner.planner import RulePlanner
+    from clew_nl2sql.planner.rule_planner import RulePlanner
 
 __all__ = [
     "Candidate",
@@ -41,7 +41,7 @@ def __getattr__(name: str) -> Any:
 
         return getattr(plans, name)
     if name == "RulePlanner":
-        from clew_nl2sql.planner.planner import RulePlanner
+        from clew_nl2sql.planner.rule_planner import RulePlanner
 
         return RulePlanner
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

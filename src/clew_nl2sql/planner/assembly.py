@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from clew_nl2sql.planner.assignment_search import Assignment
 from clew_nl2sql.planner.joins import join_tree, multiplies
 from clew_nl2sql.planner.lexicon import word_set
+from clew_nl2sql.planner.parsed_question import Reading
 from clew_nl2sql.planner.query import Condition, Item, Query, Scalar
-from clew_nl2sql.planner.reading import Reading
 from clew_nl2sql.planner.render import tree_of
-from clew_nl2sql.planner.schema import Schema
-from clew_nl2sql.planner.search import Assignment
+from clew_nl2sql.planner.schema_index import Schema
 
 _DESCENDING = word_set(
     "high highest large largest big biggest old oldest most latest newest greatest tallest longest"

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from clew_nl2sql.planner.assembly import assemble
-from clew_nl2sql.planner.model import Model
-from clew_nl2sql.planner.operators import decisions
+from clew_nl2sql.planner.assignment_search import assignments
+from clew_nl2sql.planner.cue_decisions import decisions
+from clew_nl2sql.planner.features import Describer, Ranked
+from clew_nl2sql.planner.linear_model import Model
+from clew_nl2sql.planner.parsed_question import Reading
 from clew_nl2sql.planner.query import Query
-from clew_nl2sql.planner.ranking import Describer, Ranked
-from clew_nl2sql.planner.reading import Reading
-from clew_nl2sql.planner.search import assignments
 
 MOST = 64
 

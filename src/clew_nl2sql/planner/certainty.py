@@ -10,11 +10,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+from clew_nl2sql.planner.expectations import abilities, promises
+from clew_nl2sql.planner.features import Ranked, band, shape
 from clew_nl2sql.planner.lexicon import FILLER
-from clew_nl2sql.planner.promises import abilities, promises
+from clew_nl2sql.planner.parsed_question import NEGATIONS, Reading
 from clew_nl2sql.planner.query import Query
-from clew_nl2sql.planner.ranking import Ranked, band, shape
-from clew_nl2sql.planner.reading import NEGATIONS, Reading
 
 Facts = list[tuple[str, float]]
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from clew_nl2sql.planner.linking import Mention, Target
-from clew_nl2sql.planner.reading import NEGATIONS, Reading
+from clew_nl2sql.planner.parsed_question import NEGATIONS, Reading
+from clew_nl2sql.planner.schema_linking import Mention, Target
 
 
 class Option(NamedTuple):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from typing import NamedTuple
 
-from clew_nl2sql.planner.schema import Schema
+from clew_nl2sql.planner.schema_index import Schema
 
 
 class JoinTree(NamedTuple):

@@ -14,7 +14,7 @@ from sqlglot.tokens import Tokenizer
 from clew_nl2sql.planner.catalog import DATES_LOOKED_AT, Value, are_dates
 from clew_nl2sql.planner.joins import JoinTree, join_tree
 from clew_nl2sql.planner.query import Condition, Item, Query, Scalar, columns_of
-from clew_nl2sql.planner.schema import Schema
+from clew_nl2sql.planner.schema_index import Schema
 
 _RESERVED = frozenset(word for keyword in Tokenizer.KEYWORDS for word in keyword.split())
 _FOLDING = ("postgres", "redshift")  # dialects that read an unquoted name as lower case

@@ -3,7 +3,7 @@ methods."""
 
 from __future__ import annotations
 
-from clew_nl2sql.sources.address import open_source
+from clew_nl2sql.sources.factory import open_source
 from clew_nl2sql.sources.protocol import Result, Source
 
 __all__ = ["Result", "Source", "open_source"]

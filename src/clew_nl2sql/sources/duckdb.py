@@ -14,8 +14,8 @@ from typing import Any
 from clew_nl2sql.errors import QueryFailedError, QueryTimeoutError, RefusedQueryError, SourceDownError
 from clew_nl2sql.planner.catalog import Catalog, ForeignKey
 from clew_nl2sql.sources.protocol import Result, distinct_names
-from clew_nl2sql.sources.sampling import SECONDS, Described, sampled_table
-from clew_nl2sql.sql.calls import called_names, refuse_defined
+from clew_nl2sql.sources.table_samples import SECONDS, Described, sampled_table
+from clew_nl2sql.sql.function_calls import called_names, refuse_defined
 from clew_nl2sql.sql.guard import CheckedQuery
 
 SETTINGS = {"enable_external_access": "false", "autoload_known_extensions": "false", "threads": "1"}

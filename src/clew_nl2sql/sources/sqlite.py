@@ -15,7 +15,7 @@ from pathlib import Path
 from clew_nl2sql.errors import QueryFailedError, QueryTimeoutError, RefusedQueryError, SourceDownError
 from clew_nl2sql.planner.catalog import Catalog, ForeignKey, Table
 from clew_nl2sql.sources.protocol import Result, distinct_names
-from clew_nl2sql.sources.sampling import SECONDS, Described, sampled_table
+from clew_nl2sql.sources.table_samples import SECONDS, Described, sampled_table
 from clew_nl2sql.sql.guard import CheckedQuery
 
 _TABLES = """

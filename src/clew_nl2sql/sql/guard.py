@@ -7,9 +7,9 @@ it understood in the source's dialect, and does all of that again on the text it
 Rules:
 
 - One statement, and a SELECT or a set operation at its root.
-- Only constructs, functions and types of `clew_nl2sql.sql.vocabulary`, anywhere in the tree.
+- Only constructs, functions and types of `clew_nl2sql.sql.allowlist`, anywhere in the tree.
 - Every table is one that the user may see, or a WITH name in whose scope it stands. Every column is one of what its
-  name means there (`clew_nl2sql.sql.names`).
+  name means there (`clew_nl2sql.sql.name_resolution`).
 - What exists and is not granted, what is the database's own, and whatever could do more than read is a
   `SecurityViolationError`. What is merely not there is an `UnknownTableError` or `UnknownColumnError`, which
   another plan can cure.
@@ -31,8 +31,7 @@ from sqlglot.errors import ErrorLevel, SqlglotError
 
 from clew_nl2sql.errors import InvalidPlanError, SecurityViolationError, UnknownTableError
 from clew_nl2sql.planner.catalog import Catalog, Table
-from clew_nl2sql.sql.names import NameCheck
-from clew_nl2sql.sql.vocabulary import (
+from clew_nl2sql.sql.allowlist import (
     CONSTRUCTS,
     FUNCTIONS,
     NAMED_FUNCTIONS,
@@ -41,6 +40,7 @@ from clew_nl2sql.sql.vocabulary import (
     SYSTEM_NAMES,
     TYPES,
 )
+from clew_nl2sql.sql.name_resolution import NameCheck
 
 LONGEST = 20_000  # characters; nothing that a person asks needs more
 DEEPEST = 60  # nested nodes' levels of queries and brackets; parsers recurse

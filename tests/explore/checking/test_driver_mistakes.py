@@ -12,15 +12,15 @@ import pytest
 
 from clew.engine.records import Journaled, Retry
 from clew.errors import ClewError
-from clew.runtime.archive import Archive
-from clew.runtime.blocking import Blocking
+from clew.runtime.drivers.asyncio_driver import Looping
+from clew.runtime.drivers.blocking import Blocking
+from clew.runtime.drivers.lease_renewal import Heartbeat
+from clew.runtime.drivers.session import Session
 from clew.runtime.engine import Engine
-from clew.runtime.heartbeat import Heartbeat
-from clew.runtime.ledger import Ledger
-from clew.runtime.loop import Looping
-from clew.runtime.opening import Opener
-from clew.runtime.session import Session
-from clew.stores.memory import MemoryStore
+from clew.runtime.log.repository import Archive
+from clew.runtime.log.writer import Ledger
+from clew.runtime.opener import Opener
+from clew.stores.memory.store import MemoryStore
 from tests.explore.checking.driving.drivers import explore
 from tests.explore.checking.test_drivers import case_of
 

@@ -18,9 +18,9 @@ from clew.engine.machine import Machine
 from clew.errors import RunStateError
 from clew.explore import Check
 from clew.explore.systems import MemoryStorage
-from clew.runtime.context import RunContext
-from clew.runtime.log import RunLog
-from clew.runtime.recorder import History
+from clew.runtime.calls.context import RunContext
+from clew.runtime.calls.recorder import History
+from clew.runtime.log.run_log import RunLog
 from tests.explore.checking.page import rows, says, told
 
 PROMISES = ["schedule", "resume", "effects_once", "same_key", "ends"]

@@ -8,8 +8,8 @@ import pytest
 
 from clew import Context, Graph, RetryPolicy, node
 from clew.explore import Check, Invariant, World
-from clew.explore.checking.checks import _trial
-from clew.explore.checking.choices import Watching
+from clew.explore.checking.check import _trial
+from clew.explore.checking.faults import Watching
 from clew.explore.systems import MemoryStorage, RunSystem
 
 

@@ -19,11 +19,11 @@ from typing import Any
 import pytest
 
 from clew import SQLiteStore
-from clew.runtime import retention
-from clew.runtime.ledger import Ledger
-from clew.runtime.looking import Looking
-from clew.runtime.opening import Opener
-from clew.runtime.session import Session
+from clew.runtime.drivers.session import Session
+from clew.runtime.inspection import Looking
+from clew.runtime.log.writer import Ledger
+from clew.runtime.opener import Opener
+from clew.runtime.review import retention
 from tests.explore.checking.driving.case import Case, Outside
 from tests.explore.checking.driving.drivers import Explored, explore
 from tests.explore.checking.driving.graphs import graph_of

@@ -17,7 +17,7 @@ import pytest
 import redis
 
 from clew.explore import BFS, DFS, Action, Agent, Invariant, RandomWalk, World
-from clew.explore.system import System
+from clew.explore.model.system import System
 from clew.explore.systems import (
     FileSystem,
     HTTPFake,

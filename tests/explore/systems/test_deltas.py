@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clew.errors import UnknownCheckpointError
-from clew.explore.systems.deltas import DeltaTree, add
+from clew.explore.systems.delta_tree import DeltaTree, add
 
 OPERATIONS = st.lists(
     st.one_of(

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from clew.errors import RollbackError, SystemSetupError, UnknownCheckpointError
-from clew.explore.system import System
+from clew.explore.model.system import System
 from clew.explore.systems import FileSystem
-from clew.explore.systems.file_scan import Scan
+from clew.explore.systems.files.scan import Scan
 
 Step = Callable[[Path], object]
 

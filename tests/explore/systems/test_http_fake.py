@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from clew.errors import DefinitionError, EncodeError, UnknownCheckpointError
-from clew.explore.system import System
+from clew.explore.model.system import System
 from clew.explore.systems import HTTPFake
 
 

@@ -592,7 +592,7 @@ def test_a_database_that_a_living_process_explores_is_left_alone(
     with RedisSystem(redis_server.url) as system, RedisSystem(f"{redis_server.url}?db=1") as other:
         assert list(other.keep(other.checkpoint("initial")))  # another database is another's business
         with monkeypatch.context() as patch:
-            patch.setattr("clew.explore.systems.redis_wire._LETS_GO", 0.0)
+            patch.setattr("clew.explore.systems.redis.connection._LETS_GO", 0.0)
             with pytest.raises(SystemSetupError, match=r"another RedisSystem .* explores this database"):
                 system.recover([msgspec.msgpack.encode((system._wire.place, None))])
         assert client.get("a") == b"1"

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from clew.errors import DefinitionError, EncodeError, SystemSetupError, UnknownCheckpointError
 from clew.explore import Action, Agent, World
-from clew.explore.system import System
+from clew.explore.model.system import System
 from clew.explore.systems import HTTPFake, MemoryClock, MemoryMail, MemoryQueue, MemoryStorage
 
 

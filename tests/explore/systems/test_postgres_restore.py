@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from clew.errors import RollbackError, UnknownCheckpointError
-from clew.explore.system import System
+from clew.explore.model.system import System
 from tests.explore.systems.postgres_databases import Database, check_round_trips
 
 ORDERS = [

@@ -6,7 +6,7 @@ import psycopg
 import pytest
 
 from clew.errors import ExplorationError, RollbackError, SystemSetupError, UnknownCheckpointError
-from clew.explore.system import System
+from clew.explore.model.system import System
 from clew.explore.systems import PostgresSystem
 from tests.explore.systems.postgres_databases import Database
 

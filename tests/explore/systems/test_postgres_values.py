@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from clew.explore.systems.postgres_rows import fields, loader, text, values, without
+from clew.explore.systems.postgres.row_images import fields, loader, text, values, without
 from clew.state.codec import decode, encode
 from tests.explore.systems.postgres_databases import Database, check_round_trips
 

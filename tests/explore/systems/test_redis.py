@@ -13,9 +13,9 @@ import redis
 import valkey
 
 from clew.errors import ExplorationWarning, RollbackError, SystemSetupError, UnknownCheckpointError
-from clew.explore.system import System
+from clew.explore.model.system import System
 from clew.explore.systems import RedisSystem
-from clew.explore.systems.redis import Entry
+from clew.explore.systems.redis.system import Entry
 from tests.explore.systems.servers import RedisServer
 
 Step = Callable[[Any], object]

@@ -6,7 +6,7 @@ import pytest
 
 from clew.errors import RollbackError, SystemSetupError, UnknownCheckpointError
 from clew.explore import BFS, Action, Agent, Invariant, Observation, World
-from clew.explore.system import System
+from clew.explore.model.system import System
 from clew.explore.systems import MemoryQueue, Replayed
 
 

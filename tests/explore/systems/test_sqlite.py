@@ -22,7 +22,7 @@ from clew.errors import (
     SystemSetupError,
     UnknownCheckpointError,
 )
-from clew.explore.system import System
+from clew.explore.model.system import System
 from clew.explore.systems import SQLiteSystem
 
 Open = Callable[..., SQLiteSystem]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from clew.errors import RollbackError, SystemSetupError, UnknownCheckpointError
-from clew.explore.system import System
+from clew.explore.model.system import System
 from clew.explore.systems import SQLiteSystem
 from tests.explore.systems.test_sqlite import CASES
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from clew_nl2sql.aggregate.engine import aggregate
+from clew_nl2sql.aggregate.execution import aggregate
 from clew_nl2sql.artifacts import ArtifactStore
 from clew_nl2sql.errors import AggregationError
 from clew_nl2sql.nodes.global_planner import execution_dag

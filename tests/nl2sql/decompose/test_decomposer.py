@@ -7,7 +7,7 @@ from datetime import date
 import pytest
 
 from clew_nl2sql.decompose import LinkingDecomposer
-from clew_nl2sql.decompose.words import name_words, stem
+from clew_nl2sql.decompose.normalization import name_words, stem
 from clew_nl2sql.planner.catalog import Catalog, Column, Table
 from clew_nl2sql.schemas import DecomposerResponse
 from clew_nl2sql.sources import open_source

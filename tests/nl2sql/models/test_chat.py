@@ -7,8 +7,8 @@ import pytest
 
 from clew_nl2sql import ChatModel
 from clew_nl2sql.errors import ModelError, UsageError
+from clew_nl2sql.models.model_roles import DecompositionReply, PlanReply, SynthesisReply
 from clew_nl2sql.models.reply import strict_schema
-from clew_nl2sql.models.roles import DecompositionReply, PlanReply, SynthesisReply
 from tests.nl2sql.models.endpoint import (
     Endpoint,
     Reply,

@@ -87,7 +87,7 @@ def test_a_run_replays_without_the_model_and_the_key_is_stored_nowhere(
 
 def test_the_graph_that_the_run_remembers_replays_it_too(samples: dict[str, str], new_pipeline: New) -> None:
     from clew import Engine
-    from clew_nl2sql.offline import graph_for
+    from clew_nl2sql.replay_graphs import graph_for
 
     with serving(Endpoint(plays(MODEL))) as endpoint:
         pipeline = new_pipeline(samples, **roles(endpoint))

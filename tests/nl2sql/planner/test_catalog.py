@@ -6,7 +6,7 @@ import sqlite3
 from pathlib import Path
 
 from clew_nl2sql.planner import RulePlanner, catalog_from_sqlite
-from clew_nl2sql.planner.schema import Schema
+from clew_nl2sql.planner.schema_index import Schema
 from tests.nl2sql.planner.museums import build
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from clew_nl2sql.planner import Catalog, RulePlanner, catalog_from_sqlite
 from clew_nl2sql.planner.joins import join_tree
-from clew_nl2sql.planner.schema import prepare
+from clew_nl2sql.planner.schema_index import prepare
 from clew_nl2sql.sources import open_source
 
 _TABLES = """

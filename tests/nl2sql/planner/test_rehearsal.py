@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from clew_nl2sql.planner import Catalog, Column, Table, catalog_from_sqlite
-from clew_nl2sql.planner.rehearsal import Miniature, miniature
+from clew_nl2sql.planner.dry_run import Miniature, miniature
 from tests.nl2sql.planner.museums import build
 
 

@@ -8,7 +8,6 @@ import duckdb
 import msgspec
 import pytest
 
-from clew_nl2sql.equipment import outline
 from clew_nl2sql.errors import (
     QueryFailedError,
     QueryTimeoutError,
@@ -16,7 +15,8 @@ from clew_nl2sql.errors import (
     SecurityViolationError,
     SourceDownError,
 )
-from clew_nl2sql.samples import make_support
+from clew_nl2sql.resources import outline
+from clew_nl2sql.sample_data import make_support
 from clew_nl2sql.sources.duckdb import DuckDBSource
 from tests.nl2sql.sources.contract import columns, query, unchecked
 

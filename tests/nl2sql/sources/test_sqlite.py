@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from clew_nl2sql.errors import QueryFailedError, QueryTimeoutError, RefusedQueryError, SourceDownError
-from clew_nl2sql.samples import make_sales
+from clew_nl2sql.sample_data import make_sales
 from clew_nl2sql.sources.sqlite import SQLiteSource
 from tests.nl2sql.sources.contract import columns, query, unchecked
 
@@ -101,7 +101,7 @@ def test_names_with_spaces_and_percent_signs(tmp_path: Path) -> None:
 
 
 def test_a_large_table_is_sampled_and_not_scanned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("clew_nl2sql.sources.sampling.ROWS", 100)
+    monkeypatch.setattr("clew_nl2sql.sources.table_samples.ROWS", 100)
     with sqlite3.connect(tmp_path / "large.db") as db:
         db.execute("CREATE TABLE t (kind TEXT)")
         db.executemany("INSERT INTO t VALUES (?)", [("early",)] * 100 + [("late",)] * 100)

@@ -11,7 +11,7 @@
     story       a counterexample, told
     files       counterexamples on disk
 
-The run as a system of a world is ``clew.explore.systems.run``.
+The run as a system of a world is ``clew.explore.checking.run_system``.
 """
 
 from __future__ import annotations

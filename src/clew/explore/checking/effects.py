@@ -11,7 +11,7 @@ from hashlib import sha256
 
 import msgspec
 
-from clew.runtime.log import RunLog
+from clew.runtime.log.run_log import RunLog
 from clew.state import encode
 
 

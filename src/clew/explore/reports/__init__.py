@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from clew.errors import DefinitionError
 
 if TYPE_CHECKING:
-    from clew.explore.result import ExplorationResult
+    from clew.explore.reports.result import ExplorationResult
 
 __all__ = ["save"]
 
@@ -28,11 +28,11 @@ def save(result: ExplorationResult, path: str | os.PathLike[str]) -> None:
 def _written(result: ExplorationResult, where: Path) -> str:
     form = where.suffix.lower()
     if form == ".json":
-        from clew.explore.reports.document import document
+        from clew.explore.reports.json_report import document
 
         return json.dumps(document(result), indent=2, ensure_ascii=False) + "\n"
     if form in (".html", ".htm"):
-        from clew.explore.reports.page import page
+        from clew.explore.reports.html import page
 
         return page(result)
     if form == ".xml":

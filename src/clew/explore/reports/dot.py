@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clew.explore.reports.changes import one_line, tree
+from clew.explore.reports.state_diff import one_line, tree
 
 if TYPE_CHECKING:
-    from clew.explore.result import ExplorationResult
+    from clew.explore.reports.result import ExplorationResult
 
 
 def dot(result: ExplorationResult) -> str:

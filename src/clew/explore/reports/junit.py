@@ -9,8 +9,8 @@ from xml.sax.saxutils import escape, quoteattr
 from clew.explore.reports.text import extent, standing
 
 if TYPE_CHECKING:
-    from clew.explore.result import ExplorationResult
-    from clew.explore.violations import Violation
+    from clew.explore.model.violations import Violation
+    from clew.explore.reports.result import ExplorationResult
 
 # what XML 1.0 cannot hold, even escaped
 _IMPOSSIBLE = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

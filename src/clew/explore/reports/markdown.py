@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clew.explore.reports.changes import changes, told
+from clew.explore.reports.state_diff import changes, told
 from clew.explore.reports.text import extent, standing
 
 if TYPE_CHECKING:
-    from clew.explore.result import ExplorationResult
-    from clew.explore.violations import Violation
+    from clew.explore.model.violations import Violation
+    from clew.explore.reports.result import ExplorationResult
 
 CHANGES = 6
 

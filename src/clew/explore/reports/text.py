@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from clew.explore.reports.changes import changes, told
+from clew.explore.reports.state_diff import changes, told
 
 if TYPE_CHECKING:
-    from clew.explore.result import ExplorationResult
-    from clew.explore.violations import Violation
+    from clew.explore.model.violations import Violation
+    from clew.explore.reports.result import ExplorationResult
 
 CHANGES = 4  # so many are shown for a step
 # what would steer a terminal instead of being shown, or cannot be written at all

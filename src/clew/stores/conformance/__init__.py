@@ -17,8 +17,8 @@ A check that fails raises AssertionError with a sentence. Stores that it opened 
 
 from __future__ import annotations
 
-from clew.stores.conformance import deferring, entries, owners, runs
-from clew.stores.conformance.place import Check, OpenStore, checks, liveness_checks
+from clew.stores.conformance import deferred_sync, entries, ownership, runs
+from clew.stores.conformance.harness import Check, OpenStore, checks, liveness_checks
 from clew.stores.protocol import Store
 
 __all__ = [

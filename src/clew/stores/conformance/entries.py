@@ -13,17 +13,7 @@ from clew.errors import (
     StoreError,
     UnknownRunError,
 )
-from clew.stores.conformance.place import (
-    LEASE,
-    LONG,
-    NAMES,
-    Place,
-    an_entry,
-    check,
-    expect,
-    names,
-    refuses,
-)
+from clew.stores.conformance.harness import LEASE, LONG, NAMES, Place, an_entry, check, expect, names, refuses
 from clew.stores.protocol import Entry, RunRow
 
 

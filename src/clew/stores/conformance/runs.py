@@ -11,14 +11,7 @@ from clew.errors import (
     StoreError,
     UnknownRunError,
 )
-from clew.stores.conformance.place import (
-    LEASE,
-    Place,
-    an_entry,
-    check,
-    expect,
-    refuses,
-)
+from clew.stores.conformance.harness import LEASE, Place, an_entry, check, expect, refuses
 from clew.stores.protocol import RunRow
 
 

@@ -23,11 +23,11 @@ from typing import Any, NoReturn
 
 from clew import Engine
 from clew.errors import ClewError, InjectedFaultError, RunOwnedError, UnknownRunError
-from clew.explore.checking.disk import Disk
-from clew.explore.checking.line import WRITES
-from clew.runtime.log import RunLog
-from clew.runtime.retrieval import Retrieval
-from clew.runtime.soundness import complaints
+from clew.explore.checking.faulty_store import WRITES
+from clew.explore.checking.simulated_disk import Disk
+from clew.runtime.log.reader import Retrieval
+from clew.runtime.log.run_log import RunLog
+from clew.runtime.log.verification import complaints
 from tests.explore.checking.driving.case import Case
 from tests.explore.checking.driving.program import (
     LEASE,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from clew import Engine
-from clew.explore.checking.line import WRITES, Line
+from clew.explore.checking.faulty_store import WRITES, Line
 from tests.explore.checking.driving.stage import Hands, Loop
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import Any
 
 from clew.errors import ClewError, RunOwnedError, UnknownRunError
-from clew.runtime.retrieval import Retrieval
+from clew.runtime.log.reader import Retrieval
 from tests.explore.checking.driving.path import Path
 from tests.explore.checking.driving.program import PARENT, RUN, Died, Stopped
 

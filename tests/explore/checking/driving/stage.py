@@ -15,13 +15,13 @@ from contextlib import contextmanager
 from queue import Empty
 from typing import Any, Protocol
 
-import clew.runtime.blocking as blocking_module
-import clew.runtime.heartbeat as heartbeat_module
-import clew.runtime.ledger as ledger_module
-import clew.runtime.session as session_module
-from clew.runtime.follower import Work, batches
-from clew.runtime.scopes import Asking
-from clew.runtime.threads import Threads
+import clew.runtime.drivers.blocking as blocking_module
+import clew.runtime.drivers.lease_renewal as heartbeat_module
+import clew.runtime.drivers.session as session_module
+import clew.runtime.log.writer as ledger_module
+from clew.runtime.calls.scopes import Asking
+from clew.runtime.drivers.thread_pool import Threads
+from clew.runtime.log.background_writer import Work, batches
 
 
 class Stage(Protocol):
@@ -190,7 +190,7 @@ class Loop(asyncio.BaseEventLoop):
 
 
 class Follower:
-    """Writes for the ledger as `clew.runtime.follower` does; when, is a choice."""
+    """Writes for the ledger as `clew.runtime.log.background_writer` does; when, is a choice."""
 
     is_far = False
 

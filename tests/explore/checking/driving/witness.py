@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NoReturn
 
-from clew.explore.checking.disk import Disk
-from clew.runtime.log import RunLog
+from clew.explore.checking.simulated_disk import Disk
+from clew.runtime.log.run_log import RunLog
 
 
 class Wrong(BaseException):

@@ -1,0 +1,57 @@
+"""``clew fork``: a new run from a step of another one."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from clew.cli.derived_runs import make_run
+from clew.cli.options import GraphOption, IdOption, JsonOption, RunArgument, StoreOption
+from clew.cli.values import ValuesArgument, ValuesFile, read_values
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("fork")(fork)
+
+
+def fork(
+    run: RunArgument,
+    pairs: ValuesArgument = None,
+    step: Annotated[
+        str | None,
+        typer.Option("--step", metavar="N|LABEL", help="Where to go on from; the latest step by default."),
+    ] = None,
+    values: ValuesFile = None,
+    run_id: IdOption = None,
+    graph: GraphOption = None,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Go on from a step of a run, as a new run.
+
+    \b
+    Examples:
+      clew fork flow-1a2b3c --step 3 query='"ho"'
+      clew fork flow-1a2b3c --step before_summary --id what-if
+
+    The run that it is forked from stays as it is, and what both share is stored once.
+    """
+    given = read_values(pairs, values)
+    return make_run(
+        run,
+        "fork",
+        lambda engine, parent, name: engine.fork(
+            parent, step=step_of(step), values=given or None, run_id=name
+        ),
+        run_id=run_id,
+        graph=graph,
+        store=store,
+        as_json=as_json,
+    )
+
+
+def step_of(text: str | None) -> int | str | None:
+    """A step as it is typed: a number, or a label."""
+    return int(text) if text is not None and text.isascii() and text.isdigit() else text

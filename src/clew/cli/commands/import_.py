@@ -1,0 +1,47 @@
+"""``clew import``: a run from a JSON document."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from clew.cli.commands.runs import row_json
+from clew.cli.options import JsonOption, StoreOption, inspector, store_at
+from clew.cli.output import Failed, say_json, say_line
+from clew.cli.values import read_file
+from clew.errors import CheckpointError
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("import")(import_run)
+
+
+def import_run(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="What export wrote; - is standard input.")],
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Keep a run that `clew export` wrote.
+
+    \b
+    Examples:
+      clew import run.json --store other.db
+
+    A document that was changed since is refused.
+    """
+    document = read_file(file)
+    if not isinstance(document, dict):
+        raise Failed(f"{file} is not an exported run", "make one with: clew export RUN -o FILE")
+    with store_at(store, create=True) as opened:
+        try:
+            row = inspector(opened).import_run(document)
+        except CheckpointError as error:
+            what, _, hint = str(error).rpartition("; ")
+            raise Failed(what or hint, hint if what else "export it again", code=1) from error
+        if as_json:
+            say_json(row_json(opened, opened.row(row.run_id)))
+        else:
+            say_line(f"run {row.run_id} is in the store: {row.status}")
+    return 0

@@ -1,0 +1,76 @@
+"""``clew replay``: does today's code do what was recorded?"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from clew.cli.options import GraphOption, JsonOption, StoreOption, find_run, store_at
+from clew.cli.output import Failed, say, say_json
+from clew.graph import Graph
+from clew.runtime.loader import load_graph
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("replay")(replay)
+
+
+def replay(
+    run: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[RUN]",
+            help="A run's id, or the beginning of one; a store with --all.",
+            show_default=False,
+        ),
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Replay every run of the store.")] = False,
+    lenient: Annotated[
+        bool, typer.Option("--lenient", help="List all differences, not only the first.")
+    ] = False,
+    graph: GraphOption = None,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Check that today's code does what was recorded.
+
+    The nodes of a run are called once more, against its recordings; nothing outside is touched.
+
+    \b
+    Examples:
+      clew replay flow-1a2b3c
+      clew replay recorded.db --all      as a regression test: exit code 1 if anything differs
+    """
+    if everything and run is not None and store is None:
+        run, store = None, run  # clew replay runs.db --all
+    if everything is (run is not None):
+        raise Failed("say what to replay", "give a RUN, or --all")
+    with store_at(store) as opened:
+        runs = None if run is None else [find_run(opened, run).run_id]
+        given = None if graph is None else load_graph(graph)
+        return report(opened, given, runs, strict=not lenient, as_json=as_json)
+
+
+def report(store: Any, graph: Graph | None, runs: list[str] | None, *, strict: bool, as_json: bool) -> int:
+    """Replay runs, or all of them for None, and print how each went; return the exit code."""
+    from clew.runtime.regression import Verdict, replays
+
+    found: list[Verdict] = []
+    for verdict in replays(store, graph, runs, strict=strict):
+        found.append(verdict)
+        if not as_json:
+            say(verdict)
+    good = sum(verdict.ok for verdict in found)
+    if as_json:
+        say_json([_plain(verdict) for verdict in found])
+    elif runs is None:
+        say(f"{good} of {len(found)} runs replay")
+    return 0 if good == len(found) else 1
+
+
+def _plain(verdict: Any) -> dict[str, Any]:
+    report = None if verdict.report is None else msgspec.to_builtins(verdict.report)
+    return {"run_id": verdict.run_id, "ok": verdict.ok, "report": report, "problem": verdict.problem or None}

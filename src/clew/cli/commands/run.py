@@ -1,0 +1,66 @@
+"""``clew run``: a new run of a graph."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from clew import Engine
+from clew.cli.options import IdOption, JsonOption, StoreOption, store_at
+from clew.cli.run_output import drive, id_of
+from clew.cli.values import ValuesArgument, read_values
+from clew.runtime.loader import load_graph
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("run")(run)
+
+
+def run(
+    target: Annotated[str, typer.Argument(metavar="MODULE:GRAPH", help="flow:graph is `graph` in flow.py.")],
+    pairs: ValuesArgument = None,
+    values: Annotated[
+        str | None,
+        typer.Option("--values", metavar="FILE", help="Values as a JSON object; - is standard input."),
+    ] = None,
+    run_id: IdOption = None,
+    store: StoreOption = None,
+    workers: Annotated[int, typer.Option("--workers", metavar="N", help="Nodes that execute at once.")] = 8,
+    durability: Annotated[
+        str, typer.Option("--durability", metavar="MODE", help="sync, async or exit: when steps are written.")
+    ] = "sync",
+    seed: Annotated[
+        int | None, typer.Option("--seed", metavar="N", help="Of random streams; else derived from the id.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Run a graph.
+
+    \b
+    Examples:
+      clew run flow:graph query='"hello"' limit=3
+      clew run flow:graph --values question.json --id monday
+      echo '{"query": "hello"}' | clew run flow:graph --values - --json
+
+    The run can be killed at any time: `clew resume RUN` goes on with it.
+    """
+    graph = load_graph(target)
+    given = read_values(pairs, values)
+    with store_at(store, create=True) as opened:
+        name = id_of(run_id, graph.name or target.partition(":")[0])
+        return drive(
+            name,
+            lambda listeners: Engine(
+                graph,
+                store=opened,
+                listeners=listeners,
+                target=target,
+                max_concurrent_nodes=workers,
+                durability=durability,
+                seed=seed,
+            ),
+            lambda engine: engine.run(given, run_id=name),
+            as_json,
+        )

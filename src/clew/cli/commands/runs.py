@@ -1,0 +1,89 @@
+"""``clew runs``: what there is in a store."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from clew.cli.options import JsonOption, StoreOption, store_at
+from clew.cli.output import Failed, local_time, say, say_json, say_table
+from clew.errors import StoreCorruptError
+from clew.runtime.log.reader import LAST
+from clew.runtime.log.run_rows import STATUSES, opened_row
+from clew.runtime.review.json_documents import error_json, time_json
+from clew.stores import RunRow, Store
+from clew.stores.protocol import OWN_STEP
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("runs")(runs)
+
+
+def runs(
+    status: Annotated[
+        str | None, typer.Option("--status", metavar="STATUS", help=f"Only those: {', '.join(STATUSES)}.")
+    ] = None,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """List the runs of a store, oldest first.
+
+    \b
+    Examples:
+      clew runs
+      clew runs --status failed --json
+    """
+    if status is not None and status not in STATUSES:
+        raise Failed(f"there is no status {status!r}", f"give one of {', '.join(STATUSES)}")
+    with store_at(store) as opened:
+        found = [row_json(opened, row) for row in opened.rows(status)]
+        times = [local_time(row.updated) for row in opened.rows(status)]
+    if as_json:
+        say_json(found)
+    elif not found:
+        say("there are no runs" if status is None else f"no run is {status}")
+    else:
+        say_table(
+            ("run", "status", "steps", "changed", "graph", ""),
+            [
+                (
+                    row["run_id"],
+                    row["status"],
+                    str(row["steps"]),
+                    time,
+                    row["target"] or row["graph"],
+                    _remark(row),
+                )
+                for row, time in zip(found, times)
+            ],
+        )
+    return 0
+
+
+def row_json(store: Store, row: RunRow) -> dict[str, Any]:
+    """What is known about a run, as JSON."""
+    last = store.last(row.run_id, OWN_STEP, "", LAST)
+    row = opened_row(row)
+    error = StoreCorruptError(row.damage) if row.damage else row.error
+    return {
+        "run_id": row.run_id,
+        "status": row.status,
+        "steps": last.n if last is not None else row.parent_step or 0,
+        "graph": row.graph,
+        "target": row.target,
+        "created": time_json(row.created),
+        "updated": time_json(row.updated),
+        "parent": row.parent,
+        "parent_step": row.parent_step,
+        "error": None if error is None else error_json(error),
+    }
+
+
+def _remark(row: dict[str, Any]) -> str:
+    if row["error"] is not None:
+        return str(
+            row["error"]["type"].rpartition(":")[2] + ": " + row["error"]["message"].partition("\n")[0]
+        )
+    return f"fork of {row['parent']} at step {row['parent_step']}" if row["parent"] is not None else ""

@@ -1,0 +1,121 @@
+"""``clew show``: what a run did, step by step."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from clew import Checkpoint
+from clew.cli.commands.fork import step_of
+from clew.cli.commands.runs import row_json
+from clew.cli.options import JsonOption, RunArgument, StoreOption, find_run, inspector, store_at
+from clew.cli.output import count, local_time, one_line, say_json, say_line, say_table, say_values
+from clew.error_text import line_of
+from clew.errors import UnknownRunError
+from clew.runtime.review.json_documents import checkpoint_json
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("show")(show)
+
+
+def show(
+    run: RunArgument,
+    step: Annotated[
+        str | None,
+        typer.Option("--step", metavar="N|LABEL", help="One state: its values, calls, and what comes next."),
+    ] = None,
+    nested: Annotated[
+        bool, typer.Option("--nested", help="Subgraphs' steps too, under their items.")
+    ] = False,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Show what a run did, or one of its states.
+
+    \b
+    Examples:
+      clew show flow-1a2b3c
+      clew show flow-1a2b3c --step 3
+      clew show flow-1a2b3c --json          the checkpoints, with the specification's fields
+    """
+    with store_at(store) as opened:
+        row = find_run(opened, run)
+        engine = inspector(opened)
+        chain = engine.history(row.run_id, nested=nested)
+        about = row_json(opened, row)
+        if step is not None:
+            chain = [_find(row.run_id, chain, step_of(step))]
+        if as_json:
+            say_json({"run": about, "checkpoints": [checkpoint_json(each) for each in chain]})
+            return 0
+        if step is not None:
+            _say_state(chain[0])
+            return 0
+        of = f" of {about['target'] or about['graph']}" if about["target"] or about["graph"] else ""
+        came = f", forked from {row.parent} at step {row.parent_step}" if row.parent is not None else ""
+        say_line(f"run {row.run_id}{of}: {row.status} after {count(about['steps'], 'step')}{came}")
+        rows: list[tuple[str, ...]] = []
+        _collect(chain, rows, "")
+        say_table(("step", "time", "label", "items", "values"), rows)
+        if about["error"] is not None:
+            say_line(f"failed: {about['error']['type'].rpartition(':')[2]}: {about['error']['message']}")
+        for question in engine.result(row.run_id).questions if row.status == "waiting" else ():
+            say_line(f"{question.path} asks: {one_line(question.question, 200)}")
+    return 0
+
+
+def _find(run_id: str, chain: list[Checkpoint], step: int | str | None) -> Checkpoint:
+    for checkpoint in chain:
+        if step in (checkpoint.step_id, checkpoint.label):
+            return checkpoint
+    labels = ", ".join(checkpoint.label for checkpoint in chain if checkpoint.label) or "none"
+    raise UnknownRunError(
+        f"run {run_id!r} has no step or label {step!r}; it has steps {chain[0].step_id} to {chain[-1].step_id}, and "
+        f"labels: {labels}"
+    )
+
+
+def _collect(
+    chain: list[Checkpoint] | tuple[Checkpoint, ...], rows: list[tuple[str, ...]], indent: str
+) -> None:
+    before: dict[str, int] = {}
+    for checkpoint in chain:
+        for path, inner in checkpoint.nested.items():
+            rows.append(("", "", "", f"{indent}{path}", ""))
+            _collect(inner, rows, indent + "  ")
+        versions = dict(checkpoint.state.versions)
+        changed = [name for name, version in versions.items() if before.get(name) != version]
+        told = "  ".join(f"{name}={one_line(checkpoint.values[name], 40)}" for name in changed)
+        rows.append(
+            (
+                f"{indent}{checkpoint.step_id}",
+                local_time(checkpoint.timestamp)[11:],
+                checkpoint.label or "",
+                f"{indent}{' '.join(checkpoint.items)}" if checkpoint.items else f"{indent}-",
+                told,
+            )
+        )
+        before = versions
+
+
+def _say_state(checkpoint: Checkpoint) -> None:
+    label = f" ({checkpoint.label})" if checkpoint.label else ""
+    say_line(
+        f"step {checkpoint.step_id}{label} of run {checkpoint.run_id}, {local_time(checkpoint.timestamp)}"
+    )
+    say_line(f"digest {checkpoint.digest}")
+    if checkpoint.items:
+        say_line(f"items: {' '.join(checkpoint.items)}")
+    say_values(checkpoint.values)
+    for call in checkpoint.recorded_ios:
+        args, kwargs = call.request
+        came = one_line(call.response, 60) if call.error is None else line_of(call.error)
+        asked = ", ".join(
+            [*(one_line(a, 40) for a in args), *(f"{k}={one_line(v, 40)}" for k, v in kwargs.items())]
+        )
+        say_line(f"{call.path} called {call.name}({asked}) -> {came}")
+    following = [item.path for item in checkpoint.frontier]
+    say_line(f"next: {' '.join(following) or 'nothing'}")

@@ -1,0 +1,109 @@
+"""What came of a run: shown the same way by all verbs that run something."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from clew import Engine, RunResult
+from clew.cli.output import Failed, command, count, plain, plain_values, say_json, say_line, say_values
+from clew.cli.progress import progress
+from clew.error_text import line_of
+from clew.errors import EncodeError, StoreUnavailableError
+from clew.runtime.events import Listener
+from clew.runtime.review.json_documents import error_json
+
+Make = Callable[[tuple[Listener, ...]], Engine]
+Drive = Callable[[Engine], RunResult]
+
+
+def id_of(given: str | None, name: str) -> str:
+    """The id of a new run: the one that was given or, else, one that can be read and typed: a name and six digits."""
+    if given is not None:
+        if not given:
+            raise Failed("--id is empty", "give the new run a name, or leave --id out")
+        return given
+    return f"{re.sub(r'[^A-Za-z0-9_.-]+', '-', name).strip('-') or 'run'}-{secrets.token_hex(3)}"
+
+
+def drive(run_id: str, make: Make, verb: Drive, as_json: bool) -> int:
+    """Run something with progress on a terminal, say what came of it; the exit code."""
+    try:
+        with progress() as listeners:
+            result = verb(make(listeners))
+    except KeyboardInterrupt:
+        raise Failed(
+            f"run {run_id!r} was interrupted; all that it finished is kept",
+            f"resume it with: {command('resume', run_id)}",
+            code=1,
+        ) from None
+    except (StoreUnavailableError, EncodeError) as error:
+        raise Failed(
+            str(error).partition("; ")[0], f"fix that, then resume with: {command('resume', run_id)}", code=1
+        ) from error
+    if as_json:
+        say_json(result_json(result))
+    else:
+        say_result(result)
+    return 0 if result.status in ("completed", "waiting") else 1
+
+
+def result_json(result: RunResult) -> dict[str, Any]:
+    """A result as JSON."""
+    return {
+        "run_id": result.run_id,
+        "status": result.status,
+        "steps": result.steps,
+        "values": plain_values(result.values),
+        "error": None if result.error is None else error_json(result.error),
+        "questions": [
+            {"path": q.path, "node": q.node, "step": q.step, "question": plain(q.question)}
+            for q in result.questions
+        ],
+        "digest": _digest(result),
+        "metrics": msgspec.to_builtins(result.metrics),
+    }
+
+
+def _digest(result: RunResult) -> str | None:
+    try:
+        return result.state.digest
+    except EncodeError:
+        return None
+
+
+def say_result(result: RunResult) -> None:
+    """A result for people; a failure goes to standard error, with how to go on."""
+    run_id = result.run_id
+    if result.status == "failed":
+        error = result.error
+        if error is not None and os.environ.get("CLEW_DEBUG"):
+            traceback.print_exception(error)
+        told = f"{line_of(error)} ({result.failures[0]})" if error is not None else "its error is unknown"
+        what = f"run {run_id!r} failed after step {result.steps}: {told}"
+        if result.state.position.failed:  # the failure was confined, and the run has ended
+            raise Failed(what, f"fix it, then run again what it affects: {command('rerun', run_id)}", code=1)
+        raise Failed(what, f"fix it, then resume with: {command('resume', run_id)}", code=1)
+    what = "waits for an answer" if result.status == "waiting" else result.status
+    say_line(f"run {run_id} {what} after {count(result.steps, 'step')}")
+    if result.status == "waiting":
+        for question in result.questions:
+            say_line(f"  {question.path} asks: {_text(question.question)}")
+        if len(result.questions) == 1:
+            say_line(f"answer with: {command('resume', run_id, '--answer JSON')}")
+        else:
+            say_line(f"answer with: {command('resume', run_id, '--answers FILE')}")
+    elif result.status == "cancelled":
+        say_line(f"resume it with: {command('resume', run_id)}")
+    else:
+        say_values(result.values)
+
+
+def _text(question: Any) -> str:
+    return question if isinstance(question, str) else str(plain(question))

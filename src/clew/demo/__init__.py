@@ -1,0 +1,3 @@
+"""The demonstrations that `make demo` shows."""
+
+from __future__ import annotations

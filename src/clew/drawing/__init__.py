@@ -1,0 +1,3 @@
+"""Drawings of graphs: layout, and the formats SVG, DOT, Mermaid and text."""
+
+from __future__ import annotations

@@ -1,0 +1,146 @@
+"""Lanes: how the arrows that close a loop run back, at the right side of a drawing.
+
+A back arrow leaves its box to the right, goes along a lane of its own and comes in from the right. Where
+something else of the row is in the way it leaves through the bottom, or comes in through the top, and passes
+the row in the gap beside it. A lane is further out than everything in the rows that it passes; arrows over
+few rows get the inner lanes, so loops nest and do not cross.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from clew.drawing.geometry import Point, Rect, Route
+
+LANE_GAP = 20.0
+SIDE_GAP = 12.0  # between two arrows at the right side of a box
+CHANNEL = 8.0  # between a row and the first arrow that passes beside it
+CHANNEL_GAP = 5.0
+LABEL_HALF = 9.0  # half of the height that a label on a lane needs
+SELF_REACH = 18.0  # how far an arrow from a box to itself goes out
+
+
+class Back(NamedTuple):
+    """A back arrow: its boxes, and the width of its label (0 without)."""
+
+    source: str
+    target: str
+    label_width: float
+
+
+class Row(NamedTuple):
+    """A row of the layout: where it is, and how far right each of its places reaches."""
+
+    top: float
+    bottom: float
+    rights: Sequence[float]
+
+
+@dataclass(frozen=True)
+class _Lane:
+    x: float
+    right: float
+    first: int
+    last: int
+
+
+def run_back_arrows(
+    arrows: Sequence[Back], boxes: Mapping[str, Rect], rows: Sequence[Row], row_of: Mapping[str, int]
+) -> tuple[list[Route], float]:
+    """The routes of the arrows, in their order, and the x that the outermost of them reaches."""
+    order = sorted(range(len(arrows)), key=lambda i: (_span(arrows[i], row_of), i))
+    lanes: dict[int, _Lane] = {}
+    for i in order:
+        lanes[i] = _lane(arrows[i], rows, row_of, list(lanes.values()))
+    exits, entries = _side_ports(arrows, boxes, rows, row_of, order)
+    below = _channels([(row_of[arrows[i].source], i) for i in order if i not in exits])
+    above = _channels([(row_of[arrows[i].target], i) for i in order if i not in entries])
+    routes = []
+    for i, arrow in enumerate(arrows):
+        source, target, lane = boxes[arrow.source], boxes[arrow.target], lanes[i]
+        if i in exits:
+            start = _to_the_right(source, exits[i], lane.x)
+        else:
+            start = _around(source, rows[row_of[arrow.source]].bottom, 1, below[i], lane.x)
+        if i in entries:
+            end = _to_the_right(target, entries[i], lane.x)
+        else:
+            end = _around(target, rows[row_of[arrow.target]].top, -1, above[i], lane.x)
+        routes.append(_route(start, end, lane.x, arrow))
+    return routes, max((lane.right for lane in lanes.values()), default=0.0)
+
+
+def _span(arrow: Back, row_of: Mapping[str, int]) -> int:
+    return abs(row_of[arrow.source] - row_of[arrow.target])
+
+
+def _lane(arrow: Back, rows: Sequence[Row], row_of: Mapping[str, int], taken: Sequence[_Lane]) -> _Lane:
+    first, last = sorted((row_of[arrow.source], row_of[arrow.target]))
+    beside = [right for row in rows[first : last + 1] for right in row.rights]
+    beside += [lane.right for lane in taken if lane.first <= last and first <= lane.last]
+    if arrow.source == arrow.target:  # too short for a label on it: the label stands to its right
+        x = max(beside) + SELF_REACH
+        return _Lane(x, x + 6 + arrow.label_width, first, last)
+    x = max(beside) + LANE_GAP + arrow.label_width / 2
+    return _Lane(x, x + arrow.label_width / 2, first, last)
+
+
+def _side_ports(
+    arrows: Sequence[Back],
+    boxes: Mapping[str, Rect],
+    rows: Sequence[Row],
+    row_of: Mapping[str, int],
+    order: Sequence[int],
+) -> tuple[dict[int, float], dict[int, float]]:
+    """How far below the middle an arrow leaves and enters the right side of a box, if nothing is in the way.
+
+    Entries are above exits, and inner lanes nearer to the middle, so that arrows of one box do not cross.
+    """
+    exits: dict[int, float] = {}
+    entries: dict[int, float] = {}
+    for key, box in boxes.items():
+        if max(rows[row_of[key]].rights) > box.right:
+            continue
+        entering = [i for i in reversed(order) if arrows[i].target == key]
+        leaving = [i for i in order if arrows[i].source == key]
+        number = len(entering) + len(leaving)
+        gap = min(SIDE_GAP, (box.height - 12) / max(1, number - 1))
+        ports = [(i - (number - 1) / 2) * gap for i in range(number)]
+        entries.update(zip(entering, ports, strict=False))
+        exits.update(zip(leaving, ports[len(entering) :], strict=True))
+    return exits, entries
+
+
+def _channels(passing: Sequence[tuple[int, int]]) -> dict[int, int]:
+    """Which of the arrows that pass beside one row is the how many-th, from the inside."""
+    used: dict[int, int] = {}
+    channels = {}
+    for row, i in passing:
+        channels[i] = used.get(row, 0)
+        used[row] = channels[i] + 1
+    return channels
+
+
+def _to_the_right(box: Rect, port: float, lane: float) -> list[Point]:
+    return [(box.x + box.breadth_at(port), box.y + port), (lane, box.y + port)]
+
+
+def _around(box: Rect, edge: float, side: int, channel: int, lane: float) -> list[Point]:
+    """Out of the box, below (side 1) or above it (-1), and through the gap beside its row to the lane."""
+    across = max((box.width - box.slant) / 2 - SIDE_GAP * (1 + min(channel, 2)), 6.0)
+    beside = edge + side * (CHANNEL + CHANNEL_GAP * min(channel, 2))
+    return [(box.x + across, box.y + side * box.depth_at(across)), (box.x + across, beside), (lane, beside)]
+
+
+def _route(start: list[Point], end: list[Point], lane: float, arrow: Back) -> Route:
+    back = end[::-1]
+    if not arrow.label_width:
+        return Route(((*start, *back),), None, curved=False)
+    middle = (start[-1][1] + back[0][1]) / 2
+    if arrow.source == arrow.target:
+        return Route(((*start, *back),), (lane + 6 + arrow.label_width / 2, middle), curved=False)
+    toward = LABEL_HALF if start[-1][1] > middle else -LABEL_HALF
+    pieces = ((*start, (lane, middle + toward)), ((lane, middle - toward), *back))
+    return Route(pieces, (lane, middle), curved=False)

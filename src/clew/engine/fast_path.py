@@ -1,0 +1,241 @@
+"""The short way: steps of one plain item, with nothing open beside them.
+
+Most steps of most runs are like that, and all that the machine keeps for the general case (levels, batches, items,
+a frontier) has nothing to do in them. `steps` takes such steps directly from view to view. A step goes this way only
+if it has one due node that needs neither context nor deadline, nobody listens and nothing is remembered. As soon as
+anything is out of the ordinary (the node raises, a reducer refuses, two nodes are due) the machine plans the step
+as usual.
+
+This is the hot loop of the library, so it is written for speed: a generator, whose local variables are the fastest
+there are, with the two common cases of `View.install` written out (one new value; one target chosen). Everything
+else goes through `read` and `View.install` themselves. The tests run every random graph both ways.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from inspect import iscoroutinefunction
+from typing import Any
+
+from clew.engine.decisions import withdraw
+from clew.engine.deltas import NO_DELTAS
+from clew.engine.frame import Item
+from clew.engine.machine import Machine
+from clew.engine.merge import MergeFailure, merge_one
+from clew.engine.outcomes import read
+from clew.engine.program import Program, Wakes
+from clew.engine.records import Outcome, Single
+from clew.graph import END, Command, Node, Send
+from clew.graph.signature import MISSING
+from clew.state import Overwrite
+
+Called = tuple[Callable[..., Any], tuple[Any, ...], "Sizes"]
+Returned = tuple[Any, float, float]
+Steps = Generator[Called, Returned, None]
+"""Yields a function, its arguments and their sizes (`sizes_of`); is sent its value, and when it began and ended."""
+
+_NOTHING: dict[str, Any] = {}
+_SPECIAL = {Command, Overwrite, Send, type(END)}
+SIZED = frozenset({list, dict, set})
+UNSIZED = frozenset({type(None), bool, int, float, complex, str, bytes, tuple, frozenset})
+"""Exact types of values with and without a size to watch: to look here first is what makes watching cheap."""
+
+Sizes = int | tuple[int, ...] | None
+
+
+def size_of(value: Any) -> int:
+    """The length of a list, dict or set (or subclass), whatever its class says about it; -1 for other values."""
+    kind = type(value)
+    if kind in SIZED:
+        return len(value)
+    for sized in (list, dict, set):
+        if issubclass(kind, sized):
+            return sized.__len__(value)
+    return -1
+
+
+def sizes_of(values: tuple[Any, ...]) -> Sizes:
+    """The size of the only value, or of each of several; None if there is none to watch."""
+    if len(values) == 1:
+        (value,) = values
+        size = len(value) if type(value) in SIZED else size_of(value)
+        return size if size >= 0 else None
+    sizes = tuple([len(value) if type(value) in SIZED else size_of(value) for value in values])
+    return sizes if max(sizes, default=-1) >= 0 else None
+
+
+def steps(machine: Machine, epoch: float) -> Steps:
+    """Take steps of one item until one comes that is not; `epoch` turns the driver's times into timestamps."""
+    root, view, outbox, counters = machine.root, machine.root.view, machine.outbox, machine.counters
+    program, most = view.program, machine.options.max_steps
+    if program.solo is None:
+        program.solo = [_record_of(program, i) for i in range(len(program.nodes))]
+    records = program.solo
+    due, sends, decisions = view.due, view.sends, view.decisions
+    values, versions, wakes, visits, missing = (
+        view.values,
+        view.versions,
+        view.wakes,
+        view.visits,
+        view.missing,
+    )
+    unsized, special = UNSIZED, _SPECIAL
+    number, name = root.step, ""
+    counters.active = 1  # for the whole stretch: between two calls nobody can look
+    while len(due) == 1 and not sends and number < most and not view.blocked:
+        (node,) = due
+        record = records[node]
+        if record is None:
+            break
+        func, source, sources, name, output, needers, readers, targets, controls = record
+        if source is not None:
+            arg = values[source]
+            if type(arg) in unsized:
+                value, began, ended = yield func, (arg,), None
+            else:
+                value, began, ended = yield func, (arg,), sizes_of((arg,))
+                arg = None  # who still holds a list keeps it from growing in place
+        else:
+            args = tuple([values[s] for s in sources])
+            for arg in args:
+                if type(arg) not in unsized:
+                    value, began, ended = yield func, args, sizes_of(args)
+                    arg = None
+                    break
+            else:
+                value, began, ended = yield func, args, None
+            args = ()
+        if output is not None and type(value) not in special:
+            outbox.append(
+                Single(number + 1, name, visits[node], {output: value}, None, epoch + began, ended - began)
+            )
+            wakes[node] = 0
+            visits[node] += 1
+            due.clear()
+            values[output] = value
+            version = versions.get(output)
+            if version is None:
+                versions[output] = 1
+                for reader in needers:
+                    missing[reader] -= 1
+                    if wakes[reader] and not missing[reader]:
+                        due.add(reader)
+            else:
+                versions[output] = version + 1
+            for reader, bits in readers:
+                if visits[reader]:
+                    wakes[reader] |= bits
+                    if not missing[reader]:
+                        due.add(reader)
+        elif (
+            targets is not None and (value is END or type(value) is str) and (chosen := str(value)) in targets
+        ):
+            outbox.append(
+                Single(number + 1, name, visits[node], _NOTHING, (chosen,), epoch + began, ended - began)
+            )
+            wakes[node] = 0
+            visits[node] += 1
+            due.clear()
+            decisions[name] = chosen
+            target, bits, others = targets[chosen]
+            if others:
+                for other, theirs in others:
+                    if wakes[other] & theirs:  # selected before, and not due: only this node was
+                        withdraw(view, node)
+                        break
+            if target < 0:
+                view.terminated = True
+            else:
+                wakes[target] |= bits
+                if not missing[target]:
+                    due.add(target)
+        else:
+            try:
+                update, decision = read(program, program.nodes[node], value, view)
+            except Exception:  # the machine will find the same, and knows what follows
+                machine.finish(general(machine), value, epoch + began, ended - began)
+                return
+            fresh, deltas = update, NO_DELTAS
+            if program.reducers:
+                outcome = Outcome(name, visits[node], -1, update, decision, 0, epoch + began, ended - began)
+                try:
+                    fresh, deltas = merge_one(program, values, outcome)
+                except MergeFailure as failure:
+                    machine.refuse(general(machine), failure)
+                    return
+            outbox.append(
+                Single(number + 1, name, visits[node], update, decision, epoch + began, ended - began, deltas)
+            )
+            view.install(node, fresh, decision)
+            fresh = _NOTHING  # who still holds a list keeps it from growing in place
+            controls = ()
+        for reader, bits in controls:
+            wakes[reader] |= bits
+            if not missing[reader]:
+                due.add(reader)
+        root.step = number = number + 1
+        counters.short += 1
+    if name:  # of the last one: whatever is due now, it has woken
+        root.latest[program.index[name]] = number
+    counters.active = 0
+    machine.open(root)
+
+
+def general(machine: Machine) -> Item:
+    """The step that was under way, as the machine would have planned it, with its item handed out."""
+    machine.counters.active = 0
+    machine.open(machine.root)
+    item = machine.take()
+    assert item is not None
+    return item
+
+
+def _record_of(program: Program, number: int) -> tuple[Any, ...] | None:
+    """What a short step of a node needs; None if its steps cannot be short."""
+    node = program.nodes[number]
+    if not _is_plain(program, node):
+        return None
+    sources = tuple(p.source for p in node.params)
+    output = program.plain_outputs[number]
+    needers: tuple[int, ...] = ()
+    readers: Wakes = ()
+    if output is not None and (output in program.reducers or output in program.weak):
+        output = None
+    if output is not None:
+        needers = program.needers.get(output, ())
+        readers = tuple(wake for wake in program.data_readers[number].get(output, ()) if wake[1])
+    targets: dict[str, tuple[int, int, Wakes]] | None = None
+    if node.kind == "route" and not node.multi and not node.pruned:
+        choices = program.choices[number] or {}
+        targets = {target: choices[target] for target in node.targets}
+    return (
+        node.func,
+        sources[0] if len(sources) == 1 else None,
+        sources,
+        node.name,
+        output,
+        needers,
+        readers,
+        targets,
+        program.control_wakes[number],
+    )
+
+
+def _is_plain(program: Program, node: Node) -> bool:
+    """Whether a node needs nothing but values of the state: no deadline, and no durable ground for side effects."""
+    return (
+        node.kind in ("node", "route", "ifelse")
+        and (
+            node.mode == "sync" or (node.mode == "async" and iscoroutinefunction(node.func))
+        )  # not one that wraps
+        and node.policy.timeout is None
+        and not node.cache
+        and not (node.side_effects.recordable or node.side_effects.requires_idempotency)
+        and all(
+            p.kind == "value"
+            and not p.keyword_only
+            and p.default is MISSING
+            and p.source not in program.bound
+            for p in node.params
+        )
+    )

@@ -1,0 +1,42 @@
+"""What would run next at a state: the frontier of S(k), made by the very machine that would run it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from clew.engine.frame import NO_LIMIT, Item
+from clew.engine.machine import Machine
+from clew.engine.options import Options
+from clew.engine.origins import Past
+from clew.engine.program import Program
+from clew.engine.records import WorkItem
+from clew.state import GraphState
+
+_ALL = Options(queue_depth=NO_LIMIT, max_steps=NO_LIMIT)
+
+
+def upcoming(
+    program: Program,
+    state: GraphState,
+    prefix: str = "",
+    *,
+    attempts: Mapping[str, int] | None = None,
+    past: Past | None = None,
+) -> list[WorkItem]:
+    """The items of the step after `state`, in their order; `prefix` is the strand's.
+
+    `attempts` has the retries that items have used, by path, as far as is known; `past` knows when nodes ran before.
+    """
+    machine = Machine.restore(program, state, _ALL)
+    machine.root.prefix, machine.root.past = prefix, past
+    if not machine.has_more:  # plans the step
+        return []
+    level = machine.root.levels[0]
+    items = [
+        Item(batch, index)
+        for _, batch in sorted(level.batches.items())
+        for index in range(len(batch.payloads))
+    ]
+    for item in items:
+        item.attempt = (attempts or {}).get(item.path, 0)
+    return [item.work_item() for item in items]

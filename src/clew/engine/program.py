@@ -1,0 +1,314 @@
+"""What runs next: the rules, compiled for one graph and one set of given names.
+
+*A node runs when it has a reason to, and everything upstream of it has settled.*
+
+A node is **woken** for these reasons; each is a bit in its *wake*, set when it arises and cleared when the
+node runs:
+
+1. it never ran, and no forward gate or control link points to it (set at the start);
+2. a gate selected it (`CHOSEN`), or sent to it (the payloads are kept beside the wakes, since each Send is an item);
+3. a node with a control link to it ran;
+4. it has run, no forward gate targets it, and another node wrote an input of it. A value that it also writes
+   counts only when written by a node that a forward gate targets. Where a gate targets it by a back link,
+   writes along back links count only from nodes behind that gate. A write from outside (a fork) always counts.
+
+`WOKEN` stands for 1, 3 and 4, together with the kind of link that the reason came along: `FORWARD`, or the number of
+the loop that a back link closes. For 2 the wake says which gate it was (`Mark`), because a gate's next decision
+withdraws its last one (``clew.engine.decisions``). A node is **due** when it is woken and its inputs are there.
+
+A due node runs in the next step unless it **waits**: for due nodes upstream (`Topology.up`). A node that is
+woken along back links only *starts a turn* of the outermost of those loops: it waits for all else that is due
+on that loop, and nothing on the loop waits for it, except what starts a turn itself: of the same loop further
+down (of two that start one turn the upper goes first), or of a loop around it (inner loops go first). An eager
+node never waits.
+
+The order in which things happen in a step makes the rest exact: what a step runs is cleared first, then what
+the step did sets new bits. So a write in the very step in which a node ran wakes that node again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from clew.graph import Graph, Node
+from clew.graph.topology import Topology, seeds_that_count
+
+WOKEN = 1
+CHOSEN = 2
+FORWARD = 4
+_FIRST_LOOP = 3
+
+Wakes = tuple[tuple[int, int], ...]
+"""(node, bits) pairs: who is woken, and how."""
+
+
+class Mark(NamedTuple):
+    """The bits in a target's wake that say what one gate decided. What is *final* the gate does not withdraw."""
+
+    target: int
+    selected: int
+    sent: int
+    selected_final: int
+    sent_final: int
+
+    @property
+    def withdrawable(self) -> int:
+        """The bits that the gate's next decision clears."""
+        return self.selected | self.sent
+
+    @property
+    def all(self) -> int:
+        """The bits of everything that the gate decided."""
+        return self.withdrawable | self.selected_final | self.sent_final
+
+
+class Program:
+    """A graph made ready to run: for each node, by number, all that a step needs to know."""
+
+    __slots__ = (
+        "bound",
+        "calls",
+        "choices",
+        "control_wakes",
+        "data_readers",
+        "descendants",
+        "first",
+        "first_wakes",
+        "given",
+        "graph",
+        "has_gates",
+        "held_nodes",
+        "index",
+        "inner",
+        "marks",
+        "names",
+        "needers",
+        "needs",
+        "nodes",
+        "outside_wakes",
+        "plain_outputs",
+        "readers_of",
+        "reducers",
+        "schema",
+        "selections",
+        "sendable",
+        "solo",
+        "topology",
+        "turn_marks",
+        "unmarked",
+        "weak",
+        "withdrawable",
+        "written",
+    )
+
+    def __init__(self, graph: Graph, topology: Topology) -> None:
+        self.graph = graph
+        self.given = topology.given
+        self.topology = topology
+        self.names = topology.names
+        self.index = topology.index
+        self.nodes: tuple[Node, ...] = tuple(graph.nodes.values())
+        self.bound: Mapping[str, Any] = graph.bound
+        self.schema = graph.schema
+        self.reducers: dict[str, Callable[[Any, Any], Any]] = {}
+        self.weak: frozenset[str] = frozenset()
+        self.written = frozenset(value for node in self.nodes for value in node.outputs)
+        if graph.schema is not None:
+            fields = graph.schema.fields
+            self.reducers = {name: f.reducer for name, f in fields.items() if f.reducer is not None}
+            # a schema default of a value that some node writes does not make its readers due
+            self.weak = frozenset(
+                name for name, f in fields.items() if f.has_default and name not in seeds_that_count(graph)
+            )
+        self.needs = [
+            tuple(value for value in node.required if value not in graph.bound) for node in self.nodes
+        ]
+        self.needers: dict[str, tuple[int, ...]] = _grouped(
+            (value, i) for i, values in enumerate(self.needs) for value in values
+        )
+        checked = graph.schema is not None and graph.schema.validates
+        # the output of nodes whose return value is it, with nothing to check or to compare
+        self.plain_outputs: list[str | None] = [
+            node.outputs[0]
+            if node.kind == "node"
+            and node.shape == "one"
+            and not (node.targets or node.pruned or node.cutoff or checked)
+            else None
+            for node in self.nodes
+        ]
+        # the names that a Send to a node may carry; None if any
+        self.sendable: list[frozenset[str] | None] = [
+            None if node.reads_state or node.subgraph is not None else frozenset(node.inputs)
+            for node in self.nodes
+        ]
+        # a mask of the nodes whose results count only once they are committed
+        self.held_nodes = sum(1 << i for i, node in enumerate(self.nodes) if node.is_called_again)
+        self._compile_wakes()
+        self.first: Any = None  # (names, missing, due) of a fresh S(0), once there was one
+        self.solo: Any = None  # see clew.engine.fast_path
+        self.calls: Any = None  # how a driver calls each node, once it knows
+        self.inner: dict[tuple[str, ...], Graph] = {}  # subgraphs with what is bound outside bound inside
+        self.descendants: dict[int, frozenset[int]] = {}
+        self.readers_of: dict[str, int] = {}
+
+    def _compile_wakes(self) -> None:
+        topology, n = self.topology, len(self.nodes)
+        back = topology.back
+
+        def along(source: int, target: int) -> int:
+            loop = back.get((source, target))
+            return FORWARD if loop is None else 1 << (_FIRST_LOOP + loop)
+
+        gated = [any((g, i) not in back for g in topology.gates_of[i]) for i in range(n)]
+        turned = [any((g, i) in back for g in topology.gates_of[i]) for i in range(n)]
+        behind: list[frozenset[int]] = [
+            frozenset().union(*(topology.behind(g) for g in topology.gates_of[i] if (g, i) in back))
+            if turned[i]
+            else frozenset()
+            for i in range(n)
+        ]
+        outputs = [frozenset(node.outputs) for node in self.nodes]
+        readers: list[dict[str, list[tuple[int, int]]]] = [{} for _ in range(n)]
+        control: list[list[tuple[int, int]]] = [[] for _ in range(n)]
+        decided: list[dict[str, int]] = [{} for _ in range(n)]  # gate -> target -> FORWARD, or a loop
+        for link in topology.links:
+            s, t = topology.index[link.source], topology.index[link.target]
+            bits = along(s, t)
+            if link.kind == "control":
+                control[s].append((t, WOKEN | bits))
+            elif link.kind == "gate":
+                decided[s][link.target] = bits
+            else:
+                assert link.value is not None
+                counts = not gated[t]
+                if counts and link.value in outputs[t]:
+                    counts = gated[s]
+                if counts and turned[t] and (s, t) in back:
+                    counts = s in behind[t]
+                readers[s].setdefault(link.value, []).append((t, WOKEN | bits if counts else 0))
+        for i, node in enumerate(self.nodes):  # a gate may select itself
+            if node.name in node.targets:
+                decided[i][node.name] = FORWARD
+        self.data_readers: list[dict[str, Wakes]] = [
+            {value: tuple(wakes) for value, wakes in of.items()} for of in readers
+        ]
+        self.control_wakes: list[Wakes] = [tuple(wakes) for wakes in control]
+        self._compile_marks(decided)
+        self.first_wakes = [
+            0 if gated[i] or any((c, i) not in back for c in topology.controls_of[i]) else WOKEN | FORWARD
+            for i in range(n)
+        ]
+        self.outside_wakes: dict[str, tuple[int, ...]] = _grouped(
+            (value, i) for i, node in enumerate(self.nodes) if not gated[i] for value in node.inputs
+        )
+
+    def _compile_marks(self, decided: Sequence[Mapping[str, int]]) -> None:
+        """Give each gate bits of its own in the wakes of its targets, above those of the loops."""
+        n = len(self.nodes)
+        self.has_gates = any(decided)
+        self.marks: list[dict[str, Mark]] = [{} for _ in range(n)]  # gate -> target -> its bits
+        self.selections = [0] * n  # the bits in a node's wake that say that some gate selected it
+        # the bits of a node's wake that came along forward links, and those along the back links of each loop
+        self.turn_marks: list[tuple[int, Wakes]] = [(FORWARD, ())] * n
+        first = 1 << (_FIRST_LOOP + len(self.topology.loops))
+        self.unmarked = first - 1
+        free = [first] * n
+        for gate, targets in enumerate(decided):
+            for name, along in targets.items():
+                target = self.index[name]
+                bit = free[target]
+                free[target] <<= 4
+                mark = self.marks[gate][name] = Mark(target, bit, bit << 1, bit << 2, bit << 3)
+                self.selections[target] |= mark.selected | mark.selected_final
+                forward, back = self.turn_marks[target]
+                if along == FORWARD:
+                    self.turn_marks[target] = (forward | mark.all, back)
+                else:
+                    self.turn_marks[target] = (forward, (*back, (along >> _FIRST_LOOP, mark.all)))
+        # (target, bits) that a gate's next decision clears; None for a node that decides nothing
+        self.withdrawable: list[Wakes | None] = [
+            tuple((mark.target, mark.withdrawable) for mark in marks.values()) if node.targets else None
+            for node, marks in zip(self.nodes, self.marks, strict=True)
+        ]
+
+        self.choices = [self._choices_of(gate) for gate in range(n)]
+
+    def _choices_of(self, gate: int) -> dict[str, tuple[int, int, Wakes]] | None:
+        """What each choice of one target means: the target (-1 for END), its bits, and what else it withdraws."""
+        withdrawable = self.withdrawable[gate]
+        if withdrawable is None or self.nodes[gate].multi:
+            return None
+        found: dict[str, tuple[int, int, Wakes]] = {"END": (-1, 0, withdrawable)}
+        for name, mark in self.marks[gate].items():
+            others = tuple(pair for pair in withdrawable if pair[0] != mark.target)
+            found[name] = (mark.target, CHOSEN | mark.selected, others)
+        return found
+
+    def turn_of(self, node: int, wake: int) -> int | None:
+        """The loop of which a node with this wake starts a turn, if it does."""
+        forward, back = self.turn_marks[node]
+        if wake & forward:
+            return None
+        loops = (wake & self.unmarked) >> _FIRST_LOOP
+        for loop, bits in back:
+            if wake & bits:
+                loops |= loop
+        return (loops & -loops).bit_length() - 1 if loops else None
+
+    def ready(self, due: Collection[int], wakes: Any) -> list[int]:
+        """Those of the due nodes that do not wait, in order of declaration."""
+        if len(due) == 1:
+            return list(due)
+        topology = self.topology
+        due_mask = 0
+        for i in due:
+            due_mask |= 1 << i
+        turns = [(i, turn) for i in due if (turn := self.turn_of(i, wakes[i])) is not None]
+        turning = dict(turns)
+        found: list[int] = []
+        for i in sorted(due):
+            if self.nodes[i].eager:
+                found.append(i)
+                continue
+            ahead = topology.up(i)
+            if i in turning:
+                ahead |= topology.loop_masks[turning[i]]
+            ahead &= due_mask & ~(1 << i)
+            if ahead and turns:
+                mine = turning.get(i)
+                for other, loop in turns:
+                    if not topology.on_loops[i] >> loop & 1 or other == i:
+                        continue
+                    if mine == loop and topology.up(i) >> other & 1:
+                        continue
+                    if mine is not None and mine in topology.loops[loop].outer:
+                        continue
+                    ahead &= ~(1 << other)
+            if not ahead:
+                found.append(i)
+        return found
+
+    def readers(self, value: str) -> int:
+        """The nodes that see a value, as a mask: those that read it, or the whole state."""
+        known = self.readers_of.get(value)
+        if known is None:
+            known = 0
+            for i, node in enumerate(self.nodes):
+                known |= (node.reads_state or value in node.inputs) << i
+            self.readers_of[value] = known
+        return known
+
+    def downstream(self, node: int) -> frozenset[int]:
+        """The node, and all that forward links lead to from it."""
+        known = self.descendants.get(node)
+        if known is None:
+            known = self.descendants[node] = self.topology.behind(node) | {node}
+        return known
+
+
+def _grouped(pairs: Any) -> dict[str, tuple[int, ...]]:
+    groups: dict[str, list[int]] = {}
+    for key, member in pairs:
+        groups.setdefault(key, []).append(member)
+    return {key: tuple(members) for key, members in groups.items()}

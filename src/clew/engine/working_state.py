@@ -1,0 +1,392 @@
+"""The state of one strand after a step: values, versions, and why each node is woken.
+
+`View.apply` is the only place where a step takes effect: it merges the updates in order, then sets the wakes
+that follow (see ``clew.engine.program``). The machine applies committed steps in place. To plan ahead it takes a
+`branch`, which shares everything with its origin and keeps what it changes to itself; the origin may move on
+meanwhile, because it only ever moves to where the branch already is.
+
+Merging comes before installing (``clew.engine.merge``), so that a reducer that raises or a conflict leaves the view
+as it was.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from clew.engine import decisions
+from clew.engine.decisions import PLAIN_START, BatchStart, Sent
+from clew.engine.deltas import NO_DELTAS, Delta
+from clew.engine.merge import UNFINISHED, merge_ahead, merge_all, merge_one
+from clew.engine.overlay import Overlay, branch_of
+from clew.engine.program import CHOSEN, FORWARD, WOKEN, Program
+from clew.engine.records import Choice, Outcome
+from clew.state import GraphState, Overwrite, Position
+
+
+class View:
+    """Values, versions and wakes of a strand at one step. Nodes are numbers, values are names."""
+
+    __slots__ = (
+        "blocked",
+        "decisions",
+        "due",
+        "failed",
+        "missing",
+        "program",
+        "sends",
+        "stopped",
+        "terminated",
+        "values",
+        "versions",
+        "visits",
+        "wakes",
+    )
+
+    program: Program
+    values: dict[str, Any]
+    versions: dict[str, int]
+    wakes: Any  # node -> bits; a list, or an overlay of one
+    visits: Any  # node -> batches so far; likewise
+    missing: Any  # node -> how many required inputs are not there; likewise
+    due: set[int]
+    sends: dict[int, tuple[Sent, ...]]  # node -> what was sent to it and is pending
+    decisions: dict[str, str | tuple[str, ...]]
+    terminated: bool
+    stopped: bool  # somebody said that nothing runs from here
+    failed: frozenset[int]  # nodes whose failure was confined
+    blocked: frozenset[int]  # these, and what is downstream of them
+
+    @classmethod
+    def begin(cls, program: Program, values: Mapping[str, Any]) -> View:
+        """S(0) of a new run."""
+        self = cls()
+        self.program = program
+        self.values = dict(values)
+        self.versions = dict.fromkeys(values, 0)
+        self.wakes = program.first_wakes.copy()
+        self.visits = [0] * len(program.nodes)
+        self.sends = {}
+        self.decisions = {}
+        self.terminated = self.stopped = False
+        self.failed = self.blocked = frozenset()
+        first = program.first
+        if first is None or first[0] != self.versions.keys():
+            self._look()
+            program.first = (frozenset(values), self.missing.copy(), self.due.copy())
+        else:
+            self.missing, self.due = first[1].copy(), first[2].copy()
+        return self
+
+    @classmethod
+    def restore(cls, program: Program, state: GraphState) -> View:
+        """Where `state` stands; what was written by hand since then wakes its readers."""
+        self = cls()
+        position = state.position
+        index = program.index
+        self.program = program
+        self.values = dict(state.values)
+        self.versions = dict(state.versions)
+        self.visits = [position.visits.get(name, 0) for name in program.names]
+        # a node that never ran still has its first wake; a state made by hand does not say so
+        self.wakes = [
+            position.wakes.get(name, 0) & program.unmarked | (0 if visits else first)
+            for name, visits, first in zip(program.names, self.visits, program.first_wakes, strict=True)
+        ]
+        decisions.restore(self, position)
+        self.decisions = dict(state.gate_decisions)
+        self.terminated, self.stopped = state.has_chosen_end, position.stopped
+        self.failed = frozenset(index[name] for name in position.failed)
+        self.blocked = frozenset().union(*(program.downstream(node) for node in self.failed))
+        history = state.node_history
+        for value in position.touched:
+            for i in program.outside_wakes.get(value, ()):
+                record = history.get(program.names[i])
+                if record is not None and record.input_versions.get(value) != self.versions[value]:
+                    self.wakes[i] |= WOKEN | FORWARD
+        self._look()
+        for name in sorted(position.decided):
+            decisions.decide_by_hand(self, name)
+        if self.stopped:
+            self.due.clear()  # also of what was decided by hand
+        return self
+
+    def _look(self) -> None:
+        self.missing = [
+            sum(not self.has(value) for value in needs) if needs else 0 for needs in self.program.needs
+        ]
+        self.due = set()
+        if self.stopped:
+            return
+        wakes = self.wakes
+        for i in range(len(self.program.nodes)):
+            if wakes[i] or i in self.sends:
+                self.judge(i)
+
+    def branch(self) -> View:
+        """A view that can be moved on without moving this one."""
+        other = View()
+        other.program = self.program
+        other.values = branch_of(self.values)
+        other.versions = branch_of(self.versions)
+        other.wakes = branch_of(self.wakes)
+        other.visits = branch_of(self.visits)
+        other.missing = branch_of(self.missing)
+        other.due = self.due.copy()
+        other.sends = self.sends.copy()
+        other.decisions = self.decisions.copy()
+        other.terminated, other.stopped = self.terminated, self.stopped
+        other.failed, other.blocked = self.failed, self.blocked
+        return other
+
+    # -- what is due -------------------------------------------------------------------------------------
+
+    def has(self, value: str) -> bool:
+        """Given or written; a schema default counts only where the rules say so."""
+        version = self.versions.get(value)
+        if version is None:
+            return False
+        return version > 0 or value not in self.program.weak or value in self.program.given
+
+    def judge(self, node: int) -> None:
+        """Put `node` among the due, or take it away."""
+        wake = self.wakes[node]
+        sends = self.sends.get(node)
+        if not self.missing[node]:
+            is_due = bool(sends) or wake & (WOKEN | CHOSEN) != 0
+        elif sends:
+            is_due = not wake & CHOSEN and not any(
+                value not in payload for value in self.lacking(node) for _, payload, _ in sends
+            )
+        else:
+            is_due = False
+        if is_due and node not in self.blocked:
+            self.due.add(node)
+        else:
+            self.due.discard(node)
+
+    def has_plain_item(self, node: int) -> bool:
+        """Whether the batch of this due node begins with a plain item."""
+        return not self.missing[node] and self.wakes[node] & (WOKEN | CHOSEN) != 0
+
+    def stalled(self) -> dict[int, tuple[str, ...]]:
+        """Nodes that were selected or sent to, and the inputs that they lack."""
+        if self.stopped:
+            return {}
+        found: dict[int, tuple[str, ...]] = {}
+        for i in range(len(self.program.nodes)) if self.program.has_gates else ():
+            if i in self.blocked or i in self.due:
+                continue
+            payloads = [payload for _, payload, _ in self.sends.get(i, ())]
+            if self.wakes[i] & CHOSEN:
+                payloads.append({})
+            if payloads:
+                lacking = self.lacking(i)
+                found[i] = tuple(v for v in lacking if not all(v in payload for payload in payloads))
+        return found
+
+    def lacking(self, node: int) -> tuple[str, ...]:
+        """The inputs that `node` still needs."""
+        return tuple(value for value in self.program.needs[node] if not self.has(value))
+
+    # -- a step takes effect -----------------------------------------------------------------------------
+
+    def starts(self, nodes: Iterable[int]) -> dict[int, BatchStart]:
+        """Say how the batches of these nodes start if they run next."""
+        if not self.program.has_gates:
+            return dict.fromkeys(nodes, PLAIN_START)  # nothing is sent, and turns matter to Sends alone
+        turn_of, wakes = self.program.turn_of, self.wakes
+        return {node: BatchStart(self.has_plain_item(node), turn_of(node, wakes[node])) for node in nodes}
+
+    def spend(self, starts: Mapping[int, BatchStart]) -> None:
+        """Clear whatever woke these nodes, which run in the step, and let the turns begin that they start."""
+        for node, start in starts.items():
+            self.wakes[node] = 0
+            self.visits[node] += 1
+            self.due.discard(node)
+            self.sends.pop(node, None)
+            if start.turn is not None and self.sends:
+                decisions.begin_turn(self, start.turn)
+
+    def consume(self, starts: Mapping[int, BatchStart]) -> None:
+        """`spend`, and withdraw what those of the nodes have decided that decide anew."""
+        self.spend(starts)
+        for node, start in starts.items():
+            if start.is_plain and self.program.withdrawable[node]:
+                decisions.withdraw(self, node)
+
+    def apply(
+        self,
+        outcomes: Sequence[Outcome],
+        *,
+        on_conflict: str = "error",
+        recorded: Mapping[str, Delta] | None = None,
+    ) -> Mapping[str, Delta]:
+        """Let a step take effect: `outcomes` are in order of declaration and index.
+
+        Without `recorded` the step is committed: reducers are called, and what custom ones made is returned. With it
+        the step is read: these are the deltas that its commit returned.
+        """
+        program, deltas = self.program, NO_DELTAS
+        if len(outcomes) == 1:
+            outcome = outcomes[0]
+            fresh = outcome.update
+            if program.reducers or recorded:
+                fresh, deltas = merge_one(program, self.values, outcome, recorded)
+            node = program.index[outcome.node]
+            if outcome.error is not None:
+                self._block(node)
+            self.install(node, fresh, outcome.decision)
+        else:
+            fresh, counts, deltas = merge_all(program, self.values, outcomes, on_conflict, recorded)
+            self._install(outcomes, fresh, counts, None)
+        return deltas
+
+    def apply_ahead(
+        self,
+        outcomes: Sequence[Outcome],
+        *,
+        on_conflict: str,
+        consumed: Mapping[int, BatchStart],
+        unfinished: Collection[str] = (),
+    ) -> set[str]:
+        """Let what has finished of a step take effect on a branch, before its commit.
+
+        `consumed` are the batches that were consumed before, together with others that have not finished. What custom
+        reducers have still to make (in this step, or `unfinished` in an earlier one) keeps the value that it has.
+        Returns the names of those that the step writes.
+        """
+        fresh, counts = merge_ahead(self.program, self.values, outcomes, on_conflict, unfinished)
+        self._install(outcomes, fresh, counts, consumed)
+        return {name for name, value in fresh.items() if value is UNFINISHED}
+
+    def install(self, node: int, fresh: Mapping[str, Any], decision: tuple[Choice, ...] | None) -> None:
+        """`_install` for the step of one item, which is most steps: `fresh` are the new values, merged."""
+        program = self.program
+        wakes, versions, visits, sends, due = self.wakes, self.versions, self.visits, self.sends, self.due
+        sent = None
+        if sends:
+            sent = sends.pop(node, None)
+            turn = program.turn_of(node, wakes[node])
+            if turn is not None:
+                decisions.begin_turn(self, turn)
+        wakes[node] = 0
+        visits[node] += 1
+        due.discard(node)
+        readers = program.data_readers[node]
+        for name, value in fresh.items():
+            self.values[name] = value.value if type(value) is Overwrite else value
+            version = versions.get(name)
+            if version is None or (version == 0 and name in program.weak and name not in program.given):
+                missing = self.missing
+                versions[name] = 1  # before judging: a Send is judged by what is there beside its payload
+                for reader in program.needers.get(name, ()):
+                    missing[reader] -= 1
+                    if wakes[reader] or reader in sends:
+                        self.judge(reader)
+            else:
+                versions[name] = version + 1
+            for reader, bits in readers.get(name, ()):
+                if bits and visits[reader]:
+                    wakes[reader] |= bits
+                    self.judge(reader)
+        for target, bits in program.control_wakes[node]:
+            wakes[target] |= bits
+            self.judge(target)
+        if program.withdrawable[node] is not None:  # a node that decides
+            decisions.record_one(self, node, decision, from_send=sent is not None)
+
+    def _install(
+        self,
+        outcomes: Sequence[Outcome],
+        fresh: Mapping[str, Any],
+        counts: Mapping[str, int],
+        consumed: Mapping[int, BatchStart] | None = None,
+    ) -> None:
+        program = self.program
+        wakes, versions, visits, sends = self.wakes, self.versions, self.visits, self.sends
+        index = program.index
+        ran: dict[int, bool] = {}  # node -> all its items succeeded
+        for outcome in outcomes:
+            node = index[outcome.node]
+            ran[node] = ran.get(node, True) and outcome.error is None
+        if consumed is None:
+            consumed = self.starts(ran)
+            self.consume(consumed)
+        for node, succeeded in ran.items():
+            if not succeeded:
+                self._block(node)
+        changed: set[int] = set()
+        for name, value in fresh.items():
+            if value is UNFINISHED:
+                self.values.pop(name, None)  # a branch sees what its origin has, also after the commit
+            else:
+                self.values[name] = value.value if type(value) is Overwrite else value
+            version = versions.get(name)
+            if version is None or (version == 0 and name in program.weak and name not in program.given):
+                for reader in program.needers.get(name, ()):
+                    self.missing[reader] -= 1
+                    changed.add(reader)
+            versions[name] = (version or 0) + counts[name]
+        written: set[tuple[int, str]] = set()
+        for outcome in outcomes:
+            node = index[outcome.node]
+            readers = program.data_readers[node]
+            for name in outcome.update:
+                if (node, name) not in written:
+                    written.add((node, name))
+                    for reader, bits in readers.get(name, ()):
+                        if bits and visits[reader]:
+                            wakes[reader] |= bits
+                            changed.add(reader)
+        for node in ran:
+            for target, bits in program.control_wakes[node]:
+                wakes[target] |= bits
+                changed.add(target)
+        for reader in changed:
+            if wakes[reader] or reader in sends:
+                self.judge(reader)
+        decisions.record(self, outcomes, consumed)
+
+    def _block(self, node: int) -> None:
+        self.failed |= {node}
+        self.blocked |= self.program.downstream(node)
+        for i in self.blocked:
+            self.due.discard(i)
+
+    def advance(self, outcomes: Sequence[Outcome]) -> None:
+        """Let a step take effect without its values: for a reader that asks what was due and why."""
+        counts = Counter(name for outcome in outcomes for name in outcome.update)
+        self._install(outcomes, dict.fromkeys(counts), counts, None)
+
+    # -- as a state --------------------------------------------------------------------------------------
+
+    def position(self, *, step: int, seed: int) -> Position:
+        """Where this view stands, for a state that can go on from here."""
+        names = self.program.names
+        n = range(len(names))
+        unmarked = self.program.unmarked
+        return Position(
+            step=step,
+            seed=seed,
+            given=self.program.given,
+            visits={names[i]: self.visits[i] for i in n if self.visits[i]},
+            wakes={names[i]: wake for i in n if (wake := self.wakes[i] & unmarked)},
+            selections=decisions.selections(self),
+            sends={
+                names[i]: tuple((names[gate], payload, is_final) for gate, payload, is_final in sends)
+                for i, sends in self.sends.items()
+                if sends
+            },
+            failed=frozenset(names[i] for i in self.failed),
+            stopped=self.stopped,
+        )
+
+    def plain_values(self) -> dict[str, Any]:
+        """The values as a dict of its own."""
+        return self.values.plain() if isinstance(self.values, Overlay) else dict(self.values)
+
+    def plain_versions(self) -> dict[str, int]:
+        """The versions as a dict of its own."""
+        return self.versions.plain() if isinstance(self.versions, Overlay) else dict(self.versions)

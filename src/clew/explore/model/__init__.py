@@ -1,0 +1,3 @@
+"""What is explored: worlds, systems, actions, invariants, states and the graph of states."""
+
+from __future__ import annotations

@@ -1,0 +1,163 @@
+"""The report as one HTML page, with nothing outside of it: numbers, violations step by step, the state graph.
+
+It can be read without script. With it, choosing a violation shows its path alone in the graph, and choosing a state
+shows what is in it and the ways out of it.
+"""
+
+from __future__ import annotations
+
+import json
+from html import escape
+from typing import TYPE_CHECKING
+
+from clew.explore.reports.graph_selection import Selection, select
+from clew.explore.reports.html_style import SCRIPT, STYLE
+from clew.explore.reports.state_diff import changes, tree
+from clew.explore.reports.svg import drawing, numbers
+from clew.explore.reports.text import extent, standing
+
+if TYPE_CHECKING:
+    from clew.explore.model.violations import Violation
+    from clew.explore.reports.result import ExplorationResult
+
+CHANGES = 8  # so many are shown for a step
+DETAIL = 6_000  # characters of a state's data in the page
+
+
+def page(result: ExplorationResult) -> str:
+    """The result as an HTML document."""
+    selection = select(result)
+    title = f"Exploration: {_verdict(result)}"
+    return (
+        f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>{title}</title>\n'
+        f'<meta name="viewport" content="width=device-width, initial-scale=1">\n<style>{STYLE}</style>\n</head>\n'
+        f'<body class="clew-page">\n{_body(result, selection)}\n'
+        f'<script type="application/json" id="clew-data">{_data(result, selection)}</script>\n'
+        f"<script>{SCRIPT}</script>\n</body>\n</html>\n"
+    )
+
+
+def fragment(result: ExplorationResult) -> str:
+    """The same for a notebook: a part of a page, without script."""
+    return f"<style>{STYLE}</style>{_body(result, select(result))}"
+
+
+def _body(result: ExplorationResult, selection: Selection) -> str:
+    verdict = "bad" if result.violations else "warn" if result.truncated else "good"
+    said = _verdict(result).capitalize()
+    parts = [
+        '<main class="clew-x">',
+        f'<header class="{verdict}"><h1>{said}</h1><p>{escape(extent(result).capitalize())}.</p></header>',
+        _figures(result),
+        *(_violation(number, violation, result) for number, violation in enumerate(result.violations)),
+        _graph(result, selection),
+        _actions(result),
+        "</main>",
+    ]
+    return "\n".join(parts)
+
+
+def _verdict(result: ExplorationResult) -> str:
+    if result.violations:
+        return _counted(len(result.violations), "violation")
+    return "nothing wrong" if result.complete else "aborted"
+
+
+def _figures(result: ExplorationResult) -> str:
+    rate = len(result.transitions) / result.seconds if result.seconds > 0 else 0.0
+    figures = [
+        (f"{len(result.states):,}", "states"),
+        (f"{len(result.transitions):,}", "transitions"),
+        (f"{result.coverage.percent:.0f}%", "of the actions tried"),
+        (f"{result.seconds:.1f} s", f"{rate:,.0f} transitions/s"),
+        (escape(result.strategy), "strategy"),
+    ]
+    cells = "".join(f"<div><b>{value}</b><span>{name}</span></div>" for value, name in figures)
+    return f'<section class="figures">{cells}</section>'
+
+
+def _violation(number: int, violation: Violation, result: ExplorationResult) -> str:
+    severity = violation.severity.value
+    steps = "".join(_steps(violation, result)) or "<li>In the initial state.</li>"
+    error = ""
+    if violation.error:
+        error = f"<details><summary>traceback</summary><pre>{escape(violation.error)}</pre></details>"
+    return (
+        f'<section class="violation {severity}" data-number="{number}">'
+        f'<h2><span class="badge">{severity}</span> {escape(violation.title)}</h2>'
+        f'<p class="message">{escape(violation.message)}</p>'
+        f'<p class="standing">{escape(standing(violation, result))}</p>'
+        f"<ol>{steps}</ol>{error}"
+        '<button type="button" class="show" hidden>Show this path in the graph</button></section>'
+    )
+
+
+def _steps(violation: Violation, result: ExplorationResult) -> list[str]:
+    order, lines = numbers(result), []
+    for transition in violation.path:
+        before = result.graph.get_state(transition.from_state_id)
+        to = transition.to_state_id
+        after = None if to is None else result.graph.get_state(to)
+        what = changes(before, after)
+        rows = "".join(
+            f"<tr><th>{escape(where)}</th><td>{escape(old) or '–'}</td><td>→</td><td>{escape(new) or 'gone'}</td></tr>"
+            for where, old, new in what[:CHANGES]
+        )
+        more = f'<p class="more">and {len(what) - CHANGES} more</p>' if len(what) > CHANGES else ""
+        end = (
+            '<em class="raised">raised</em>'
+            if to is None
+            else f"<span>S{order[to]}</span>"
+            if to in order
+            else ""
+        )
+        none = "" if what or to is None else '<p class="more">nothing changed</p>'
+        table = f"<table>{rows}</table>" if rows else ""
+        lines.append(f"<li><b>{escape(transition.action_name)}</b> {end}{table}{more}{none}</li>")
+    return lines
+
+
+def _graph(result: ExplorationResult, selection: Selection) -> str:
+    out = []
+    if selection.left_out_states:
+        out.append(f"{selection.left_out_states:,} of {len(result.states):,} states")
+    if selection.left_out_arrows:
+        out.append(f"{selection.left_out_arrows:,} arrows between the states drawn")
+    what = "what is near the initial state"
+    if result.violations:
+        what = "the paths of the violations and what is near them"
+    note = f"Drawn: {what}. Left out: {', '.join(out)}." if out else "All states."
+    return (
+        f'<section class="graph"><h2>State graph</h2><p class="note">{note} ↺ counts actions that lead from a state to '
+        f"itself; faint arcs lead back or sideways.</p>"
+        f'<div class="canvas">{drawing(result, selection)}</div>'
+        '<pre class="detail" aria-live="polite" hidden></pre></section>'
+    )
+
+
+def _actions(result: ExplorationResult) -> str:
+    rows = "".join(
+        f"<tr{'' if each.tried else ' class=never'}><th>{escape(name)}</th><td>{each.tried:,}</td>"
+        f"<td>{f'{each.raised:,}' if each.raised else ''}</td></tr>"
+        for name, each in result.coverage.actions.items()
+    )
+    return (
+        '<section class="actions"><h2>Actions</h2><table><thead><tr><th>action</th><td>tried</td><td>raised</td></tr>'
+        f"</thead><tbody>{rows}</tbody></table></section>"
+    )
+
+
+def _data(result: ExplorationResult, selection: Selection) -> str:
+    """What the script shows of the states that are drawn."""
+    states = {}
+    for key in selection.depths:
+        state = result.graph.states.get(key)
+        if state is not None:
+            text = json.dumps(tree(state), indent=2, ensure_ascii=False)
+            states[key] = text if len(text) <= DETAIL else f"{text[:DETAIL]}\n…"
+    # no "</script>" inside a script, and no comment that would swallow it
+    return json.dumps(states, ensure_ascii=False).replace("<", "\\u003c")
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"

@@ -1,0 +1,63 @@
+"""The report for programs: everything that was found, as JSON."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from clew.explore.reports.state_diff import tree
+
+if TYPE_CHECKING:
+    from clew.explore.model.states import Transition
+    from clew.explore.model.violations import Violation
+    from clew.explore.reports.result import ExplorationResult
+
+FORMAT = 1
+
+
+def document(result: ExplorationResult) -> dict[str, Any]:
+    """The result as a tree of JSON. Transitions are [from, action, to]; violations have their paths."""
+    return {
+        "format": FORMAT,
+        "strategy": result.strategy,
+        "seconds": round(result.seconds, 3),
+        "truncated": result.truncated,
+        "complete": result.complete,
+        "initial": result.graph.initial_id,
+        "counts": {
+            "states": len(result.states),
+            "transitions": len(result.transitions),
+            "violations": len(result.violations),
+            "open": result.coverage.open,
+        },
+        "coverage": {
+            name: {"tried": action.tried, "raised": action.raised}
+            for name, action in result.coverage.actions.items()
+        },
+        "violations": [violation_json(violation) for violation in result.violations],
+        "states": [{"id": state.id, "data": tree(state)} for state in result.states],
+        "transitions": [[t.from_state_id, t.action_name, t.to_state_id] for t in result.transitions],
+    }
+
+
+def violation_json(violation: Violation) -> dict[str, Any]:
+    """A violation as a tree of JSON."""
+    return {
+        "cause": violation.kind.cause,
+        "name": violation.name,
+        "exception": violation.kind.exception or None,
+        "severity": violation.severity.value,
+        "message": violation.message,
+        "count": violation.count,
+        "confirmed": violation.confirmed,
+        "shrunk_from": violation.shrunk_from,
+        "path": [_step(transition) for transition in violation.path],
+        "error": violation.error,
+    }
+
+
+def _step(transition: Transition) -> dict[str, Any]:
+    return {
+        "action": transition.action_name,
+        "from": transition.from_state_id,
+        "to": transition.to_state_id,
+    }

@@ -1,0 +1,61 @@
+"""What differs between two states, value by value: what makes a path readable."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from clew.explore.model.states import State
+from clew.state.codec import to_tree
+
+ABSENT = object()
+
+
+def tree(state: State) -> dict[str, Any]:
+    """A state as a tree of JSON: each system's data by its name, and the context where there is one."""
+    shown: dict[str, Any] = {name: to_tree(seen.data) for name, seen in state.observations.items()}
+    context = state.context
+    if context:
+        shown["context"] = to_tree(context)
+    return shown
+
+
+def changes(before: State | None, after: State | None) -> list[tuple[str, str, str]]:
+    """The values that differ: where, before, after. An absent value is an empty text."""
+    if before is None or after is None:
+        return []
+    found: list[tuple[str, str, str]] = []
+    _compare("", tree(before), tree(after), found)
+    return found
+
+
+def _compare(where: str, before: Any, after: Any, found: list[tuple[str, str, str]]) -> None:
+    if isinstance(before, dict) and isinstance(after, dict):
+        for key in [*before, *(key for key in after if key not in before)]:
+            path = f"{where}.{key}" if where else str(key)
+            _compare(path, before.get(key, ABSENT), after.get(key, ABSENT), found)
+    elif isinstance(before, list) and isinstance(after, list):
+        for index in range(max(len(before), len(after))):
+            old = before[index] if index < len(before) else ABSENT
+            new = after[index] if index < len(after) else ABSENT
+            _compare(f"{where}[{index}]", old, new, found)
+    elif before is ABSENT or after is ABSENT or type(before) is not type(after) or before != after:
+        found.append((where, one_line(before), one_line(after)))
+
+
+def one_line(value: Any, width: int = 60) -> str:
+    """A tree of JSON as one line, cut to a width; nothing for an absent value."""
+    if value is ABSENT:
+        return ""
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= width else f"{text[: width - 1]}…"
+
+
+def told(change: tuple[str, str, str]) -> str:
+    """A change in words."""
+    where, before, after = change
+    if not before:
+        return f"{where}: {after} (new)"
+    if not after:
+        return f"{where}: gone (was {before})"
+    return f"{where}: {before} → {after}"

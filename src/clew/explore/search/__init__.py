@@ -1,0 +1,3 @@
+"""How it is explored: strategies, the search loop, its journal, and the shrinking of paths."""
+
+from __future__ import annotations

@@ -1,0 +1,3 @@
+"""A folder of files as a system."""
+
+from __future__ import annotations

@@ -1,0 +1,305 @@
+"""`FileSystem`: a directory, restored to any of its checkpoints in any order.
+
+- Files, symbolic links, directories (also empty ones) and their permissions are held; a file's content once, under
+  its hash, in a temporary folder. Names are bytes, so that any name is fine.
+- A file is read again only where its status says that it may have changed (`file_scan`); a restore touches only
+  what differs.
+- A file is rewritten in place: whoever has it open goes on with the restored content. Times of modification are
+  restored; they do not count for the identity of a state, and neither do owners.
+- Links are never followed, and nothing outside of the directory is written or removed. Sockets, pipes and devices
+  are left alone. Files that are one by hard links are held as separate ones.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import weakref
+from collections.abc import Iterable, Iterator
+from hashlib import blake2b
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO, Literal
+
+import msgspec
+from immutables import Map
+
+from clew.errors import CheckpointError, RollbackError, SystemSetupError
+from clew.explore.model.observation import Observation
+from clew.explore.systems.files.scan import Entry, Scan, Tree, is_directory, is_file, is_link
+from clew.explore.systems.temp_dirs import new_folder
+from clew.explore.systems.version_tokens import Versions
+
+try:
+    import fcntl
+except ImportError:  # pragma: no cover - a platform without POSIX locks
+    fcntl = None  # type: ignore[assignment]
+
+SHOWN = 100
+_PIECE = 1 << 20
+_EMPTY = blake2b(digest_size=32).hexdigest()
+
+
+class FileSystem:
+    """A directory.
+
+    Args:
+        directory: It must exist.
+    """
+
+    ordering: Literal["any"] = "any"
+
+    def __init__(self, directory: str | os.PathLike[str]) -> None:
+        if not isinstance(directory, str | os.PathLike):
+            raise SystemSetupError(f"FileSystem: a path is needed, not {directory!r}")
+        self._root = os.fsencode(os.path.realpath(directory))
+        if not os.path.isdir(self._root):
+            raise SystemSetupError(f"FileSystem: {os.fspath(directory)!r} is not a directory")
+        self._store = new_folder("files")
+        if Path(os.fsdecode(self._root)) in self._store.parents:
+            shutil.rmtree(self._store)
+            raise SystemSetupError(
+                f"FileSystem: {os.fspath(directory)!r} holds the folder for temporary files, where contents are kept"
+            )
+        self._forget = weakref.finalize(self, shutil.rmtree, self._store, ignore_errors=True)
+        self._scan = Scan(self._root)
+        self._versions: Versions[Tree] = Versions()
+        self._observed: tuple[Tree, Observation] | None = None
+        self._claimed: weakref.finalize[[int], FileSystem] | None = None
+
+    def observe(self) -> Observation:
+        tree = self._look("observe", CheckpointError)
+        if self._observed is None or self._observed[0] is not tree:
+            self._observed = (tree, _observation(tree, self._root))
+        return self._observed[1]
+
+    def checkpoint(self, name: str) -> int:
+        tree = self._look(f"make the checkpoint {name!r}", CheckpointError)
+        try:
+            for path, content in self._scan.unstored.items():
+                entry = tree.get(path)
+                # it may have got another time or mode since it was read; what has to be kept is the content
+                if entry is not None and is_file(entry) and entry.content == content:
+                    self._keep(path, entry)
+        except OSError as error:
+            raise CheckpointError(f"{os.fsdecode(self._root)}: cannot keep a file: {error}") from error
+        self._scan.unstored.clear()
+        return self._versions.keep(tree)
+
+    def rollback(self, token: int) -> None:
+        wanted = self._versions[token]
+        now = self._look(f"restore the checkpoint {token}", RollbackError)
+        if now is wanted:
+            return
+        try:
+            self._restore(now, wanted)
+        except OSError as error:
+            raise RollbackError(
+                f"{os.fsdecode(self._root)}: cannot restore the checkpoint {token}: {error}"
+            ) from error
+
+    def is_valid(self, token: Any) -> bool:
+        return token in self._versions
+
+    def release(self, token: int) -> None:
+        self._versions.drop(token)
+
+    def keep(self, token: int) -> Iterator[bytes]:
+        """The whole directory, as pieces of bytes by which another process can `recover` it."""
+        self._claim()
+        return self._packed(self._versions[token])
+
+    def _packed(self, tree: Tree) -> Iterator[bytes]:
+        yield msgspec.msgpack.encode((self._root,))
+        for content in {entry.content for entry in tree.values() if is_file(entry)}:
+            with (self._store / content.hex()).open("rb") as source:
+                while piece := source.read(_PIECE):
+                    yield msgspec.msgpack.encode((content, piece))
+        for path, entry in tree.items():
+            yield msgspec.msgpack.encode((path, entry.mode, entry.content, entry.size, entry.modified))
+
+    def recover(self, pieces: Iterable[bytes]) -> bool:
+        """Make the directory what was kept of it; False if that is of another one, and nothing was done."""
+        coming = map(msgspec.msgpack.decode, pieces)
+        if next(coming, None) != [self._root]:
+            return False
+        self._claim()
+        wanted: dict[bytes, Entry] = {}
+        arrived: set[bytes] = set()
+        for piece in coming:
+            if len(piece) == 2:
+                content, data = piece
+                with (self._store / content.hex()).open("ab" if content in arrived else "wb") as target:
+                    target.write(data)
+                arrived.add(content)
+            else:
+                wanted[piece[0]] = Entry(*piece[1:])
+        (self._store / _EMPTY).touch()
+        now = self._look("see what is there", RollbackError)
+        try:
+            self._restore(now, Map(wanted))
+        except OSError as error:
+            raise RollbackError(f"{os.fsdecode(self._root)}: cannot put it back: {error}") from error
+        return True
+
+    def _claim(self) -> None:
+        """Be the only process that explores this directory; a killed one lets go."""
+        if self._claimed is not None or fcntl is None:
+            return
+        place = os.open(self._root, os.O_RDONLY)
+        try:
+            fcntl.flock(place, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(place)
+            raise SystemSetupError(
+                f"{os.fsdecode(self._root)}: another FileSystem explores this directory; wait for its end, or close it"
+            ) from None
+        except OSError:  # a kind of disk without locks
+            pass
+        self._claimed = weakref.finalize(self, os.close, place)
+
+    def let_go(self) -> None:
+        """Nobody has to come back after this process."""
+        if self._claimed is not None:
+            self._claimed()
+            self._claimed = None
+
+    def close(self) -> None:
+        """Forget all checkpoints, and what was kept for them."""
+        self.let_go()
+        self._versions = Versions()
+        self._forget()
+
+    def __enter__(self) -> FileSystem:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _look(self, doing: str, kind: type[Exception]) -> Tree:
+        try:
+            return self._scan.look()
+        except OSError as error:
+            raise kind(f"{os.fsdecode(self._root)}: cannot {doing}: {error}") from error
+
+    # ---------------------------------------------------------------- contents
+
+    def _keep(self, path: bytes, entry: Entry) -> None:
+        """Put a file's content into the store, unless it is there."""
+        kept = self._store / entry.content.hex()
+        if kept.exists():
+            return
+        part = kept.with_suffix(".part")
+        digest = blake2b(digest_size=32)
+        with _opened(self._at(path), os.O_RDONLY) as source, part.open("wb") as target:
+            while piece := source.read(_PIECE):
+                digest.update(piece)
+                target.write(piece)
+        if digest.digest() != entry.content:
+            raise CheckpointError(
+                f"{os.fsdecode(path)!r} changed while the checkpoint was made; let its writers end first"
+            )
+        part.replace(kept)
+
+    # ---------------------------------------------------------------- restoring
+
+    def _restore(self, now: Tree, wanted: Tree) -> None:
+        differing = {path for path in {*now, *wanted} if not _equal(now.get(path), wanted.get(path))}
+        parents = {path.rpartition(b"/")[0] for path in differing} - {b""}
+        for path in sorted(parents):  # a directory without permission to write would stop us
+            if (entry := now.get(path)) and is_directory(entry) and entry.mode & 0o700 != 0o700:
+                os.chmod(self._at(path), entry.mode & 0o7777 | 0o700)
+        for path in sorted(differing, reverse=True):  # what is inside a directory goes before it
+            if path in now and (
+                path not in wanted or stat.S_IFMT(now[path].mode) != stat.S_IFMT(wanted[path].mode)
+            ):
+                self._remove(path, now[path])
+        for path in sorted(filter(wanted.__contains__, differing)):
+            self._make(path, now.get(path), wanted[path])
+        for path in sorted(filter(wanted.__contains__, differing | parents), reverse=True):
+            entry = wanted[path]
+            if not is_link(entry):
+                os.chmod(self._at(path), entry.mode & 0o7777)
+            os.utime(self._at(path), ns=(entry.modified, entry.modified), follow_symlinks=False)
+
+    def _remove(self, path: bytes, entry: Entry) -> None:
+        if is_directory(entry):
+            shutil.rmtree(self._at(path))  # only what we leave alone (sockets, pipes) can still be inside
+        else:
+            os.unlink(self._at(path))
+
+    def _make(self, path: bytes, now: Entry | None, wanted: Entry) -> None:
+        place = self._at(path)
+        same_kind = now is not None and stat.S_IFMT(now.mode) == stat.S_IFMT(wanted.mode)
+        if is_directory(wanted):
+            if not same_kind:
+                os.mkdir(place)
+        elif is_link(wanted):
+            if same_kind:
+                os.unlink(place)
+            os.symlink(wanted.content, place)
+        elif not same_kind or now is None or now.content != wanted.content:
+            self._write(place, wanted)
+
+    def _write(self, place: bytes, wanted: Entry) -> None:
+        try:
+            alone = os.lstat(place).st_nlink == 1
+        except FileNotFoundError:
+            alone = True
+        if not alone:  # the other names of the file may be outside
+            os.unlink(place)
+        elif os.path.lexists(place) and not os.access(place, os.W_OK):
+            os.chmod(place, 0o600)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+        with (self._store / wanted.content.hex()).open("rb") as source, _opened(place, flags) as target:
+            shutil.copyfileobj(source, target, _PIECE)
+
+    def _at(self, path: bytes) -> bytes:
+        return os.path.join(self._root, path)
+
+
+def _opened(place: bytes, flags: int) -> BinaryIO:
+    descriptor = os.open(place, flags | os.O_NOFOLLOW, 0o600)
+    return os.fdopen(descriptor, "rb" if flags == os.O_RDONLY else "wb")
+
+
+def _equal(one: Entry | None, other: Entry | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    # A directory's time changes with what is inside: it is set where something inside is restored.
+    return (one.mode, one.content) == (other.mode, other.content) and (
+        is_directory(one) or one.modified == other.modified
+    )
+
+
+def _observation(tree: Tree, root: bytes) -> Observation:
+    digest = blake2b(digest_size=32)
+    shown: dict[Any, Any] = {}
+    for path in sorted(tree):
+        entry = tree[path]
+        part = msgspec.msgpack.encode((path, entry.mode, entry.content))
+        digest.update(len(part).to_bytes(8, "big") + part)
+        if len(tree) <= SHOWN:
+            shown[_name(path)] = _shown(entry)
+    data: Any = shown if len(tree) <= SHOWN else {"entries": len(tree), "digest": digest.hexdigest()}
+    return Observation("files", data, {"directory": os.fsdecode(root)}, digest.digest())
+
+
+def _name(path: bytes) -> str | bytes:
+    try:
+        return path.decode()
+    except UnicodeDecodeError:
+        return path
+
+
+def _shown(entry: Entry) -> dict[str, Any]:
+    mode = f"{entry.mode & 0o7777:o}"
+    if is_directory(entry):
+        return {"directory": mode}
+    if is_link(entry):
+        return {"link": _name(entry.content)}
+    assert is_file(entry)
+    return {"file": mode, "size": entry.size, "hash": entry.content.hex()[:16]}

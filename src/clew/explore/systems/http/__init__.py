@@ -1,0 +1,3 @@
+"""An HTTP service as a system: a fake, and the server that serves it."""
+
+from __future__ import annotations

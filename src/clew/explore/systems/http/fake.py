@@ -1,0 +1,277 @@
+"""`HTTPFake`: a stateful fake of an external service, which the application really calls over loopback HTTP.
+
+Routes are functions over a state that is a dict::
+
+    payments = HTTPFake({"charges": {}})
+
+    @payments.route("POST", "/charges/{id}")
+    def charge(request, state):
+        state["charges"][request.params["id"]] = request.json()["amount"]
+        return 201, {"ok": True}
+
+- A route returns a body (a dict or list is sent as JSON), a status and a body, or those and headers. Nothing is 204.
+- One request is dealt with at a time; what a route changes before it raises stays, as with a real service.
+- The service can be told to answer with a status, to be slow, or to drop the connection, before or after the route
+  did its work.
+- The state, the faults that are still to come and the requests that were made are rolled back. The first two are
+  the identity of a state.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Callable
+from http.server import ThreadingHTTPServer
+from types import TracebackType
+from typing import Any, Literal
+
+import msgspec
+
+from clew.errors import DefinitionError
+from clew.explore.model.observation import Observation
+from clew.explore.systems.http.server import Dropped, Reply, Request, reply_of, serving
+from clew.explore.systems.version_tokens import Versions
+from clew.state.codec import decode, digest, encode
+
+_OWN = 512  # bytes that a checkpoint takes besides the state
+Route = Callable[[Request, dict[str, Any]], Any]
+
+
+class Fault(msgspec.Struct, frozen=True):
+    """Something that goes wrong with requests to come."""
+
+    kind: Literal["status", "delay", "drop"]
+    times: int | None = 1  # None: until `heal`
+    method: str | None = None
+    path: str | None = None
+    after: bool = False  # the route does its work first
+    status: int = 500
+    body: Any = None
+    seconds: float = 0.0
+
+    def meets(self, request: Request) -> bool:
+        return self.method in (None, request.method) and self.path in (None, request.path)
+
+
+class _Version(msgspec.Struct, frozen=True):
+    state: bytes  # in the order of its dicts
+    faults: tuple[Fault, ...]
+    requests: tuple[Request, ...]
+
+    def written(self) -> bytes:
+        """All of it as bytes."""
+        faults = [msgspec.structs.asdict(fault) for fault in self.faults]
+        requests = [msgspec.structs.asdict(request) for request in self.requests]
+        return encode([self.state, faults, requests], at="fake", ordered=True)
+
+
+def _read_back(data: bytes) -> _Version:
+    state, faults, requests = decode(data)
+    return _Version(
+        state, tuple(Fault(**each) for each in faults), tuple(Request(**each) for each in requests)
+    )
+
+
+class HTTPFake:
+    """A fake service.
+
+    Args:
+        state: What it begins with: anything that can be encoded, in a dict.
+        routes: Functions by method and path: ``{"GET /items/{id}": show}``. More can be added with `route`.
+    """
+
+    ordering: Literal["any"] = "any"
+
+    def __init__(self, state: dict[str, Any] | None = None, routes: dict[str, Route] | None = None) -> None:
+        if state is not None and not isinstance(state, dict):
+            raise DefinitionError(f"the state of an HTTPFake is a dict, not {state!r}")
+        self.state: dict[str, Any] = decode(encode(state or {}, at="state", ordered=True))
+        self._routes: list[tuple[str, re.Pattern[str], Route]] = []
+        self._faults: tuple[Fault, ...] = ()
+        self._requests: tuple[Request, ...] = ()
+        self._versions: Versions[_Version] = Versions()
+        self._lock = threading.RLock()
+        self._server: ThreadingHTTPServer | None = None
+        for where, function in (routes or {}).items():
+            method, _, path = where.partition(" ")
+            self.route(method, path)(function)
+
+    # ---------------------------------------------------------------- the service
+
+    def route(self, method: str, path: str) -> Callable[[Route], Route]:
+        """Say which function answers a method and a path; parts in braces become `request.params`."""
+        if not path.startswith("/"):
+            raise DefinitionError(
+                f'a route is a method and a path, as "GET /items/{{id}}"; this is {method!r} {path!r}'
+            )
+        parts = re.split(r"\{(\w+)\}", path)
+        pattern = "".join(
+            f"(?P<{part}>[^/]+)" if place % 2 else re.escape(part) for place, part in enumerate(parts)
+        )
+
+        def add(function: Route) -> Route:
+            self._routes.append((method.upper(), re.compile(pattern), function))
+            return function
+
+        return add
+
+    @property
+    def url(self) -> str:
+        """Where it listens: it begins to when this is first asked for."""
+        with self._lock:
+            if self._server is None:
+                self._server = serving(self._answer)
+            return f"http://127.0.0.1:{self._server.server_port}"
+
+    @property
+    def requests(self) -> tuple[Request, ...]:
+        """The requests that were made, on the way to the present state."""
+        return self._requests
+
+    def close(self) -> None:
+        """Stop listening."""
+        server, self._server = self._server, None
+        if server is not None:
+            server.shutdown()
+            server.server_close()
+
+    def __enter__(self) -> HTTPFake:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # ---------------------------------------------------------------- faults
+
+    def fail(
+        self,
+        status: int = 500,
+        body: Any = None,
+        *,
+        times: int | None = 1,
+        method: str | None = None,
+        path: str | None = None,
+        after: bool = False,
+    ) -> None:
+        """Answer the next requests with a status; with `after`, although the work was done."""
+        self._add(Fault("status", times, method, path, after, status, body))
+
+    def delay(
+        self, seconds: float, *, times: int | None = 1, method: str | None = None, path: str | None = None
+    ) -> None:
+        """Be slow with the next requests."""
+        self._add(Fault("delay", times, method, path, seconds=seconds))
+
+    def drop(
+        self,
+        *,
+        times: int | None = 1,
+        method: str | None = None,
+        path: str | None = None,
+        after: bool = False,
+    ) -> None:
+        """Close the connection of the next requests without an answer; with `after`, although the work was done."""
+        self._add(Fault("drop", times, method, path, after))
+
+    def heal(self) -> None:
+        """Forget all faults."""
+        with self._lock:
+            self._faults = ()
+
+    def _add(self, fault: Fault) -> None:
+        if fault.times is not None and fault.times < 1:
+            raise ValueError(f"times={fault.times}: a fault happens once at least, or until heal() (None)")
+        encode(fault.body, at="body")
+        with self._lock:
+            self._faults += (fault,)
+
+    def _next_fault(self, request: Request) -> Fault | None:
+        for place, fault in enumerate(self._faults):
+            if fault.meets(request):
+                if fault.times is not None:
+                    left = (msgspec.structs.replace(fault, times=fault.times - 1),) if fault.times > 1 else ()
+                    self._faults = (*self._faults[:place], *left, *self._faults[place + 1 :])
+                return fault
+        return None
+
+    # ---------------------------------------------------------------- answering
+
+    def _answer(self, request: Request) -> Reply:
+        with self._lock:
+            self._requests += (request,)
+            fault = self._next_fault(request)
+        if fault is not None and fault.kind == "delay":
+            time.sleep(fault.seconds)
+            fault = None
+        with self._lock:
+            if fault is None:
+                return self._work(request)
+            if fault.after:
+                self._work(request)
+        if fault.kind == "drop":
+            raise Dropped
+        return reply_of((fault.status, fault.body))
+
+    def _work(self, request: Request) -> Reply:
+        others = set()
+        for method, pattern, function in self._routes:
+            if found := pattern.fullmatch(request.path):
+                if method == request.method:
+                    return self._call(function, msgspec.structs.replace(request, params=found.groupdict()))
+                others.add(method)
+        if others:
+            return reply_of((405, {"error": "method not allowed"}, {"Allow": ", ".join(sorted(others))}))
+        return reply_of((404, {"error": f"no route for {request.method} {request.path}"}))
+
+    def _call(self, function: Route, request: Request) -> Reply:
+        try:
+            return reply_of(function(request, self.state))
+        except Exception as error:  # a service that breaks answers 500, and its caller has to cope
+            return reply_of((500, {"error": f"{type(error).__name__}: {error}"}))
+
+    # ---------------------------------------------------------------- the system
+
+    def observe(self) -> Observation:
+        with self._lock:
+            data: dict[str, Any] = {"state": self.state}
+            if self._faults:
+                data["faults"] = [msgspec.structs.asdict(fault) for fault in self._faults]
+            encoded = encode(data, at="fake")
+            return Observation(
+                "http", decode(encoded), {"requests": len(self._requests)}, bytes.fromhex(digest(encoded))
+            )
+
+    def checkpoint(self, name: str) -> int:
+        with self._lock:
+            encoded = encode(self.state, at="state", ordered=True)
+            version = _Version(encoded, self._faults, self._requests)
+            return self._versions.keep(version, _OWN + len(encoded))
+
+    def rollback(self, token: int) -> None:
+        version = self._versions[token]
+        with self._lock:
+            self.state.clear()  # in place: whoever holds the dict goes on with it
+            self.state.update(decode(version.state))
+            self._faults, self._requests = version.faults, version.requests
+
+    def is_valid(self, token: Any) -> bool:
+        return token in self._versions
+
+    def release(self, token: int) -> None:
+        self._versions.drop(token)
+
+    def size(self, token: int) -> int:
+        """The bytes that a checkpoint holds: those of the state."""
+        return self._versions.size(token)
+
+    def dump(self, token: int) -> bytes:
+        """A checkpoint as bytes, for the disk."""
+        return self._versions[token].written()
+
+    def load(self, data: bytes) -> int:
+        """A token for a checkpoint that was written down."""
+        return self._versions.keep(_read_back(data), _OWN + len(data))

@@ -1,0 +1,3 @@
+"""Systems in memory: fakes and a queue."""
+
+from __future__ import annotations

@@ -1,0 +1,3 @@
+"""A PostgreSQL database as a system."""
+
+from __future__ import annotations

@@ -1,0 +1,195 @@
+"""A PostgreSQL database as pieces of bytes that another process can go back to, and how a database differs from it.
+
+What is kept are the images of all watched rows and where the sequences were, with a digest of the schema that they
+belong to. The kept images are loaded beside the tables, and the server says which rows are too many and which are
+missing; only those travel. The digest of the schema is one of definitions: unlike the journal's fingerprint it is the
+same for a table that was made again as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from clew.errors import RollbackError
+from clew.explore.systems.delta_tree import add
+from clew.explore.systems.postgres.catalog import Watched, quoted
+from clew.explore.systems.postgres.change_capture import Look, Session
+from clew.explore.systems.postgres.connection import psycopg
+from clew.explore.systems.postgres.restore import Delta, Sequences
+from clew.explore.systems.postgres.triggers import image_sql
+
+if TYPE_CHECKING:
+    from clew.explore.systems.postgres.connection import Connection, Cursor
+
+_PIECE = 1 << 20
+_SHAPE = """
+WITH places AS (SELECT oid, nspname FROM pg_namespace
+                WHERE nspname !~ '^pg_' AND nspname NOT IN ('information_schema', $1)),
+     kinds AS (SELECT c.*, p.nspname FROM pg_class c JOIN places p ON p.oid = c.relnamespace
+               WHERE c.relpersistence <> 't'),
+     things(what) AS (
+    SELECT concat_ws(' ', 'c', nspname, relname, relkind, relowner, relrowsecurity, relacl, reloptions,
+                     pg_get_expr(relpartbound, oid), CASE relkind WHEN 'm' THEN relfilenode END) FROM kinds
+    UNION ALL SELECT concat_ws(' ', 'a', k.nspname, k.relname,
+                               row_number() OVER (PARTITION BY k.oid ORDER BY a.attnum), a.attname,
+                               format_type(a.atttypid, a.atttypmod), a.attcollation, a.attnotnull, a.attidentity,
+                               a.attgenerated, pg_get_expr(d.adbin, d.adrelid))
+              FROM kinds k JOIN pg_attribute a ON a.attrelid = k.oid AND a.attnum > 0 AND NOT a.attisdropped
+              LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+              WHERE k.relkind IN ('r', 'p', 'v', 'm', 'c', 'f')
+    UNION ALL SELECT concat_ws(' ', 'o', p.nspname, o.conrelid::regclass, o.conname, pg_get_constraintdef(o.oid))
+              FROM places p JOIN pg_constraint o ON o.connamespace = p.oid
+    UNION ALL SELECT concat_ws(' ', 'i', pg_get_indexdef(i.indexrelid)) FROM kinds k
+              JOIN pg_index i ON i.indrelid = k.oid
+    UNION ALL SELECT concat_ws(' ', 't', t.tgenabled, pg_get_triggerdef(t.oid)) FROM kinds k
+              JOIN pg_trigger t ON t.tgrelid = k.oid AND NOT t.tgisinternal AND t.tgfoid NOT IN
+                  (SELECT oid FROM pg_proc WHERE pronamespace = to_regnamespace($2))
+    UNION ALL SELECT concat_ws(' ', 'r', w.ev_enabled, pg_get_ruledef(w.oid)) FROM kinds k
+              JOIN pg_rewrite w ON w.ev_class = k.oid
+    UNION ALL SELECT concat_ws(' ', 's', k.nspname, k.relname, s.seqtypid, s.seqstart, s.seqincrement, s.seqmax,
+                               s.seqmin, s.seqcache, s.seqcycle)
+              FROM kinds k JOIN pg_sequence s ON s.seqrelid = k.oid
+    UNION ALL SELECT concat_ws(' ', 'f', f.oid::regprocedure, f.prorettype::regtype, f.prosrc, f.prosecdef,
+                               f.provolatile, f.proisstrict)
+              FROM places p JOIN pg_proc f ON f.pronamespace = p.oid
+    UNION ALL SELECT concat_ws(' ', 'y', y.oid::regtype, y.typtype, y.typnotnull, y.typdefault,
+                               (SELECT array_agg(e.enumlabel ORDER BY e.enumsortorder) FROM pg_enum e
+                                WHERE e.enumtypid = y.oid))
+              FROM places p JOIN pg_type y ON y.typnamespace = p.oid AND y.typtype IN ('d', 'e', 'r'))
+SELECT encode(sha256(convert_to(string_agg(what, chr(10) ORDER BY what COLLATE "C"), 'UTF8')), 'hex') FROM things
+"""
+
+
+class Head(msgspec.Struct, frozen=True):
+    """What belongs to the rows that were kept."""
+
+    shape: str
+    tables: list[str]
+    sequences: dict[str, tuple[int, bool]]
+    clone: str | None  # a copy of the database as it was then
+    place: str  # which database it was
+
+
+def shape(link: Connection, schema: str) -> str:
+    """A digest of all that is defined in the database, without the journal in a schema of its own."""
+    ((found,),) = link.execute(_SHAPE.encode(), (schema, quoted(schema))).fetchall()
+    return str(found)
+
+
+def place(link: Connection) -> str:
+    """Which database this is: the cluster by a number of its own, and its name there."""
+    try:
+        ((cluster,),) = link.execute("SELECT system_identifier FROM pg_control_system()").fetchall()
+    except psycopg.errors.InsufficientPrivilege:  # then by its address
+        cluster = f"{link.info.host}:{link.info.port}"
+    return f"{cluster}/{link.info.dbname}"
+
+
+def head_of(session: Session, sequences: Sequences, clone: str | None) -> Head:
+    """The head of what is kept."""
+    watched, link = session.watched, session.link
+    at = {watched.sequences[oid].name: value for oid, value in sequences.items()}
+    names = [table.name for table in watched.tables.values()]
+    return Head(shape(link, session.schema), names, at, clone, place(link))
+
+
+def rows(cursor: Cursor, watched: Watched) -> Iterator[bytes]:
+    """The images of all watched rows, in pieces that know their table."""
+    for number, table in enumerate(watched.tables.values()):
+        every = f"SELECT {image_sql(table, 't')} FROM ONLY {table.name} t"
+        waiting, size = [], 0
+        with cursor.copy(f"COPY ({every}) TO STDOUT (ENCODING 'UTF8')".encode()) as copy:
+            for block in copy:
+                waiting.append(bytes(block))
+                size += len(block)
+                if size > _PIECE:
+                    yield msgspec.msgpack.encode((number, b"".join(waiting)))
+                    waiting, size = [], 0
+        yield msgspec.msgpack.encode((number, b"".join(waiting)))
+
+
+def put_rows_back(session: Session, head: Head, pieces: Iterable[bytes]) -> Delta:
+    """Let the watched tables hold the rows that were kept; what changed since somebody looked last."""
+    _check_watched(head, session.watched)
+    _load(session.link, session.schema, head, pieces)
+    change: Delta = {}
+
+    def plan(look: Look) -> tuple[Delta, Sequences]:
+        change.clear()  # it may be planned more than once
+        found, sequences = _way_back(session.link, session.schema, head, session.watched)
+        change.update(found)
+        return found, sequences
+
+    look = session.restore(plan)
+    if look.changes:
+        raise RollbackError(f"the schema was changed meanwhile ({', '.join(look.changes)})")
+    _unload(session.link, session.schema, head)
+    add(change, look.delta)
+    return change
+
+
+def _load(link: Connection, schema: str, head: Head, pieces: Iterable[bytes]) -> None:
+    """Put what was kept beside the tables, in the journal's schema."""
+    for number in range(len(head.tables)):
+        place = _place(schema, number)
+        link.execute(f"DROP TABLE IF EXISTS {place}".encode(), prepare=False)
+        link.execute(f"CREATE UNLOGGED TABLE {place} (i text)".encode(), prepare=False)
+    decode = msgspec.msgpack.Decoder(tuple[int, bytes]).decode
+    for number, images in map(decode, pieces):
+        with link.cursor().copy(
+            f"COPY {_place(schema, number)} FROM STDIN (ENCODING 'UTF8')".encode()
+        ) as copy:
+            copy.write(images)
+
+
+def _unload(link: Connection, schema: str, head: Head) -> None:
+    """Take it away again."""
+    for number in range(len(head.tables)):
+        link.execute(f"DROP TABLE IF EXISTS {_place(schema, number)}".encode(), prepare=False)
+
+
+def _way_back(link: Connection, schema: str, head: Head, watched: Watched) -> tuple[Delta, Sequences]:
+    """The rows that have to come and to go, and where the sequences were; inside the transaction that changes them."""
+    by_name = {table.name: table for table in watched.tables.values()}
+    change: Delta = {}
+    for number, name in enumerate(head.tables):
+        table = by_name[name]
+        differing = (
+            f'SELECT i, sum(n)::int FROM (SELECT i COLLATE "C" AS i, 1 AS n FROM {_place(schema, number)} UNION ALL '
+            f'SELECT {image_sql(table, "t")} COLLATE "C", -1 FROM ONLY {name} t) u GROUP BY i HAVING sum(n) <> 0'
+        )
+        for image, more in link.execute(differing.encode(), prepare=False):
+            change[table.oid, image] = more
+    oids = {each.name: oid for oid, each in watched.sequences.items()}
+    return change, {oids[name]: value for name, value in head.sequences.items() if name in oids}
+
+
+def _check_watched(head: Head, watched: Watched) -> None:
+    """Whether what was kept is what is watched."""
+    now = {table.name for table in watched.tables.values()}
+    differing = sorted(now.symmetric_difference(head.tables))
+    if differing:
+        raise RollbackError(
+            f"the tables that are watched are others than those that were kept: {', '.join(differing)}; "
+            "give tables=[...] as before"
+        )
+
+
+def _place(schema: str, number: int) -> str:
+    return quoted(schema, f"kept_{number}")
+
+
+def written(head: Head) -> bytes:
+    """The first piece."""
+    return msgspec.json.encode(head)
+
+
+def read_head(piece: bytes) -> Head:
+    """What the first piece says."""
+    try:
+        return msgspec.json.decode(piece, type=Head)
+    except msgspec.MsgspecError as error:
+        raise RollbackError(f"what was kept cannot be read ({error})") from error

@@ -1,0 +1,167 @@
+"""Moving the rows of a database from one state to another: what went comes back, what came goes.
+
+All deletes run before all inserts, so no order of rows can collide with a unique constraint. Every statement says how
+many rows it must touch, and a count that is off takes the whole restore back: the journal and the tables would not
+fit, and going on would hide it. Rows are found by their key and compared by their whole image; of equal rows as many
+as asked for are taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from clew.explore.systems.postgres.catalog import Table, Watched, quoted
+from clew.explore.systems.postgres.connection import psycopg, run_all, said
+from clew.explore.systems.postgres.triggers import image_sql, image_type
+
+if TYPE_CHECKING:
+    from clew.explore.systems.postgres.connection import Connection
+
+Delta = dict[tuple[int, str], int]  # (table, row image): how many more, or fewer
+Sequences = dict[int, tuple[int, bool]]  # oid: (last value, whether it was given out)
+Statement = tuple[str, Sequence[Any] | None]
+Counted = tuple[str, Sequence[Any] | None, "Table | None", int]  # whose rows it touches, and how many
+
+_AT_ONCE = 20_000  # images in one statement
+# A few rows are looked up by their key, however small the table: anything else would make images of all of its rows.
+# Without a key that is just what is needed, and then each of them is compared only once.
+BY_KEY = (
+    "SELECT set_config('lock_timeout', $1, true), set_config('enable_seqscan', 'off', true), "
+    "set_config('enable_mergejoin', 'off', true), set_config('enable_hashjoin', 'off', true)"
+)
+_WITHOUT_KEY, _WITH_KEY = "SET LOCAL enable_hashjoin = on", "SET LOCAL enable_hashjoin = off"
+
+_SETVAL = "SELECT setval(o::regclass, v, c) FROM unnest($1::oid[], $2::bigint[], $3::boolean[]) AS u(o, v, c)"
+
+
+class WrongRowsError(Exception):
+    """The tables do not hold what the journal says they hold."""
+
+
+def lock_sql(tables: Iterable[Table]) -> str | None:
+    """Waits for writers and keeps new ones out, readers not."""
+    names = ", ".join(f"ONLY {table.name}" for table in tables)
+    return f"LOCK TABLE {names} IN SHARE ROW EXCLUSIVE MODE" if names else None
+
+
+def sequences_sql(watched: Watched) -> str | None:
+    """Reads where the sequences are."""
+    reads = [
+        f"SELECT {each.oid}::oid, last_value, is_called FROM {each.name}"
+        for each in watched.sequences.values()
+    ]
+    return " UNION ALL ".join(reads) or None
+
+
+def set_sequences(wanted: Sequences, now: Sequences) -> list[Statement]:
+    """Sets those that are elsewhere. To be sent last: a sequence does not go back when a transaction does."""
+    moved = {oid: value for oid, value in wanted.items() if oid in now and now[oid] != value}
+    last, called = [value for value, _ in moved.values()], [given for _, given in moved.values()]
+    return [(_SETVAL, (list(moved), last, called))] if moved else []
+
+
+def apply(link: Connection, schema: str, watched: Watched, change: Delta) -> None:
+    """Make a change, inside a transaction of the caller that holds the locks."""
+    rows = _by_table(change)
+    touched = [watched.tables[oid] for oid in rows]
+    for sql in (sql for table in touched for sql in table.aside):
+        # Not in the pipeline: psycopg forgets prepared statements after an ALTER, and then those sent with it, too.
+        link.execute(sql.encode(), prepare=False)
+    statements = [*_all_deletes(schema, touched, rows)]
+    statements += [each for table in touched for each in _inserts(schema, table, rows[table.oid])]
+    try:
+        cursors = run_all(link, [(sql, values) for sql, values, _, _ in statements]) if statements else []
+    except psycopg.errors.UniqueViolation as error:  # a row is in the way that should be gone, or never came
+        raise WrongRowsError(
+            f"a table holds other rows than the journal says ({said(error)}); something changed it unseen"
+        ) from error
+    for cursor, (_, _, owner, wanted) in zip(cursors, statements):
+        if owner is not None and cursor.rowcount != wanted:
+            raise WrongRowsError(
+                f"{owner.name} holds other rows than the journal says "
+                f"({cursor.rowcount} of {wanted} were found); something changed it unseen"
+            )
+    for sql in (sql for table in touched for sql in table.back):
+        link.execute(sql.encode(), prepare=False)
+
+
+def _all_deletes(
+    schema: str, tables: Sequence[Table], rows: Mapping[int, Mapping[str, int]]
+) -> Iterator[Counted]:
+    without_key = [table for table in tables if table.key is None]
+    if without_key:
+        yield _WITHOUT_KEY, None, None, 0
+        for table in without_key:
+            yield from _deletes(schema, table, rows[table.oid])
+        yield _WITH_KEY, None, None, 0
+    for table in tables:
+        if table.key is not None:
+            yield from _deletes(schema, table, rows[table.oid])
+
+
+def _by_table(change: Delta) -> dict[int, dict[str, int]]:
+    rows: dict[int, dict[str, int]] = {}
+    for (table, image), more in change.items():
+        rows.setdefault(table, {})[image] = more
+    return rows
+
+
+def _deletes(schema: str, table: Table, rows: Mapping[str, int]) -> Iterator[Counted]:
+    gone = [(image, -more) for image, more in rows.items() if more < 0]
+    sql = _delete_one_each(schema, table) if table.key and table.key.unique else _delete_some(schema, table)
+    for part in _parts(gone):
+        images, counts = [image for image, _ in part], [number for _, number in part]
+        values = (images,) if table.key and table.key.unique else (images, counts)
+        yield sql, values, table, sum(counts)
+
+
+def _inserts(schema: str, table: Table, rows: Mapping[str, int]) -> Iterator[Counted]:
+    came = [image for image, more in rows.items() for _ in range(more)]
+    for part in _parts(came):
+        yield _insert(schema, table), (part,), table, len(part)
+
+
+def _parts(items: list[Any]) -> Iterator[list[Any]]:
+    for start in range(0, len(items), _AT_ONCE):
+        yield items[start : start + _AT_ONCE]
+
+
+def _is_wanted(table: Table) -> str:
+    """Whether a row `t` of the table is the one of the image `w.i`, of which `w.r` are the columns."""
+    tests = [f'{image_sql(table, "t")} COLLATE "C" = w.i']
+    if table.key is not None:
+        tests = [
+            f"t.{quoted(name)} OPERATOR({operator}) (w.r).{quoted(name)}"
+            for name, operator in table.key.columns
+        ] + tests
+    return " AND ".join(tests)
+
+
+def _delete_one_each(schema: str, table: Table) -> str:
+    return (
+        f"DELETE FROM ONLY {table.name} t USING "
+        f"(SELECT i, i::{image_type(schema, table)} AS r FROM unnest($1::text[]) AS i OFFSET 0) w "
+        f"WHERE {_is_wanted(table)}"
+    )
+
+
+def _delete_some(schema: str, table: Table) -> str:
+    return (
+        f"DELETE FROM ONLY {table.name} WHERE ctid = ANY (ARRAY(SELECT place FROM ("
+        "SELECT t.ctid AS place, w.n, row_number() OVER (PARTITION BY w.i) AS k FROM "
+        f"(SELECT i, n, i::{image_type(schema, table)} AS r "
+        "FROM unnest($1::text[], $2::bigint[]) AS u(i, n) OFFSET 0) w "
+        f"JOIN ONLY {table.name} t ON {_is_wanted(table)}) found WHERE k <= n))"
+    )
+
+
+def _insert(schema: str, table: Table) -> str:
+    if not table.columns:  # nothing but generated ones, or none at all
+        return f"INSERT INTO {table.name} SELECT FROM unnest($1::text[])"
+    names = [quoted(column.name) for column in table.columns]
+    return (
+        f"INSERT INTO {table.name} ({', '.join(names)}) OVERRIDING SYSTEM VALUE "
+        f"SELECT {', '.join(f'(w.r).{name}' for name in names)} FROM "
+        f"(SELECT i::{image_type(schema, table)} AS r FROM unnest($1::text[]) AS i OFFSET 0) w"
+    )

@@ -1,0 +1,185 @@
+"""Checkpoints as savepoints, for tests that share one connection with what they test and never commit.
+
+- The connection is the caller's (or one that the system opens and shows as `connection`); all happens in its one
+  transaction.
+- Restoring a checkpoint ends all later ones: `ordering` is "lifo". Sequences are not part of a transaction, and are
+  set back.
+- A statement that failed leaves PostgreSQL's transaction unusable. The way out is the last checkpoint, so looking
+  after such a failure takes back what was done since: the failed action has changed nothing.
+- A commit or rollback by the application ends all checkpoints: `RollbackError`.
+
+Observing reads all watched tables each time.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from clew.errors import CheckpointError, ClewError, ExplorationError, RollbackError, UnknownCheckpointError
+from clew.explore.model.observation import Observation
+from clew.explore.systems.postgres.catalog import load_watched
+from clew.explore.systems.postgres.connection import TEXT_STYLE, address, psycopg, said
+from clew.explore.systems.postgres.observation import Mirror, identity
+from clew.explore.systems.postgres.restore import Sequences, sequences_sql, set_sequences
+
+if TYPE_CHECKING:
+    from clew.explore.systems.postgres.connection import Connection, Cursor
+
+
+@dataclass(frozen=True)
+class Savepoint:
+    """A savepoint of the transaction, and where the sequences were."""
+
+    number: int
+    sequences: Sequences
+
+    @property
+    def name(self) -> str:
+        return f"clew_{self.number}"
+
+
+class Savepoints:
+    """Checkpoint and restore within one transaction."""
+
+    ordering: Literal["lifo"] = "lifo"
+
+    def __init__(
+        self,
+        shared: str | Connection,
+        *,
+        tables: Sequence[str] | None,
+        ignore: Mapping[str, Iterable[str]],
+        schema: str,
+        rows_shown: int,
+    ) -> None:
+        self._tables, self._ignore, self._schema = tables, ignore, schema
+        self._rows_shown = rows_shown
+        self._lock = threading.RLock()
+        self._is_own = isinstance(shared, str)
+        self.connection: Connection = _connected(shared) if isinstance(shared, str) else shared
+        self._given = 0
+        self._stack: list[Savepoint] = []
+        self._released: set[int] = set()
+        try:
+            with self._speaking(ExplorationError, "the tables could not be read"), self._looking() as cursor:
+                load_watched(cursor, schema, tables, ignore)
+        except BaseException:
+            self.close()
+            raise
+
+    def observe(self) -> Observation:
+        with self._lock, self._speaking(ExplorationError, "the database could not be observed"):
+            with self._looking() as cursor:
+                watched = load_watched(cursor, self._schema, self._tables, self._ignore, strict=False)
+                mirror = Mirror(watched, self._rows_shown)
+                mirror.load(cursor)
+                labels = {oid: each.label for oid, each in watched.sequences.items()}
+                at = {labels[oid]: list(value) for oid, value in self._sequences(cursor).items()}
+            return Observation("postgres", mirror.data(), {"sequences": at}, identity(mirror.digests()))
+
+    def checkpoint(self, name: str) -> int:
+        with self._lock, self._speaking(CheckpointError, f"no checkpoint {name!r}"):
+            with self._looking() as cursor:
+                sequences = self._sequences(cursor)
+            self._given += 1
+            made = Savepoint(self._given, sequences)
+            self._cursor().execute(f"SAVEPOINT {made.name}".encode())
+            self._stack.append(made)
+            return made.number
+
+    def rollback(self, token: Any) -> None:
+        with self._lock:
+            place = self._place(token)
+            if place is None:
+                raise UnknownCheckpointError(f"Checkpoint not found: {token}")
+            target = self._stack[place]
+            with self._speaking(RollbackError, f"not rolled back to {token}"):
+                self._cursor().execute(f"ROLLBACK TO SAVEPOINT {target.name}".encode())
+                del self._stack[place + 1 :]
+                with self._looking() as cursor:
+                    now = self._sequences(cursor)
+                for sql, values in set_sequences(target.sequences, now):
+                    self._cursor().execute(sql.encode(), values)
+
+    def is_valid(self, token: Any) -> bool:
+        with self._lock:
+            return self._place(token) is not None and not self.connection.closed
+
+    def release(self, token: Any) -> None:
+        """Forget a checkpoint. Releasing a savepoint ends the later ones, so only the last ones are released."""
+        with self._lock:
+            if self._place(token) is None:
+                return
+            self._released.add(token)
+            while self._stack and self._stack[-1].number in self._released:
+                last = self._stack.pop()
+                self._released.discard(last.number)
+                if self.connection.info.transaction_status == psycopg.pq.TransactionStatus.INTRANS:
+                    self._cursor().execute(f"RELEASE SAVEPOINT {last.name}".encode())
+
+    def close(self) -> None:
+        """Take everything back and disconnect, if the connection is the system's own; else leave it as it is."""
+        with self._lock:
+            self._stack = []
+            if self._is_own:
+                self.connection.close()
+
+    uninstall = close
+
+    def _place(self, token: Any) -> int | None:
+        for place, each in enumerate(self._stack):
+            if each.number == token and token not in self._released:
+                return place
+        return None
+
+    def _cursor(self) -> Cursor:
+        return psycopg.RawCursor(self.connection, row_factory=psycopg.rows.tuple_row)
+
+    @contextmanager
+    def _looking(self) -> Iterator[Cursor]:
+        """A cursor that writes text in the fixed style, and leaves no trace of that."""
+        status = psycopg.pq.TransactionStatus
+        cursor = self._cursor()
+        if self.connection.info.transaction_status == status.INERROR:
+            last = f" TO SAVEPOINT {self._stack[-1].name}" if self._stack else ""
+            cursor.execute(f"ROLLBACK{last}".encode())
+        if self.connection.info.transaction_status == status.IDLE and self.connection.autocommit:
+            cursor.execute("BEGIN")
+        cursor.execute("SAVEPOINT clew_look")
+        try:
+            for name, value in TEXT_STYLE.items():
+                cursor.execute("SELECT set_config($1, $2, true)", (name, value))
+            yield cursor
+        finally:
+            if not self.connection.closed:
+                cursor.execute("ROLLBACK TO SAVEPOINT clew_look")
+                cursor.execute("RELEASE SAVEPOINT clew_look")
+
+    def _sequences(self, cursor: Cursor) -> Sequences:
+        watched = load_watched(cursor, self._schema, self._tables, {}, strict=False)
+        sql = sequences_sql(watched)
+        rows = cursor.execute(sql.encode()).fetchall() if sql else []
+        return {oid: (last, called) for oid, last, called in rows}
+
+    @contextmanager
+    def _speaking(self, kind: type[ClewError], what: str) -> Iterator[None]:
+        try:
+            yield
+        except psycopg.Error as error:
+            hint = ""
+            if error.sqlstate in ("25P01", "3B001"):  # no transaction; no such savepoint
+                self._stack = []
+                hint = "; the application ended the transaction that all checkpoints were in"
+            raise kind(f"{what}: {said(error)}{hint}") from error
+
+
+def _connected(dsn: str) -> Connection:
+    parts = address(dsn)
+    try:
+        return psycopg.connect(**parts)
+    except psycopg.Error as error:
+        raise ExplorationError(f"PostgreSQL cannot be reached ({said(error)})") from error

@@ -1,0 +1,3 @@
+"""A Redis or Valkey server as a system."""
+
+from __future__ import annotations

@@ -1,0 +1,88 @@
+"""What a key of Redis holds, whatever way its server has encoded it.
+
+DUMP is exact and fast, but depends on the encoding inside the server: a set that was filled in another order, a
+list that was long once. So a state is identified by what commands show: members of sets and fields of hashes
+sorted, members of sorted sets in their order, streams with their groups and pending entries (without times). Types
+of modules are known by their dump.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from clew.explore.systems.redis.connection import Command
+
+_READ: dict[bytes, Callable[[bytes], list[Command]]] = {
+    b"string": lambda key: [("GET", key)],
+    b"list": lambda key: [("LRANGE", key, 0, -1)],
+    b"set": lambda key: [("SMEMBERS", key)],
+    b"hash": lambda key: [("HGETALL", key)],
+    b"zset": lambda key: [("ZRANGE", key, 0, -1, "WITHSCORES")],
+    b"stream": lambda key: [("XRANGE", key, "-", "+"), ("XINFO", "STREAM", key), ("XINFO", "GROUPS", key)],
+}
+_TRAILER = 10  # version and checksum at the end of a dump
+_MOST_PENDING = 1_000_000
+
+
+def read_all(
+    send: Callable[[list[Command]], list[Any]], kinds: Mapping[bytes, tuple[bytes, bytes]]
+) -> dict[bytes, Any]:
+    """The values of keys, given their types and dumps. A key that changed type meanwhile is known by its dump."""
+    commands = {key: _READ[kind](key) for key, (kind, _) in kinds.items() if kind in _READ}
+    answers = iter(send([command for listed in commands.values() for command in listed]))
+    found: dict[bytes, Any] = {}
+    for key, (kind, dump) in kinds.items():
+        parts = [next(answers) for _ in commands.get(key, ())]
+        if kind not in _READ or any(isinstance(part, Exception) for part in parts):
+            found[key] = {"dump": dump[:-_TRAILER]}
+        elif kind == b"stream":
+            found[key] = _stream(send, key, *parts)
+        else:
+            found[key] = _VALUE[kind](parts[0])
+    return found
+
+
+def text(raw: Any) -> Any:
+    """Bytes as text where they are."""
+    if not isinstance(raw, bytes):
+        return raw
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return raw
+
+
+def _pairs(flat: list[bytes]) -> list[tuple[Any, Any]]:
+    return [(text(flat[at]), text(flat[at + 1])) for at in range(0, len(flat), 2)]
+
+
+_VALUE: dict[bytes, Callable[[Any], Any]] = {
+    b"string": text,
+    b"list": lambda items: [text(item) for item in items],
+    b"set": lambda items: {"members": [text(item) for item in sorted(items)]},
+    b"hash": lambda flat: dict(sorted(_pairs(flat), key=lambda pair: repr(pair[0]))),
+    b"zset": lambda flat: {"scores": [[member, score] for member, score in _pairs(flat)]},
+}
+
+
+def _stream(
+    send: Callable[[list[Command]], list[Any]], key: bytes, entries: Any, about: Any, groups: Any
+) -> Any:
+    facts = dict(_pairs(about))
+    listed = [dict(_pairs(group)) for group in groups]
+    pending = send([("XPENDING", key, group["name"], "-", "+", _MOST_PENDING) for group in listed])
+    return {
+        "entries": [[text(number), [[text(part) for part in fields or ()]]] for number, fields in entries],
+        "last": facts.get("last-generated-id"),
+        "groups": [
+            {
+                "name": group["name"],
+                "delivered": group.get("last-delivered-id"),
+                "consumers": group.get("consumers"),
+                "pending": [[text(number), text(consumer), times] for number, consumer, _, times in waiting],
+            }
+            for group, waiting in zip(listed, pending)
+        ],
+    }

@@ -1,0 +1,3 @@
+"""A SQLite database as a system."""
+
+from __future__ import annotations

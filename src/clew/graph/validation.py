@@ -1,0 +1,293 @@
+"""Validation: what can be known to be wrong with a graph before it runs.
+
+Each check is a function that raises `GraphError` with what is wrong, where, and what would fix it. They run
+in the order of ``CHECKS``, so that later ones may rely on names that exist. A graph that can be built and
+will probably not do what was meant is a `GraphWarning`.
+
+Not checked here, because it depends on what a run is given: whether a loop can be entered (the topology of
+the run says so) and whether a ``Send`` brings what its target needs (the run stalls, and says so).
+"""
+
+from __future__ import annotations
+
+import typing
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+from clew.errors import GraphError, GraphWarning
+from clew.graph.annotations import fits, shown
+from clew.graph.interface import loops_of, may_send, writers_of
+from clew.graph.key_functions import wanted_by_key
+from clew.graph.names import END, nearest
+from clew.graph.regions import Regions
+from clew.graph.topology import Link, links
+
+if TYPE_CHECKING:
+    from clew.graph.graph import Graph
+    from clew.graph.node import Node
+    from clew.state.schema import Field
+
+
+def validate(graph: Graph) -> None:
+    """Raise `GraphError` for the first thing that is wrong, and warn of what is doubtful."""
+    view = View(graph)
+    for check in CHECKS:
+        check(view)
+
+
+def check_declared(graph: Graph) -> None:
+    """Every input is declared by the schema or bound, except what a gate may send.
+
+    Checked when the graph is used, since binding comes after building.
+    """
+    if graph.schema is None:
+        return
+    sent_to = {target for node in graph.nodes.values() if may_send(node) for target in node.targets}
+    for node in graph.nodes.values():
+        for value in node.required if node.name not in sent_to else ():
+            if value not in graph.schema.fields and value not in graph.bound:
+                raise GraphError(
+                    f"{node.name!r} reads {value!r}, which {graph.schema.cls.__name__} does not declare and "
+                    f"nobody has bound; {nearest(value, graph.schema.fields)}"
+                )
+
+
+class View:
+    """A graph as the checks look at it; what several of them need is computed once."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.nodes = graph.nodes
+
+    @cached_property
+    def links(self) -> tuple[Link, ...]:
+        return links(self.nodes, self.graph.edges)
+
+    @cached_property
+    def targets(self) -> dict[str, list[str]]:
+        """Where the links of each node lead."""
+        targets: dict[str, list[str]] = {name: [] for name in self.nodes}
+        for link in self.links:
+            targets[link.source].append(link.target)
+        return targets
+
+    @cached_property
+    def loops(self) -> dict[str, int]:
+        return loops_of(self.nodes, self.links)
+
+    @cached_property
+    def regions(self) -> Regions:
+        return Regions(self.nodes, self.links)
+
+    def downstream(self, name: str) -> set[str]:
+        """Every node that links lead to from ``name``."""
+        found: set[str] = set()
+        waiting = [name]
+        while waiting:
+            fresh = [target for target in self.targets[waiting.pop()] if target not in found]
+            found.update(fresh)
+            waiting.extend(fresh)
+        return found
+
+    def reduced(self, value: str) -> bool:
+        schema = self.graph.schema
+        return schema is not None and value in schema.fields and schema.fields[value].reducer is not None
+
+
+def _has_nodes(view: View) -> None:
+    if not view.nodes:
+        raise GraphError("a graph needs at least one node.")
+
+
+def _names_exist(view: View) -> None:
+    def check(names: Iterable[str], what: str) -> None:
+        for name in names:
+            if name not in view.nodes:
+                raise GraphError(f"{what} {name!r}, which is no node here; {nearest(name, view.nodes)}")
+
+    for node in view.nodes.values():
+        check((t for t in node.targets if t != str(END)), f"{node.name!r} may go to")
+        check(node.after, f"{node.name!r} runs after")
+        if node.name in node.after:
+            raise GraphError(f"{node.name!r} runs after itself; leave it out of after=.")
+    for source, target in view.graph.edges:
+        if target == str(END):
+            raise GraphError(f"an edge leads from {source!r} to END; leave it out: a path ends by itself.")
+        check((source,), "an edge leads from")
+        check((target,), f"an edge leads from {source!r} to")
+        if source == target:
+            raise GraphError(f"an edge leads from {source!r} to itself; leave it out, or use a gate.")
+    check(view.graph.entry, "entry= names")
+
+
+def _outputs_are_declared(view: View) -> None:
+    schema = view.graph.schema
+    if schema is None:
+        return
+    for node in view.nodes.values():
+        for value in node.outputs:
+            if value not in schema.fields:
+                raise GraphError(
+                    f"{node.name!r} writes {value!r}, which {schema.cls.__name__} does not declare; "
+                    f"{nearest(value, schema.fields)}"
+                )
+
+
+def _state_readers_are_pointed_to(view: View) -> None:
+    """A whole-state reader has no data links; with no others it would see the state before anybody wrote."""
+    pointed_to = {link.target for link in view.links if link.kind != "data"}
+    leads = {link.source for link in view.links if link.kind == "control"}
+    for node in view.nodes.values():
+        if not node.reads_state or node.inputs or node.name in pointed_to or node.name in leads:
+            continue
+        if node.name in view.graph.entry:
+            continue
+        later = view.downstream(node.name)
+        for other in view.nodes.values():
+            if other.outputs and other is not node and other.name not in later:
+                raise GraphError(
+                    f"{node.name!r} reads the whole state and nothing points to it, so it would run at the "
+                    f"start, before {other.name!r} has written; point to it with edges= or after=, "
+                    "or name it in entry= if it comes first."
+                )
+
+
+def _producers_take_turns(view: View) -> None:
+    for value, writers in writers_of(view.nodes).items():
+        if len(writers) == 1 or view.reduced(value):
+            continue
+        after = {name: view.downstream(name) for name in writers}
+        for one, other in combinations(writers, 2):
+            if other in after[one] or one in after[other] or view.regions.exclusive(one, other):
+                continue
+            raise GraphError(
+                f"{value!r} is written by {one!r} and by {other!r}, and nothing says which comes last; order "
+                "them with after=, let a gate choose between them, or give the value a reducer in the schema."
+            )
+
+
+def _joins_can_run(view: View) -> None:
+    """A node that needs something from both sides of a choice that is made once."""
+    for gate in view.nodes.values():
+        if gate.kind not in ("route", "ifelse") or gate.multi or may_send(gate) or gate.name in view.loops:
+            continue
+        for one, other in view.regions.choices(gate):
+            if both := one & other:
+                name = min(both, key=list(view.nodes).index)
+                raise GraphError(
+                    f"{name!r} can never run: it needs more than one of the targets that {gate.name!r} "
+                    "chooses between; give the parameters that may be missing a default."
+                )
+
+
+def _keys_take_what_there_is(view: View) -> None:
+    for node in view.nodes.values():
+        if node.policy.idempotency_key_func is not None:
+            wanted_by_key(node)
+
+
+def _cycles_settle(view: View) -> None:
+    data = tuple(link for link in view.links if link.kind == "data" and not view.reduced(link.value or ""))
+    cycles: dict[int, list[str]] = {}
+    for name, number in loops_of(view.nodes, data).items():
+        cycles.setdefault(number, []).append(name)
+    gated = {target for node in view.nodes.values() for target in node.targets}
+    steered = {view.loops.get(node.name) for node in view.nodes.values() if node.targets}
+    for members in cycles.values():
+        nodes = [view.nodes[name] for name in members]
+        if any(node.cutoff or node.name in gated or view.loops[node.name] in steered for node in nodes):
+            continue
+        names = ", ".join(repr(name) for name in sorted(members, key=list(view.nodes).index))
+        warnings.warn(
+            f"{names} feed each other and nothing ends that: the run would go on to max_steps; put a gate on "
+            "the loop, or mark one of them @node(cutoff=True) to stop when its output no longer changes.",
+            GraphWarning,
+            stacklevel=4,
+        )
+
+
+def _selections_off_a_loop_last(view: View) -> None:
+    """Warn of a gate that may select another turn of its loop and a node after it: the next turn withdraws the node."""
+    for gate in view.nodes.values():
+        loop = view.loops.get(gate.name)
+        if not gate.multi or loop is None:
+            continue
+        targets = [target for target in gate.targets if target != str(END)]
+        on = [target for target in targets if view.loops.get(target) == loop]
+        off = [target for target in targets if target not in on and not view.nodes[target].eager]
+        if on and off:
+            left, kept = (", ".join(map(repr, some)) for some in (off, on))
+            warnings.warn(
+                f"{gate.name!r} may select {kept} on its loop together with {left} off it, which waits until the loop "
+                f"has ended: the gate's next decision withdraws that selection; send to {left} with Send(...) to run "
+                "it once for each turn, or select it with a gate that is not on the loop.",
+                GraphWarning,
+                stacklevel=4,
+            )
+
+
+def _types_agree(view: View) -> None:
+    if not view.graph.strict_types:
+        return
+    schema = view.graph.schema
+    fields: Mapping[str, Field] = {}
+    if schema is not None:
+        fields = schema.fields
+        for node in view.nodes.values():
+            for value in node.outputs:
+                if not view.reduced(value):
+                    _check_type(node, value, fields[value].type, f"{schema.cls.__name__} declares")
+    for link in view.links:
+        if link.kind == "data" and link.value is not None and link.value not in fields:
+            for wanted in _wanted(view.nodes[link.target], link.value):
+                _check_type(view.nodes[link.source], link.value, wanted, f"{link.target!r} reads")
+    for node in view.nodes.values():
+        for value in node.inputs:
+            for wanted in _wanted(node, value):
+                if value in fields and not fits(fields[value].type, wanted):
+                    raise GraphError(
+                        f"{node.name!r} reads {value!r} as {shown(wanted)}, and the schema declares "
+                        f"{shown(fields[value].type)}; change one of them."
+                    )
+
+
+def _check_type(producer: Node, value: str, wanted: Any, who: str) -> None:
+    produced = _produced(producer, value)
+    if not fits(produced, wanted):
+        raise GraphError(
+            f"{producer.name!r} writes {value!r} as {shown(produced)}, and {who} it as {shown(wanted)}; "
+            "change one of them."
+        )
+
+
+def _wanted(node: Node, value: str) -> list[Any]:
+    return [p.annotation for p in node.params if p.kind == "value" and p.source == value]
+
+
+def _produced(node: Node, value: str) -> Any:
+    """The type of an output as the return annotation says, or Any where it does not."""
+    if node.kind != "node" or node.mode in ("generator", "async_generator") or node.targets:
+        return Any
+    if node.shape == "one":
+        return node.returns
+    parts = typing.get_args(node.returns)
+    if node.shape == "tuple" and typing.get_origin(node.returns) is tuple and len(parts) == len(node.outputs):
+        return parts[node.outputs.index(value)]
+    return Any
+
+
+CHECKS: tuple[Callable[[View], None], ...] = (
+    _has_nodes,
+    _names_exist,
+    _outputs_are_declared,
+    _state_readers_are_pointed_to,
+    _producers_take_turns,
+    _joins_can_run,
+    _types_agree,
+    _keys_take_what_there_is,
+    _cycles_settle,
+    _selections_off_a_loop_last,
+)

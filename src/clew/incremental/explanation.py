@@ -1,0 +1,187 @@
+"""Why a node is, or is not, up to date; and why its value was, or was not, computed anew.
+
+An explanation is read from rows; it computes nothing and changes nothing. `str()` of it is for people.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from clew.errors import InvalidNodeError
+from clew.incremental.freshness import all_sources, is_up_to_date
+from clew.incremental.nodes import COMPUTED, ORIGINS, PINNED, Node, Row, Table
+
+UP_TO_DATE, OUTDATED = "up-to-date", "potentially-outdated"
+
+
+class Cause(msgspec.Struct, frozen=True):
+    """A source of a node: the revisions at which somebody touched it, and at which its value became another one.
+
+    `origin` is what touched it: ``set``, ``pinned``, ``computed`` (after an invalidation), ``invalidated`` (a source
+    that has no computor), or ``schema``; None if nothing did.
+    """
+
+    node: str
+    touched_at: int
+    changed_at: int
+    origin: str | None
+    is_newer: bool  # touched after the node was verified
+
+    def __str__(self) -> str:
+        if not self.touched_at:
+            return f"{self.node} was never touched"
+        if self.origin == "schema":
+            return f"the schema of {self.node} changed at revision {self.touched_at}"
+        how = {"set": "set", "pinned": "pinned"}.get(self.origin or "", "invalidated")
+        same = "" if self.changed_at == self.touched_at else f"; its value last changed at {self.changed_at}"
+        return f"{self.node} was {how} at revision {self.touched_at}{same}"
+
+
+class Input(msgspec.Struct, frozen=True):
+    """A direct input of a node."""
+
+    node: str
+    freshness: str | None
+    changed_at: int
+
+
+class Explanation(msgspec.Struct, frozen=True):
+    """What is known about a node. All numbers are revisions of the graph; None where there was none."""
+
+    node: str
+    schema: str
+    freshness: str | None
+    revision: int
+    origin: str | None
+    verified_at: int | None
+    changed_at: int | None
+    computed_at: int | None
+    touched_at: int | None
+    stateful: bool
+    reason: str
+    causes: tuple[Cause, ...] = ()
+    inputs: tuple[Input, ...] = ()
+
+    @property
+    def changed_sources(self) -> tuple[Cause, ...]:
+        """The sources that were touched after the node was verified, the latest first."""
+        return tuple(cause for cause in self.causes if cause.is_newer)
+
+    def __str__(self) -> str:
+        lines = [f"{self.node} is {self.freshness or 'not there'} at revision {self.revision}: {self.reason}"]
+        lines += [f"  {cause}" for cause in self.causes if cause.touched_at]
+        lines += [
+            f"  input {one.node}: {one.freshness or 'not there'}, changed at revision {one.changed_at}"
+            for one in self.inputs
+        ]
+        if self.stateful:
+            lines.append("  its computor depends on the old value (stateful)")
+        return "\n".join(lines)
+
+
+def explain(table: Table, node: Node) -> Explanation:
+    """What is known about a node."""
+    row = table.row(node)
+    sources, unknown = all_sources(table, node)
+    for source in sources:
+        table.row(source)
+    fresh = freshness(table, node)
+    has_value = row.verified_at >= 0
+    sources.sort(key=_latest_first)  # so those that are newer than the node come first
+    newer = [one for one in sources if has_value and one.row.touched_at > row.verified_at]
+    return Explanation(
+        node=node.key,
+        schema=node.rule.key,
+        freshness=fresh,
+        revision=table.revision,
+        origin=ORIGINS[row.origin] if has_value else None,
+        verified_at=row.verified_at if has_value else None,
+        changed_at=row.changed_at if has_value else None,
+        computed_at=_computed_at(node, row),
+        touched_at=row.touched_at or None,
+        stateful=node.rule.stateful,
+        reason=_reason(table, node, row, fresh, newer)
+        if unknown is None
+        else f"it cannot be pulled: {unknown}",
+        causes=tuple(_cause(one, n < len(newer)) for n, one in enumerate(sources)),
+        inputs=tuple(
+            Input(one.key, freshness(table, one), table.row(one).changed_at)
+            for one in table.known_inputs(node)[0]
+        ),
+    )
+
+
+def freshness(table: Table, node: Node) -> str | None:
+    """Up to date, potentially outdated, or None for a node that has no value."""
+    if table.row(node).verified_at < 0:
+        return None
+    try:
+        return UP_TO_DATE if is_up_to_date(table, node) else OUTDATED
+    except InvalidNodeError:
+        return OUTDATED  # no schema matches one of its inputs any more; a pull says so
+
+
+def _latest_first(node: Node) -> tuple[int, str]:
+    return -node.row.touched_at, node.key
+
+
+def _cause(node: Node, is_newer: bool) -> Cause:
+    row = node.row
+    return Cause(node.key, row.touched_at, row.changed_at, _touched_by(node, row), is_newer)
+
+
+def _touched_by(node: Node, row: Row) -> str | None:
+    if not row.touched_at:
+        return None
+    if row.touched_at == node.rule.touched_at:
+        return "schema"
+    if _was_invalidated(node, row):
+        return "invalidated"
+    return ORIGINS[row.origin] if row.verified_at >= row.touched_at else "computed"
+
+
+def _was_invalidated(node: Node, row: Row) -> bool:
+    """Whether a source that nobody can compute was invalidated after it was set."""
+    return node.rule.computor is None and 0 < row.touched_at == row.computed_at
+
+
+def _computed_at(node: Node, row: Row) -> int | None:
+    if node.rule.computor is None:
+        return None
+    is_computed = row.verified_at >= 0 and row.origin == COMPUTED  # perhaps at revision 0
+    return row.computed_at if is_computed else row.computed_at or None
+
+
+def _reason(table: Table, node: Node, row: Row, fresh: str | None, newer: list[Node]) -> str:
+    if fresh is None:
+        return "it was never set" if node.rule.computor is None else "it was never asked for"
+    if fresh == UP_TO_DATE:
+        return _why_fresh(node, row)
+    if node.rule.touched_at > row.verified_at:
+        return f"its schema changed at revision {node.rule.touched_at}, so its next pull computes it"
+    if row.touched_at > row.verified_at:
+        return f"it was invalidated at revision {row.touched_at}, so its next pull computes it"
+    since = f"{newer[0].key} was touched at revision {newer[0].row.touched_at}"
+    if row.origin == PINNED:
+        return f"it was pinned at revision {row.verified_at}; {since}, which ends the pin: its next pull computes it"
+    for lower in table.inputs(node):
+        if table.row(lower).changed_at > row.verified_at:
+            return (
+                f"{since}, and its input {lower.key} changed at revision {lower.row.changed_at}, after it was verified "
+                f"at {row.verified_at}: its next pull computes it"
+            )
+    return f"{since}; its next pull computes it if an input changes"
+
+
+def _why_fresh(node: Node, row: Row) -> str:
+    if _was_invalidated(node, row):
+        return f"it was invalidated at revision {row.touched_at}, and counts as changed since; nobody can compute it"
+    if row.origin != COMPUTED:
+        return f"its value was {ORIGINS[row.origin]} at revision {row.touched_at}"
+    if row.computed_at == row.changed_at:
+        told = f"its value was computed at revision {row.changed_at}"
+    else:
+        told = f"it was computed at revision {row.computed_at}, and its value was still the one of {row.changed_at}"
+    if row.verified_at > row.computed_at:
+        told += f"; at {row.verified_at} it was not computed again, because no input had changed"
+    return told

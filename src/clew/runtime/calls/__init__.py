@@ -1,0 +1,3 @@
+"""Calls: what a node is called with, its context, and its recorded calls."""
+
+from __future__ import annotations

@@ -1,0 +1,156 @@
+"""Calling a node's function: from the values that an item sees to arguments, and back to a return value.
+
+Inputs are found in this order: payload, state, bound value, the parameter's default (a mutable one copied each
+time). How a node is called is worked out once per program. Most nodes need nothing but values that are in the state
+for sure, and get the short way.
+
+Every call is guarded (``clew.runtime.calls.mutation_check``): here for plain and async functions; the host guards generators, which
+are done when they are exhausted.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from itertools import islice
+from types import MappingProxyType
+from typing import Any
+
+from clew.engine.fast_path import UNSIZED
+from clew.engine.frame import Item
+from clew.engine.program import Program
+from clew.errors import ClassChangedError
+from clew.graph import Node
+from clew.graph.signature import MISSING
+from clew.runtime.calls.mutation_check import Guard, Input, guard_of
+from clew.state.stored_object import find_stored
+
+Arguments = tuple[list[Any], dict[str, Any]]
+Call = Callable[[Item, Any], Any]
+"""Calls the function for an item, with the context that it is given if it takes one."""
+
+FIELDS = 64
+"""How many fields of a whole state are watched."""
+
+_UNCHANGING = (type(None), bool, int, float, complex, str, bytes, tuple, frozenset, type)
+
+
+def calls_of(program: Program) -> list[tuple[Call, bool, bool]]:
+    """How to call each node of a program, whether it takes a context, and whether calling it is all there is to do."""
+    calls: list[tuple[Call, bool, bool]] = []
+    for node in program.nodes:
+        takes_context = any(p.kind == "context" for p in node.params)
+        effects = node.side_effects
+        is_bare = (
+            not takes_context
+            and node.mode in ("sync", "async")
+            and not (effects.recordable or effects.requires_idempotency)
+        )
+        calls.append((_call_of(program, node), takes_context, is_bare))
+    program.calls = calls
+    return calls
+
+
+def _call_of(program: Program, node: Node) -> Call:
+    func = node.func
+    sources = tuple(p.source for p in node.params)
+    plain = all(
+        p.kind == "value" and not p.keyword_only and p.default is MISSING and p.source not in program.bound
+        for p in node.params
+    )
+
+    guarded = Guard.start if node.mode == "async" else Guard.call
+
+    def general(item: Item, context: Any) -> Any:
+        inputs: list[Input] = []
+        args, kwargs = arguments(item, context, inputs)
+        guard = guard_of(item, inputs)
+        return func(*args, **kwargs) if guard is None else guarded(guard, func, *args, **kwargs)
+
+    if not plain:
+        return general
+    if len(sources) == 1:
+        (source,) = sources
+
+        def one(item: Item, context: Any) -> Any:
+            batch = item.batch
+            payload = batch.payloads[item.index]
+            value = (
+                payload[source] if payload is not None and source in payload else batch.view.values[source]
+            )
+            if type(value) in UNSIZED:
+                return func(value)
+            guard = guard_of(item, ((source, value),))
+            return func(value) if guard is None else guarded(guard, func, value)
+
+        return one
+
+    def short(item: Item, context: Any) -> Any:
+        batch = item.batch
+        values, payload = batch.view.values, batch.payloads[item.index]
+        if payload is not None:
+            args = [payload[source] if source in payload else values[source] for source in sources]
+        else:
+            args = [values[source] for source in sources]
+        if UNSIZED.issuperset(map(type, args)):
+            return func(*args)
+        guard = guard_of(item, zip(sources, args, strict=True))
+        return func(*args) if guard is None else guarded(guard, func, *args)
+
+    return short
+
+
+def arguments(item: Item, context: Any, inputs: list[Input] | None = None) -> Arguments:
+    """The arguments of an item's function; what comes from state or payload is added to `inputs`."""
+    args: list[Any] = []
+    kwargs: dict[str, Any] = {}
+    inputs = [] if inputs is None else inputs
+    for param in item.node.params:
+        if param.kind == "context":
+            value = context
+        elif param.kind == "state":
+            values = item.values()
+            inputs.extend(islice(values.items(), FIELDS))
+            value = whole_state(item, values)
+        else:
+            value = item.seen_value(param.source)
+            if value is not MISSING:
+                inputs.append((param.source, value))
+            else:
+                value = item.strand.program.bound.get(param.source, MISSING)
+            if value is MISSING:
+                value = param.default
+                if type(value) not in _UNCHANGING:
+                    value = copy.deepcopy(value)
+        if param.keyword_only:
+            kwargs[param.name] = value
+        else:
+            args.append(value)
+    return args, kwargs
+
+
+def unbuilt_input(item: Item) -> ClassChangedError | None:
+    """Say which input of an item holds an instance that was not built, because its class is not registered."""
+    if item.node.subgraph is not None:
+        return None  # what is inside it reads
+    values = item.values() if item.node.reads_state else {}
+    for param in item.node.params:
+        if param.kind == "value":
+            values = {**values, param.source: item.lookup(param.source, None)}
+    for name, value in values.items():
+        found = find_stored(value)
+        if found is not None:
+            return ClassChangedError(
+                f"node {item.node.name!r} at {item.path} reads {name!r}, which holds a stored {found.name!r} whose "
+                f"class is not registered; register the class with clew.register_type, or its new one with an alias",
+                name=found.name,
+            )
+    return None
+
+
+def whole_state(item: Item, values: Mapping[str, Any]) -> Any:
+    """The read-only state for a `state` parameter: an instance of the schema, or a mapping without one."""
+    schema = item.strand.program.schema
+    if schema is None:
+        return MappingProxyType(values)
+    return schema.instance(values)

@@ -1,0 +1,144 @@
+"""The context that a node is given: the run as one attempt of one item sees it.
+
+Whatever is drawn from it depends on the run's seed, the item's path and the attempt alone: not on the other
+branches, nor on the order in which things happen.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from clew.engine.frame import Item
+from clew.engine.options import stream
+from clew.errors import RunCancelledError
+from clew.graph.key_functions import made_key, state_names, wanted_by_key
+from clew.runtime.calls.scopes import Scope, scope_of
+from clew.runtime.calls.transaction import Transaction
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from clew.runtime.calls.host import Host
+
+
+class RunContext:
+    """Implements ``clew.Context``."""
+
+    __slots__ = ("_host", "_item", "_random", "_whole", "attempt")
+
+    def __init__(self, host: Host, item: Item, attempt: int | None = None) -> None:
+        self._host = host
+        self._item = item
+        self._random: Random | None = None
+        self._whole: Scope | None = None  # of the node's function itself
+        self.attempt = item.attempt if attempt is None else attempt
+
+    @property
+    def run_id(self) -> str:
+        return self._host.run_id
+
+    @property
+    def step_id(self) -> int:
+        return self._item.step
+
+    @property
+    def path(self) -> str:
+        return self._item.path
+
+    @property
+    def idempotency_key(self) -> str:
+        """The node's own key function on its inputs, or a key from run and path; constant over attempts."""
+        if self._item.node.policy.idempotency_key_func is not None:
+            return self._own_key()
+        text = f"{len(self.run_id)}:{self.run_id}{self.path}"
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def _own_key(self) -> str:
+        item, node = self._item, self._item.node
+        values = {p.name: item.lookup(p.source, p.default) for p in node.params if p.kind == "value"}
+        positional, named = wanted_by_key(node)
+        wanted = state_names(node) & {*positional, *named}
+        if wanted:
+            from clew.runtime.calls.arguments import whole_state
+
+            values.update(dict.fromkeys(wanted, whole_state(item, item.values())))
+        return made_key(node, values)
+
+    @property
+    def cancelled(self) -> bool:
+        return self._host.cancelled or not self._item.live or self._item.attempt != self.attempt
+
+    @property
+    def random(self) -> Random:
+        if self._random is None:
+            self._random = self._stream("random")
+        return self._random
+
+    def _stream(self, name: str) -> Random:
+        return stream(self._host.machine.options.seed, self.path, self.attempt, name)
+
+    def now(self) -> datetime:
+        return datetime.fromtimestamp(self._record("clew.now", self._host.clock.time, (), {}), UTC)
+
+    def uuid4(self) -> UUID:
+        from uuid import UUID
+
+        return UUID(int=self.random.getrandbits(128), version=4)
+
+    def sleep(self, seconds: float) -> Awaitable[None]:
+        given: Any = seconds
+        if not isinstance(given, (int, float)) or not given >= 0:
+            raise ValueError(f"ctx.sleep takes seconds, 0 or more, not {seconds!r}")
+        return self._host.sleep(self._item, self.attempt, seconds)
+
+    def emit(self, name: str, data: Any = None) -> None:
+        if not isinstance(name, str):
+            raise ValueError(f"ctx.emit takes a name for what happened, text, not {name!r}")
+        self._host.tell("emitted", self._item, name=name, data=data)
+
+    def interrupt(self, question: Any) -> Any:
+        scope = self._scope()
+        position = scope.next_position(self._item.node.name, self.path)
+        answers = self._host.machine.answers(self._item)
+        if position in answers:
+            return answers[position]
+        raise scope.ask(question, position)
+
+    def _scope(self) -> Scope:
+        """What the node's code is in just now: one of its recorded calls, or the node's function itself."""
+        scope = scope_of(self) or self._whole
+        if scope is None:
+            scope = self._whole = Scope(self)
+        return scope
+
+    @contextmanager
+    def transaction(self) -> Iterator[Transaction]:
+        self._host.transact(self._item, self.attempt, [])  # says so now if there is no database
+        written = Transaction()
+        yield written
+        self._host.transact(self._item, self.attempt, written.statements)
+
+    def record(self, name: str, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        if type(name) is not str or not name or name.startswith("clew."):
+            raise ValueError(
+                f"ctx.record takes a name for the call, text that does not begin with 'clew.', not {name!r}; those "
+                f"that do are the library's own"
+            )
+        return self._record(name, fn, args, kwargs)
+
+    def _record(
+        self, name: str, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        if self.cancelled:
+            raise RunCancelledError(
+                f"node {self._item.node.name!r} at {self.path} asks for {name!r} after its attempt is over "
+                f"(it timed out, or the run was cancelled), so no call is made"
+            )
+        return self._host.recorder.call(
+            self._item, self.attempt, self._scope().within(), name, fn, args, kwargs
+        )

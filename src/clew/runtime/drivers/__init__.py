@@ -1,0 +1,3 @@
+"""Drivers: they execute the items of a session, blocking or on an event loop."""
+
+from __future__ import annotations

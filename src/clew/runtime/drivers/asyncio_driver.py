@@ -1,0 +1,369 @@
+"""The asyncio driver: runs a machine on the caller's event loop.
+
+An async node that is alone is awaited inline, without a task; nodes that run beside others are tasks. A sync node
+that is alone runs inline, on the loop's thread, as it would in the blocking driver; beside others it goes to an
+executor. One timer stands for all deadlines: setting one for each item would cost more than the engine.
+
+The loop never waits for the store. What it does not take at once is written by a thread, in order, and the driver
+awaits that before it goes on to what builds on it; tasks that are under way go on meanwhile. Exceptions are sync nodes
+that run inline, and calls that a node records or a transaction that it makes without awaiting: they wait in place.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Executor
+from functools import partial
+from inspect import isawaitable
+from types import CoroutineType
+from typing import Any
+
+from clew.engine.fast_path import general, sizes_of, steps
+from clew.engine.frame import Item
+from clew.errors import NodeError
+from clew.runtime.calls.mutation_check import changed, judged
+from clew.runtime.calls.scopes import Asking
+from clew.runtime.drivers.dispatch import submit
+from clew.runtime.drivers.off_loop import settle
+from clew.runtime.drivers.session import Session, Timer
+from clew.runtime.drivers.thread_pool import Threads
+from clew.runtime.log.writer import LONG
+
+_NEVER = float("inf")
+
+
+class Looping:
+    """One session, driven on an event loop."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._loop = loop = asyncio.get_running_loop()
+        # without a factory the loop's own method would only add a call
+        self._new_task: Callable[..., asyncio.Task[Any]] = (
+            partial(asyncio.Task, loop=loop) if loop.get_task_factory() is None else loop.create_task
+        )
+        self._epoch = session.clock.time() - session.clock.monotonic()
+        self._tasks: dict[Item, asyncio.Future[Any]] = {}
+        self._news: asyncio.Future[None] | None = None
+        self._alarm: tuple[float, asyncio.TimerHandle] | None = None
+        self._threads: Threads | None = None
+        self._driver: asyncio.Task[Any] | None = None
+        self._began = 0.0  # when the inline call began
+        self._limit: float | None = None  # how long the inline call may take
+        self._interrupted = (
+            False  # it was cancelled by this driver: it has taken longer, or the run is cancelled
+        )
+        self._cancelling = 0  # how often the caller's task had been cancelled before
+        self._broken: BaseException | None = None  # something went wrong that is not a node's error
+        self._may_be_short = not (session.settings.check_mutation or session.clock.virtual or session.reuse)
+
+    async def drive(self) -> None:
+        """Run until nothing can go on by itself."""
+        session = self._session
+        machine, most = session.machine, session.settings.max_concurrent_nodes
+        tasks, outbox, ledger = self._tasks, machine.outbox, session.ledger
+        if session.off_loop is not None:
+            ledger.never_wait()
+        self._driver = asyncio.current_task()
+        assert self._driver is not None
+        self._cancelling = self._driver.cancelling()
+        session.on_tell = self._nudge
+        if session.clock.virtual:
+            from clew.runtime.drivers.sleep import Naps
+
+            session.naps = Naps(session, self._nudge)
+        try:
+            while not session.cancelled:
+                if self._broken is not None:
+                    raise self._broken
+                if outbox:
+                    session.flush()
+                if ledger.is_behind:
+                    await settle(session)
+                if not tasks and not session.timers and self._may_be_short and machine.solo():
+                    await self._run_solo()
+                    if outbox:  # a retry, for instance, which only a flush makes a timer
+                        continue
+                item = session.take() if len(tasks) < most else None
+                if item is not None:
+                    if outbox:  # that it has started is told before anything that it tells
+                        await self._flush()
+                    if not tasks and (
+                        most == 1 or not (machine.has_more or session.next_timer() is not None)
+                    ):
+                        await self._run_inline(item)
+                    else:
+                        self._start(item)
+                        while len(tasks) < most and (item := session.take()) is not None:
+                            if outbox:
+                                await self._flush()
+                            self._start(item)  # nothing else happens between the items of a fan-out
+                elif outbox:
+                    continue  # what was to be entered failed at once: its retry becomes a timer with a flush
+                elif tasks or session.timers:
+                    await self._wait()
+                else:
+                    break
+        finally:
+            session.on_tell = None
+            if session.naps is not None:
+                session.naps.close()
+            await self._stop()
+        await self._flush()
+
+    async def _flush(self) -> None:
+        self._session.flush()
+        await settle(self._session)
+
+    # -- inline ------------------------------------------------------------------------------------------
+
+    async def _run_inline(self, item: Item) -> None:
+        node, session = item.node, self._session
+        if node.mode in ("async", "async_generator"):
+            await self._await_inline(item)
+        elif node.policy.timeout is not None or (node.mode == "generator" and session.listening):
+            self._start(item)  # an inline generator would keep those on this loop from hearing its chunks
+        else:
+            clock, attempt = session.clock, item.attempt
+            started, began = clock.time(), clock.monotonic()
+            try:
+                value = session.call(item)
+            except (Exception, Asking) as error:
+                session.raised(item, attempt, error, started, clock.monotonic() - began)
+            else:
+                session.returned(item, attempt, value, started, clock.monotonic() - began)
+
+    async def _run_solo(self) -> None:
+        """Steps of one item each, as long as they go on; async functions are awaited in place."""
+        session = self._session
+        machine, monotonic = session.machine, session.clock.monotonic
+        epoch = session.clock.time() - monotonic()
+        default = session.settings.default_node_timeout
+        limit = _NEVER if default is None else default
+        short = steps(machine, epoch)
+        outbox, ledger, often = machine.outbox, session.ledger, session.ledger.often
+        began, flushed = 0.0, monotonic()
+        try:
+            func, args, sizes = next(short)
+            while not session.cancelled:
+                began = monotonic()
+                try:
+                    value = func(*args)
+                    if type(value) is CoroutineType:
+                        if getattr(func, "__code__", value.cr_code) is not value.cr_code:
+                            item = general(machine)  # a sync function, which forgot to await
+                            session.returned(item, item.attempt, value, epoch + began, monotonic() - began)
+                            return
+                        self._began, self._limit = began, limit
+                        if self._alarm is None or self._alarm[0] > began + limit:
+                            self._watch(began + limit)
+                        value = await value
+                        if self._interrupted:
+                            raise asyncio.CancelledError
+                        self._limit = None
+                except (Exception, asyncio.CancelledError, Asking) as error:
+                    ended = monotonic()
+                    item = general(machine)
+                    self._inline_raised(item, judged(item, args, sizes, error), epoch + began, ended - began)
+                    return
+                if sizes is not None and sizes_of(args) != sizes:
+                    item = general(machine)
+                    failure = changed(item, args, sizes)
+                    session.raised(item, item.attempt, failure, epoch + began, monotonic() - began)
+                    return
+                args = ()  # who still holds a list keeps it from growing in place
+                ended = monotonic()
+                func, args, sizes = short.send((value, began, ended))
+                if often and (len(outbox) >= often or ended - flushed > LONG):
+                    session.flush()
+                    flushed = ended
+                    if ledger.is_behind:
+                        await settle(session)
+        except StopIteration:
+            pass
+
+    async def _await_inline(self, item: Item) -> None:
+        session = self._session
+        clock = session.clock
+        started, began = clock.time(), clock.monotonic()
+        if clock.virtual:
+            self._start(item)  # its sleeps are the driver's to end
+            return
+        own = session.timeout_of(item)
+        limit = _NEVER if own is None else own
+        self._began, self._limit = began, limit
+        self._watch(began + limit)
+        try:
+            value = session.call(item)
+            if isawaitable(value):  # a wrapper of an async function may have an answer of its own
+                value = await value
+            if self._interrupted:
+                raise asyncio.CancelledError
+        except (Exception, asyncio.CancelledError, Asking) as error:
+            self._inline_raised(item, error, started, clock.monotonic() - began)
+        else:
+            self._limit = None
+            session.returned(item, item.attempt, value, started, clock.monotonic() - began)
+
+    def _inline_raised(self, item: Item, error: BaseException, started: float, duration: float) -> None:
+        """An inline call ended in an exception: its own, the alarm's, or the caller's who cancels the run."""
+        session, limit, driver = self._session, self._limit, self._driver
+        self._limit = None
+        assert driver is not None
+        was_interrupted, self._interrupted = self._interrupted, False
+        if was_interrupted:
+            driver.uncancel()
+        if issubclass(type(error), asyncio.CancelledError) and driver.cancelling() > self._cancelling:
+            raise error
+        if not was_interrupted:
+            session.raised(item, item.attempt, _own(item, error), started, duration)
+        elif not session.cancelled:
+            session.expire(Timer("deadline", item, item.attempt, limit or 0.0))
+
+    def _watch(self, when: float) -> None:
+        """See to it that somebody looks at `when`, or earlier: an alarm that goes off early costs nothing."""
+        if when == _NEVER:
+            return
+        if self._alarm is not None:
+            if self._alarm[0] <= when:
+                return
+            self._alarm[1].cancel()
+        delay = max(0.0, when - self._session.clock.monotonic())
+        self._alarm = (when, self._loop.call_later(delay, self._ring))
+
+    def _ring(self) -> None:
+        self._alarm = None
+        if self._limit is None:
+            self._wake()
+            return
+        over = self._began + self._limit
+        if self._session.clock.monotonic() >= over:
+            self._interrupt()
+        else:
+            self._watch(over)
+
+    def _interrupt(self) -> None:
+        """Cancel the inline call, which is to cancel the caller's task; `_inline_raised` takes that back."""
+        if not self._interrupted:
+            self._interrupted = True
+            assert self._driver is not None
+            self._driver.cancel()
+
+    # -- tasks -------------------------------------------------------------------------------------------
+
+    def _start(self, item: Item) -> None:
+        session = self._session
+        node = item.node
+        if node.mode in ("async", "async_generator"):
+            self._tasks[item] = self._new_task(self._run(item), name=node.name)
+        else:
+            executor: Executor | None = session.settings.executor
+            try:
+                future = submit(session, item, executor or self._own_threads(), self._own_threads)
+            except Exception as error:  # it was shut down, or cannot pickle the item
+                session.raised(item, item.attempt, error, session.clock.time(), 0.0)
+                return
+            self._tasks[item] = self._loop.create_task(self._run(item, asyncio.wrap_future(future)))
+        session.watch(item)
+
+    def _own_threads(self) -> Threads:
+        if self._threads is None:
+            self._threads = Threads()
+        return self._threads
+
+    async def _run(self, item: Item, future: asyncio.Future[Any] | None = None) -> None:
+        session = self._session
+        clock, attempt = session.clock, item.attempt
+        began = clock.monotonic()
+        started = self._epoch + began
+        try:
+            try:
+                value = session.call(item) if future is None else future
+                if type(value) is CoroutineType or isawaitable(value):
+                    value = await value
+            except (Exception, asyncio.CancelledError, Asking) as error:
+                if item.attempt == attempt and not session.cancelled:
+                    self._tasks.pop(item, None)
+                    session.raised(item, attempt, _own(item, error), started, clock.monotonic() - began)
+            else:
+                if item.attempt == attempt:
+                    self._tasks.pop(item, None)
+                    session.returned(item, attempt, value, started, clock.monotonic() - began)
+        except BaseException as error:  # not the node's: the driver raises it where it can be seen
+            self._broken = error
+        news = self._news
+        if news is not None and not news.done():
+            news.set_result(None)
+
+    # -- waiting -----------------------------------------------------------------------------------------
+
+    def _nudge(self) -> None:
+        """Something happened; may come from another thread."""
+        self._loop.call_soon_threadsafe(self._wake)
+
+    def _wake(self) -> None:
+        if self._limit is not None and self._session.cancelled:
+            self._interrupt()
+        if self._news is not None and not self._news.done():
+            self._news.set_result(None)
+
+    async def _wait(self) -> None:
+        session = self._session
+        clock = session.clock
+        when = session.next_timer()
+        if clock.virtual:
+            await self._wait_virtual()
+        elif when is None or when > clock.monotonic():
+            self._news = self._loop.create_future()
+            if when is not None:
+                self._watch(when)
+            await self._news
+            self._news = None
+        for timer in session.due_timers():
+            if session.expire(timer):
+                for item in [item for item in self._tasks if not item.live or not item.is_wanted]:
+                    self._tasks.pop(item).cancel()
+        if session.listening:
+            session.flush()
+
+    async def _wait_virtual(self) -> None:
+        """Let tasks go as far as they can; time passes only when all of them sleep."""
+        session, tasks = self._session, len(self._tasks)
+        assert session.naps is not None
+        for _ in range(50):  # a few turns of the loop for tasks that are about to sleep, end or be cancelled
+            await asyncio.sleep(0)
+            if len(self._tasks) < tasks or session.cancelled or self._broken is not None:
+                return
+            if session.sleepers + session.naps.count(self._tasks) >= tasks:
+                break
+        if session.sleepers + session.naps.count(self._tasks) < tasks:
+            self._news = self._loop.create_future()
+            await self._news
+            self._news = None
+        elif (when := session.next_timer()) is not None:
+            session.clock.advance(when)
+
+    async def _stop(self) -> None:
+        if self._alarm is not None:
+            self._alarm[1].cancel()
+        tasks = list(self._tasks.values())
+        if tasks:
+            self._session.cancelled = True  # what they say from now on does not count
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks, timeout=5.0)
+        if self._threads is not None:
+            self._threads.shutdown()
+
+
+def _own(item: Item, error: BaseException) -> BaseException:
+    """What a node raised; a CancelledError that nobody asked for is its failure like any other."""
+    if not issubclass(type(error), asyncio.CancelledError):
+        return error
+    told = NodeError(
+        f"node {item.node.name!r} at {item.path} raised CancelledError, and nobody cancelled it or the run: "
+        f"something that it awaits was cancelled; catch that where it is awaited"
+    )
+    told.__cause__ = error
+    return told

@@ -1,0 +1,257 @@
+"""The blocking driver: runs a machine in the caller's thread, with threads only for what runs at the same time.
+
+A sync node that is alone runs inline; nothing else could happen meanwhile. Nodes that run beside others, and nodes
+with a timeout of their own, go to an executor. `drive` is a generator: it yields whenever events may have come up,
+so that a stream can hand them out in the caller's own thread; `run` simply exhausts it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from queue import Empty, SimpleQueue
+from types import CoroutineType
+from typing import TYPE_CHECKING, Any
+
+from clew.engine.fast_path import general, sizes_of, steps
+from clew.engine.frame import Item
+from clew.errors import NodeError
+from clew.runtime.calls.mutation_check import changed, judged
+from clew.runtime.drivers.session import Session
+from clew.runtime.log.writer import LONG
+
+if TYPE_CHECKING:  # concurrent.futures costs more to import than a run without threads takes
+    from concurrent.futures import Future
+
+    from clew.runtime.drivers.thread_pool import Threads
+
+    Done = tuple[Item, int, float, float, Future[Any]] | None
+
+
+class Blocking:
+    """One session, driven by the calling thread."""
+
+    def __init__(self, session: Session, *, inline: bool = True) -> None:
+        self._session = session
+        self._inline = inline
+        self._done: SimpleQueue[Done] = SimpleQueue()
+        self._in_flight: dict[Item, Future[Any]] = {}
+        self._threads: Threads | None = None
+
+    def drive(self) -> Iterator[None]:
+        """Run until nothing can go on by itself."""
+        session = self._session
+        machine, most = session.machine, session.settings.max_concurrent_nodes
+        in_flight, outbox = self._in_flight, machine.outbox
+        session.on_tell = self._nudge
+        if session.clock.virtual:
+            from clew.runtime.drivers.sleep import Naps
+
+            session.naps = Naps(session, self._nudge)
+        try:
+            while not session.cancelled:
+                if outbox:
+                    session.flush()
+                if (
+                    self._inline
+                    and not in_flight
+                    and not session.timers
+                    and session.reuse is None
+                    and machine.solo()
+                ):
+                    self._run_solo()
+                    if machine.root.state != "running":
+                        break
+                    if outbox:  # a retry, for instance, which only a flush makes a timer
+                        continue
+                item = session.take() if len(in_flight) < most else None
+                if item is not None:
+                    if outbox:  # that it has started is told before anything that it tells
+                        session.flush()
+                        if not self._inline:
+                            yield
+                    if self._is_alone(item):
+                        self._run_inline(item)
+                    else:
+                        self._submit(item)
+                elif outbox:
+                    continue  # what was to be entered failed at once: its retry becomes a timer with a flush
+                elif in_flight or session.timers:
+                    self._wait()
+                    yield
+                else:
+                    break
+        finally:
+            session.on_tell = None
+            if session.naps is not None:
+                session.naps.close()
+            if self._threads is not None:
+                self._threads.shutdown()
+            for future in in_flight.values():
+                future.cancel()
+        session.flush()
+
+    def _run_solo(self) -> None:
+        """Steps of one item each, as long as they go on."""
+        session = self._session
+        if session.settings.check_mutation:
+            session.machine.open(session.machine.root)
+            return
+        machine, monotonic = session.machine, session.clock.monotonic
+        epoch = session.clock.time() - monotonic()
+        short = steps(machine, epoch)
+        outbox, often, write = machine.outbox, session.ledger.often, session.ledger.write
+        began, flushed = 0.0, monotonic()
+        try:
+            func, args, sizes = next(short)
+            while not session.cancelled:
+                began = monotonic()
+                try:
+                    value = func(*args)
+                except Exception as error:
+                    ended = monotonic()
+                    item = general(machine)
+                    failure = judged(item, args, sizes, error)
+                    session.raised(item, item.attempt, failure, epoch + began, ended - began)
+                    return
+                if sizes is not None and sizes_of(args) != sizes:
+                    item = general(machine)
+                    failure = changed(item, args, sizes)
+                    session.raised(item, item.attempt, failure, epoch + began, monotonic() - began)
+                    return
+                if type(value) is CoroutineType:
+                    item = general(machine)
+                    session.returned(item, item.attempt, value, epoch + began, monotonic() - began)
+                    return
+                args = ()  # who still holds a list keeps it from growing in place
+                ended = monotonic()
+                func, args, sizes = short.send((value, began, ended))
+                if not often:
+                    continue
+                if often == 1 == len(outbox):
+                    write((outbox.pop(),))
+                elif len(outbox) >= often or ended - flushed > LONG:
+                    session.flush()
+                    flushed = ended
+        except StopIteration:
+            pass
+
+    def _is_alone(self, item: Item) -> bool:
+        session = self._session
+        if not self._inline or self._in_flight or item.node.policy.timeout is not None:
+            return False
+        if session.settings.max_concurrent_nodes == 1:
+            return True
+        return not session.machine.has_more and session.next_timer() is None
+
+    def _run_inline(self, item: Item) -> None:
+        session = self._session
+        clock, attempt = session.clock, item.attempt
+        started, began = clock.time(), clock.monotonic()
+        try:
+            value = session.call(item)
+        except Exception as error:
+            session.raised(item, attempt, error, started, clock.monotonic() - began)
+        except BaseException as error:
+            if not _is_asking(error):
+                raise  # KeyboardInterrupt and the like belong to the caller
+            session.raised(item, attempt, error, started, clock.monotonic() - began)
+        else:
+            session.returned(item, attempt, value, started, clock.monotonic() - began)
+
+    def _submit(self, item: Item) -> None:
+        session = self._session
+        clock, attempt = session.clock, item.attempt
+        started, began = clock.time(), clock.monotonic()
+        from clew.runtime.drivers.dispatch import submit
+
+        try:
+            future = submit(
+                session, item, session.settings.executor or self._own_threads(), self._own_threads
+            )
+        except Exception as error:  # it was shut down, or cannot pickle the item
+            session.raised(item, attempt, error, started, clock.monotonic() - began)
+            return
+        self._in_flight[item] = future
+        session.watch(item)
+        future.add_done_callback(lambda f: self._done.put((item, attempt, started, began, f)))
+
+    def _own_threads(self) -> Threads:
+        if self._threads is None:
+            from clew.runtime.drivers.thread_pool import Threads
+
+            self._threads = Threads()
+        return self._threads
+
+    def _nudge(self) -> None:
+        self._done.put(None)
+
+    def _wait(self) -> None:
+        """Wait for a result or a timer."""
+        session = self._session
+        when = session.next_timer()
+        done = self._next_done(when)
+        while done is not _NOTHING:
+            if done is not None:
+                self._settle(*done)
+            try:
+                done = self._done.get_nowait()
+            except Empty:
+                break
+        for timer in session.due_timers():
+            if session.expire(timer):
+                for item in [item for item in self._in_flight if not item.live or not item.is_wanted]:
+                    self._in_flight.pop(item).cancel()  # it may wait for its executor, which may even end it
+        if session.listening:
+            session.flush()
+
+    def _next_done(self, when: float | None) -> Any:
+        session = self._session
+        clock = session.clock
+        if clock.virtual:
+            assert session.naps is not None
+            asleep = session.naps.count(self._in_flight)
+            when = session.next_timer()
+            if asleep < len(self._in_flight) and self._done.empty() and not self._all_overdue(when):
+                return self._done.get()
+            if self._done.empty() and when is not None:
+                clock.advance(when)
+            return _NOTHING if self._done.empty() else self._done.get()
+        if when is None:
+            return self._done.get()
+        try:
+            return self._done.get(timeout=max(0.0, when - clock.monotonic()))
+        except Empty:
+            return _NOTHING
+
+    def _all_overdue(self, when: float | None) -> bool:
+        """On a virtual clock: whether time should pass although something is executing. It should not."""
+        return when is not None and when <= self._session.clock.monotonic()
+
+    def _settle(self, item: Item, attempt: int, started: float, began: float, future: Future[Any]) -> None:
+        session = self._session
+        if self._in_flight.get(item) is future:
+            del self._in_flight[item]
+        duration = session.clock.monotonic() - began
+        error = _cancelled(item) if future.cancelled() else future.exception()
+        if error is None:
+            session.returned(item, attempt, future.result(), started, duration)
+        elif not isinstance(error, Exception) and not _is_asking(error):
+            raise error  # as it would be inline: it belongs to the caller
+        else:
+            session.raised(item, attempt, error, started, duration)
+
+
+_NOTHING = object()
+
+
+def _cancelled(item: Item) -> NodeError:
+    return NodeError(
+        f"node {item.node.name!r} at {item.path} was cancelled by its executor; keep an executor open until the "
+        f"runs that use it have ended"
+    )
+
+
+def _is_asking(error: BaseException) -> bool:
+    from clew.runtime.calls.scopes import Asking
+
+    return issubclass(type(error), Asking)

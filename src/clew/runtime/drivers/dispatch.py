@@ -1,0 +1,89 @@
+"""Handing an item to an executor: in this process as it is, into another one by import path.
+
+Threads share everything with the caller. Any other executor may pickle what it is given, and a decorated function
+does not pickle (its module holds the node under that name), so the function crosses as the path to its node, and
+its arguments as they are. Nodes that take a context, and generators, need this process: they run on threads.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from functools import reduce
+from typing import Any
+
+from clew.engine.frame import Item
+from clew.errors import NodeError, RunCancelledError
+from clew.graph import Node
+from clew.runtime.calls.arguments import arguments
+from clew.runtime.drivers.session import Session
+from clew.runtime.drivers.thread_pool import Threads
+
+
+def submit(
+    session: Session, item: Item, executor: Executor, own_threads: Callable[[], Threads]
+) -> Future[Any]:
+    """Start an item on an executor."""
+    if isinstance(executor, Threads):
+        return executor.submit(_called, session, item, item.attempt)
+    from clew.runtime.drivers.executor_queue import note_start
+
+    future = _hand(session, item, executor, own_threads)
+    note_start(session, item, executor, future)
+    return future
+
+
+def _hand(
+    session: Session, item: Item, executor: Executor, own_threads: Callable[[], Threads]
+) -> Future[Any]:
+    if isinstance(executor, ThreadPoolExecutor):
+        return executor.submit(_called, session, item, item.attempt)
+    node = item.node
+    if node.mode != "sync" or any(param.kind == "context" for param in node.params):
+        return own_threads().submit(_called, session, item, item.attempt)
+    if node.side_effects.recordable or node.side_effects.requires_idempotency:
+        given = session.before_effects(item)
+        if given:
+            told: Future[Any] = Future()
+            told.set_result(given[0])
+            return told
+    args, kwargs = arguments(item, None)
+    path = import_path(node)
+    if path is None:
+        return executor.submit(node.func, *args, **kwargs)
+    return executor.submit(call_by_path, *path, args, kwargs)
+
+
+def _called(session: Session, item: Item, attempt: int) -> Any:
+    """Call an item's function on a thread. No future of asyncio can carry a StopIteration.
+
+    A thread may begin when its attempt is over, and another one is under way: that one's it must not take itself for.
+    """
+    if item.attempt != attempt:
+        raise RunCancelledError(f"{item.path}: attempt {attempt} was over before its thread began")
+    try:
+        return session.call(item, attempt)
+    except StopIteration as error:
+        raise NodeError(
+            f"node {item.node.name!r} at {item.path} raised StopIteration: next() found nothing; give it a default"
+        ) from error
+
+
+def import_path(node: Node) -> tuple[str, str] | None:
+    """Module and name under which another process finds this node; None if its bare function is found there."""
+    module = getattr(node.func, "__module__", None)
+    name = getattr(node.func, "__qualname__", None)
+    if module is None or name is None or "<" in name:
+        return None
+    try:
+        found = reduce(getattr, name.split("."), importlib.import_module(module))
+    except (ImportError, AttributeError):
+        return None
+    return (module, name) if isinstance(found, Node) else None
+
+
+def call_by_path(module: str, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """Call a node's function in another process."""
+    found: Any = reduce(getattr, name.split("."), importlib.import_module(module))
+    return found.func(*args, **kwargs)

@@ -1,0 +1,3 @@
+"""The log of a run: its entries, how they are written and read back, and how they are verified."""
+
+from __future__ import annotations

@@ -1,0 +1,376 @@
+"""Records to entries of a store and back. Which kinds there are is in ``clew.runtime.log.records``.
+
+kind        path                n              body
+==========  ==================  =============  ==============================================================
+start       the strand          0              its values, and which of them were given
+step        the strand          its number     its outcomes; the digest is that of the state after it
+journal     the item            counts         its outcome, until its step is committed; the last one holds
+call        the item            counts         a recorded call, with its attempt and number
+intent      the item            counts         a call, or a whole node, that is about to be made; or that it has ended
+retry       the item            the attempt    when the next attempt is due, and why
+question    the item            its number     what it asks
+answer      the item            its number     what it was answered
+label       the label           0              a step
+resume      ""                  counts         a run that had failed is gone on with
+accepted    ""                  counts         what is kept of the graph that it goes on with: structure and codes, and
+                                               the defaults of fields that the run did not begin with
+measured    ""                  counts         how full the queue was in a stretch of the run, where it was full
+snapshot    ""                  a step         the whole state: ``clew.runtime.log.snapshots``
+==========  ==================  =============  ==============================================================
+=======
+Bodies are JSON with values in their stored form (``clew.state.stored``): in the order in which they came, so that code
+which continues with them sees what it would have seen, and with large content apart as blobs. A step is its only
+outcome, or a list of several; with deltas it is an object of outcomes (``o``) and deltas (``m``). An outcome is its
+node, its visit, its update, and when it began and how long it took, in microseconds since the run was created; what is
+out of the ordinary follows: the one node that it chose, or by name ``i`` its index in a batch, ``d`` what it decided,
+``a`` its attempt, ``c`` that it was not executed, ``e`` its error, ``r`` the value whose reducer refused its update.
+
+The digest of a step continues its chain: it is over paths, updates, deltas and decisions, in the canonical form of the
+stored bytes. The digest of any other entry is a checksum of its body. Times, attempts and errors are under the checksum
+that a store keeps for each entry. So checking an entry decodes nothing (``check_entry``, ``digest_of_step``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from hashlib import sha256
+from itertools import islice
+from typing import Any
+
+import msgspec
+
+from clew.engine.chain import digest_after, outcome_bytes, stored_decision, stored_deltas
+from clew.engine.deltas import Delta
+from clew.engine.records import Choice, Journaled, Outcome, Single, Start, Step
+from clew.errors import ClassChangedError, DecodeError, EncodeError, RecordCorruptError, StoreCorruptError
+from clew.graph import Send
+from clew.runtime.calls.recorder import RecordedCall
+from clew.runtime.log.large_values import Blobs, part_kept
+from clew.runtime.log.records import CALL, KIND_OF, KINDS, STEP, describe_entry
+from clew.runtime.log.stored_errors import error_of, plain_error
+from clew.state import canonical, decode, first_digest, stored_value, stored_values
+from clew.stores import Entry
+
+_json = msgspec.json.Encoder().encode
+_NO_DECISION = b"null"
+
+
+class Writer:
+    """Writes the records of one run as entries, and keeps the digests of its chains going."""
+
+    def __init__(self, digests: Mapping[str, str], epoch: float) -> None:
+        # strand -> the digest of its last state
+        self._digests = {strand: bytes.fromhex(digest) for strand, digest in digests.items()}
+        self._epoch = epoch  # when the run was created
+        self._parts: list[bytes] = []  # the canonical bytes of the outcomes of a step
+        self._deltas = b""  # those of its deltas
+        self._values = b""  # those of the values of a start
+        self.blobs: Blobs = {}
+
+    def entry(self, record: Any) -> Entry:
+        """One record as an entry. EncodeError, with node and path, if something in it has no encoding."""
+        known = len(self.blobs)
+        try:
+            return self._single(record) if type(record) is Single else self._entry(record)
+        except EncodeError as error:
+            # what it had apart goes with it; what records before it had apart stays
+            self.blobs = dict(islice(self.blobs.items(), known))
+            raise _named(record, error) from error
+
+    def _entry(self, record: Any) -> Entry:
+        kind = KIND_OF[type(record)]
+        self._parts, self._deltas = [], b""
+        path, n, plain = kind.encode(record, self)
+        body = _json(plain)
+        if kind is STEP:
+            before = self._digests[record.prefix]
+            digest = self._digests[record.prefix] = digest_after(before, self._parts, self._deltas)
+            return Entry(kind.name, path, n, body, digest)
+        if type(record) is Start:
+            versions = dict.fromkeys(record.values, 0)
+            self._digests[record.prefix] = bytes.fromhex(first_digest(self._values, versions))
+        return Entry(kind.name, path, n, body, _checksum(body))
+
+    def _single(self, step: Single) -> Entry:
+        """A step of one plain item: what `_entry` would write, in one go."""
+        if step.decision is not None or step.deltas:
+            return self._entry(step.step())
+        stored, canonical = stored_values(step.update, at="state", blobs=self.blobs)
+        name, visit = step.node, step.visit
+        part = outcome_bytes(f"{name}#{visit}", canonical, _NO_DECISION, False)
+        digest = self._digests[""] = digest_after(self._digests[""], (part,))
+        started, duration = round((step.started - self._epoch) * 1e6), round(step.duration * 1e6)
+        body = _json([name, visit, msgspec.Raw(stored), started, duration])
+        return Entry(STEP.name, "", step.number, body, digest)
+
+    # -- parts of bodies, for the kinds ------------------------------------------------------------------
+
+    def outcome(self, outcome: Outcome) -> list[Any]:
+        """An outcome for `_json`."""
+        update, canonical = stored_values(outcome.update, at="state", blobs=self.blobs)
+        decision, chosen = stored_decision(outcome.decision, self.blobs)
+        self._parts.append(outcome_bytes(outcome.path, canonical, chosen, outcome.error is not None))
+        plain: list[Any] = [
+            outcome.node,
+            outcome.visit,
+            msgspec.Raw(update),
+            round((outcome.started - self._epoch) * 1e6),
+            round(outcome.duration * 1e6),
+        ]
+        rest = self._rest(outcome, decision)
+        if rest:
+            choices = outcome.decision or ()
+            is_plain = len(rest) == 1 == len(choices) and isinstance(choices[0], str)
+            plain.append(choices[0] if is_plain else rest)
+        return plain
+
+    def _rest(self, outcome: Outcome, decision: bytes) -> dict[str, Any]:
+        """What is out of the ordinary about an outcome."""
+        rest: dict[str, Any] = {}
+        if outcome.index >= 0:
+            rest["i"] = outcome.index
+        if outcome.decision is not None:
+            rest["d"] = msgspec.Raw(decision)
+        if outcome.attempt:
+            rest["a"] = outcome.attempt
+        if outcome.cached:
+            rest["c"] = True
+        if outcome.refused:
+            rest["r"] = outcome.refused
+        if outcome.error is not None:
+            rest["e"] = self.value(plain_error(outcome.error), "error")
+        return rest
+
+    def deltas(self, deltas: Mapping[str, Delta]) -> Any:
+        """Deltas for `_json`."""
+        stored, self._deltas = stored_deltas(deltas, self.blobs)
+        return msgspec.Raw(stored)
+
+    def value(self, value: Any, at: str) -> Any:
+        """One value for `_json`."""
+        return msgspec.Raw(stored_value(value, at=at, blobs=self.blobs))
+
+    def values(self, values: Mapping[str, Any]) -> Any:
+        """Values by name for `_json`."""
+        stored, self._values = stored_values(values, at="state", blobs=self.blobs)
+        return msgspec.Raw(stored)
+
+    def content(self, content: bytes) -> str:
+        """Keep content apart; its digest."""
+        digest = sha256(content).hexdigest()
+        self.blobs[digest] = content
+        return digest
+
+
+def _named(record: Any, error: EncodeError) -> EncodeError:
+    """The same, said of the node that is to blame."""
+    if isinstance(record, Single):
+        record = record.step()
+    prefix = getattr(record, "prefix", "")
+    outcomes: Sequence[Outcome] = ()
+    if isinstance(record, Step):
+        outcomes = record.outcomes
+    elif isinstance(record, Journaled):
+        outcomes = (record.outcome,)
+    for outcome in outcomes:
+        for name, value in outcome.update.items():
+            try:
+                stored_value(value, at=name, blobs={})
+            except EncodeError as found:
+                return EncodeError(
+                    f"node {outcome.node!r} at {prefix}{outcome.path} returned what cannot be stored: {found}"
+                )
+    if isinstance(record, RecordedCall):
+        return EncodeError(f"the call {record.name!r} at {record.path} cannot be recorded: {error}")
+    return error
+
+
+# -- checking --------------------------------------------------------------------------------------------------------
+
+
+def check_entry(run_id: str, entry: Entry) -> None:
+    """Raise if an entry that is not a step does not fit its digest."""
+    if entry.kind != STEP.name and _checksum(entry.body) != entry.digest:
+        raise _damage(run_id, entry, DecodeError("its digest does not fit its content"))
+
+
+def _checksum(body: bytes) -> bytes:
+    return sha256(body).digest()[:16]
+
+
+class _Rest(msgspec.Struct):
+    i: int = -1
+    d: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    e: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+
+
+class _WithDeltas(msgspec.Struct):
+    o: list[list[msgspec.Raw]]
+    m: msgspec.Raw
+
+
+_outcomes = msgspec.json.Decoder(list[list[msgspec.Raw]]).decode
+_outcome = msgspec.json.Decoder(list[msgspec.Raw]).decode
+_with_deltas = msgspec.json.Decoder(_WithDeltas).decode
+_rest = msgspec.json.Decoder(_Rest).decode
+_plain = msgspec.json.Decoder().decode
+
+
+def digest_of_step(previous: bytes, body: bytes) -> bytes:
+    """The digest of the state after a step, from its stored bytes alone; DecodeError if they are no step."""
+    try:
+        deltas, opening = b"", bytes(body[:2])
+        if opening[:1] == b"{":
+            step = _with_deltas(body)
+            outcomes, deltas = step.o, canonical(bytes(step.m))
+        else:
+            outcomes = _outcomes(body) if opening in (b"[[", b"[]") else [_outcome(body)]
+        return digest_after(previous, [_part(fields) for fields in outcomes], deltas)
+    except (msgspec.MsgspecError, ValueError, TypeError) as error:
+        raise DecodeError(f"these bytes are not a step: {error}") from error
+
+
+def _part(fields: Sequence[msgspec.Raw]) -> bytes:
+    """The canonical bytes of an outcome: what `outcome_bytes` gives, put together from stored bytes."""
+    node, visit, update, _, _, *more = fields
+    index, decision, ending = b"", _NO_DECISION, b",false]"
+    if more:
+        raw = bytes(more[0])
+        if raw.startswith(b'"'):
+            decision = b"[" + raw + b"]"
+        else:
+            rest = _rest(raw)
+            index = b"[%d]" % rest.i if rest.i >= 0 else b""
+            decision = _NO_DECISION if rest.d is msgspec.UNSET else canonical(bytes(rest.d))
+            ending = b",false]" if rest.e is msgspec.UNSET else b",true]"
+    stored = bytes(update)
+    # One name, and no dict or form below it: there is nothing to sort.
+    is_plain = stored.count(b'":') == 1 and b'"$' not in stored
+    path = b"[" + bytes(node)[:-1] + b"#" + bytes(visit) + index + b'",'
+    return path + (stored if is_plain else canonical(stored)) + b"," + decision + ending
+
+
+def digest_of_start(body: bytes) -> bytes:
+    """The digest of the first state of a strand, from the stored bytes of its start."""
+    try:
+        stored = bytes(_outcome(body)[0])
+        names = (
+            decode(stored, blob=lambda digest: b"null", classes=False)
+            if b'"$dict"' in stored
+            else _plain(stored)
+        )
+        return bytes.fromhex(first_digest(canonical(stored), dict.fromkeys(names, 0)))
+    except (msgspec.MsgspecError, ValueError, TypeError, IndexError) as error:
+        raise DecodeError(f"these bytes are not a start: {error}") from error
+
+
+# -- reading ---------------------------------------------------------------------------------------------------------
+
+
+class Reader:
+    """Reads entries as records; damage is found and named.
+
+    Without `classes`, no class is built. With `keeps`, a large value of a step is not fetched: see `Kept`.
+    """
+
+    def __init__(
+        self,
+        run_id: str,
+        blob: Callable[[str], bytes],
+        epoch: float = 0.0,
+        *,
+        classes: bool = True,
+        keeps: bool = False,
+    ) -> None:
+        self._run_id = run_id
+        self._lookup = blob
+        self._epoch = epoch  # when the run was created
+        self._classes = classes
+        self._keeps = keeps
+        self.fetched = 0  # bytes of large contents
+        self.has_kept = False  # some value was not fetched
+
+    def blob(self, digest: str) -> bytes:
+        """A large content."""
+        content = self._lookup(digest)
+        self.fetched += len(content)
+        return content
+
+    def record(self, entry: Entry) -> Any:
+        """One entry as a record."""
+        check_entry(self._run_id, entry)
+        try:
+            body = bytes(entry.body)
+            if self._keeps and b'"$blob"' in body and entry.kind == STEP.name:
+                return self._keeping(entry, body)
+            plain = decode(body, blob=self.blob, classes=self._classes)
+            return KINDS[entry.kind].decode(entry, plain, self)
+        except ClassChangedError:
+            raise  # nothing is damaged
+        except StoreCorruptError as error:
+            raise StoreCorruptError(f"run {self._run_id!r}: {describe_entry(entry)}: {error}") from error
+        except (DecodeError, LookupError, TypeError, ValueError, AttributeError) as error:
+            raise _damage(self._run_id, entry, error) from error
+
+    def _keeping(self, entry: Entry, body: bytes) -> Step:
+        """A step whose large values are not fetched."""
+        tree = _plain(body)
+        outcomes = tree["o"] if isinstance(tree, dict) else tree if isinstance(tree[0], list) else [tree]
+        kept = []
+        for outcome in outcomes:
+            stored, held = part_kept(_json(outcome[2]), describe_entry(entry))
+            outcome[2] = msgspec.Raw(stored)
+            kept.append(held)
+        step: Step = STEP.decode(entry, decode(_json(tree), blob=self.blob, classes=self._classes), self)
+        for outcome, held in zip(step.outcomes, kept, strict=True):
+            if held:
+                self.has_kept = True
+                outcome.update.update(held)  # type: ignore[attr-defined]  # it was decoded just now
+        return step
+
+    def outcome(self, plain: Sequence[Any]) -> Outcome:
+        """What an item did."""
+        node, visit, update, started, duration, *more = plain
+        rest: Mapping[str, Any] = more[0] if more else {}
+        if isinstance(rest, str):
+            rest = {"d": [rest]}
+        return Outcome(
+            node=node,
+            visit=visit,
+            index=rest.get("i", -1),
+            update=update,
+            decision=tuple(_choice(choice) for choice in rest["d"]) if "d" in rest else None,
+            started=self._epoch + started / 1e6,
+            duration=duration / 1e6,
+            attempt=rest.get("a", 0),
+            cached=rest.get("c", False),
+            error=error_of(rest["e"]) if "e" in rest else None,
+            refused=rest.get("r", ""),
+        )
+
+
+def _damage(run_id: str, entry: Entry, error: Exception) -> RecordCorruptError | StoreCorruptError:
+    if entry.kind == CALL.name:
+        return RecordCorruptError(_damaged_call(run_id, entry, error))
+    return StoreCorruptError(
+        f"run {run_id!r}: {describe_entry(entry)} is damaged ({error}); other runs can be read, and this one up to "
+        f"the step before"
+    )
+
+
+def _damaged_call(run_id: str, entry: Entry, error: Exception) -> str:
+    """What RecordCorruptError says: node, path and, as far as it can be read, the call."""
+    node = entry.path.rpartition("/")[2].partition("#")[0]
+    try:
+        body = _plain(entry.body)
+        call = f"call {body[8]} ({body[0]!r})"
+    except Exception:
+        call = f"recording {entry.n}"
+    return (
+        f"run {run_id!r}: node {node!r} at {entry.path}, {call} is damaged ({error}); other runs can be read, and all "
+        f"of this one that does not need it"
+    )
+
+
+def _choice(plain: Any) -> Choice:
+    return plain if isinstance(plain, str) else Send(plain[0], plain[1])

@@ -1,0 +1,483 @@
+"""Reading runs from a store. There is one path: entries, then the log that they make, then states.
+
+`Retrieval.open` reads the row of a run, once, and gives a `StoredRun`. That reads entries, and checks them: each one by
+itself, each chain by its digests, and whether all is there that was there when the run was last released. `log` gives
+what the entries mean together (`RunLog`), `state` a state. Nobody below this module calls back up.
+
+A run is read with its own graph: the engine's, if its structure is the run's, or else a graph without code that is made
+from the description which the run keeps. So reading needs no code of the user, and calls none. Without a graph of the
+engine's, no class is built either.
+
+What is read is what is needed. A state takes the run's own steps after the last snapshot before it, some at a time. To
+continue a run takes what is known of its open items too, but nothing of the subgraphs that have ended. Only `whole`
+reads the whole log.
+
+A fork keeps no copy of its parent: it says which run and step it starts from, and what was changed. It is followed back
+to the first state that is there as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
+from typing import Any, TypeVar
+
+import msgspec
+
+from clew.engine.program import Program
+from clew.engine.program_inputs import program_of
+from clew.engine.records import Failure, Step
+from clew.errors import (
+    ClassChangedError,
+    DecodeError,
+    StoreCorruptError,
+    UnknownRunError,
+)
+from clew.graph import Graph
+from clew.runtime.calls.ambiguity import Intent
+from clew.runtime.calls.recorder import Recall, RecordedCall
+from clew.runtime.log.codec import Reader
+from clew.runtime.log.fingerprints import conflict_rule, described
+from clew.runtime.log.integrity import (
+    Chains,
+    changed,
+    digest_after_entry,
+    is_harmless,
+    last_step,
+    lost_entries,
+    missing,
+)
+from clew.runtime.log.large_values import Blobs, fetched
+from clew.runtime.log.records import (
+    ACCEPTED,
+    CALL,
+    INTENT,
+    JOURNAL,
+    KINDS,
+    MEASURED,
+    RESUME,
+    SNAPSHOT,
+    START,
+    STEP,
+    Accepted,
+    Filled,
+    is_own_step,
+    names_of,
+    with_epoch,
+)
+from clew.runtime.log.run_log import RunLog, read_log, with_accepted
+from clew.runtime.log.run_rows import opened_row
+from clew.runtime.log.schema_changes import with_defaults
+from clew.runtime.log.snapshots import (
+    StoredFork,
+    decode_fork,
+    is_fork,
+    read_snapshot,
+    read_start,
+    snapshot_entry,
+)
+from clew.runtime.log.state_cursor import Advance
+from clew.runtime.log.writer import FIRST_SNAPSHOT, OUTWEIGH
+from clew.state import GraphState, decode
+from clew.stores import Entry, RunRow, Store
+
+T = TypeVar("T")
+
+LAST = 1 << 62
+_SOME = 2_000  # steps that are read at a time
+_OWN = [("", "\x01")]  # the path "", as a range
+_INSIDE = [("\x01", "\U0010ffff")]  # all paths but ""
+_OF_RUN = (RESUME, ACCEPTED, MEASURED)  # kinds that a resume reads for the run itself
+_OF_ITEMS = tuple(kind for kind in KINDS.values() if kind.need == "always" and kind not in _OF_RUN)
+_COUNTED = names_of(*_OF_RUN, *_OF_ITEMS)
+_PARTLY_READ = names_of(*(kind for kind in KINDS.values() if kind.need == "open"))
+
+
+class Retrieval:
+    """Opens the runs of one store for reading, with a graph or without one."""
+
+    def __init__(self, graph: Graph | None, store: Store, on_conflict: str) -> None:
+        self.graph = graph
+        self.store = store
+        self.on_conflict = on_conflict
+        self._skeletons: dict[str, Graph] = {}  # by the digest of the description
+
+    @property
+    def classes(self) -> bool:
+        """Whether registered classes are built."""
+        return self.graph is not None
+
+    def graph_of(self, row: RunRow) -> Graph:
+        """Give the graph to read a run with."""
+        if not self.store.encodes:
+            kept: Graph = self.graph or row.description
+            return kept
+        if self.graph is not None and self.graph.structure_hash == row.structure:
+            return self.graph
+        found = self._skeletons.get(row.description)
+        if found is None:
+            try:
+                found = described(self.store.blob(row.description))
+            except StoreCorruptError as error:
+                raise StoreCorruptError(
+                    f"run {row.run_id!r}: the description of its graph is damaged ({error}); pass the graph that made "
+                    f"the run"
+                ) from error
+            self._skeletons[row.description] = found
+        return found
+
+    def open(self, run_id: str) -> StoredRun:
+        """Open a run for reading. StoreCorruptError if its row is damaged."""
+        row = opened_row(self.store.row(run_id))
+        if row.damage:
+            raise StoreCorruptError(row.damage)
+        return StoredRun(self, row)
+
+    def rows(self, status: str | None = None) -> list[RunRow]:
+        """List all runs. The error of a run whose row is damaged is the StoreCorruptError that says so."""
+        rows = [opened_row(row) for row in self.store.rows(status)]
+        for row in rows:
+            if row.damage:
+                row.error = StoreCorruptError(row.damage)
+        return rows
+
+    def recall(self, run_id: str, *, intents: bool) -> Recall:
+        """Give a function that looks up the recorded calls of one item of a run, and the intents to call."""
+        if self.store.encodes:
+            reader = Reader(run_id, self.store.blob, classes=self.classes)
+            kinds = names_of(CALL, INTENT) if intents else names_of(CALL)
+            return lambda path: [
+                reader.record(entry) for kind in kinds for entry in self.store.find(run_id, kind, path)
+            ]
+        known: dict[str, list[RecordedCall | Intent]] = {}
+        for entry in self.store.entries(run_id):
+            if isinstance(entry, RecordedCall | Intent):
+                known.setdefault(entry.path, []).append(entry)
+        return lambda path: known.get(path, ())
+
+
+class StoredRun:
+    """One run in a store: its row as it was when the run was opened, and what else is asked for."""
+
+    def __init__(self, runs: Retrieval, row: RunRow) -> None:
+        self.row = row
+        self._runs = runs
+        self.store = runs.store
+        self._run_id = row.run_id
+        self._reader = self._reader_of()
+
+    def _reader_of(self, *, keeps: bool = False) -> Reader:
+        row = self.row
+        return Reader(row.run_id, self.store.blob, row.created, classes=self._runs.classes, keeps=keeps)
+
+    @cached_property
+    def graph(self) -> Graph:
+        """The graph to read the run with."""
+        return self._runs.graph_of(self.accepted)
+
+    def program(self, start: GraphState) -> Program:
+        """Give the program of the run, which started from this state."""
+        return program_of(self.graph, start.position.given)
+
+    @cached_property
+    def accepted(self) -> RunRow:
+        """The row with the graph that the run continues with: the one it was made with, or the last accepted one."""
+        if not self.store.encodes:
+            return self._in_memory().row
+        last = self._last_accepted
+        return self.row if last is None else with_accepted(self.row, last)
+
+    @cached_property
+    def _last_accepted(self) -> Accepted | None:
+        found = self.store.last(self._run_id, ACCEPTED.name, "", LAST) if self.store.encodes else None
+        last: Accepted | None = None if found is None else self._reader.record(found)
+        return last
+
+    @property
+    def _filled(self) -> Filled:
+        """The defaults of fields that the run's schemas have gained since it began."""
+        return {} if self._last_accepted is None else self._last_accepted.filled
+
+    @property
+    def on_conflict(self) -> str:
+        """What the run does about conflicts."""
+        return conflict_rule(self.accepted.codes, self._runs.on_conflict)
+
+    # -- logs --------------------------------------------------------------------------------------------
+
+    def whole(self) -> RunLog:
+        """Read the whole log."""
+        if not self.store.encodes:
+            return self._in_memory()
+        entries = self.store.entries(self._run_id)
+        start = self.start()
+        chains = Chains(self._run_id, entries, start.step, start.digest)
+        self._raise(chains.damage(self.row))
+        records = [self._reader.record(entry) for entry in entries if entry.kind != SNAPSHOT.name]
+        log = self._log(start, records, chains)
+        self._raise(lost_entries(self.row, entries))
+        return log
+
+    def log(self, upto: int | None = None) -> RunLog:
+        """Read what it takes to continue from the last state, or from S(upto)."""
+        if not self.store.encodes:
+            return self._in_memory()
+        start, weight, since = self._near_the_end(upto)
+        kinds = names_of(STEP, *_OF_RUN)
+        entries = list(self.store.within(self._run_id, kinds, _OWN, after=start.step, upto=upto))
+        records = list[Any]()
+        for entry in entries:
+            before = self._reader.fetched
+            records.append(self._reader.record(entry))
+            if is_own_step(entry):
+                since += len(entry.body) + self._reader.fetched - before
+        visits = _visits(start, records)
+        more = self._open_items(dict(visits))
+        entries += more
+        chains = Chains(self._run_id, entries, start.step, start.digest)
+        self._raise(chains.damage(self.row, upto))
+        log = self._log(start, [*records, *map(self._reader.record, more)], chains)
+        log.weight, log.since = weight, since
+        self._raise(lost_entries(self.row, entries, _COUNTED, visits))
+        if upto is None and self.row.status != "completed":
+            self._check_unread(visits)  # what has ended does not continue
+        return log
+
+    def _log(self, start: GraphState, records: Sequence[Any], chains: Chains) -> RunLog:
+        log = read_log(self.row, start, records, self._runs.on_conflict)
+        log.digests = {"": chains.digests[""]}
+        for prefix, (inner, _) in log.strands.items():
+            log.digests[prefix] = chains.digests[with_epoch(prefix, inner.epoch)]
+        log.failures = self._failures(start)
+        return log
+
+    def _raise(self, damage: Iterable[str]) -> None:
+        for wrong in damage:
+            raise StoreCorruptError(wrong)
+
+    def _in_memory(self) -> RunLog:
+        return read_log(self.row, self.row.start, self.store.entries(self._run_id), self._runs.on_conflict)
+
+    def _check_unread(self, visits: dict[str, int]) -> None:
+        """Raise if something is lost that is not read before it is needed, and may be needed to continue."""
+        census = self.row.census or {}
+        before = {kind: census[kind] for kind in _PARTLY_READ if kind in census}
+        if not before:
+            return
+        now = self.store.census(self._run_id)
+        for kind in before:
+            if now.get(kind, 0) < before[kind]:
+                entries = self.store.within(self._run_id, (kind,), _INSIDE)
+                if not is_harmless(self.row, entries, kind, visits):
+                    self._raise(lost_entries(self.row, entries, (kind,)))
+
+    def _near_the_end(self, upto: int | None) -> tuple[GraphState, int, int]:
+        """Find a state that not too many steps come after: it, its weight, and the bytes that led to it since."""
+        start, weight = self.snapshot(LAST if upto is None else upto) or (self.start(), 0)
+        newest = self.store.last(self._run_id, STEP.name, "", LAST if upto is None else upto)
+        if newest is None or newest.n - start.step <= 2 * _SOME:
+            return start, weight, 0
+        walk, since = self.walk(start, upto=newest.n - _SOME), 0
+        del start
+        advance, _ = next(walk)
+        for _, size in walk:
+            since += size
+        return advance.state(), weight, since
+
+    def _failures(self, start: GraphState) -> list[tuple[tuple[int, ...], Failure]]:
+        """Find the confined failures before a state, each with its order: the steps in which these nodes ran last."""
+        index = self.program(start).index
+        found: list[tuple[tuple[int, ...], Failure]] = []
+        for name in sorted(start.position.failed):
+            last = start.node_history[name].step if name in start.node_history else 0
+            for entry in self._own_steps(last, last):
+                step = self._reader.record(entry)
+                found += [
+                    ((entry.n, index.get(name, -1), max(outcome.index, 0)), failure)
+                    for outcome in step.outcomes
+                    if outcome.node == name and (failure := outcome.failure(step)) is not None
+                ]
+        return found
+
+    def _own_steps(self, first: int, last: int) -> Sequence[Entry]:
+        return self.store.within(self._run_id, (STEP.name,), _OWN, after=first - 1, upto=last)
+
+    def _open_items(self, visits: dict[str, int]) -> list[Entry]:
+        """Read what is known of items, and the strands inside those that are not in a step yet, given each node's
+        visits."""
+        found = list(self.store.within(self._run_id, names_of(*_OF_ITEMS)))
+        journaled = {entry.path for entry in found if entry.kind == JOURNAL.name}
+        nodes = [name for name, node in self.graph.nodes.items() if node.subgraph is not None]
+        while nodes:  # a node may be some visits ahead of the last step
+            items = [(name, f"{name}#{visits.get(name, 0)}") for name in nodes]
+            spans = [span for _, item in items for span in _spans(item)]
+            inside = self.store.within(self._run_id, names_of(START, STEP), spans)
+            found += inside
+            begun = {entry.path.partition("#")[0] for entry in inside}
+            nodes = [name for name, item in items if name in begun or item in journaled]
+            visits.update((name, visits.get(name, 0) + 1) for name in nodes)
+        return found
+
+    # -- states ------------------------------------------------------------------------------------------
+
+    def state(self, step: int | None = None, *, fetched: bool = True) -> GraphState:
+        """Read S(step), the last one by default. Unless `fetched`, large values may be `Kept`: nobody needs them."""
+        if not self.store.encodes:
+            log = self._in_memory()
+            chain = log.chain(self.program(log.start))
+            return chain.state(log.step_of(chain, step))
+        upto = LAST if step is None else step
+        base = [self.snapshot(upto, keeps=not fetched) or (self.start(), 0)]
+        first = base[0][0].step
+        # popped: who held the state would have its lists copied
+        advance = self._walked(base.pop()[0], step)
+        if step is not None and advance.step != step:
+            raise UnknownRunError(
+                f"run {self._run_id!r} has no step {step}; it has {first} to {advance.step}"
+            )
+        return advance.state(fetched=fetched)
+
+    def _walked(self, state: GraphState, upto: int | None, *, at_least: int = 0) -> Advance:
+        walk = self.walk(state, upto=upto, at_least=at_least)
+        del state
+        advance, _ = next(walk)
+        for _ in walk:
+            pass
+        return advance
+
+    def walk(
+        self, state: GraphState, *, upto: int | None = None, at_least: int = 0
+    ) -> Iterator[tuple[Advance, int]]:
+        """Move on from a state of the run, and after each step say how many bytes it takes; first of all, where that
+        begins. Each step is checked, and that there is one for each number up to `at_least`."""
+        filled = self._filled.get("")
+        if filled:
+            state = with_defaults(state, filled)
+        program = self.program(state)
+        advance = Advance(
+            program, state, seed=self.row.seed, on_conflict=self.on_conflict, fetch=self._fetched
+        )
+        del state  # a list that nobody else holds need not be copied
+        yield advance, 0
+        reader = self._reader_of(keeps=True)
+        newest = self.store.last(self._run_id, STEP.name, "", LAST if upto is None else upto)
+        end = max(at_least, last_step(self.row, upto) or 0, 0 if newest is None else newest.n)
+        while advance.step < end:
+            found = self._own_steps(advance.step + 1, min(advance.step + _SOME, end))
+            for entry in found if found else (None,):
+                if entry is None or entry.n != advance.step + 1:
+                    raise StoreCorruptError(f"run {self._run_id!r}: {missing(advance.step + 1)}")
+                digest = bytes(entry.digest)
+                if digest_after_entry(bytes.fromhex(advance.digest), entry) != digest:
+                    raise StoreCorruptError(f"run {self._run_id!r}: {changed(entry.n)}")
+                before = reader.fetched
+                step = reader.record(entry)
+                advance.has_kept |= reader.has_kept
+                advance.add(step, digest.hex())
+                yield advance, len(entry.body) + reader.fetched - before
+
+    def _fetched(self, value: Any) -> Any:
+        try:
+            return fetched(value, self.store.blob, classes=self._runs.classes)
+        except StoreCorruptError as error:
+            raise StoreCorruptError(f"run {self._run_id!r}: {value.where}: {error}") from error
+
+    def start(self) -> GraphState:
+        """Read the state that the run began with. Forks are made again from the first state that is there as a whole;
+        in a loop, as there may be thousands."""
+        run: StoredRun = self
+        forks: list[tuple[StoredRun, StoredFork]] = []
+        while True:
+            row = run.row
+            upto = forks[-1][1].step if forks else row.parent_step
+            base = run.snapshot(upto) if is_fork(row.start) or forks else None
+            if base is not None and (forks or base[0].step == row.parent_step):
+                state = base[0]
+                break
+            if not is_fork(row.start):
+                state = run._first_state()
+                break
+            fork = run.fork()
+            forks.append((run, fork))
+            run = self._runs.open(fork.parent)
+        while forks:
+            child, fork = forks.pop()
+            state = run._walked(state, fork.step, at_least=fork.step).state()
+            state = child._forked(state, fork)
+            run = child
+        return state
+
+    def fork(self) -> StoredFork:
+        """Read what a fork changed in its parent."""
+        try:
+            return decode_fork(self.row.start)
+        except (msgspec.MsgspecError, ValueError, TypeError) as error:
+            raise StoreCorruptError(
+                f"run {self._run_id!r}: what it began with is damaged ({error})"
+            ) from error
+
+    def _forked(self, state: GraphState, fork: StoredFork) -> GraphState:
+        """Give the first state of this fork, made from the state of its parent."""
+        if fork.digest(state.digest) != self.row.start_digest:
+            raise StoreCorruptError(
+                f"run {self._run_id!r}: what it began with is damaged: its digest does not fit; other runs can be read"
+            )
+        values = self._restored(
+            fork.step, lambda: decode(bytes(fork.set), blob=self.store.blob, classes=self._runs.classes)
+        )
+        return state.rooted().set_multiple(values).with_digest(self.row.start_digest)
+
+    def snapshot(self, upto: int | None, *, keeps: bool = False) -> tuple[GraphState, int] | None:
+        """Read the last snapshot up to a step: the state, and its weight."""
+        found = None if upto is None else self.store.last(self._run_id, SNAPSHOT.name, "", upto)
+        if found is None:
+            return None
+        classes = self._runs.classes
+        return self._restored(
+            found.n, lambda: read_snapshot(found, self.store.blob, classes=classes, keeps=keeps)
+        )
+
+    def _first_state(self) -> GraphState:
+        row, classes = self.row, self._runs.classes
+        return self._restored(
+            0, lambda: read_start(row.start, row.start_digest, self.store.blob, classes=classes)
+        )
+
+    def _restored(self, step: int, load: Callable[[], T]) -> T:
+        try:
+            return load()
+        except ClassChangedError:
+            raise  # nothing is damaged
+        except (DecodeError, StoreCorruptError, TypeError, ValueError) as error:
+            raise StoreCorruptError(
+                f"run {self._run_id!r}: the state at step {step} is damaged ({error})"
+            ) from error
+
+    def missing_snapshots(self) -> Iterator[tuple[Entry, Blobs]]:
+        """Make the snapshots that the run lacks after its last one: those that would have been written on the way."""
+        since = 0
+        state, weight = self.snapshot(LAST, keeps=True) or (self.start(), 0)
+        walk = self.walk(state)
+        del state
+        for advance, size in walk:
+            since += size
+            if since > max(FIRST_SNAPSHOT, OUTWEIGH * weight):
+                blobs: Blobs = {}
+                entry, weight = snapshot_entry(advance.state(fetched=False), blobs)
+                yield entry, blobs
+                since = 0
+
+
+def _visits(start: GraphState, records: Iterable[Any]) -> dict[str, int]:
+    """Count how often each node has run, after the steps among records."""
+    visits = dict(start.position.visits)
+    for step in records:
+        if isinstance(step, Step):
+            for outcome in step.outcomes:
+                visits[outcome.node] = max(visits.get(outcome.node, 0), outcome.visit + 1)
+    return visits
+
+
+def _spans(item: str) -> list[tuple[str, str]]:
+    """Give the ranges of paths of an item, and inside it: what follows its number is no digit."""
+    return [(item, f"{item}0"), (f"{item}:", f"{item}\x7f")]

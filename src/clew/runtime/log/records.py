@@ -1,0 +1,386 @@
+"""The kinds of entries in the log of a run: one table.
+
+A store keeps entries, each named by its kind, a path and a number. This table says, for every kind, which record it
+holds, how that record is encoded and decoded, how its entries are numbered, and when a resume reads it. Every other
+module asks the table; none of them spells a kind.
+
+==========  ==================  =============  ==============================================================
+kind        path                n              body
+==========  ==================  =============  ==============================================================
+start       the strand          0              its values, and which of them were given
+step        the strand          its number     its outcomes; the digest is that of the state after it
+journal     the item            counts         its outcome, until its step is committed; the last one holds
+call        the item            counts         a recorded call, with its attempt and number
+intent      the item            counts         a call, or a whole node, that is about to run; or that it has ended
+retry       the item            the attempt    when the next attempt is due, and why
+question    the item            its number     what it asks, and its position in the node
+answer      the item            its number     what it was answered, and the position of the question
+label       the label           0              a step
+resume      ""                  counts         a run that had failed continues
+accepted    ""                  counts         the graph that the run continues with: structure and codes, and the
+                                               defaults of fields that the run did not begin with
+measured    ""                  counts         what a stretch of the run counted
+snapshot    ""                  a step         the whole state: ``clew.runtime.log.snapshots``
+==========  ==================  =============  ==============================================================
+
+The log in memory keeps records instead of entries. It has two record classes that are never stored: `Single`, a short
+form of `Step`, and `Withdrawn`, which takes a journaled outcome back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, Protocol
+
+import msgspec
+
+from clew.engine.deltas import NO_DELTAS, Delta, deltas_from
+from clew.engine.records import Journaled, Outcome, Question, Retry, Start, Step
+from clew.runtime.calls.ambiguity import Intent
+from clew.runtime.calls.recorder import RecordedCall
+from clew.runtime.log.metrics import Measured
+from clew.runtime.log.stored_errors import error_of, plain_error
+from clew.stores import Entry
+from clew.stores.protocol import OWN_STEP
+
+# -- records that only the log has -------------------------------------------------------------------------------
+
+
+class Answered(msgspec.Struct, frozen=True):
+    """Somebody answered the question of the item at `path` that was asked at `position`."""
+
+    path: str
+    answer: Any
+    number: int = 0
+    position: str = "0"
+
+
+class Labelled(msgspec.Struct, frozen=True):
+    """S(step) has a name."""
+
+    label: str
+    step: int
+
+
+class Resumed(msgspec.Struct, frozen=True):
+    """The run had failed and continues: recorded exceptions of earlier stretches no longer count."""
+
+    stretch: int
+
+
+Filled = Mapping[str, Mapping[str, Any]]
+"""The defaults of fields that schemas have gained since a run began, by strand ("" for the run itself) and name.
+
+The run reads as if it had had them from the start; no digest covers them. Each record has those of the ones before it.
+"""
+
+
+class Accepted(msgspec.Struct, frozen=True):
+    """The run continues with another graph than it was made with, or with another rule for conflicts."""
+
+    n: int
+    structure: str
+    codes: Mapping[str, str]
+    description: Any = ""  # as a run's row has it
+    filled: Filled = {}
+
+
+# -- the table -------------------------------------------------------------------------------------------------------
+
+
+class Encoding(Protocol):
+    """What the encoder of entries offers to the kinds: parts of a body, as JSON."""
+
+    def value(self, value: Any, at: str) -> Any:
+        """Encode one value."""
+
+    def values(self, values: Mapping[str, Any]) -> Any:
+        """Encode values by name."""
+
+    def outcome(self, outcome: Outcome) -> Any:
+        """Encode what an item did."""
+
+    def deltas(self, deltas: Mapping[str, Delta]) -> Any:
+        """Encode what custom reducers made."""
+
+
+class Decoding(Protocol):
+    """What the decoder of entries offers to the kinds; values are decoded already."""
+
+    def outcome(self, plain: Any) -> Outcome:
+        """Put together what an item did."""
+
+
+Encoded = tuple[str, int, Any]
+"""The path, the number and the body of an entry."""
+
+Need = Literal["always", "open", "last"]
+"""When a resume reads the entries of a kind: always all of them; those of items that are not in a committed step yet;
+or only the last one."""
+
+
+class Kind(msgspec.Struct, frozen=True):
+    """One kind of entries."""
+
+    name: str
+    record: type
+    noun: str  # plural, for people
+    need: Need
+    first: int | None  # the number of the first entry of a path; None if numbers may have gaps
+    encode: Callable[[Any, Encoding], Encoded]
+    decode: Callable[[Entry, Any, Decoding], Any]
+    is_temporary: bool = False  # entries are dropped again while the run continues
+
+
+def _encode_start(start: Start, out: Encoding) -> Encoded:
+    body = [out.values(start.values), sorted(start.given), list(start.epoch)]
+    return with_epoch(start.prefix, start.epoch), 0, body
+
+
+def _decode_start(entry: Entry, body: Any, into: Decoding) -> Start:
+    prefix, _ = without_epoch(entry.path)
+    return Start(prefix, body[0], frozenset(body[1]), tuple(body[2]))
+
+
+def _encode_step(step: Step, out: Encoding) -> Encoded:
+    body: Any = [out.outcome(outcome) for outcome in step.outcomes]
+    if step.deltas:
+        body = {"o": body, "m": out.deltas(step.deltas)}
+    elif len(body) == 1:
+        body = body[0]
+    return with_epoch(step.prefix, step.epoch), step.number, body
+
+
+def _decode_step(entry: Entry, body: Any, into: Decoding) -> Step:
+    prefix, epoch = without_epoch(entry.path)
+    deltas = NO_DELTAS
+    if isinstance(body, dict):
+        body, deltas = body["o"], deltas_from(body["m"])
+    elif body and isinstance(body[0], str):
+        body = [body]
+    return Step(prefix, entry.n, tuple(map(into.outcome, body)), epoch or _first_attempts(prefix), deltas)
+
+
+def _encode_journal(journaled: Journaled, out: Encoding) -> Encoded:
+    path = with_epoch(journaled.path, journaled.epoch)
+    return path, journaled.n, [out.outcome(journaled.outcome), list(journaled.epoch)]
+
+
+def _decode_journal(entry: Entry, body: Any, into: Decoding) -> Journaled:
+    path, _ = without_epoch(entry.path)
+    outcome = into.outcome(body[0])
+    return Journaled(path[: len(path) - len(outcome.path)], outcome, tuple(body[1]), entry.n)
+
+
+def _encode_call(call: RecordedCall, out: Encoding) -> Encoded:
+    at, (args, kwargs) = f"call {call.path}", call.request
+    body = [
+        out.value(call.name, at),
+        out.value([list(args), dict(kwargs)], at),
+        out.value(call.response, at),
+        None if call.error is None else out.value(plain_error(call.error), at),
+        call.timestamp,
+        call.duration,
+        call.awaited,
+        call.attempt,
+        _plain_place(call.place),
+        list(call.epoch),
+        call.stretch,
+    ]
+    return call.path, call.n, body
+
+
+def _decode_call(entry: Entry, body: Any, into: Decoding) -> RecordedCall:
+    name, request, response, error, timestamp, duration, awaited, attempt, number, epoch, stretch = body
+    return RecordedCall(
+        path=entry.path,
+        attempt=attempt,
+        number=_place(number)[-1],
+        name=name,
+        request=(tuple(request[0]), request[1]),
+        response=response,
+        error=None if error is None else error_of(error, to_handle=True),
+        timestamp=timestamp,
+        duration=duration,
+        awaited=awaited,
+        epoch=tuple(epoch),
+        stretch=stretch,
+        n=entry.n,
+        within=_place(number)[:-1],
+    )
+
+
+def _plain_place(place: tuple[int, ...]) -> Any:
+    """The place of a call: its number, or with the numbers of the calls around it a list."""
+    return place[0] if len(place) == 1 else list(place)
+
+
+def _place(plain: Any) -> tuple[int, ...]:
+    return tuple(plain) if isinstance(plain, list) else (plain,)
+
+
+def _encode_intent(intent: Intent, out: Encoding) -> Encoded:
+    body = [
+        out.value(intent.name, f"intent {intent.path}"),
+        intent.attempt,
+        _plain_place(intent.place),
+        list(intent.epoch),
+    ]
+    return intent.path, intent.n, [*body, True] if intent.is_settled else body
+
+
+def _decode_intent(entry: Entry, body: Any, into: Decoding) -> Intent:
+    name, attempt, number, epoch, *settled = body
+    *within, last = _place(number)
+    return Intent(entry.path, attempt, last, name, tuple(epoch), entry.n, bool(settled), tuple(within))
+
+
+def _encode_retry(retry: Retry, out: Encoding) -> Encoded:
+    path = with_epoch(retry.path, retry.epoch)
+    return path, retry.attempt, [retry.delay, out.value(plain_error(retry.error), f"retry {path}"), retry.due]
+
+
+def _decode_retry(entry: Entry, body: Any, into: Decoding) -> Retry:
+    path, epoch = without_epoch(entry.path)
+    return Retry(None, path, entry.n, body[0], error_of(body[1]), body[2], epoch or _first_attempts(path))
+
+
+def _encode_question(question: Question, out: Encoding) -> Encoded:
+    asked = out.value(question.question, f"question {question.path}")
+    return question.path, question.number, [question.node, asked, question.step, question.position]
+
+
+def _encode_answer(answer: Answered, out: Encoding) -> Encoded:
+    return answer.path, answer.number, [out.value(answer.answer, f"answer {answer.path}"), answer.position]
+
+
+def _encode_accepted(accepted: Accepted, out: Encoding) -> Encoded:
+    body: list[Any] = [accepted.structure, dict(accepted.codes), accepted.description]
+    filled = {strand: out.values(values) for strand, values in accepted.filled.items()}
+    return "", accepted.n, [*body, filled] if filled else body
+
+
+def _encode_snapshot(record: Any, out: Encoding) -> Encoded:
+    raise TypeError("a snapshot is no record of the log; see clew.runtime.log.snapshots")
+
+
+STEP = Kind(OWN_STEP, Step, "steps inside subgraphs", "open", 1, _encode_step, _decode_step)
+START = Kind("start", Start, "starts of subgraphs", "open", None, _encode_start, _decode_start)
+JOURNAL = Kind(
+    "journal", Journaled, "journaled results", "always", None, _encode_journal, _decode_journal, True
+)
+CALL = Kind("call", RecordedCall, "recorded calls", "open", 0, _encode_call, _decode_call)
+INTENT = Kind("intent", Intent, "intended calls", "open", 0, _encode_intent, _decode_intent)
+RETRY = Kind("retry", Retry, "retries", "always", 1, _encode_retry, _decode_retry)
+QUESTION = Kind(
+    "question",
+    Question,
+    "questions",
+    "always",
+    0,
+    _encode_question,
+    lambda entry, body, into: Question(entry.path, body[0], body[1], body[2], entry.n, body[3]),
+    is_temporary=True,
+)
+ANSWER = Kind(
+    "answer",
+    Answered,
+    "answers",
+    "always",
+    0,
+    _encode_answer,
+    lambda entry, body, into: Answered(entry.path, body[0], entry.n, body[1]),
+)
+LABEL = Kind(
+    "label",
+    Labelled,
+    "labels",
+    "always",
+    None,
+    lambda label, out: (label.label, 0, label.step),
+    lambda entry, body, into: Labelled(entry.path, body),
+)
+RESUME = Kind(
+    "resume",
+    Resumed,
+    "resumes",
+    "always",
+    1,
+    lambda resumed, out: ("", resumed.stretch, None),
+    lambda entry, body, into: Resumed(entry.n),
+)
+ACCEPTED = Kind(
+    "accepted",
+    Accepted,
+    "accepted changes",
+    "always",
+    0,
+    _encode_accepted,
+    lambda entry, body, into: Accepted(entry.n, *body),
+)
+MEASURED = Kind(
+    "measured",
+    Measured,
+    "measurements",
+    "always",
+    0,
+    lambda measured, out: ("", measured.n, [measured.peak, measured.blocks]),
+    lambda entry, body, into: Measured(entry.n, body[0], body[1]),
+)
+SNAPSHOT = Kind(
+    "snapshot", type(None), "snapshots", "last", None, _encode_snapshot, lambda entry, body, into: None
+)
+
+_TABLE = (
+    STEP,
+    START,
+    JOURNAL,
+    CALL,
+    INTENT,
+    RETRY,
+    QUESTION,
+    ANSWER,
+    LABEL,
+    RESUME,
+    ACCEPTED,
+    MEASURED,
+    SNAPSHOT,
+)
+KINDS = {kind.name: kind for kind in _TABLE}
+KIND_OF = {kind.record: kind for kind in _TABLE if kind is not SNAPSHOT}
+"""The kind of a record, by its class. A `Single` is written by the encoder of entries itself."""
+
+
+def names_of(*kinds: Kind) -> tuple[str, ...]:
+    """Give the names of some kinds, as stores take them."""
+    return tuple(kind.name for kind in kinds)
+
+
+def is_own_step(entry: Entry) -> bool:
+    """Tell whether an entry is a step of the run itself, not of a subgraph."""
+    return entry.kind == OWN_STEP and not entry.path
+
+
+def describe_entry(entry: Entry) -> str:
+    """Say which entry is meant, for people."""
+    if entry.kind != OWN_STEP:
+        return f"{entry.kind} {entry.path}" if entry.path else f"{entry.kind} {entry.n}"
+    return f"step {entry.n} of {entry.path}" if entry.path else f"step {entry.n}"
+
+
+# -- paths -----------------------------------------------------------------------------------------------------------
+
+
+def with_epoch(path: str, epoch: tuple[int, ...]) -> str:
+    """Give the path in the store: a later attempt of an item around it gets names of its own."""
+    return f"{path}@{'.'.join(map(str, epoch))}" if any(epoch) else path
+
+
+def without_epoch(path: str) -> tuple[str, tuple[int, ...]]:
+    """Split a path of the store into the path itself and its epoch; () if that is the first attempt."""
+    bare, at, epoch = path.partition("@")
+    return bare, tuple(int(attempt) for attempt in epoch.split(".")) if at else ()
+
+
+def _first_attempts(path: str) -> tuple[int, ...]:
+    return (0,) * path.count("/")

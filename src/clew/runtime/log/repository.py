@@ -1,0 +1,235 @@
+"""The archive: how the runs of one graph are written to a store.
+
+It knows how a run begins on disk (its row, and the state that it starts from), who writes on, and when it is released.
+Reading is in ``clew.runtime.log.reader``, and never comes back here. Of a long line of forks every sixteenth has a
+snapshot of its first state, so that loading one does not take all of them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from functools import cached_property
+from itertools import count
+from typing import Any
+
+from clew.engine.records import Failure
+from clew.graph import Graph
+from clew.runtime.crash_points import reach
+from clew.runtime.log.codec import Writer
+from clew.runtime.log.fingerprints import Codes, description_of, kept_codes
+from clew.runtime.log.large_values import Blobs
+from clew.runtime.log.reader import Retrieval
+from clew.runtime.log.records import SNAPSHOT
+from clew.runtime.log.run_log import RunLog
+from clew.runtime.log.run_rows import sealed_failures
+from clew.runtime.log.snapshots import is_fork, snapshot_entry, stored_fork, stored_start
+from clew.runtime.log.writer import Durability, Ledger
+from clew.state import GraphState
+from clew.stores import RunRow, Store
+from clew.stores.memory.store import NOWHERE
+
+_DEEP = 16  # forks of forks, of which the last one gets a snapshot of its own
+
+
+class Archive:
+    """The runs of one graph in one store."""
+
+    def __init__(self, graph: Graph | None, store: Store, on_conflict: str) -> None:
+        self._graph = graph
+        self._store = store
+        self._on_conflict = on_conflict
+        self._keeps = store is not NOWHERE
+
+    @cached_property
+    def runs(self) -> Retrieval:
+        """The same runs, for reading."""
+        return Retrieval(self._graph, self._store, self._on_conflict)
+
+    # -- writing -----------------------------------------------------------------------------------------
+
+    def create(
+        self,
+        run_id: str,
+        start: GraphState,
+        seed: int,
+        now: float,
+        *,
+        parent: str | None = None,
+        parent_step: int | None = None,
+        target: str = "",
+        owner: str = "",
+        lease: float = 0.0,
+        on_conflict: str = "error",
+        wait: bool = True,
+        at_once: bool = False,
+    ) -> int:
+        """Keep a new run, and become its owner where the store is one that others may use too: the fence."""
+        if not self._keeps:
+            return 0
+        graph = self._graph
+        assert graph is not None, "only a graph makes runs"
+        row = RunRow(
+            run_id=run_id,
+            graph=graph.name or "",
+            start=start,
+            seed=seed,
+            status="running",
+            created=now,
+            updated=now,
+            parent=parent,
+            parent_step=parent_step,
+            codes=Codes(graph, on_conflict),
+            description=graph,
+            target=target,
+        )
+        if not self._store.encodes:
+            self._store.create(row)
+            return 0
+        row.structure = graph.structure_hash
+        row.codes = kept_codes(graph, on_conflict)
+        row.description, described = description_of(graph)
+        blobs: Blobs = {row.description: described}
+        row.start_digest = start.digest
+        if parent is None:
+            row.start = stored_start(start, blobs)
+        else:
+            row.start = stored_fork(parent, start, blobs)
+        more: Any = {} if wait else {"wait": False}
+        reach("before-create")
+        fence = self._place(at_once).create(row, blobs, owner=owner, lease=lease, **more)
+        reach("after-create")
+        if parent is not None and self._is_deep(row):
+            pieces: Blobs = {}
+            entry, _ = snapshot_entry(start, pieces)
+            self._store.append(run_id, [entry], fence, blobs=pieces)
+        return fence
+
+    def _is_deep(self, row: RunRow) -> bool:
+        """Whether a fork has so many forks before it that it should not depend on all of them when it is loaded."""
+        for _ in range(_DEEP):
+            if not is_fork(row.start) or row.parent is None or row.parent_step is None:
+                return False
+            parent, step = row.parent, row.parent_step
+            if self._store.last(parent, SNAPSHOT.name, "", step) is not None:
+                return False
+            row = self._store.row(parent)
+        return True
+
+    def fresh_ledger(
+        self,
+        run_id: str,
+        start: GraphState,
+        created: float,
+        fence: int,
+        durability: Durability,
+        *,
+        owes: bool = False,
+    ) -> Ledger:
+        """A ledger for a run that has just been created; with `owes`, without waiting for the disk."""
+        if not self._store.encodes:
+            return Ledger(self._store, run_id, fence)
+        return Ledger(
+            self._store,
+            run_id,
+            fence,
+            durability=durability,
+            writer=Writer({"": start.digest}, created),
+            snapshot=lambda: self.runs.open(run_id).state(fetched=False),
+            snapshots=lambda: self.runs.open(run_id).missing_snapshots(),
+            owes=owes,
+        )
+
+    def ledger(self, log: RunLog, fence: int, durability: Durability) -> Ledger:
+        """A ledger that goes on where a run's log ends."""
+        run_id = log.row.run_id
+        if not self._store.encodes:
+            return Ledger(self._store, run_id, fence)
+        digests = {prefix: known[-1] for prefix, known in log.digests.items()}
+        return Ledger(
+            self._store,
+            run_id,
+            fence,
+            durability=durability,
+            writer=Writer(digests, log.row.created),
+            snapshot=lambda: self.runs.open(run_id).state(fetched=False),
+            snapshots=lambda: self.runs.open(run_id).missing_snapshots(),
+            weight=log.weight,
+            since=log.since,
+            journaled=log.journaled,
+            asked=log.asked,
+        )
+
+    def begin(self, run_id: str, fence: int, now: float) -> None:
+        """A stretch of a run begins: it had stopped, and is gone on with."""
+        self._update(run_id, "running", now, (), fence, release=False)
+
+    def close(
+        self,
+        run_id: str,
+        fence: int,
+        status: str,
+        now: float,
+        failures: Sequence[Failure],
+        *,
+        at_once: bool = False,
+    ) -> None:
+        """A stretch of a run has ended: others may have it."""
+        if self._keeps:
+            self._update(
+                run_id, status, now, failures, fence, release=self._store.encodes, store=self._place(at_once)
+            )
+
+    def _place(self, at_once: bool) -> Store:
+        """The store; or the one that does not wait, for those who may not."""
+        if not at_once:
+            return self._store
+        prompt: Store = self._store.at_once()  # type: ignore[attr-defined]
+        return prompt
+
+    def _update(
+        self,
+        run_id: str,
+        status: str,
+        now: float,
+        failures: Sequence[Failure],
+        fence: int,
+        *,
+        release: bool,
+        store: Store | None = None,
+    ) -> None:
+        kept: Any = tuple(failures) or None
+        if self._store.encodes and failures:
+            kept = sealed_failures(failures)
+        reach("before-update")
+        (store or self._store).update(
+            run_id, status=status, updated=now, error=kept, fence=fence, release=release
+        )
+        reach("after-update")
+
+    def claim(self, run_id: str, owner: str, lease: float) -> int:
+        """Become the owner of a run, where the store is one that others may use too."""
+        if not self._store.encodes:
+            return 0
+        reach("before-claim")
+        fence = self._store.claim(run_id, owner, lease=lease)
+        reach("after-claim")
+        return fence
+
+    def release(self, run_id: str, fence: int) -> None:
+        """Let others have a run."""
+        if self._store.encodes:
+            self._store.release(run_id, fence)
+
+
+_process: tuple[int, str] = (0, "")
+_owners = count(1)
+
+
+def fresh_owner() -> str:
+    """A name for an owner of a run: which process, for messages, and what no other owner has, here or elsewhere."""
+    global _process
+    here = os.getpid()
+    if _process[0] != here:  # the first time, or the first time after a fork
+        _process = (here, os.urandom(4).hex())
+    return f"process {here} ({_process[1]}.{next(_owners)})"

@@ -1,0 +1,430 @@
+"""A run's log, read: what the entries of a store mean together.
+
+Entries are in the order in which they came about. Later ones win where they speak of the same thing: a new attempt
+of a subgraph item starts its strands anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from clew.engine.chain import Chain
+from clew.engine.program import Program
+from clew.engine.program_inputs import program_of
+from clew.engine.reasons import Story
+from clew.engine.records import Failure, Journaled, Outcome, Question, Retry, Single, Start, Step, Withdrawn
+from clew.errors import InputError, RunStateError, UnknownRunError
+from clew.graph import Graph
+from clew.runtime.calls.ambiguity import Intent
+from clew.runtime.calls.recorder import RecordedCall
+from clew.runtime.log.fingerprints import conflict_rule
+from clew.runtime.log.metrics import Measured, Totals, lifetime
+from clew.runtime.log.records import Accepted, Answered, Filled, Labelled, Resumed
+from clew.runtime.log.schema_changes import with_defaults
+from clew.runtime.result import Checkpoint, Origin
+from clew.state import GraphState, Position
+from clew.stores import RunRow
+
+
+class RunLog(msgspec.Struct):
+    """What the log of a run says."""
+
+    row: RunRow
+    start: GraphState
+    on_conflict: str
+    steps: list[Step]
+    journal: dict[str, Outcome]
+    answers: dict[str, dict[str, Any]]  # by path and position, in the order in which they were given
+    attempts: dict[str, int]
+    strands: dict[str, tuple[Start, list[Step]]]
+    asked: dict[str, Question]
+    labels: dict[str, int]
+    calls: list[RecordedCall]
+    journaled: dict[tuple[str, tuple[int, ...]], list[int]] = {}  # what is in the journal, current or not
+    stretch: int = 0  # how often it had failed and was gone on with
+    due: dict[str, tuple[float, float]] = {}  # item -> when its next attempt is due, and after which delay
+    weight: int = 0  # bytes of the snapshot that it was read from
+    since: int = 0  # bytes of the steps after it, with what they keep apart
+    accepted: int = 0  # how often changes were accepted
+    filled: Filled = {}  # defaults of fields that came later
+    measured: list[Measured] = []  # how full the queue was
+    failures: list[tuple[tuple[int, ...], Failure]] = []  # confined ones before `start`, with their orders
+    digests: dict[str, list[str]] = {}  # of the states of each strand, as a store keeps them
+
+    @property
+    def questions(self) -> list[Question]:
+        """What is asked and not answered."""
+        return list(self.asked.values())
+
+    def check_answers(
+        self, single: Mapping[str, Any], answers: Mapping[str, Any], graph: Graph
+    ) -> dict[str, Any]:
+        """The answers by path, fit to be kept. `single` holds the one given without a path, if any."""
+        run, asked = self.row.run_id, {question.path: question for question in self.questions}
+        told = "; ".join(f"{path}: {question.question!r}" for path, question in asked.items()) or "nothing"
+        if single and (len(asked) != 1 or answers):
+            if not asked:
+                raise RunStateError(f"run {run!r} asks nothing, so there is nothing to answer")
+            raise RunStateError(f"run {run!r} asks several questions ({told}); give answers={{path: ...}}")
+        given = {next(iter(asked)): single["answer"]} if single else dict(answers)
+        for path in given:
+            if path not in asked:
+                raise RunStateError(f"run {run!r} does not ask at {path!r}; it asks: {told}")
+            _check_answer(graph, path, given[path])
+        if self.row.status == "waiting" and asked and not given:  # else it died right after it was answered
+            raise RunStateError(f"run {run!r} waits for an answer ({told}); resume it with answer=...")
+        return given
+
+    def outcomes(self) -> dict[str, Outcome]:
+        """What is known of items, by path: from the steps, those of subgraphs too, and the journal."""
+        found = {outcome.path: outcome for step in self.steps for outcome in step.outcomes}
+        for prefix, (_, steps) in self.strands.items():
+            found.update((prefix + outcome.path, outcome) for step in steps for outcome in step.outcomes)
+        found.update(self.journal)
+        return found
+
+    def totals(self, graph: Graph) -> Totals:
+        """What the run has counted so far."""
+        first = self.row.parent_step
+        if first is None:  # it may have gone on from a state, which is at hand unless there is a snapshot
+            first = 0 if self.weight else self.start.step
+        inner = [o for _, steps in self.strands.values() for step in steps for o in step.outcomes]
+        known = self.outcomes()
+        asking = sum(_is_interrupt(graph, path) for path in {*self.asked, *self.answers} if path not in known)
+        return lifetime(
+            self.start.step + len(self.steps) - first,
+            self.steps,
+            [*inner, *self.journal.values()],
+            sum(attempt for path, attempt in self.attempts.items() if path not in known),
+            self.stretch + (self.row.status == "failed") + asking,
+            self.measured,
+        )
+
+    def steps_by_place(self) -> dict[tuple[str, int], Step]:
+        """The steps of the run and of its subgraphs, by strand and number."""
+        found = {("", step.number): step for step in self.steps}
+        for prefix, (_, steps) in self.strands.items():
+            found.update(((prefix, step.number), step) for step in steps)
+        return found
+
+    def chain(self, program: Program) -> Chain:
+        """The chain of the run."""
+        return self._chain(program, "", self.start, self.steps)
+
+    def inner_chain(self, graph: Graph, prefix: str) -> Chain:
+        """The chain of the strand at `prefix`, whose graph is `graph`."""
+        start, steps = self.strands[prefix]
+        return self._chain(program_of(graph, start.given), prefix, start_state(start, self.row.seed), steps)
+
+    def _chain(self, program: Program, prefix: str, start: GraphState, steps: Sequence[Step]) -> Chain:
+        return Chain(
+            program,
+            start,
+            steps,
+            seed=self.row.seed,
+            on_conflict=self.on_conflict,
+            digests=self.digests.get(prefix, ()),
+        )
+
+    def label(self, label: str) -> int:
+        """The step that has a label."""
+        if label not in self.labels:
+            told = ", ".join(map(repr, self.labels)) or "none"
+            raise UnknownRunError(f"run {self.row.run_id!r} has no label {label!r}; there are: {told}")
+        return self.labels[label]
+
+    def step_of(self, chain: Chain, step: int | str | None) -> int:
+        """The number of a step: itself, the one with that label, or the last."""
+        run = self.row.run_id
+        if step is None:
+            return chain.last
+        if isinstance(step, str):
+            return self.label(step)
+        if not chain.first <= step <= chain.last:
+            raise UnknownRunError(f"run {run!r} has no step {step}; it has {chain.first} to {chain.last}")
+        return step
+
+    def checkpoints(self, chain: Chain, graph: Graph, *, nested: bool, prefix: str = "") -> list[Checkpoint]:
+        """One checkpoint for each state of a chain."""
+        names: dict[int, list[str]] = {}
+        for label in sorted(self.labels) if not prefix else ():
+            names.setdefault(self.labels[label], []).append(label)
+        calls = self.calls_by_item(prefix)
+        attempts = self.retried(chain.steps, prefix)
+        found: list[Checkpoint] = []
+        for number, state in enumerate(chain.states(), start=chain.first):
+            step = chain.steps[number - chain.first - 1] if number > chain.first else None
+            outcomes = step.outcomes if step is not None else ()
+            found.append(
+                Checkpoint(
+                    run_id=self.row.run_id,
+                    step_id=number,
+                    state=state,
+                    rng_seed=self.row.seed,
+                    timestamp=max((o.started + o.duration for o in outcomes), default=self.row.created),
+                    label=names[number][0] if number in names else None,
+                    labels=tuple(names.get(number, ())),
+                    items=tuple(prefix + outcome.path for outcome in outcomes),
+                    nested=self._nested(graph, prefix, outcomes) if nested else {},
+                    recorded_ios=tuple(call for o in outcomes for call in calls.get(prefix + o.path, ())),
+                    _origin=Origin(chain.program, prefix, attempts, partial(chain.last_run, step=number)),
+                )
+            )
+        return found
+
+    def retried(self, steps: Sequence[Step], prefix: str = "") -> dict[str, int]:
+        """The retries that items have used: those in these steps of the strand at `prefix`, and those that are open."""
+        done = {prefix + o.path: o.attempt for step in steps for o in step.outcomes if o.attempt}
+        return {**self.attempts, **done}
+
+    def calls_by_item(self, prefix: str = "") -> dict[str, list[RecordedCall]]:
+        """The recorded calls, by the item of the strand at `prefix` that made them or in which they were made."""
+        found: dict[str, list[RecordedCall]] = {}
+        for call in self.calls:
+            if call.path.startswith(prefix):
+                item, inside, _ = call.path[len(prefix) :].partition("/")
+                found.setdefault(prefix + item, []).append(call)
+                if inside and item.endswith(
+                    "]"
+                ):  # one of several strands of an item, or one of several items
+                    found.setdefault(prefix + item[: item.rindex("[")], []).append(call)
+        return found
+
+    def inner_chains(self, graph: Graph) -> Iterator[tuple[str, Chain]]:
+        """The chains of all strands, by their prefixes."""
+        for prefix in self.strands:
+            yield prefix, self.inner_chain(graph_at(graph, prefix), prefix)
+
+    def _nested(
+        self, graph: Graph, prefix: str, outcomes: Sequence[Outcome]
+    ) -> Mapping[str, tuple[Checkpoint, ...]]:
+        found: dict[str, tuple[Checkpoint, ...]] = {}
+        for outcome in outcomes:
+            inside = graph.nodes[outcome.node].subgraph
+            if inside is None:
+                continue
+            path = prefix + outcome.path
+            for inner in self.strands:
+                if inner == f"{path}/" or (
+                    inner.startswith(f"{path}[") and inner.count("/") == path.count("/") + 1
+                ):
+                    chain = self.inner_chain(inside.graph, inner)
+                    found[inner[:-1]] = tuple(
+                        self.checkpoints(chain, inside.graph, nested=True, prefix=inner)
+                    )
+        return found
+
+
+def graph_at(graph: Graph, prefix: str) -> Graph:
+    """The graph of the strand at `prefix`. What is bound outside plays no part in a chain's digests."""
+    for part in prefix.split("/")[:-1]:
+        inside = graph.nodes[part.partition("#")[0]].subgraph
+        assert inside is not None
+        graph = inside.graph
+    return graph
+
+
+def _is_interrupt(graph: Graph, path: str) -> bool:
+    inside, _, last = path.rpartition("/")
+    node = graph_at(graph, f"{inside}/" if inside else "").nodes.get(last.partition("#")[0])
+    return node is not None and node.kind == "interrupt"
+
+
+def _check_answer(graph: Graph, path: str, answer: Any) -> None:
+    """Refuse an answer that the state schema would refuse, while the question can still be answered otherwise."""
+    inside, _, last = path.rpartition("/")
+    graph = graph_at(graph, f"{inside}/") if inside else graph
+    node, schema = graph.nodes[last.partition("#")[0]], graph.schema
+    if node.kind == "interrupt" and schema is not None:
+        try:
+            schema.validate_update(node.outputs[0], answer)
+        except ValueError as error:
+            raise InputError(
+                f"the answer to {path!r} does not fit {node.outputs[0]!r}: {error}; answer again"
+            ) from error
+
+
+def with_accepted(row: RunRow, accepted: Accepted) -> RunRow:
+    """Give a row with the graph that the run continues with."""
+    return msgspec.structs.replace(
+        row, structure=accepted.structure, codes=accepted.codes, description=accepted.description
+    )
+
+
+def start_state(start: Start, seed: int) -> GraphState:
+    """S(0) of a strand."""
+    return GraphState.assemble(
+        values=dict(start.values),
+        versions=dict.fromkeys(start.values, 0),
+        decisions={},
+        terminated=False,
+        position=Position(seed=seed, given=start.given, filled=start.filled),
+        history={},
+    )
+
+
+def fill(log: RunLog, filled: Filled) -> None:
+    """Let a run, and the strands inside it, begin with defaults that they lack."""
+    log.filled = filled
+    log.start = with_defaults(log.start, filled.get("", {}))
+    for prefix, (start, steps) in log.strands.items():
+        more = {name: value for name, value in filled.get(prefix, {}).items() if name not in start.values}
+        if more:
+            begun = msgspec.structs.replace(
+                start, values={**start.values, **more}, filled=start.filled | more.keys()
+            )
+            log.strands[prefix] = (begun, steps)
+
+
+def story_of(log: RunLog, parent: Callable[[str], RunLog]) -> Story:
+    """What happened in a run, and before it in the runs that it was forked from."""
+    start, steps = log.start, list(log.steps)
+    outside = [(start.step, start.position.touched)]
+    while log.row.parent is not None:
+        log = parent(log.row.parent)
+        steps[:0] = [step for step in log.steps if step.number <= start.step]
+        start = log.start
+        outside.append((start.step, start.position.touched))
+    return Story(start, steps, outside)
+
+
+def read_log(row: RunRow, start: GraphState, records: Iterable[Any], on_conflict: str) -> RunLog:
+    """Read a run's log. Records may come in any order: each says what it speaks of."""
+    collected = _Collected(RunLog(row, start, on_conflict, [], {}, {}, {}, {}, {}, {}, []))
+    for record in records:
+        _TAKE[type(record)](collected, record)
+    return collected.log_of(on_conflict)
+
+
+class _Collected:
+    """The records of a log, sorted by what they speak of, until all of them are there."""
+
+    def __init__(self, log: RunLog) -> None:
+        self.log = log
+        self.inner: list[Step] = []
+        self.journal: list[Journaled] = []
+        self.retries: list[Retry] = []
+        self.answers: dict[str, dict[int, Answered]] = {}
+        self.done: set[str] = set()  # items of committed steps
+
+    # -- one record at a time ----------------------------------------------------------------------------
+
+    def single(self, single: Single) -> None:
+        self.step(single.step())
+
+    def step(self, step: Step) -> None:
+        (self.inner if step.prefix else self.log.steps).append(step)
+        self.done.update(step.prefix + outcome.path for outcome in step.outcomes)
+
+    def journaled(self, journaled: Journaled) -> None:
+        self.journal.append(journaled)
+
+    def withdrawn(self, withdrawn: Withdrawn) -> None:
+        # in memory alone: a store that encodes has dropped what it speaks of
+        gone = (withdrawn.path, withdrawn.epoch)
+        self.journal = [each for each in self.journal if (each.path, each.epoch) != gone]
+
+    def start(self, start: Start) -> None:
+        known = self.log.strands.get(start.prefix)
+        if known is None or known[0].epoch <= start.epoch:
+            self.log.strands[start.prefix] = (start, [])
+
+    def retry(self, retry: Retry) -> None:
+        self.retries.append(retry)
+
+    def question(self, question: Question) -> None:
+        asked = self.log.asked
+        if question.path not in asked or asked[question.path].number <= question.number:
+            asked[question.path] = question
+
+    def answer(self, answer: Answered) -> None:
+        self.answers.setdefault(answer.path, {})[answer.number] = answer
+
+    def label(self, label: Labelled) -> None:
+        self.log.labels[label.label] = label.step
+
+    def accepted(self, accepted: Accepted) -> None:
+        log = self.log
+        if accepted.n >= log.accepted:
+            log.accepted, log.filled = accepted.n + 1, accepted.filled
+            log.row = with_accepted(log.row, accepted)
+
+    def measured(self, measured: Measured) -> None:
+        self.log.measured.append(measured)
+
+    def resumed(self, resumed: Resumed) -> None:
+        self.log.stretch = max(self.log.stretch, resumed.stretch)
+
+    def intent(self, intent: Intent) -> None:
+        """Leave it to the recorder, which looks for intents where they matter."""
+
+    def call(self, call: RecordedCall) -> None:
+        self.log.calls.append(call)
+
+    # -- all of them together ----------------------------------------------------------------------------
+
+    def log_of(self, on_conflict: str) -> RunLog:
+        """Finish the log: what earlier attempts left does not count, and what was answered is not asked."""
+        log = self.log
+        for step in self.inner:
+            if self._is_current(step.prefix, step.epoch):
+                log.strands[step.prefix][1].append(step)
+        self._finish_retries()
+        self._finish_journal()
+        if log.filled:
+            fill(log, log.filled)
+        log.on_conflict = conflict_rule(log.row.codes, on_conflict)
+        log.answers = {
+            path: {numbered[n].position: numbered[n].answer for n in sorted(numbered)}
+            for path, numbered in self.answers.items()
+        }
+        for path, question in list(log.asked.items()):
+            item = path.partition("!")[0]  # a question about a call of it
+            is_over = item in self.done or item in log.journal
+            if is_over or question.number < len(log.answers.get(path, ())):
+                del log.asked[path]
+        return log
+
+    def _is_current(self, prefix: str, epoch: tuple[int, ...]) -> bool:
+        """Tell whether something inside a strand belongs to the current attempt of the items around it."""
+        strand = self.log.strands.get(prefix)
+        return strand is not None and strand[0].epoch == epoch
+
+    def _finish_retries(self) -> None:
+        log = self.log
+        for retry in self.retries:
+            path = retry.path
+            is_current = not retry.epoch or self._is_current(path[: path.rfind("/") + 1], retry.epoch)
+            if is_current and retry.attempt >= log.attempts.get(path, 0):
+                log.attempts[path], log.due[path] = retry.attempt, (retry.due, retry.delay)
+
+    def _finish_journal(self) -> None:
+        log = self.log
+        for each in sorted(self.journal, key=lambda each: each.n):
+            if each.path in self.done:
+                continue
+            log.journaled.setdefault((each.path, each.epoch), []).append(each.n)
+            if not each.prefix or self._is_current(each.prefix, each.epoch):
+                log.journal[each.path] = each.outcome
+
+
+_TAKE: dict[type, Callable[[_Collected, Any], None]] = {
+    Single: _Collected.single,
+    Step: _Collected.step,
+    Journaled: _Collected.journaled,
+    Withdrawn: _Collected.withdrawn,
+    Start: _Collected.start,
+    Retry: _Collected.retry,
+    Question: _Collected.question,
+    Answered: _Collected.answer,
+    Labelled: _Collected.label,
+    Accepted: _Collected.accepted,
+    Measured: _Collected.measured,
+    Resumed: _Collected.resumed,
+    Intent: _Collected.intent,
+    RecordedCall: _Collected.call,
+}

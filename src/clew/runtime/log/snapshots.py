@@ -1,0 +1,306 @@
+"""States as a store keeps them: what a run began with, and snapshots on the way.
+
+A state is a JSON object: its values in their stored form (``clew.state.stored``), and beside them versions, decisions,
+history and position. Content of more than 64 KiB is a blob, raw and kept once, as in steps: a snapshot of a value that
+a step has written refers to the same blob. A long list is kept in pieces, compressed, so that the next snapshot of a
+list that has grown writes the new end of it only. The body of a snapshot is compressed.
+
+A run that was forked from another one keeps the change instead of a state: which step of which run, and what was set.
+
+The digest of a first state is in the run's row, and that of a snapshot is the chain's. Whoever reads a state gives it
+that digest; it is never made from decoded values, which another version of a class may have completed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from hashlib import sha256
+from typing import Any
+from zlib import compress, decompress
+from zlib import error as ZlibError
+
+import msgspec
+
+from clew.errors import DecodeError, StoreCorruptError
+from clew.runtime.log.large_values import Blobs, Kept, Lookup, blobs_of, kept_of, part_kept
+from clew.runtime.log.records import SNAPSHOT
+from clew.state import (
+    LARGE,
+    GraphState,
+    NodeExecution,
+    Position,
+    canonical,
+    changed_digest,
+    decode,
+    encode,
+    stored_value,
+    stored_values,
+)
+from clew.state.position import STOPPED, Versions
+from clew.stores import Entry
+
+PIECE = 1024  # items of a list that are kept together
+
+_json = msgspec.json.Encoder().encode
+_FORK = b'{"parent"'
+_EXECUTION = NodeExecution.__slots__
+
+
+class StoredFork(msgspec.Struct, frozen=True):
+    """What a fork changed in a state of its parent, as it is stored."""
+
+    parent: str
+    step: int
+    set: msgspec.Raw
+    versions: dict[str, int] = {}
+    decided: dict[str, str | list[str]] = {}  # [] where a gate was made to select nothing
+    stopped: bool = False
+
+    def digest(self, before: str) -> str:
+        """Give the digest of the fork's first state; `before` is that of the parent's state."""
+        decided = [encode(_decisions(self.decided))] if self.decided else []
+        decided += [STOPPED] if self.stopped else []
+        if not self.versions and not decided:
+            return before
+        return changed_digest(before, canonical(bytes(self.set)), self.versions, *decided)
+
+
+# -- writing ---------------------------------------------------------------------------------------------------------
+
+
+def stored_start(state: GraphState, blobs: Blobs) -> bytes:
+    """Encode a state that a run begins with."""
+    return _stored_state(state, blobs)[0]
+
+
+def stored_fork(parent: str, state: GraphState, blobs: Blobs) -> bytes:
+    """Encode a fork: its first state is one of the parent's in which values were set by hand."""
+    position = state.position
+    values = {name: state.get(name) for name in sorted(position.touched)}
+    stored, _ = stored_values(values, at="state", blobs=blobs)
+    fork = StoredFork(
+        parent,
+        state.step,
+        msgspec.Raw(stored),
+        {name: state.get_version(name) for name in values},
+        {gate: _listed(state.gate_decisions.get(gate, ())) for gate in sorted(position.decided)},
+        position.stopped,
+    )
+    return _json(fork)
+
+
+def _listed(decision: str | tuple[str, ...]) -> str | list[str]:
+    return list(decision) if isinstance(decision, tuple) else decision
+
+
+def _decisions(decided: Mapping[str, str | list[str]]) -> dict[str, Any]:
+    return {gate: tuple(made) if isinstance(made, list) else made for gate, made in decided.items()}
+
+
+def snapshot_entry(state: GraphState, blobs: Blobs) -> tuple[Entry, int]:
+    """Make a snapshot; its weight is what it would take uncompressed, without blobs that it only refers to."""
+    body, weight = _stored_state(state, blobs, in_pieces=True)
+    return Entry(SNAPSHOT.name, "", state.step, compress(body, 1), bytes.fromhex(state.digest)), weight
+
+
+def _stored_state(state: GraphState, blobs: Blobs, *, in_pieces: bool = False) -> tuple[bytes, int]:
+    own: Blobs = {}
+    plain, kept, pieces = dict[str, Any](), dict[str, Any](), dict[str, list[str]]()
+    for name, value in state.values.items():
+        if type(value) is Kept:
+            kept[name] = {"$blob": [value.kind, value.digest]}
+        elif (
+            in_pieces and type(value) is list and len(value) > PIECE and (found := _pieces(name, value, own))
+        ):
+            pieces[name] = found
+        else:
+            plain[name] = value
+    stored, _ = stored_values(plain, at="state", blobs=own)
+    weight = len(stored) + sum(map(len, own.values()))
+    blobs.update(own)
+    form: dict[str, Any] = {"values": msgspec.Raw(stored)}
+    if kept:
+        form["kept"] = kept
+    if pieces:
+        form["pieces"] = pieces
+    if kept or pieces:
+        form["names"] = list(state.values)
+    form["rest"] = msgspec.Raw(stored_value(_rest(state), at="state", blobs=blobs))
+    if state.step:
+        form["step"] = state.step
+    if in_pieces:
+        form["digest"] = state.digest
+    body = _json(form)
+    return body, weight + len(body) - len(stored)
+
+
+def _rest(state: GraphState) -> dict[str, Any]:
+    """What a state has beside its values, as far as it is not what a new state has."""
+    position = state.located()
+    rest: dict[str, Any] = {
+        "versions": {name: version for name, version in state.versions.items() if version},
+        "decisions": dict(state.gate_decisions),
+        "terminated": state.has_chosen_end,
+        "history": [
+            [_plain(getattr(run, name)) for name in _EXECUTION] for run in state.node_history.values()
+        ],
+        "position": {
+            name: _plain(value)
+            for name in Position.__struct_fields__
+            if (value := getattr(position, name)) != _NOWHERE[name]
+        },
+    }
+    return {name: value for name, value in rest.items() if value}
+
+
+_NOWHERE = {name: getattr(Position(), name) for name in Position.__struct_fields__}
+
+
+def _plain(field: Any) -> Any:
+    """A part of the position with dicts for mappings: those by node, and the payloads in them."""
+    if not isinstance(field, Mapping):
+        return field
+    return {
+        name: tuple(map(_plain_pending, part)) if isinstance(part, tuple) else part
+        for name, part in field.items()
+    }
+
+
+def _plain_pending(pending: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(dict(part) if isinstance(part, Mapping) else part for part in pending)
+
+
+def _pieces(name: str, value: list[Any], blobs: Blobs) -> list[str]:
+    """Put a list apart in pieces: their digests; none if it is not large after all."""
+    contents, size, own = list[tuple[str, bytes]](), 0, Blobs()
+    for first in range(0, len(value), PIECE):
+        content = _unwrapped(stored_value(value[first : first + PIECE], at=name, blobs=own), own)
+        size += len(content)
+        piece = compress(content, 1)
+        contents.append((sha256(piece).hexdigest(), piece))
+    if size <= LARGE:
+        return []
+    blobs.update(own)
+    blobs.update(contents)
+    return [digest for digest, _ in contents]
+
+
+def _unwrapped(stored: bytes, blobs: Blobs) -> bytes:
+    """The stored form of a piece itself: it is apart anyway."""
+    if stored.startswith(b'{"$blob":["json"'):
+        return blobs.pop(msgspec.json.decode(stored)["$blob"][1])
+    return stored
+
+
+# -- reading ---------------------------------------------------------------------------------------------------------
+
+
+def is_fork(data: bytes) -> bool:
+    """Tell whether a first state is kept as a change of another run's."""
+    return bytes(data[: len(_FORK)]) == _FORK
+
+
+def decode_fork(data: bytes) -> StoredFork:
+    """Read what a fork changed; ValueError if it is damaged."""
+    return msgspec.json.decode(data, type=StoredFork)
+
+
+def read_start(data: bytes, digest: str, blob: Lookup, *, classes: bool = True) -> GraphState:
+    """Read the state that a run began with, given its digest. DecodeError if it is damaged."""
+    return _state(bytes(data), digest, blob, classes, keeps=False)[0]
+
+
+def read_snapshot(
+    entry: Entry, blob: Lookup, *, classes: bool = True, keeps: bool = False
+) -> tuple[GraphState, int]:
+    """Read a snapshot: the state, and its weight. With `keeps`, large values are not fetched: they are `Kept`."""
+    return _state(_decompressed(entry.body), bytes(entry.digest).hex(), blob, classes, keeps=keeps)
+
+
+def step_of_start(data: bytes) -> int:
+    """Give the step of a state that a run began with; ValueError if it is damaged."""
+    return msgspec.json.decode(data, type=_Form).step
+
+
+def is_of_step(entry: Entry) -> bool:
+    """Tell whether a snapshot holds the state that its digest says. DecodeError if it is damaged."""
+    return msgspec.json.decode(_decompressed(entry.body), type=_Form).digest == bytes(entry.digest).hex()
+
+
+def blobs_of_snapshot(entry: Entry, blob: Lookup) -> Iterator[tuple[str, bytes]]:
+    """The contents that a snapshot refers to: digest and content. DecodeError if it is damaged."""
+    body = _decompressed(entry.body)
+    yield from blobs_of(body, blob)
+    for pieces in msgspec.json.decode(body, type=_Form).pieces.values():
+        for digest in pieces:
+            content = blob(digest)
+            yield digest, content
+            yield from blobs_of(_decompressed(content), blob)
+
+
+def _decompressed(data: bytes) -> bytes:
+    try:
+        return decompress(data)
+    except ZlibError as error:
+        raise DecodeError(f"it is not compressed as it should be: {error}") from error
+
+
+class _Form(msgspec.Struct, forbid_unknown_fields=True):
+    values: msgspec.Raw
+    rest: msgspec.Raw
+    kept: dict[str, msgspec.Raw] = {}
+    pieces: dict[str, list[str]] = {}
+    names: list[str] = []
+    step: int = 0
+    digest: str = ""
+
+
+def _state(data: bytes, digest: str, blob: Lookup, classes: bool, *, keeps: bool) -> tuple[GraphState, int]:
+    weight = len(data)
+
+    def fetch(name: str) -> bytes:
+        nonlocal weight
+        content = blob(name)
+        weight += len(content)
+        return content
+
+    try:
+        form = msgspec.json.decode(data, type=_Form)
+        where = f"the state at step {form.step}"
+        if form.digest and form.digest != digest:
+            raise ValueError("it is of another state")
+        stored, held = part_kept(bytes(form.values), where) if keeps else (bytes(form.values), {})
+        values: dict[str, Any] = {**decode(stored, blob=fetch, classes=classes), **held}
+        for name, reference in form.kept.items():
+            values[name] = (
+                kept_of(reference, where) if keeps else decode(bytes(reference), blob=fetch, classes=classes)
+            )
+        for name, digests in form.pieces.items():
+            pieces = (decode(_decompressed(fetch(each)), blob=fetch, classes=classes) for each in digests)
+            values[name] = [item for piece in pieces for item in piece]
+        if form.names:
+            values = {name: values[name] for name in form.names}
+        rest = decode(bytes(form.rest), blob=fetch, classes=classes)
+        return _assembled(values, rest, digest), weight
+    except (msgspec.MsgspecError, LookupError, TypeError, ValueError, AttributeError) as error:
+        raise StoreCorruptError(f"its parts do not fit: {error}") from error
+
+
+def _assembled(values: dict[str, Any], rest: dict[str, Any], digest: str) -> GraphState:
+    versions = rest.get("versions", {})
+    history = (NodeExecution(*run) for run in rest.get("history", ()))
+    state = GraphState.assemble(
+        values=values,
+        versions={name: versions.get(name, 0) for name in values},
+        decisions=rest.get("decisions", {}),
+        terminated=rest.get("terminated", False),
+        position=Position(**rest.get("position", {})),
+        history={run.node_name: _fixed(run) for run in history},
+    )
+    return state.with_digest(digest)
+
+
+def _fixed(run: NodeExecution) -> NodeExecution:
+    object.__setattr__(run, "input_versions", Versions(run.input_versions))
+    object.__setattr__(run, "output_versions", Versions(run.output_versions))
+    return run

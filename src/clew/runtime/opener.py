@@ -1,0 +1,475 @@
+"""Opening runs: from values, a state, another run or a log to a session that a driver can drive.
+
+Whatever way a run begins or goes on, it ends up the same: a machine that stands somewhere, a ledger that goes on
+writing where the log ends, and ownership of the run where the store is one that others may use too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from clew.engine.machine import Machine
+from clew.engine.options import Memory, Options
+from clew.engine.program import Program
+from clew.engine.program_inputs import check_values, complaint, program_of
+from clew.engine.working_state import View
+from clew.errors import (
+    GraphChangedError,
+    GraphWarning,
+    InputError,
+    RunOwnedError,
+    StoreError,
+)
+from clew.graph import Graph
+from clew.runtime.calls.cache import Cache
+from clew.runtime.drivers.session import Session
+from clew.runtime.events import Listener, Listeners
+from clew.runtime.log.fingerprints import (
+    changed_code,
+    changed_parts,
+    changed_structure,
+    conflict_rule,
+    description_of,
+    is_made_with,
+    kept_codes,
+    warn_of_reducers,
+)
+from clew.runtime.log.reader import Retrieval, StoredRun
+from clew.runtime.log.records import Accepted, Answered, Filled, Resumed
+from clew.runtime.log.repository import Archive, fresh_owner
+from clew.runtime.log.run_checks import check_mapping, check_nodes, check_step
+from clew.runtime.log.run_log import RunLog, fill, graph_at
+from clew.runtime.log.schema_changes import check_can_run, gained, with_defaults
+from clew.runtime.ownership import Ownership
+from clew.runtime.run_ids import new_run_id
+from clew.runtime.settings import Settings
+from clew.state import GraphState, Position
+from clew.state.stored_object import have_been_made, holds_stored
+from clew.stores import RunRow, Store
+
+if TYPE_CHECKING:
+    from clew.state.input_types import Values
+
+NO_ANSWER: Any = object()
+
+
+class Opener(Ownership):
+    """Opens the runs of one graph in one store. Without a graph, runs can only be read."""
+
+    def __init__(
+        self, graph: Graph | None, store: Store, settings: Settings, listeners: tuple[Listener, ...]
+    ) -> None:
+        super().__init__(store, settings, Archive(graph, store, settings.on_conflict))
+        self._graph = graph
+        self._listeners = listeners
+        self._cache = Cache() if graph is not None and graph.has_cached_nodes else None
+
+    @property
+    def runs(self) -> Retrieval:
+        """The runs of the store, for reading."""
+        return self.archive.runs
+
+    @property
+    def has_graph(self) -> bool:
+        """Whether there is a graph that nodes can be run of."""
+        return self._graph is not None
+
+    @property
+    def graph(self) -> Graph:
+        """The graph that nodes are run of."""
+        if self._graph is None:
+            raise InputError(
+                "this engine has no graph, so it can inspect runs and not run nodes; pass the graph: Engine(graph, "
+                "store=...)"
+            )
+        return self._graph
+
+    def state(self, run_id: str, step: int | str | None = None) -> GraphState:
+        """The latest state of a run, or S(step); `step` may be a label."""
+        return self.at(run_id, step)[0]
+
+    def at(self, run_id: str, step: int | str | None) -> tuple[GraphState, StoredRun]:
+        """A state of a run, by number or label, and the run."""
+        check_step(step)
+        run = self.runs.open(run_id)
+        return run.state(run.log().label(step) if isinstance(step, str) else step), run
+
+    def program(self, start: GraphState) -> Program:
+        """The program of a run that started from this state."""
+        return program_of(self.graph, start.position.given)
+
+    def new(
+        self,
+        values: Values | None,
+        run_id: str | None,
+        listener: Listener | None = None,
+        on_conflict: str | None = None,
+        owner: str = "",
+        at_once: bool = False,
+    ) -> Session:
+        """A new run on values, or one that goes on from a state; with `at_once`, WouldWait if the store would wait."""
+        run_id = new_run_id(run_id)
+        if isinstance(values, GraphState):
+            return self._from_state(values, run_id, None, listener, owner=owner, at_once=at_once)
+        given, seeded = check_values(self.graph, values if type(values) is dict else self._mapping(values))
+        seed = self._seed(run_id)
+        start = GraphState.assemble(
+            values=seeded if seeded is not values else dict(seeded),
+            versions=dict.fromkeys(seeded, 0),
+            decisions={},
+            terminated=False,
+            position=Position(seed=seed, given=given),
+            history={},
+        )
+        options, listeners = self._options(seed, listener, on_conflict, seeded)
+        machine = Machine.begin(program_of(self.graph, given), seeded, options)
+        return self._session(
+            run_id, machine, start, seed, listeners, parent=None, owner=owner, at_once=at_once
+        )
+
+    def _mapping(self, values: Any) -> Mapping[str, Any]:
+        """The values that were given, by name: nothing, a mapping, or an instance of the state schema."""
+        if values is None:
+            return {}
+        if isinstance(values, Mapping):
+            return values
+        schema = self.graph.schema
+        if schema is None or not isinstance(values, schema.cls):
+            raise InputError(f"values are a mapping of names to values, not {values!r}")
+        return schema.given(values)
+
+    def _from_state(
+        self,
+        state: GraphState,
+        run_id: str,
+        parent: str | None,
+        listener: Listener | None,
+        on_conflict: str | None = None,
+        *,
+        owner: str = "",
+        at_once: bool = False,
+    ) -> Session:
+        filled = gained(self.graph, state.values)
+        state = with_defaults(state, filled)
+        wrong = complaint(self.graph, frozenset(state.values))
+        if wrong:
+            raise InputError(wrong)
+        position = state.position
+        targets = {**position.selections, **position.sends}
+        gates = {gate for pending in position.selections.values() for gate, _ in pending}
+        gates.update(gate for pending in position.sends.values() for gate, _, _ in pending)
+        for name in sorted({*position.visits, *targets, *gates, *position.failed}):
+            if name not in self.graph.nodes:
+                raise InputError(
+                    f"the state knows a node {name!r} that this graph does not have: it belongs to another graph"
+                )
+        seed = state.seed if state.seed is not None else self._seed(run_id)
+        options, listeners = self._options(seed, listener, on_conflict, state.values)
+        machine = Machine.restore(self.program(state), state, options)
+        session = self._session(
+            run_id, machine, state, seed, listeners, parent=parent, owner=owner, at_once=at_once
+        )
+        if filled and parent is not None and self.store.encodes:  # a fork keeps only what was set by hand
+            codes = kept_codes(self.graph, options.on_conflict)
+            description = description_of(self.graph)[0]
+            session.ledger.write([Accepted(0, self.graph.structure_hash, codes, description, {"": filled})])
+        return session
+
+    def forked(
+        self,
+        parent: str,
+        step: int | str | None,
+        values: Mapping[str, Any] | None,
+        run_id: str | None,
+        owner: str = "",
+    ) -> Session:
+        """A new run that goes on from a step of another one, with other values."""
+        graph = self.graph
+        state, run = self.at(parent, step)
+        check_nodes(state, graph, parent)
+        state = self._with(state.rooted(), values, f"fork of {parent!r}")
+        rule = self._on_conflict(run.on_conflict)
+        return self._from_state(state, new_run_id(run_id), parent, None, rule, owner=owner)
+
+    def rerun(
+        self, parent: str, values: Mapping[str, Any] | None, run_id: str | None, owner: str = ""
+    ) -> Session:
+        """A new run on the values of another one, and some others, that uses again what it can of it."""
+        from clew.runtime.calls.reuse import Reuse
+
+        log = self.runs.open(parent).whole()  # where a reducer is another, none of its states is used
+        start = log.start
+        reuse = Reuse(log, self.program(start), self.graph, self.settings)  # before there is a run
+        if start.step or log.row.parent is not None:  # it went on from a state, and so does this one
+            state = self._with(start, values, f"rerun of {parent!r}")
+            session = self._from_state(
+                state,
+                new_run_id(run_id),
+                log.row.parent,
+                None,
+                self._on_conflict(log.on_conflict),
+                owner=owner,
+            )
+        else:
+            given = {name: start.get(name) for name in start.position.given}
+            values = {} if values is None else values
+            check_mapping(values)
+            rule = self._on_conflict(log.on_conflict)
+            session = self.new({**given, **values}, run_id, on_conflict=rule, owner=owner)
+        session.use_again(reuse)
+        return session
+
+    def _with(self, state: GraphState, values: Mapping[str, Any] | None, what: str) -> GraphState:
+        """A state with other values, checked against the schema."""
+        if values is None:
+            return state
+        check_mapping(values)
+        schema = self.graph.schema
+        if schema is not None:
+            for name in values:
+                schema.check_name(name, what)
+            try:
+                values = {name: schema.validate(name, value) for name, value in values.items()}
+            except ValueError as error:
+                raise InputError(f"{what}: {error}") from error
+        return state.set_multiple(values)
+
+    def again(
+        self,
+        run_id: str,
+        answer: Any,
+        answers: Mapping[str, Any] | None,
+        accept_changes: bool,
+        owner: str = "",
+        *,
+        unless_completed: bool = False,
+    ) -> Session | StoredRun:
+        """Continue a run. With `unless_completed`, give the run for reading if it has completed and is asked nothing.
+
+        The row is read once, after the claim: before it, somebody else might still change it.
+        """
+        graph = self.graph  # before the run is claimed
+        is_plain = unless_completed and answer is NO_ANSWER and not answers and not accept_changes
+        try:
+            fence, owner = self.claim(run_id, owner)
+        except (
+            RunOwnedError,
+            StoreError,
+        ):  # nobody has to own a completed run, or to be able to, to be told so
+            run = self.runs.open(run_id)
+            if is_plain and run.row.status == "completed":
+                return run
+            raise
+        try:
+            run = self.runs.open(run_id)
+            if is_plain and run.row.status == "completed":
+                self.release(run_id, fence, owner)
+                return run
+            log = run.log()
+            self._check_structure(log.row, accept_changes)  # before an answer is kept: it is asked for again
+            filled = self._fill(log, run.program(log.start))
+            on_conflict = self._on_conflict(log.on_conflict)
+            if answers is not None and not isinstance(answers, Mapping):
+                raise InputError(f"answers maps the paths of questions to answers, not {answers!r}")
+            if not isinstance(accept_changes, bool):
+                raise InputError(f"accept_changes is True or False, not {accept_changes!r}")
+            given = log.check_answers({} if answer is NO_ANSWER else {"answer": answer}, answers or {}, graph)
+            accepted, contents = self._accepted(log, filled, accept_changes, on_conflict)
+            asked = log.asked
+            answered = [
+                Answered(path, value, asked[path].number, asked[path].position)
+                for path, value in given.items()
+            ]
+            if accepted or answered:
+                self.archive.ledger(log, fence, "sync").write([*accepted, *answered], contents)
+                run = self.runs.open(run_id) if accepted else run
+                log = run.log()
+            log.on_conflict = on_conflict
+            options, listeners = self._options(log.row.seed, None, on_conflict, {})
+            machine = self.machine_at(log, run.program(log.start), options, self.program(log.start))
+            ledger = self.archive.ledger(log, fence, self.settings.durability)
+            ledger.records = None
+            stretch = log.stretch
+            if log.row.status == "failed":
+                stretch += 1
+                ledger.write([Resumed(stretch)])
+            session = Session(
+                run_id,
+                machine,
+                ledger,
+                self.settings,
+                recall=self.runs.recall(run_id, intents=self.settings.on_ambiguous != "retry"),
+                stretch=stretch,
+                listeners=listeners,
+                cache=self._cache,
+            )
+            session.start, session.fence, session.owner = log.start, fence, owner
+            session.earlier = log.totals(self.graph)
+            session.measured = max((each.n for each in log.measured), default=-1) + 1
+            session.hold(log.due)
+            self.archive.begin(run_id, fence, self.settings.clock.time())
+        except BaseException:
+            self.release(run_id, fence, owner)
+            raise
+        return session
+
+    def _on_conflict(self, rule: str) -> str:
+        """What a run that continues does about conflicts, given its rule: once the last one counts, that stays."""
+        return "last" if "last" in (rule, self.settings.on_conflict) else "error"
+
+    def _fill(self, log: RunLog, own: Program) -> Filled:
+        """Give a run that goes on, and the strands inside it, the defaults of fields that their schemas have gained.
+
+        GraphChangedError if the run could not do its work for want of an input.
+        """
+        if is_made_with(log.row, self.graph):
+            return {}
+        program = self.program(log.start)
+        chain = log.chain(own)  # what has run, it ran with the run's own graph
+        state = chain.state(chain.last)
+        check_nodes(state, self.graph, log.row.run_id)
+        filled = {"": gained(self.graph, state.values)}
+        for prefix, (start, steps) in log.strands.items():
+            written = {name for step in steps for outcome in step.outcomes for name in outcome.update}
+            filled[prefix] = gained(graph_at(self.graph, prefix), {*start.values, *written})
+        filled = {prefix: values for prefix, values in filled.items() if values}
+        both = {
+            prefix: {**log.filled.get(prefix, {}), **filled.get(prefix, {})}
+            for prefix in {*log.filled, *filled}
+        }
+        fill(log, both)
+        state = with_defaults(state, filled.get("", {}))
+        rewired = changed_parts(log.row, self.graph).wiring
+        check_can_run(log.row.run_id, View.restore(program, state), rewired)
+        return both if filled else {}
+
+    def _accepted(
+        self, log: RunLog, filled: Filled, accept_changes: bool, on_conflict: str
+    ) -> tuple[list[Accepted], dict[str, bytes]]:
+        """Record what a run continues with, if it is not what it was made with; and large contents of that."""
+        row = log.row
+        structure, codes = row.structure, dict(row.codes)
+        description, content = row.description, b""
+        if accept_changes and self.store.encodes:
+            structure, codes = self.graph.structure_hash, kept_codes(self.graph, on_conflict)
+            description, content = description_of(self.graph)
+        elif filled:
+            codes = kept_codes(self.graph, on_conflict)
+        elif conflict_rule(codes, "error") != on_conflict:
+            codes = {**codes, ":conflict": on_conflict}
+        if structure == row.structure and codes == row.codes and not filled:
+            return [], {}
+        found = Accepted(log.accepted, structure, codes, description, log.filled)
+        return [found], {description: content} if content else {}
+
+    def _check_structure(self, row: RunRow, accept_changes: bool) -> None:
+        """Refuse a changed structure, and warn of changed code."""
+        if not row.structure:
+            return
+        if row.structure != self.graph.structure_hash and not accept_changes:
+            raise GraphChangedError(changed_structure(row, self.graph))
+        warn_of_reducers(row, self.graph)
+        changed = changed_code(row, self.graph)
+        if changed:
+            told = ", ".join(map(repr, changed))
+            warnings.warn(
+                f"run {row.run_id!r} goes on with changed code in {told}", GraphWarning, stacklevel=4
+            )
+
+    def machine_at(
+        self, log: RunLog, program: Program, options: Options | None = None, now: Program | None = None
+    ) -> Machine:
+        """A machine where a run's log ends. `program` is the run's own; the machine continues with that of `now`."""
+        chain = log.chain(program)
+        state = chain.state(chain.last)
+        if now is not None and now is not program:
+            check_nodes(state, now.graph, log.row.run_id)
+        memory = Memory(
+            journal=log.journal,
+            answers=log.answers,
+            attempts=log.attempts,
+            strands=log.strands,
+            failures=[*log.failures, *chain.failures()],
+            held=set(log.due),
+        )
+        options = options or self._options(log.row.seed, None, log.on_conflict, {})[0]
+        finished = [dict(outcome.update) for outcome in log.journal.values()]
+        answers = [dict(answers) for answers in log.answers.values()]
+        if log.strands or holds_stored(state.values.values(), finished, answers):
+            options = msgspec.structs.replace(options, step_by_step=have_been_made())
+        return Machine.restore(now or program, state, options, memory)
+
+    def _options(
+        self, seed: int, listener: Listener | None, on_conflict: str | None, values: Mapping[str, Any]
+    ) -> tuple[Options, Listeners | None]:
+        settings = self.settings
+        told = (*self._listeners, listener) if listener is not None else self._listeners
+        return (
+            Options(
+                seed=seed,
+                queue_depth=settings.queue_depth,
+                max_steps=settings.max_steps,
+                on_error=settings.on_error,
+                on_conflict=settings.on_conflict if on_conflict is None else on_conflict,  # type: ignore[arg-type]
+                listening=bool(told),
+                step_by_step=holds_stored(values.values()),
+            ),
+            Listeners(told) if told else None,
+        )
+
+    def _session(
+        self,
+        run_id: str,
+        machine: Machine,
+        start: GraphState,
+        seed: int,
+        listeners: Listeners | None,
+        *,
+        parent: str | None,
+        owner: str,
+        at_once: bool = False,
+    ) -> Session:
+        settings = self.settings
+        created = settings.clock.time()
+        owner = owner or (fresh_owner() if self.store.encodes else "")
+        # Whoever listens is told of a run that is on the disk; else its writer thread may wait for that.
+        wait = (
+            settings.durability != "async"
+            or listeners is not None
+            or not getattr(self.store, "defers", False)
+        )
+        try:
+            fence = self.archive.create(
+                run_id,
+                start,
+                seed,
+                created,
+                parent=parent,
+                parent_step=None if parent is None else start.step,
+                target=settings.target,
+                owner=owner,
+                lease=settings.lease,
+                on_conflict=machine.options.on_conflict,
+                wait=wait,
+                at_once=at_once,
+            )
+        except StoreError:  # the run may be there all the same, and this process's
+            self.left(run_id, owner)
+            raise
+        ledger = self.archive.fresh_ledger(run_id, start, created, fence, settings.durability, owes=not wait)
+        recall = self.runs.recall(run_id, intents=True) if self.store.encodes else None
+        session = Session(
+            run_id, machine, ledger, settings, recall=recall, listeners=listeners, cache=self._cache
+        )
+        session.start, session.fence, session.owner = start, fence, owner
+        return session
+
+    def _seed(self, run_id: str) -> int:
+        if self.settings.seed is not None:
+            return self.settings.seed
+        return int.from_bytes(hashlib.sha256(run_id.encode()).digest()[:7], "big")

@@ -1,0 +1,3 @@
+"""Work on finished runs: replay, comparison, export and import, retention."""
+
+from __future__ import annotations

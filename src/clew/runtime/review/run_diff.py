@@ -1,0 +1,306 @@
+"""Diff: where two runs part, and what became of it.
+
+Two runs are compared from where they have to be the same: the step at which one was forked from the other, or both from
+a third; else from their starts. What is compared is what happened: the items of each step, by path, with the updates as
+they were given and the decisions. Times, attempts and recordings are no differences. What happened inside a subgraph is
+compared likewise, and told under the step of the item that it is inside, by the whole path.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import zip_longest
+from typing import Any
+
+import msgspec
+
+from clew.engine.records import Outcome, Step
+from clew.errors import EncodeError
+from clew.graph import Send
+from clew.runtime.log.run_log import RunLog, story_of
+from clew.runtime.review.value_diff import difference
+from clew.state import GraphState, encode
+
+_SHOWN_STEPS = 5
+_WIDE = 100
+
+
+class _Missing:
+    """Stands for a value that one of the two runs does not have."""
+
+    def __repr__(self) -> str:
+        return "MISSING"
+
+
+MISSING: Any = _Missing()
+
+
+class Change(msgspec.Struct, frozen=True):
+    """A value, or a part of what an item did, that differs; `MISSING` where there is none."""
+
+    name: str
+    old: Any
+    new: Any
+
+    def __str__(self) -> str:
+        old, new = _text(self.old), _text(self.new)
+        if len(old) + len(new) <= _WIDE and "\n" not in old + new:
+            return f"{self.name}: {old} -> {new}"
+        if self.old is MISSING or self.new is MISSING:
+            return f"{self.name}: {_cut(old)} -> {_cut(new)}"
+        lines = difference(self.old, self.new).splitlines()[2:]  # without the two headings
+        if max(map(len, lines), default=0) > _WIDE and "\n" not in old + new:
+            at = next((i for i, (x, y) in enumerate(zip(old, new)) if x != y), min(len(old), len(new)))
+            lines = [f"- {_around(old, at)}", f"+ {_around(new, at)}"]
+        return "\n".join([f"{self.name}:", *(f"  {line}" for line in lines)])
+
+
+class ItemDiff(msgspec.Struct, frozen=True):
+    """An item that one run has and the other has not, or that did something else."""
+
+    path: str
+    only_in: str | None  # the run's id, if only one of them has it
+    changes: tuple[Change, ...] = ()
+
+    def __str__(self) -> str:
+        if self.only_in is not None:
+            return f"{self.path} is only in {self.only_in!r}"
+        return "\n".join([f"{self.path} did something else", *_indented(self.changes)])
+
+
+class StepDiff(msgspec.Struct, frozen=True):
+    """A step in which the runs differ. `values` are those that they were given, or that were set from outside."""
+
+    step: int
+    items: tuple[ItemDiff, ...] = ()
+    values: tuple[Change, ...] = ()
+
+    def __str__(self) -> str:
+        told = [f"step {self.step}"] if self.items else [f"before step {self.step + 1}: other values"]
+        return "\n".join([*told, *_indented(self.values), *_indented(self.items)])
+
+
+class RunDiff(msgspec.Struct, frozen=True):
+    """How run `b` differs from run `a`. It is true if it does."""
+
+    a: str
+    b: str
+    since: int
+    """The step from which they are compared; what comes before is common."""
+    common: str | None
+    """The run that both have come from, if they have: `a`, `b` or a third."""
+    steps: tuple[StepDiff, ...]
+    values: tuple[Change, ...]
+    """Values that differ at the end."""
+    status: tuple[str, str]
+    ends: tuple[int, int]
+    """The last steps of the two."""
+
+    def __bool__(self) -> bool:
+        return bool(self.steps or self.values or self.status[0] != self.status[1])
+
+    @property
+    def first(self) -> StepDiff | None:
+        """Where they part."""
+        return self.steps[0] if self.steps else None
+
+    def __str__(self) -> str:
+        runs = f"runs {self.a!r} and {self.b!r}"
+        if not self:
+            return f"{runs} are the same: {self.ends[0]} steps, {self.status[0]}"
+        told = [f"{runs} part {self._where()}"]
+        told += [str(step) for step in self.steps[:_SHOWN_STEPS]]
+        if len(self.steps) > _SHOWN_STEPS:
+            told.append(f"... and {len(self.steps) - _SHOWN_STEPS} more steps differ")
+        (was, now), (last, end) = self.status, self.ends
+        told.append(f"at the end ({was} after step {last}; {now} after step {end})")
+        told += _indented(self.values) or ["  all values are the same"]
+        return "\n".join(told)
+
+    def _where(self) -> str:
+        origin = (
+            f"after step {self.since} of {self.common!r}" if self.common is not None else "from the start"
+        )
+        first = self.first
+        if first is None or first.step == self.since:
+            return origin
+        return f"in step {first.step} (compared {origin})"
+
+
+def compare(
+    a: str, b: str, log_of: Callable[[str], RunLog], state_of: Callable[[str, int | None], GraphState]
+) -> RunDiff:
+    """The difference of two runs."""
+    logs = log_of(a), log_of(b)
+    common, since = _parting(logs, log_of)
+    stories = [story_of(log, log_of) for log in logs]
+    after = [[step for step in story.steps if step.number > since] for story in stories]
+    if common is None and stories[0].start.step == stories[1].start.step:
+        since = stories[0].start.step
+    found: list[StepDiff] = []
+    sets = [_set_by_hand(log, since, log_of) for log in logs]
+    if common is None:
+        given = _changes(stories[0].start.values, stories[1].start.values)
+        if given:
+            found.append(StepDiff(since, values=given))
+    for step in sorted({*sets[0], *sets[1]}):
+        old, new = ({n: sets[i].get(step, {}).get(n, MISSING) for n in _names(sets, step)} for i in (0, 1))
+        base = log_of(common) if common is not None else None
+        if base is not None and step == since:  # what was not set is as it was in the common run
+            before = state_of(base.row.run_id, step)
+            for values in (old, new):
+                values.update({n: before.values.get(n, MISSING) for n, v in values.items() if v is MISSING})
+        changes = _changes(old, new)
+        if changes:
+            found.append(StepDiff(step, values=changes))
+    inside = [_strands(log, log_of) for log in logs]
+    strands = _by_item(inside)
+    for number, (one, other) in enumerate(zip_longest(*after), start=since + 1):
+        items = tuple(_items((a, b), (one, other), inside, strands))
+        if items:
+            found.append(StepDiff(number, items))
+    ends = [state_of(run, None) for run in (a, b)]
+    return RunDiff(
+        a=a,
+        b=b,
+        since=since,
+        common=common,
+        steps=tuple(sorted(found, key=lambda step: step.step)),
+        values=_changes(ends[0].values, ends[1].values),
+        status=(logs[0].row.status, logs[1].row.status),
+        ends=(ends[0].step, ends[1].step),
+    )
+
+
+def _lineage(log: RunLog, log_of: Callable[[str], RunLog]) -> Iterator[tuple[RunLog, int]]:
+    """A run and those that it came from, each with the last step of it that the run shares."""
+    shared = 1 << 62
+    yield log, shared
+    while log.row.parent is not None:
+        assert log.row.parent_step is not None
+        shared = min(shared, log.row.parent_step)
+        log = log_of(log.row.parent)
+        yield log, shared
+
+
+def _parting(logs: Sequence[RunLog], log_of: Callable[[str], RunLog]) -> tuple[str | None, int]:
+    """The nearest run that two runs have both come from, and the last step that they share."""
+    mine = {log.row.run_id: step for log, step in _lineage(logs[0], log_of)}
+    for log, step in _lineage(logs[1], log_of):
+        run_id = log.row.run_id
+        if run_id in mine:
+            return run_id, min(step, mine[run_id], log.start.step + len(log.steps))
+    return None, 0
+
+
+def _set_by_hand(log: RunLog, since: int, log_of: Callable[[str], RunLog]) -> dict[int, dict[str, Any]]:
+    """What was set from outside in a run and those that it came from, from step `since` on."""
+    found: dict[int, dict[str, Any]] = {}
+    for each, _ in _lineage(log, log_of):
+        start = each.start
+        if each.row.parent is not None and start.step >= since and start.position.touched:
+            found.setdefault(start.step, {}).update(
+                {name: start.get(name) for name in sorted(start.position.touched)}
+            )
+    return found
+
+
+def _names(sets: Sequence[Mapping[int, Mapping[str, Any]]], step: int) -> list[str]:
+    return sorted({name for each in sets for name in each.get(step, {})})
+
+
+Strands = Mapping[str, Sequence[Step]]
+"""The steps inside subgraphs, by prefix."""
+
+
+def _strands(log: RunLog, log_of: Callable[[str], RunLog]) -> Strands:
+    """What happened inside the subgraphs of a run, and of those that it came from."""
+    found: dict[str, Sequence[Step]] = {}
+    for each, _ in reversed(list(_lineage(log, log_of))):
+        found.update((prefix, steps) for prefix, (_, steps) in each.strands.items())
+    return found
+
+
+def _items(
+    runs: tuple[str, str],
+    pair: tuple[Step | None, Step | None],
+    inside: Sequence[Strands],
+    strands: Mapping[str, Sequence[str]],
+    prefix: str = "",
+) -> Iterator[ItemDiff]:
+    """What differs between two steps: items, and what happened inside those that both have."""
+    old, new = ({o.path: o for o in step.outcomes} if step is not None else {} for step in pair)
+    for name in [*old, *(name for name in new if name not in old)]:
+        path = prefix + name
+        if name not in new or name not in old:
+            yield ItemDiff(path, runs[0] if name in old else runs[1])
+            continue
+        changes = _changes(old[name].update, new[name].update)
+        changes += _changes(_told(old[name]), _told(new[name]))
+        if changes:
+            yield ItemDiff(path, None, changes)
+        for within in strands.get(path, ()):
+            for then, now in zip_longest(*(steps.get(within, ()) for steps in inside)):
+                yield from _items(runs, (then, now), inside, strands, within)
+
+
+def _by_item(inside: Sequence[Strands]) -> dict[str, list[str]]:
+    """The strands right inside each item: one, or one for each element that it is mapped over."""
+    found: dict[str, list[str]] = {}
+    for prefix in dict.fromkeys(prefix for strands in inside for prefix in strands):
+        path = prefix[:-1]
+        found.setdefault(path, []).append(prefix)
+        if path.endswith("]"):
+            found.setdefault(path[: path.rindex("[")], []).append(prefix)
+    return found
+
+
+def _told(outcome: Outcome) -> dict[str, Any]:
+    """What an item did beside writing."""
+    told: dict[str, Any] = {}
+    if outcome.decision is not None:
+        told["its decision"] = [
+            [c.target, dict(c.payload)] if isinstance(c, Send) else str(c) for c in outcome.decision
+        ]
+    if outcome.error is not None:
+        told["its error"] = f"{type(outcome.error).__name__}: {outcome.error}"
+    return told
+
+
+def _changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[Change, ...]:
+    names = [*old, *(name for name in new if name not in old)]
+    pairs = ((name, old.get(name, MISSING), new.get(name, MISSING)) for name in names)
+    return tuple(Change(name, was, now) for name, was, now in pairs if not _same(was, now))
+
+
+def _same(one: Any, other: Any) -> bool:
+    if one is MISSING or other is MISSING:
+        return one is other
+    try:
+        return encode(one) == encode(other)
+    except EncodeError:
+        return bool(one == other)
+
+
+def _text(value: Any) -> str:
+    if value is MISSING:
+        return "nothing"
+    try:
+        return json.dumps(json.loads(encode(value, ordered=True)), ensure_ascii=False)
+    except EncodeError:
+        return repr(value)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _WIDE else f"{text[: _WIDE - 1]}…"
+
+
+def _around(text: str, at: int) -> str:
+    """The part of a long text where it starts to differ."""
+    begin = max(at - _WIDE // 3, 0)
+    return ("…" if begin else "") + _cut(text[begin:])
+
+
+def _indented(parts: Sequence[Any]) -> list[str]:
+    return [f"  {line}" for part in parts for line in str(part).splitlines()]

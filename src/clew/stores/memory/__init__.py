@@ -1,0 +1,3 @@
+"""A store in memory."""
+
+from __future__ import annotations

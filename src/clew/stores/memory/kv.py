@@ -1,0 +1,111 @@
+"""Shelves in memory: those of a `MemoryStore` live as long as the store, one without a store as long as itself.
+
+Keys are sorted when somebody scans, and not again until a key comes or goes.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
+from threading import Lock
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from clew.errors import StoreConflictError
+from clew.stores.kv import Change, check_key, conflict, in_pages
+from clew.stores.memory.store import MemoryStore
+
+
+class Rows:
+    """What lies on a shelf."""
+
+    def __init__(self) -> None:
+        self.lock = Lock()
+        self.values: dict[str, bytes] = {}
+        self.order: list[str] | None = []  # None: to be sorted again
+        self.stamp = 0
+
+
+_guard = Lock()
+_shelves: WeakKeyDictionary[MemoryStore, dict[str, Rows]] = WeakKeyDictionary()
+
+
+def rows_of(store: MemoryStore, name: str) -> Rows:
+    """The rows of a shelf of a store."""
+    with _guard:
+        return _shelves.setdefault(store, {}).setdefault(name, Rows())
+
+
+class MemoryShelf:
+    """A shelf in a dict."""
+
+    def __init__(self, name: str, rows: Rows) -> None:
+        self.name = name
+        self._rows = rows
+
+    def __repr__(self) -> str:
+        return f"MemoryShelf({self.name!r})"
+
+    def read(self, key: str) -> bytes | None:
+        """The bytes of a key, or None."""
+        return self._rows.values.get(key)
+
+    def read_many(self, keys: Iterable[str]) -> dict[str, bytes]:
+        """The bytes of those keys that are there."""
+        with self._rows.lock:
+            values = self._rows.values
+            return {key: values[key] for key in keys if key in values}
+
+    def scan(
+        self, prefix: str = "", after: str | None = None, limit: int | None = None, *, check: bool = True
+    ) -> Iterator[tuple[str, bytes]]:
+        """Keys that start with `prefix`, and their bytes, in order."""
+        return in_pages(self._page, prefix, after, limit)
+
+    def _page(self, start: str, inclusive: bool, end: str | None, size: int) -> list[tuple[str, bytes]]:
+        with self._rows.lock:
+            order = self._sorted()
+            begin = bisect_left(order, start) if inclusive else bisect_right(order, start)
+            stop = min(begin + size, len(order) if end is None else bisect_left(order, end))
+            return [(key, self._rows.values[key]) for key in order[begin:stop]]
+
+    def _sorted(self) -> list[str]:
+        rows = self._rows
+        if rows.order is None:
+            rows.order = sorted(rows.values)
+        return rows.order
+
+    def count(self, prefix: str = "") -> int:
+        """How many keys start with `prefix`."""
+        with self._rows.lock:
+            return sum(key.startswith(prefix) for key in self._rows.values)
+
+    def stamp(self) -> int:
+        """A number that is another one after each write."""
+        return self._rows.stamp
+
+    def write(self, changes: Iterable[Change], *, expect: int | None = None) -> int:
+        """Put bytes under keys, or take keys away (None), all or nothing."""
+        wanted: dict[str, bytes | None] = {}
+        for key, value in changes:
+            check_key(key)
+            wanted[key] = None if value is None else bytes(value)
+        with self._rows.lock:
+            rows = self._rows
+            if expect is not None and rows.stamp != expect:
+                raise StoreConflictError(conflict(self.name))
+            for key, value in wanted.items():
+                self._put(rows.values, key, value)
+            rows.stamp += 1
+            return rows.stamp
+
+    def _put(self, values: dict[str, Any], key: str, value: bytes | None) -> None:
+        if (key in values) is (value is None):
+            self._rows.order = None
+        if value is None:
+            values.pop(key, None)
+        else:
+            values[key] = value
+
+    def close(self) -> None:
+        """Nothing to let go of."""

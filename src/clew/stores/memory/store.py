@@ -1,0 +1,347 @@
+"""A store in memory: for tests, for graphs that need no durability, and the default of `Graph.run`.
+
+It keeps the last `keep` runs that have ended (all of them with ``keep=None``); runs that are running or waiting, and
+runs that another one was forked from, are never dropped. Entries may be any objects; what is not an `Entry` is kept in
+order and handed out as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from threading import Lock
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from clew.errors import (
+    CommitConflictError,
+    RunExistsError,
+    RunOwnedError,
+    StoreCorruptError,
+    StoreError,
+    UnknownRunError,
+)
+from clew.stores.messages import (
+    NO_DATABASE,
+    conflict,
+    exists,
+    has_fork,
+    lost_content,
+    owned,
+    taken_over,
+    unknown,
+)
+from clew.stores.protocol import OWN_STEP, Entry, Owner, RunRow, Statement
+from clew.stores.sqlite.lease_clock import BOOT_CLOCK, LeaseClock
+
+
+class _Run(msgspec.Struct):
+    row: RunRow
+    number: int  # never given twice, so that a fence fits one run only
+    log: list[Any] = []
+    named: dict[tuple[str, str, int], Entry] = {}
+    blobs: set[str] = set()
+    fence: int = 0
+    owner: str = ""
+    until: float = 0.0
+
+
+def _census(named: Iterable[tuple[str, str, int]]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for kind, path, n in named:
+        if kind == OWN_STEP and not path:
+            counts[""] = max(n, counts.get("", n))
+        else:
+            counts[kind] = counts.get(kind, 0) + 1
+    return counts
+
+
+class MemoryStore:
+    """Runs in a dict."""
+
+    encodes = False
+
+    def __init__(self, keep: int | None = 1_000, *, clock: LeaseClock = BOOT_CLOCK) -> None:
+        count: Any = keep
+        if count is not None and (not isinstance(count, int) or isinstance(count, bool) or count < 0):
+            raise ValueError(f"keep is a number of runs, or None for all, not {keep!r}")
+        self._keep = keep
+        self._clock = clock
+        self._runs: dict[str, _Run] = {}
+        self._created = 0
+        self._blobs: dict[str, bytes] = {}
+        self._lock = Lock()
+
+    def at_once(self) -> MemoryStore:
+        """This one: nothing here waits."""
+        return self
+
+    def __repr__(self) -> str:
+        return f"MemoryStore({len(self._runs)} runs)"
+
+    # -- runs --------------------------------------------------------------------------------------------
+
+    def create(
+        self,
+        row: RunRow,
+        blobs: Mapping[str, bytes] = {},
+        *,
+        owner: str = "",
+        lease: float = 0.0,
+        entries: Sequence[Any] = (),
+    ) -> int:
+        """Keep a new run, and claim it for an `owner`. RunExistsError if its id is taken."""
+        with self._lock:
+            if row.parent is not None:
+                self._find(row.parent)
+            if row.run_id in self._runs:
+                raise RunExistsError(exists(row.run_id))
+            self._created += 1
+            run = self._runs[row.run_id] = _Run(replace(row), self._created)
+            if blobs:
+                self._put(run, blobs)
+            for entry in entries:
+                if type(entry) is Entry:
+                    run.named[entry.name] = entry
+                else:
+                    run.log.append(entry)
+            if self._keep is not None and len(self._runs) > self._keep:
+                self._drop_oldest()
+        return self.claim(row.run_id, owner, lease=lease) if owner else 0
+
+    def _drop_oldest(self) -> None:
+        excess = len(self._runs) - (self._keep or 0)
+        parents = {run.row.parent for run in self._runs.values()}
+        ended = [
+            run_id
+            for run_id, run in self._runs.items()
+            if run.row.status not in ("running", "waiting") and run_id not in parents
+        ]
+        for run_id in ended[:excess]:
+            self._drop(run_id)
+
+    def _drop(self, run_id: str) -> None:
+        run = self._runs.pop(run_id)
+        for digest in run.blobs:
+            if not any(digest in other.blobs for other in self._runs.values()):
+                del self._blobs[digest]
+
+    def _find(self, run_id: str) -> _Run:
+        try:
+            return self._runs[run_id]
+        except KeyError:
+            raise UnknownRunError(unknown(run_id)) from None
+
+    def row(self, run_id: str) -> RunRow:
+        """One run."""
+        with self._lock:
+            return replace(self._find(run_id).row)
+
+    def rows(self, status: str | None = None) -> list[RunRow]:
+        """All runs, or those of one status, in the order in which they were created."""
+        with self._lock:
+            return [
+                replace(run.row) for run in self._runs.values() if status is None or run.row.status == status
+            ]
+
+    def update(
+        self, run_id: str, *, status: str, updated: float, error: Any, fence: int, release: bool = False
+    ) -> None:
+        """Change what is known about a run."""
+        with self._lock:
+            run = self._owned(run_id, fence)
+            row = run.row
+            row.status, row.updated, row.error = status, updated, error
+            if release:
+                run.owner, run.until = "", 0.0
+                row.census = _census(run.named)
+
+    def delete(self, run_id: str) -> None:
+        """Forget a run; forks of it must be gone first."""
+        with self._lock:
+            self._find(run_id)
+            fork = next((other for other, run in self._runs.items() if run.row.parent == run_id), None)
+            if fork is not None:
+                raise StoreError(has_fork(run_id, fork))
+            self._drop(run_id)
+
+    # -- owners ------------------------------------------------------------------------------------------
+
+    def claim(self, run_id: str, owner: str, *, lease: float) -> int:
+        """Become the owner of a run."""
+        with self._lock:
+            run, now = self._find(run_id), self._clock.monotonic()
+            if run.owner and run.owner != owner and run.until > now:
+                raise RunOwnedError(owned(run_id, run.owner, run.until - now))
+            run.fence = (run.fence or run.number << 32) + 1
+            run.owner, run.until = owner, now + lease
+            return run.fence
+
+    def renew(self, run_id: str, fence: int, *, lease: float) -> None:
+        """Stay the owner."""
+        with self._lock:
+            self._owned(run_id, fence).until = self._clock.monotonic() + lease
+
+    def release(self, run_id: str, fence: int) -> None:
+        """Stop being the owner."""
+        with self._lock:
+            run = self._runs.get(run_id)
+            if run is not None and run.fence == fence:
+                run.owner, run.until = "", 0.0
+
+    def owner(self, run_id: str) -> Owner | None:
+        """Who owns a run."""
+        with self._lock:
+            run = self._find(run_id)
+            return Owner(run.owner, run.until - self._clock.monotonic()) if run.owner else None
+
+    def _owned(self, run_id: str, fence: int) -> _Run:
+        run = self._find(run_id)
+        if run.fence != fence:
+            raise RunOwnedError(taken_over(run_id))
+        return run
+
+    # -- logs --------------------------------------------------------------------------------------------
+
+    def append(
+        self,
+        run_id: str,
+        entries: Sequence[Any],
+        fence: int,
+        *,
+        drop: Sequence[tuple[str, str, int]] = (),
+        blobs: Mapping[str, bytes] = {},
+        statements: Sequence[Statement] = (),
+    ) -> None:
+        """Add entries, all or nothing."""
+        if statements:
+            raise StoreError(NO_DATABASE)
+        with self._lock:
+            run = self._owned(run_id, fence)
+            if Entry not in set(map(type, entries)) and not drop and not blobs:
+                run.log += entries
+                return
+            fresh: dict[tuple[str, str, int], Entry] = {}
+            plain: list[Any] = []
+            gone = frozenset(drop)
+            for entry in entries:
+                if type(entry) is not Entry:
+                    plain.append(entry)
+                elif entry.name not in gone:
+                    known = run.named.get(entry.name) or fresh.get(entry.name)
+                    if known is None:
+                        fresh[entry.name] = entry
+                    elif known.digest != entry.digest:
+                        raise CommitConflictError(conflict(run_id, entry))
+            run.log += plain
+            run.named.update(fresh)
+            for name in gone:
+                run.named.pop(name, None)
+            if blobs:
+                self._put(run, blobs)
+
+    def rehearse(self, statements: Sequence[Statement]) -> None:
+        """There is nothing to execute statements on."""
+        raise StoreError(NO_DATABASE)
+
+    def _put(self, run: _Run, blobs: Mapping[str, bytes]) -> None:
+        run.blobs.update(blobs)
+        for digest, content in blobs.items():
+            self._blobs.setdefault(digest, content)
+
+    def entries(
+        self, run_id: str, *, after: int = 0, upto: int | None = None, skip: Collection[str] = ()
+    ) -> Sequence[Any]:
+        """A run's log."""
+        with self._lock:
+            run = self._find(run_id)
+            found = list(run.log)
+            if run.named:
+                named = (run.named[name] for name in sorted(run.named))
+                found += [
+                    entry
+                    for entry in named
+                    if entry.kind not in skip
+                    and (
+                        entry.kind != OWN_STEP
+                        or entry.path
+                        or (entry.n > after and (upto is None or entry.n <= upto))
+                    )
+                ]
+            return found
+
+    def within(
+        self,
+        run_id: str,
+        kinds: Collection[str],
+        paths: Sequence[tuple[str, str]] | None = None,
+        *,
+        after: int = 0,
+        upto: int | None = None,
+    ) -> Sequence[Any]:
+        """A part of a run's log: some kinds, and of these the paths in some ranges."""
+        return [
+            entry
+            for entry in self.entries(run_id, after=after, upto=upto)
+            if type(entry) is Entry
+            and entry.kind in kinds
+            and (paths is None or any(first <= entry.path < beyond for first, beyond in paths))
+        ]
+
+    def census(self, run_id: str) -> Mapping[str, int]:
+        """What the log of a run has now, by kind."""
+        with self._lock:
+            return _census(self._find(run_id).named)
+
+    def find(self, run_id: str, kind: str, path: str) -> Sequence[Any]:
+        """The entries of one kind and path, by n."""
+        with self._lock:
+            named = self._find(run_id).named
+            return [named[name] for name in sorted(n for n in named if n[0] == kind and n[1] == path)]
+
+    def last(self, run_id: str, kind: str, path: str, n: int) -> Any:
+        """The entry of one kind and path with the largest n up to `n`, or None."""
+        return next((entry for entry in reversed(self.find(run_id, kind, path)) if entry.n <= n), None)
+
+    def blob(self, digest: str) -> bytes:
+        """A large content."""
+        try:
+            return self._blobs[digest]
+        except KeyError:
+            raise StoreCorruptError(lost_content(digest, "the store", is_there=False)) from None
+
+    def check(self) -> Iterator[str]:
+        """Memory does not rot."""
+        return iter(())
+
+    def close(self) -> None:
+        """Nothing to let go of: the runs stay readable."""
+
+
+class _Nowhere(MemoryStore):
+    """Keeps nothing, and looks like a store in memory that has dropped the run already."""
+
+    def create(self, row: RunRow, *_: Any, **__: Any) -> int:
+        """Let the run go."""
+        return 0
+
+    def update(self, run_id: str, **_: Any) -> None:
+        """Let it go."""
+
+    def append(
+        self,
+        run_id: str,
+        entries: Sequence[Any],
+        fence: int,
+        *,
+        statements: Sequence[Statement] = (),
+        **_: Any,
+    ) -> None:
+        """Let them go; statements would have to go somewhere."""
+        if statements:
+            raise StoreError(NO_DATABASE)
+
+
+NOWHERE = _Nowhere()
+"""For a run of which nothing is left but the result that its caller has: what `Graph.run` makes."""

@@ -1,0 +1,3 @@
+"""A store in a PostgreSQL database."""
+
+from __future__ import annotations

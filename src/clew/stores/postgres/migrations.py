@@ -1,0 +1,106 @@
+"""The tables of a `PostgresStore`, and their migrations.
+
+A run's own steps, most of what is ever written, have a table with a small key; all other entries lie in `log`. What a
+run began with is apart from its row, which is rewritten when an owner renews its lease.
+
+Indexes of PostgreSQL take keys of some 2,700 bytes, so a long id or path stands there by its beginning and its digest
+(`key_of`); the whole of it is kept beside.
+
+Migrations run under an advisory lock: of several processes that open a new schema at once, one makes the tables. A
+schema that a newer version of this library has changed, or of a format before `OLDEST`, is refused.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+from clew.errors import StoreError
+from clew.stores.messages import check_version
+
+if TYPE_CHECKING:
+    import psycopg
+
+OLDEST = 5
+"""The oldest format that is read. Logs of older ones need the graph that made them."""
+
+MIGRATIONS: tuple[str, ...] = (
+    """
+    CREATE TABLE runs (
+        id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, key text COLLATE "C" NOT NULL UNIQUE, run_id text NOT NULL,
+        fence bigint NOT NULL DEFAULT 0, owner text NOT NULL DEFAULT '', slot integer NOT NULL DEFAULT 0,
+        until double precision NOT NULL DEFAULT 0, server double precision NOT NULL DEFAULT 0,
+        status text NOT NULL, created double precision NOT NULL, updated double precision NOT NULL,
+        graph text NOT NULL, seed text NOT NULL, parent text, parent_step bigint, structure text NOT NULL,
+        target text NOT NULL, error bytea, census text
+    ) WITH (fillfactor = 50);
+    CREATE INDEX runs_by_status ON runs (status, id);
+    CREATE INDEX runs_by_parent ON runs USING hash (parent);
+    CREATE TABLE origins (
+        run bigint PRIMARY KEY, start bytea, codes text NOT NULL, start_digest text NOT NULL,
+        description text NOT NULL, crc bigint NOT NULL
+    );
+    CREATE TABLE steps (
+        run bigint NOT NULL, n bigint NOT NULL, body bytea NOT NULL, digest bytea NOT NULL, crc integer NOT NULL,
+        PRIMARY KEY (run, n)
+    );
+    CREATE TABLE log (
+        run bigint NOT NULL, n bigint NOT NULL, kind text COLLATE "C" NOT NULL, key text COLLATE "C" NOT NULL,
+        path text, body bytea NOT NULL, digest bytea NOT NULL, crc integer NOT NULL,
+        PRIMARY KEY (run, kind, key, n)
+    );
+    CREATE TABLE blobs (digest text COLLATE "C" PRIMARY KEY, body bytea NOT NULL);
+    CREATE TABLE uses (run bigint NOT NULL, digest text COLLATE "C" NOT NULL, PRIMARY KEY (run, digest));
+    CREATE INDEX uses_by_digest ON uses (digest);
+    """,
+)
+"""One script for each version of the schema, from `OLDEST` on; it is brought up to date when it is opened."""
+
+
+def _newest() -> int:
+    return OLDEST + len(MIGRATIONS) - 1
+
+
+_MIGRATES = 0x436C6578  # the class of the advisory locks under which tables are changed
+_SHORT = 1000  # bytes
+
+
+def key_of(text: str) -> str:
+    """What stands for an id or a path in an index: itself, or if it is long, its beginning and its digest."""
+    if len(text) <= _SHORT // 4:
+        return text
+    data = text.encode(errors="surrogatepass")  # PostgreSQL refuses it, with its name
+    if len(data) <= _SHORT:
+        return text
+    # Longer than any text that stands for itself, so the two kinds never meet.
+    return data[: _SHORT - 60].decode(errors="ignore") + sha256(data).hexdigest()
+
+
+def bring_up_to_date(db: psycopg.Connection[Any], schema: str, name: str) -> None:
+    """Make the tables, or change them to today's form, and let names mean those of `schema`."""
+    from psycopg.sql import SQL, Identifier
+
+    db.execute(SQL("SET search_path TO {}").format(Identifier(schema)))
+    if _version(db, name) == _newest():
+        return
+    with db.transaction():
+        db.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", (_MIGRATES, schema))
+        db.execute(SQL("CREATE SCHEMA IF NOT EXISTS {}").format(Identifier(schema)))
+        version = _version(db, name)  # again: another process may have been quicker
+        if not version:
+            if db.execute("SELECT 1 FROM pg_tables WHERE schemaname = %s LIMIT 1", (schema,)).fetchone():
+                raise StoreError(f"{name} has tables of another program; give Clew a schema of its own")
+            db.execute("CREATE TABLE version (version integer NOT NULL)")
+            db.execute("INSERT INTO version VALUES (0)")
+        for script in MIGRATIONS[max(version - OLDEST + 1, 0) :]:
+            db.execute(script)
+        db.execute("UPDATE version SET version = %s", (_newest(),))
+
+
+def _version(db: psycopg.Connection[Any], name: str) -> int:
+    if db.execute("SELECT to_regclass('version')").fetchone() == (None,):
+        return 0
+    found = db.execute("SELECT version FROM version").fetchone()
+    version = int(found[0]) if found else 0
+    check_version(version, OLDEST, _newest(), name)
+    return version

@@ -1,0 +1,500 @@
+"""Runs in PostgreSQL: for several machines, or where a server is there anyway.
+
+One round trip a step: one statement that commits by itself, checks the fence and adds the entry. It locks the run's row
+while it does, so an append and a claim never pass each other: either the claim sees the entry, or the entry is refused.
+Several entries, with what they drop and their blobs, are one statement too.
+
+An owner is alive while its connections are: each holds an advisory lock, which the server releases when the process
+ends. Leases run by the server's clock, so the clocks of its clients do not matter.
+When the server restarts, the store connects again, takes its lock again and repeats what was under way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from hashlib import sha256
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+from clew.errors import (
+    CommitConflictError,
+    RunExistsError,
+    RunOwnedError,
+    StoreCorruptError,
+    StoreError,
+    UnknownRunError,
+)
+from clew.stores.messages import conflict, exists, has_fork, lost_content, owned, taken_over, unknown
+from clew.stores.postgres.connection import BrokenRule, Link, execute, rehearsed
+from clew.stores.postgres.migrations import key_of
+from clew.stores.postgres.owners import CLAIM, LEASE, OWNER, RELEASED, SERVER, UNTIL
+from clew.stores.protocol import OWN_STEP, Entry, Owner, RunRow, Statement
+from clew.stores.sql_rows import COLUMNS, ROW, checked, checksum, complaints, counted, read_row, row_values
+
+if TYPE_CHECKING:
+    from clew.stores.postgres.connection import Cursor
+
+_MINE = "FROM runs WHERE id = %s::bigint AND fence = %s::bigint AND key = %s::text FOR NO KEY UPDATE"
+_ADD_STEP = f"""
+    INSERT INTO steps (run, n, body, digest, crc)
+    SELECT id, %s::bigint, %s::bytea, %s::bytea, %s::integer {_MINE}
+"""
+_ADD_ENTRY = f"""
+    INSERT INTO log (run, kind, key, path, n, body, digest, crc)
+    SELECT id, %s::text, %s::text, %s::text, %s::bigint, %s::bytea, %s::bytea, %s::integer {_MINE}
+"""
+# A name that is taken: nothing with the same digest; with another one NOT NULL stops the whole statement.
+_ADD_ALL = """
+    WITH mine AS MATERIALIZED (
+        SELECT id FROM runs WHERE key = %s AND fence = %s FOR NO KEY UPDATE
+    ), stepped AS (
+        INSERT INTO steps (run, n, body, digest, crc)
+        SELECT id, given.* FROM mine, unnest(%s::bigint[], %s::bytea[], %s::bytea[], %s::integer[]) AS given
+        ON CONFLICT (run, n) DO UPDATE SET body = NULL WHERE steps.digest <> excluded.digest
+    ), added AS (
+        INSERT INTO log (run, kind, key, path, n, body, digest, crc)
+        SELECT id, given.* FROM mine, unnest(
+            %s::text[], %s::text[], %s::text[], %s::bigint[], %s::bytea[], %s::bytea[], %s::integer[]) AS given
+        ON CONFLICT (run, kind, key, n) DO UPDATE SET body = NULL WHERE log.digest <> excluded.digest
+    ), unstepped AS (
+        DELETE FROM steps USING mine WHERE steps.run = mine.id AND steps.n = ANY(%s::bigint[])
+    ), dropped AS (
+        DELETE FROM log USING mine, unnest(%s::text[], %s::text[], %s::bigint[]) AS gone (kind, key, n)
+        WHERE log.run = mine.id AND log.kind = gone.kind AND log.key = gone.key AND log.n = gone.n
+    ), kept AS (
+        INSERT INTO blobs SELECT blob.* FROM mine, unnest(%s::text[], %s::bytea[]) AS blob ON CONFLICT DO NOTHING
+    ), used AS (
+        INSERT INTO uses SELECT id, digest FROM mine, unnest(%s::text[]) AS digest ON CONFLICT DO NOTHING
+    )
+    SELECT id FROM mine
+"""
+_CREATE = f"""
+    WITH next AS MATERIALIZED (
+        SELECT nextval(pg_get_serial_sequence('runs', 'id')) AS id
+    ), made AS (
+        INSERT INTO runs (id, fence, owner, slot, until, server, key, {COLUMNS}) OVERRIDING SYSTEM VALUE
+        SELECT id, CASE %s::text WHEN '' THEN 0 ELSE (id << 32) + 1 END, %s, %s, {UNTIL}, {SERVER},
+            %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s
+        FROM next ON CONFLICT (key) DO NOTHING RETURNING id, fence
+    ), began AS (
+        INSERT INTO origins (run, start, codes, start_digest, description, crc)
+        SELECT id, %s::bytea, %s, %s, %s, %s::bigint FROM made
+    ), kept AS (
+        INSERT INTO blobs SELECT blob.* FROM made, unnest(%s::text[], %s::bytea[]) AS blob ON CONFLICT DO NOTHING
+    ), used AS (
+        INSERT INTO uses SELECT id, digest FROM made, unnest(%s::text[]) AS digest ON CONFLICT DO NOTHING
+    )
+    SELECT fence FROM made
+"""
+_STAYS = "SELECT id FROM runs WHERE key = %s FOR KEY SHARE"  # a parent, until its fork is there
+_RUN = "WHERE run = (SELECT id FROM runs WHERE key = %s)"
+_STEPS = f"SELECT '{OWN_STEP}', '', n, body, digest, crc FROM steps {_RUN}"
+_OTHERS = f"SELECT kind, coalesce(path, key), n, body, digest, crc FROM log {_RUN}"
+_SPANS = "unnest(%s::text[], %s::text[], %s::text[], %s::text[]) AS span (low, high, first, beyond)"
+_IN_SPAN = (  # by the index, and then exactly: of a long path the index has the beginning only
+    "log.key >= low AND log.key <= high AND coalesce(path, log.key) >= first AND coalesce(path, log.key) < beyond"
+)
+_CENSUS = """(
+    SELECT json_object_agg(kind, number)::text FROM (
+        SELECT kind, count(*) FROM log WHERE run = runs.id GROUP BY kind
+        UNION ALL SELECT '', max(n) FROM steps WHERE run = runs.id HAVING max(n) IS NOT NULL
+    ) AS counted (kind, number)
+)"""
+_SURE = 200  # characters that a key has in common with its path, however long that is
+_by_name = attrgetter("kind", "path", "n")
+
+
+class PostgresStore:
+    """Runs in a schema of a PostgreSQL database."""
+
+    encodes = True
+
+    def __init__(
+        self,
+        dsn: str,
+        *,
+        schema: str = "clew",
+        connect_timeout: float = 10.0,
+        patience: float = 30.0,
+        pool_size: int = 8,
+    ) -> None:
+        if not schema:
+            raise StoreError("schema is the name of a schema, for Clew alone")
+        self._link = Link(
+            dsn, schema, connect_timeout=connect_timeout, patience=patience, pool_size=pool_size
+        )
+
+    def __repr__(self) -> str:
+        return f"PostgresStore({self._link.name})"
+
+    # -- runs --------------------------------------------------------------------------------------------
+
+    def create(
+        self,
+        row: RunRow,
+        blobs: Mapping[str, bytes] = {},
+        *,
+        owner: str = "",
+        lease: float = 0.0,
+        entries: Sequence[Entry] = (),
+    ) -> int:
+        """Keep a new run, and claim it for an `owner`, in one statement. RunExistsError if its id is taken."""
+        first, origin = row_values(row)
+        key, slot = key_of(row.run_id), self._link.slot if owner else 0
+        values = (owner, owner, slot, lease, key, *first, *origin, *_columns(blobs.items(), 2), list(blobs))
+
+        def work(cursor: Cursor, again: bool) -> int | None:
+            if row.parent is None and not entries:
+                made = cursor.execute(_CREATE, values).fetchone()
+            else:
+                with cursor.connection.transaction():
+                    parent = row.parent
+                    if parent is not None and not cursor.execute(_STAYS, (key_of(parent),)).fetchone():
+                        raise UnknownRunError(unknown(parent))
+                    made = cursor.execute(_CREATE, values).fetchone()
+                    if made is not None and entries:
+                        cursor.execute(_ADD_ALL, _added(row.run_id, made[0], entries, (), {}))
+            if made is None and again and self._row(cursor, row.run_id) == row:  # the first time made it
+                select = "SELECT fence FROM runs WHERE key = %s AND owner = %s"
+                made = cursor.execute(select, (key, owner)).fetchone()
+            return None if made is None else int(made[0])
+
+        fence = self._link.run(f"run {row.run_id!r}", work)
+        if fence is None:
+            raise RunExistsError(exists(row.run_id))
+        return fence
+
+    def row(self, run_id: str) -> RunRow:
+        """One run."""
+        found = self._link.run(f"run {run_id!r}", lambda cursor, _: self._row(cursor, run_id))
+        if found is None:
+            raise UnknownRunError(unknown(run_id))
+        if found.damage:
+            raise StoreCorruptError(found.damage)
+        return found
+
+    def _row(self, cursor: Cursor, run_id: str) -> RunRow | None:
+        found = cursor.execute(f"{ROW} WHERE key = %s", (key_of(run_id),)).fetchone()
+        return None if found is None else read_row(found)
+
+    def rows(self, status: str | None = None) -> list[RunRow]:
+        """All runs, or those of one status, in the order in which they were created."""
+        where, values = ("", ()) if status is None else ("WHERE status = %s", (status,))
+        statement = f"{ROW} {where} ORDER BY runs.id"
+        return [read_row(found) for found in self._link.fetch("the list of runs", statement, values)]
+
+    def update(
+        self, run_id: str, *, status: str, updated: float, error: Any, fence: int, release: bool = False
+    ) -> None:
+        """Change what is known about a run."""
+        then = f", {RELEASED}, census = coalesce({_CENSUS}, '{{}}')" if release else ""
+        what = f"status = %s, updated = %s, error = %s{then}"
+        self._change(run_id, fence, what, status, updated, error)
+
+    def delete(self, run_id: str) -> None:
+        """Forget a run; forks of it must be gone first."""
+
+        def work(cursor: Cursor, again: bool) -> None:
+            with cursor.connection.transaction():
+                found = cursor.execute(
+                    "SELECT id FROM runs WHERE key = %s FOR UPDATE", (key_of(run_id),)
+                ).fetchone()
+                if found is None:
+                    if again:  # the first time did it
+                        return
+                    raise UnknownRunError(unknown(run_id))
+                select = "SELECT run_id FROM runs WHERE parent = %s ORDER BY id LIMIT 1"
+                if fork := cursor.execute(select, (run_id,)).fetchone():
+                    raise StoreError(has_fork(run_id, fork[0]))
+                cursor.execute("DELETE FROM steps WHERE run = %s", found)
+                cursor.execute("DELETE FROM log WHERE run = %s", found)
+                digests = cursor.execute("DELETE FROM uses WHERE run = %s RETURNING digest", found).fetchall()
+                if digests:
+                    # Nobody brings a content while it is looked at whether anybody needs it.
+                    cursor.execute("LOCK TABLE blobs IN SHARE ROW EXCLUSIVE MODE")
+                    cursor.execute(
+                        "DELETE FROM blobs WHERE digest = ANY(%s) "
+                        "AND NOT EXISTS (SELECT FROM uses WHERE uses.digest = blobs.digest)",
+                        ([digest for (digest,) in digests],),
+                    )
+                cursor.execute("DELETE FROM origins WHERE run = %s", found)
+                cursor.execute("DELETE FROM runs WHERE id = %s", found)
+
+        self._link.run(f"run {run_id!r}", work)
+
+    # -- owners ------------------------------------------------------------------------------------------
+
+    def claim(self, run_id: str, owner: str, *, lease: float) -> int:
+        """Become the owner of a run. To find that a living owner has it takes a moment."""
+        key, what = key_of(run_id), f"run {run_id!r}"
+        values = (owner, self._link.slot, lease, key, owner)
+        while True:
+            if found := self._link.fetch(what, CLAIM, values):
+                return int(found[0][0])
+            found = self._link.fetch(what, OWNER, (key,))
+            if not found:
+                raise UnknownRunError(unknown(run_id))
+            holder, slot, expires_in = found[0]
+            if not self._link.outlives(slot):
+                raise RunOwnedError(owned(run_id, holder, expires_in))
+
+    def renew(self, run_id: str, fence: int, *, lease: float) -> None:
+        """Stay the owner."""
+        self._change(run_id, fence, LEASE, lease)
+
+    def release(self, run_id: str, fence: int) -> None:
+        """Stop being the owner."""
+        try:
+            self._change(run_id, fence, RELEASED)
+        except (RunOwnedError, UnknownRunError):
+            pass
+
+    def owner(self, run_id: str) -> Owner | None:
+        """Who owns a run, or died owning it."""
+        found = self._link.fetch(f"run {run_id!r}", OWNER, (key_of(run_id),))
+        if not found:
+            raise UnknownRunError(unknown(run_id))
+        name, slot, expires_in = found[0]
+        return Owner(name, expires_in, not self._link.outlives(slot)) if name else None
+
+    def _change(self, run_id: str, fence: int, what: str, *values: Any) -> None:
+        statement = f"UPDATE runs SET {what} WHERE key = %s AND fence = %s"
+        if not self._link.change(f"run {run_id!r}", statement, (*values, key_of(run_id), fence)):
+            self._check_fence(run_id, fence)
+
+    def _check_fence(self, run_id: str, fence: int) -> None:
+        found = self._link.fetch(
+            f"run {run_id!r}", "SELECT fence FROM runs WHERE key = %s", (key_of(run_id),)
+        )
+        if not found:
+            raise UnknownRunError(unknown(run_id))
+        if found[0][0] != fence:
+            raise RunOwnedError(taken_over(run_id))
+
+    # -- logs --------------------------------------------------------------------------------------------
+
+    def append(
+        self,
+        run_id: str,
+        entries: Sequence[Any],
+        fence: int,
+        *,
+        drop: Sequence[tuple[str, str, int]] = (),
+        blobs: Mapping[str, bytes] = {},
+        statements: Sequence[Statement] = (),
+    ) -> None:
+        """Add entries, all or nothing, in one round trip unless there are statements."""
+        if len(entries) == 1 and fence and not drop and not blobs and not statements:
+            entry: Entry = entries[0]
+            mine = (fence >> 32, fence, key_of(run_id))
+            try:
+                if _is_own_step(entry.kind, entry.path):
+                    values: tuple[Any, ...] = (*_content(entry), *mine)
+                    done = self._link.change(f"run {run_id!r}", _ADD_STEP, values)
+                else:
+                    values = (*_named(entry), *_content(entry), *mine)
+                    done = self._link.change(f"run {run_id!r}", _ADD_ENTRY, values)
+                if done:
+                    return
+            except BrokenRule:
+                pass  # the name is taken: see below by what
+        self._append(run_id, entries, fence, drop, blobs, statements)
+
+    def _append(
+        self,
+        run_id: str,
+        entries: Sequence[Entry],
+        fence: int,
+        drop: Sequence[tuple[str, str, int]],
+        blobs: Mapping[str, bytes],
+        statements: Sequence[Statement],
+    ) -> None:
+        gone = frozenset(drop)
+        kept: dict[tuple[str, str, int], Entry] = {}
+        twice: Entry | None = None
+        for entry in entries:
+            if entry.name not in gone and kept.setdefault(entry.name, entry).digest != entry.digest:
+                twice = twice or entry
+        if twice is not None:
+            self._check_fence(run_id, fence)  # which comes before any other reason
+            raise CommitConflictError(conflict(run_id, twice))
+        values = _added(run_id, fence, kept.values(), gone, blobs)
+        try:
+            if statements:
+                is_mine = self._with_statements(run_id, list(kept.values()), values, statements)
+            else:
+                is_mine = self._link.change(f"run {run_id!r}", _ADD_ALL, values)
+        except BrokenRule as error:
+            raise CommitConflictError(conflict(run_id, self._differing(run_id, kept.values()))) from error
+        if not is_mine:
+            self._check_fence(run_id, fence)
+
+    def _with_statements(
+        self, run_id: str, kept: Sequence[Entry], values: tuple[Any, ...], statements: Sequence[Statement]
+    ) -> int:
+        def work(cursor: Cursor, _: bool) -> int:
+            with cursor.connection.transaction():
+                locked = "SELECT id FROM runs WHERE key = %s AND fence = %s FOR NO KEY UPDATE"
+                found = cursor.execute(locked, values[:2]).fetchone()
+                if found is None:
+                    return 0
+                if kept and self._has(cursor, found[0], kept[0]):
+                    return 1  # it was done already, and only the answer was lost
+                cursor.execute(_ADD_ALL, values)
+                execute(cursor, statements, run_id)
+                return 1
+
+        return self._link.run(f"run {run_id!r}", work)
+
+    def _has(self, cursor: Cursor, run: int, entry: Entry) -> bool:
+        if _is_own_step(entry.kind, entry.path):
+            cursor.execute("SELECT 1 FROM steps WHERE run = %s AND n = %s", (run, entry.n))
+        else:
+            name = (run, entry.kind, key_of(entry.path), entry.n)
+            cursor.execute("SELECT 1 FROM log WHERE run = %s AND kind = %s AND key = %s AND n = %s", name)
+        return cursor.fetchone() is not None
+
+    def rehearse(self, statements: Sequence[Statement]) -> None:
+        """Execute statements and take them back."""
+        error = self._link.run("a rehearsal", lambda cursor, _: rehearsed(cursor, statements))
+        if error is not None:
+            raise error
+
+    def _differing(self, run_id: str, entries: Iterable[Entry]) -> Entry:
+        for entry in entries:
+            known = self.last(run_id, entry.kind, entry.path, entry.n)
+            if known is not None and known.n == entry.n and known.digest != entry.digest:
+                return entry
+        raise AssertionError("a name was taken, and is not")
+
+    def entries(
+        self, run_id: str, *, after: int = 0, upto: int | None = None, skip: Collection[str] = ()
+    ) -> Sequence[Entry]:
+        """A run's log by kind, path and n; of its own steps those after `after` and up to `upto` only."""
+        statement = (
+            f"{_STEPS} AND n > %s AND n <= %s AND NOT %s UNION ALL {_OTHERS} AND kind <> ALL(%s::text[])"
+        )
+        key, last = key_of(run_id), (1 << 63) - 1 if upto is None else upto
+        return self._read(run_id, statement, (key, after, last, OWN_STEP in skip, key, list(skip)))
+
+    def within(
+        self,
+        run_id: str,
+        kinds: Collection[str],
+        paths: Sequence[tuple[str, str]] | None = None,
+        *,
+        after: int = 0,
+        upto: int | None = None,
+    ) -> Sequence[Entry]:
+        """A part of a run's log: some kinds, and of these the paths in some ranges; each is looked up in the index."""
+        key, last = key_of(run_id), (1 << 63) - 1 if upto is None else upto
+        has_own = OWN_STEP in kinds and (paths is None or any(high and not low for low, high in paths))
+        statement, values = _OTHERS, list[Any]([key])
+        if paths is not None:
+            statement = _OTHERS.replace(_RUN, f", {_SPANS} {_RUN} AND {_IN_SPAN}")
+            values[:0] = _columns((_bounds(*span) for span in paths), 4)
+        return self._read(
+            run_id,
+            f"{_STEPS} AND n > %s AND n <= %s AND %s UNION ALL {statement} AND kind = ANY(%s::text[])",
+            (key, after, last, has_own, *values, list(kinds)),
+        )
+
+    def census(self, run_id: str) -> Mapping[str, int]:
+        """What the log of a run has now, by kind."""
+        statement = f"SELECT {_CENSUS} FROM runs WHERE key = %s"
+        found = self._link.fetch(f"run {run_id!r}", statement, (key_of(run_id),))
+        if not found:
+            raise UnknownRunError(unknown(run_id))
+        return counted(found[0][0] or "{}")
+
+    def find(self, run_id: str, kind: str, path: str) -> Sequence[Entry]:
+        """The entries of one kind and path, by n."""
+        if _is_own_step(kind, path):
+            return self._read(run_id, _STEPS, (key_of(run_id),))
+        return self._read(
+            run_id, f"{_OTHERS} AND kind = %s AND key = %s", (key_of(run_id), kind, key_of(path))
+        )
+
+    def last(self, run_id: str, kind: str, path: str, n: int) -> Entry | None:
+        """The entry of one kind and path with the largest n up to `n`, or None."""
+        up_to = "AND n <= %s ORDER BY n DESC LIMIT 1"
+        if _is_own_step(kind, path):
+            found = self._read(run_id, f"{_STEPS} {up_to}", (key_of(run_id), n))
+        else:
+            values = (key_of(run_id), kind, key_of(path), n)
+            found = self._read(run_id, f"{_OTHERS} AND kind = %s AND key = %s {up_to}", values)
+        return found[0] if found else None
+
+    def _read(self, run_id: str, statement: str, values: Any) -> list[Entry]:
+        found = self._link.run(
+            f"run {run_id!r}", lambda cursor, _: cursor.execute(statement, values).fetchall()
+        )
+        if not found:
+            self.row(run_id)
+        return sorted(checked(run_id, found), key=_by_name)
+
+    def blob(self, digest: str) -> bytes:
+        """A large content, checked."""
+        found = self._link.fetch(
+            f"the content {digest[:12]}…", "SELECT body FROM blobs WHERE digest = %s", (digest,)
+        )
+        if not found or sha256(found[0][0]).hexdigest() != digest:
+            raise StoreCorruptError(lost_content(digest, self._link.name, is_there=bool(found)))
+        return bytes(found[0][0])
+
+    # -- the server --------------------------------------------------------------------------------------
+
+    def check(self) -> Iterator[str]:
+        """Look at everything: the server finds damaged pages when it reads them, and checksums the rest."""
+        names: list[tuple[Callable[[str], object], str]] = [(self.entries, row.run_id) for row in self.rows()]
+        names += [
+            (self.blob, digest)
+            for (digest,) in self._link.fetch("the contents", "SELECT DISTINCT digest FROM uses")
+        ]
+        yield from complaints(names)
+
+    def close(self) -> None:
+        """Close the connection, and let go of what this store owned."""
+        self._link.close()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_link"):  # it could be opened
+            self.close()
+
+
+def _added(run_id: str, fence: int, entries: Any, gone: Any, blobs: Any) -> tuple[Any, ...]:
+    """The values of `_ADD_ALL`: entries to add, names to drop, blobs."""
+    steps = (_content(e) for e in entries if _is_own_step(e.kind, e.path))
+    others = ((*_named(e), *_content(e)) for e in entries if not _is_own_step(e.kind, e.path))
+    return (
+        *(key_of(run_id), fence),
+        *_columns(steps, 4),
+        *_columns(others, 7),
+        [n for kind, path, n in gone if _is_own_step(kind, path)],
+        *_columns(((kind, key_of(path), n) for kind, path, n in gone), 3),
+        *_columns(blobs.items(), 2),
+        list(blobs),
+    )
+
+
+def _is_own_step(kind: str, path: str) -> bool:
+    return kind == OWN_STEP and not path
+
+
+def _named(entry: Entry) -> tuple[str, str, str | None]:
+    """Kind, key, and the path if it is not its own key."""
+    key = key_of(entry.path)
+    return entry.kind, key, None if key is entry.path else entry.path
+
+
+def _content(entry: Entry) -> tuple[int, bytes, bytes, int]:
+    return entry.n, entry.body, entry.digest, checksum(entry.body, entry.digest)
+
+
+def _bounds(first: str, beyond: str) -> tuple[str, str, str, str]:
+    """Between which keys the paths of a range lie, and the range."""
+    return first[:_SURE], beyond if len(beyond) <= _SURE else beyond[:_SURE] + chr(0x10FFFF), first, beyond
+
+
+def _columns(rows: Iterable[Sequence[Any]], width: int) -> list[list[Any]]:
+    return [list(column) for column in zip(*rows)] or [[] for _ in range(width)]

@@ -1,0 +1,3 @@
+"""A store in a SQLite file."""
+
+from __future__ import annotations

@@ -1,0 +1,130 @@
+"""The logs of runs in a SQLite file: how entries are found.
+
+A run has a number in the file, and its own steps lie in a table of their own, each under one integer: the run's number
+times `SPAN`, plus the step's n. Steps that do not fit there, and all other entries, lie in `log`. Everything here runs
+within a transaction that somebody else began.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import msgspec
+
+from clew.stores.protocol import OWN_STEP, Entry
+from clew.stores.sql_rows import checksum
+from clew.stores.sqlite.file import insert
+
+SPAN = 1 << 32
+MOST = (1 << 63) - 1
+_ENTRY = "kind, path, n, body, digest, crc"
+
+# A name that is taken: nothing with the same digest; with another one NOT NULL stops the whole append.
+_UNLESS_SAME = "DO UPDATE SET body = NULL WHERE digest <> excluded.digest"
+_PUT_STEPS = ("INSERT INTO steps (id, body, digest, crc)", 4, f"ON CONFLICT (id) {_UNLESS_SAME}")
+_PUT_ENTRIES = (
+    "INSERT INTO log (run, kind, path, n, body, digest, crc)",
+    7,
+    f"ON CONFLICT (run, kind, path, n) {_UNLESS_SAME}",
+)
+
+Found = list[tuple[Any, ...]]
+"""Rows with kind, path, n, body, digest and checksum."""
+
+
+def is_own_step(entry: Entry) -> bool:
+    """Whether an entry lies in the table of steps."""
+    return entry.kind == OWN_STEP and not entry.path and 0 <= entry.n < SPAN
+
+
+def put(db: sqlite3.Connection, number: int, entries: Sequence[Entry]) -> None:
+    """Add entries. IntegrityError if the name of one is taken by another content."""
+    steps = [entry for entry in entries if is_own_step(entry)]
+    others = [entry for entry in entries if not is_own_step(entry)] if len(steps) < len(entries) else ()
+    insert(db, *_PUT_STEPS, [(number * SPAN + e.n, *_content(e)) for e in steps])
+    insert(db, *_PUT_ENTRIES, [(number, *e.name, *_content(e)) for e in others])
+
+
+def _content(entry: Entry) -> tuple[bytes, bytes, int]:
+    return entry.body, entry.digest, checksum(entry.body, entry.digest)
+
+
+def own_steps(db: sqlite3.Connection, number: int, after: int, last: int) -> Found:
+    """The run's own steps after one, and up to one."""
+    base = number * SPAN
+    return db.execute(
+        f"SELECT '{OWN_STEP}', '', id - ?1, body, digest, crc FROM steps WHERE id > ?2 AND id <= ?1 + ?3 ORDER BY id",
+        (base, base + min(max(after, -1), SPAN), max(min(last, SPAN - 1), -1)),
+    ).fetchall()
+
+
+def others(db: sqlite3.Connection, number: int, after: int, last: int, skip: Collection[str]) -> Found:
+    """All other entries, without some kinds."""
+    without = f"AND kind NOT IN ({', '.join('?' * len(skip))})" if skip else ""
+    return db.execute(
+        f"SELECT {_ENTRY} FROM log WHERE run = ? "
+        f"AND NOT (kind = '{OWN_STEP}' AND path = '' AND (n <= ? OR n > ?)) {without} ORDER BY kind, path, n",
+        (number, after, last, *skip),
+    ).fetchall()
+
+
+def within(
+    db: sqlite3.Connection,
+    number: int,
+    kinds: Collection[str],
+    paths: Sequence[tuple[str, str]] | None,
+    after: int,
+    last: int,
+) -> Found:
+    """Entries of some kinds, with paths in some ranges. Each pair is looked up by itself: SQLite would go through all
+    paths of a kind for the sake of several ranges."""
+    spans: Sequence[tuple[str, str | None]] = [("", None)] if paths is None else paths
+    found: Found = []
+    if OWN_STEP in kinds and any(not first and beyond != "" for first, beyond in spans):
+        found += own_steps(db, number, after, last)
+    for kind in dict.fromkeys(kinds):
+        for first, beyond in spans:
+            end, values = ("", ()) if beyond is None else ("AND path < ?", (beyond,))
+            found += db.execute(
+                f"SELECT {_ENTRY} FROM log WHERE run = ? AND kind = ? AND path >= ? {end} "
+                f"AND NOT (kind = '{OWN_STEP}' AND path = '' AND (n <= ? OR n > ?))",
+                (number, kind, first, *values, after, last),
+            )
+    return found
+
+
+def named(db: sqlite3.Connection, number: int, kind: str, path: str) -> Found:
+    """The entries of one kind and path."""
+    found = db.execute(
+        f"SELECT {_ENTRY} FROM log WHERE run = ? AND kind = ? AND path = ?", (number, kind, path)
+    ).fetchall()
+    return found + own_steps(db, number, -1, MOST) if kind == OWN_STEP and not path else found
+
+
+def newest(
+    db: sqlite3.Connection, number: int, kind: str, path: str, n: int
+) -> tuple[int, bytes, bytes, int] | None:
+    """Of the entry of one kind and path with the largest n up to `n`: n, body, digest and checksum."""
+    found = db.execute(
+        "SELECT n, body, digest, crc FROM log WHERE run = ? AND kind = ? AND path = ? AND n <= ? "
+        "ORDER BY n DESC LIMIT 1",
+        (number, kind, path, n),
+    ).fetchall()
+    if kind == OWN_STEP and not path and n >= 0:
+        base = number * SPAN
+        found += db.execute(
+            "SELECT id - ?1, body, digest, crc FROM steps WHERE id >= ?1 AND id <= ?2 ORDER BY id DESC LIMIT 1",
+            (base, base + min(n, SPAN - 1)),
+        ).fetchall()
+    return max(found, default=None)
+
+
+def census(db: sqlite3.Connection, number: int) -> str:
+    """How many entries of each kind there are, and which own step is the last, as JSON."""
+    select = f"SELECT kind, count(*) FROM log WHERE run = ? AND NOT (kind = '{OWN_STEP}' AND path = '') GROUP BY kind"
+    counts: dict[str, int] = dict(db.execute(select, (number,)))
+    if last := newest(db, number, OWN_STEP, "", MOST):
+        counts[""] = last[0]
+    return msgspec.json.encode(counts).decode()

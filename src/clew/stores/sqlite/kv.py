@@ -1,0 +1,251 @@
+"""Shelves in a SQLite file, which may be the file of a `SQLiteStore`: WAL, one transaction a write.
+
+A shelf has a connection of its own, so a long scan and a run's step do not wait for each other. Its tables are made
+when the first shelf is opened; a file that never had one is as it was. Each row has a checksum: damage is found when
+the row is read, and named.
+
+Whether somebody else wrote is asked by a number that SQLite keeps for each connection, which costs no read of a
+table.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from clew.errors import StoreConflictError, StoreCorruptError, StoreError, StoreVersionError
+from clew.stores.kv import FORMAT, Change, behind, check_key, conflict, damaged, in_pages, newer
+from clew.stores.sql_rows import checksum
+from clew.stores.sqlite.file import explained, open_file
+from clew.stores.sqlite.fork_safety import guard
+
+_TABLES = (
+    "CREATE TABLE IF NOT EXISTS shelves (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, format INTEGER NOT NULL, "
+    "stamp INTEGER NOT NULL DEFAULT 0)",
+    "CREATE TABLE IF NOT EXISTS shelf_rows (shelf INTEGER NOT NULL, key TEXT NOT NULL, value BLOB NOT NULL, "
+    "crc INTEGER NOT NULL, PRIMARY KEY (shelf, key)) WITHOUT ROWID",
+)
+_READ = "SELECT value, crc FROM shelf_rows WHERE shelf = ? AND key = ?"
+_PUT = (
+    "INSERT INTO shelf_rows VALUES (?, ?, ?, ?) "
+    "ON CONFLICT DO UPDATE SET value = excluded.value, crc = excluded.crc"
+)
+_MANY = 500  # keys in one statement
+
+
+class SQLiteShelf:
+    """A shelf in a file."""
+
+    def __init__(
+        self, path: str | os.PathLike[str], name: str, synchronous: str = "normal", timeout: float = 10.0
+    ) -> None:
+        if os.fspath(path) in ("", ":memory:"):
+            raise StoreError(f"{os.fspath(path)!r} is no file; give None to keep it in memory")
+        self.name = name
+        self.path = Path(path)
+        self._what = f"the shelf {name!r}"
+        self._options = (synchronous, timeout)
+        self._open()
+        guard(self)
+
+    def _open(self) -> None:
+        self._lock = threading.RLock()
+        self._process = os.getpid()
+        self._seen = (
+            -1,
+            -1,
+        )  # SQLite's number for the writes of others, and the stamp that was read after it
+        with self._translated():
+            self._db = open_file(self.path, *self._options)
+            self._id = self._find() or self._make()
+
+    def __repr__(self) -> str:
+        return f"SQLiteShelf({str(self.path)!r}, {self.name!r})"
+
+    def _find(self) -> int | None:
+        try:
+            row = self._db.execute("SELECT id, format FROM shelves WHERE name = ?", (self.name,)).fetchone()
+        except sqlite3.OperationalError as error:
+            if "no such table" not in str(error):
+                raise
+            return None
+        if row is None:
+            return None
+        if row[1] > FORMAT:
+            self._db.close()
+            raise StoreVersionError(newer(self.name, self.path, row[1]))
+        return int(row[0])
+
+    def _make(self) -> int:
+        with self._transaction("BEGIN IMMEDIATE") as db:
+            for statement in _TABLES:
+                db.execute(statement)
+            db.execute(
+                "INSERT INTO shelves (name, format) VALUES (?, ?) ON CONFLICT DO NOTHING", (self.name, FORMAT)
+            )
+            return int(db.execute("SELECT id FROM shelves WHERE name = ?", (self.name,)).fetchone()[0])
+
+    # -- reading -----------------------------------------------------------------------------------------
+
+    def read(self, key: str) -> bytes | None:
+        """The bytes of a key, or None."""
+        check_key(key)
+        with self._using() as db:
+            row = db.execute(_READ, (self._id, key)).fetchone()
+        return None if row is None else self._checked(key, *row)
+
+    def read_many(self, keys: Iterable[str]) -> dict[str, bytes]:
+        """The bytes of those keys that are there."""
+        wanted = list(keys)
+        for key in wanted:
+            check_key(key)
+        found: dict[str, bytes] = {}
+        with self._using() as db:
+            for begin in range(0, len(wanted), _MANY):
+                some = wanted[begin : begin + _MANY]
+                rows = db.execute(
+                    "SELECT key, value, crc FROM shelf_rows WHERE shelf = ? AND key IN "
+                    f"({', '.join('?' * len(some))})",
+                    (self._id, *some),
+                )
+                found.update((key, self._checked(key, value, crc)) for key, value, crc in rows)
+        return found
+
+    def scan(
+        self, prefix: str = "", after: str | None = None, limit: int | None = None, *, check: bool = True
+    ) -> Iterator[tuple[str, bytes]]:
+        """Keys that start with `prefix`, and their bytes, in order."""
+        return in_pages(self._page if check else self._unchecked, prefix, after, limit)
+
+    def _page(self, start: str, inclusive: bool, end: str | None, size: int) -> list[tuple[str, bytes]]:
+        rows = self._fetched(start, inclusive, end, size)
+        return [(key, self._checked(key, value, crc)) for key, value, crc in rows]
+
+    def _unchecked(self, start: str, inclusive: bool, end: str | None, size: int) -> list[tuple[str, bytes]]:
+        return [(key, bytes(value)) for key, value, _ in self._fetched(start, inclusive, end, size)]
+
+    def _fetched(
+        self, start: str, inclusive: bool, end: str | None, size: int
+    ) -> list[tuple[str, bytes, int]]:
+        until, bound = ("", ()) if end is None else ("AND key < ?", (end,))
+        statement = (
+            f"SELECT key, value, crc FROM shelf_rows WHERE shelf = ? AND key {'>=' if inclusive else '>'} ? {until} "
+            "ORDER BY key LIMIT ?"
+        )
+        with self._using() as db:
+            return db.execute(statement, (self._id, start, *bound, size)).fetchall()
+
+    def count(self, prefix: str = "") -> int:
+        """How many keys start with `prefix`."""
+        check_key(prefix)
+        end = behind(prefix)
+        until, bound = ("", ()) if end is None else ("AND key < ?", (end,))
+        statement = f"SELECT count(*) FROM shelf_rows WHERE shelf = ? AND key >= ? {until}"
+        with self._using() as db:
+            return int(db.execute(statement, (self._id, prefix, *bound)).fetchone()[0])
+
+    def _checked(self, key: str, value: bytes, crc: int) -> bytes:
+        if _crc(key, value) != crc:
+            raise StoreCorruptError(damaged(self.name, self.path, key))
+        return value
+
+    # -- writing -----------------------------------------------------------------------------------------
+
+    def stamp(self) -> int:
+        """A number that is another one after each write."""
+        # Those who keep what they read ask before each request, so the usual answer is as short as can be.
+        try:
+            if self._process != os.getpid():
+                self._reopen()
+            with self._lock:
+                db = self._db
+                version = db.execute("PRAGMA data_version").fetchone()[0]
+                if version != self._seen[0]:
+                    row = db.execute("SELECT stamp FROM shelves WHERE id = ?", (self._id,)).fetchone()
+                    if row is None:
+                        raise StoreCorruptError(f"{self._what} has been taken out of {self.path}")
+                    self._seen = (version, row[0])
+                return self._seen[1]
+        except sqlite3.Error as error:
+            raise explained(error, self._what, self.path) from error
+
+    def write(self, changes: Iterable[Change], *, expect: int | None = None) -> int:
+        """Put bytes under keys, or take keys away (None), all or nothing."""
+        wanted = dict(changes)
+        put, gone = [], []
+        for key, value in wanted.items():
+            check_key(key)
+            if value is None:
+                gone.append((self._id, key))
+            else:
+                put.append((self._id, key, value, _crc(key, value)))
+        with self._using():
+            self._seen = (self._seen[0], self._write(put, gone, expect))
+            return self._seen[1]
+
+    def _write(self, put: list[tuple[Any, ...]], gone: list[tuple[Any, ...]], expect: int | None) -> int:
+        # Of this connection's own writes SQLite's number says nothing; it is asked again if others wrote too.
+        with self._transaction("BEGIN IMMEDIATE") as db:
+            stamped = db.execute(
+                "UPDATE shelves SET stamp = stamp + 1 WHERE id = ?1 AND (?2 IS NULL OR stamp = ?2) RETURNING stamp",
+                (self._id, expect),
+            ).fetchone()
+            if stamped is None:
+                raise StoreConflictError(conflict(self.name))
+            if put:
+                db.executemany(_PUT, put)
+            if gone:
+                db.executemany("DELETE FROM shelf_rows WHERE shelf = ? AND key = ?", gone)
+        return int(stamped[0])
+
+    @contextmanager
+    def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
+        db = self._db
+        db.execute(begin)
+        try:
+            yield db
+            db.execute("COMMIT")
+        except BaseException:
+            if db.in_transaction:
+                db.execute("ROLLBACK")
+            raise
+
+    # -- the connection ----------------------------------------------------------------------------------
+
+    @contextmanager
+    def _using(self) -> Iterator[sqlite3.Connection]:
+        if self._process != os.getpid():
+            self._reopen()
+        with self._lock, self._translated():
+            yield self._db
+
+    def _reopen(self) -> None:
+        """Open the file in a process that was forked."""
+        self._parents = self._db  # kept, because closing it here would disturb the parent
+        self._open()
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except (sqlite3.Error, OverflowError, UnicodeError) as error:
+            raise explained(error, self._what, self.path) from error
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._process == os.getpid():
+            with self._lock:
+                self._db.close()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_db"):  # it could be opened
+            self.close()
+
+
+def _crc(key: str, value: bytes) -> int:
+    return checksum(value, key.encode())

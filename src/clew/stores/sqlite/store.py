@@ -1,0 +1,471 @@
+"""Runs in a SQLite file: the embedded default.
+
+One statement and one commit a step. WAL, so other processes read while this one writes; ``synchronous="full"`` to
+survive a power cut with the last step, at the price of an fsync a step.
+
+Owners hold a lock on a file beside the database for as long as they live (`clew.stores.sqlite.owner_lock`): a dead owner is
+noticed at once, also after ``kill -9``. Where locks are not to be had, the lease decides alone. Leases run by the
+machine's clock since boot, and an owner from another boot is dead (`clew.stores.sqlite.lease_clock`). A fence is the run's
+number in the file (never used twice) and a count of its claims, so a step's insert needs no other key than the fence.
+
+A file that is removed or replaced while a store has it open is noticed when a run is created, claimed, renewed or
+updated; SQLite itself would go on writing to a file that nobody can open any more.
+
+Damage is found when something is read, and named by run and entry.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from hashlib import sha256
+from operator import attrgetter
+from pathlib import Path
+from typing import Any, Literal, cast
+from weakref import WeakSet
+
+from clew.errors import (
+    CommitConflictError,
+    RunExistsError,
+    RunOwnedError,
+    StoreCorruptError,
+    StoreError,
+    UnknownRunError,
+)
+from clew.stores.messages import conflict, exists, has_fork, lost_content, owned, taken_over, unknown
+from clew.stores.protocol import OWN_STEP, Entry, Owner, RunRow, Statement
+from clew.stores.sql_rows import (
+    COLUMNS,
+    ORIGIN,
+    ROW,
+    checked,
+    checksum,
+    complaints,
+    counted,
+    read_row,
+    row_values,
+)
+from clew.stores.sqlite.blobs import drop_blobs, put_blobs, read_blob
+from clew.stores.sqlite.entries import MOST, SPAN, census, named, newest, others, own_steps, put, within
+from clew.stores.sqlite.file import (
+    APPLICATION_ID,
+    Inherited,
+    check_options,
+    check_place,
+    execute,
+    explained,
+    open_file,
+    rehearse,
+)
+from clew.stores.sqlite.fork_safety import guard
+from clew.stores.sqlite.lease_clock import BOOT_CLOCK, LeaseClock
+from clew.stores.sqlite.owners import LEASE, OWNER, RELEASED, Owners
+from clew.stores.sqlite.transactions import Transaction, Translated, clean
+
+__all__ = ["SQLiteStore"]
+
+
+_ADD_STEP = (
+    "INSERT INTO steps (id, body, digest, crc) SELECT ?, ?, ?, ? FROM runs "
+    "WHERE id = ? AND fence = ? AND run_id = ?"
+)
+_ADD_ENTRY = (
+    "INSERT INTO log (run, kind, path, n, body, digest, crc) SELECT id, ?, ?, ?, ?, ?, ? FROM runs "
+    "WHERE id = ? AND fence = ? AND run_id = ?"
+)
+_ADD_ROW = f"INSERT INTO runs ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_ADD_ORIGIN = f"INSERT INTO origins (run, {ORIGIN}) VALUES (?, ?, ?, ?, ?, ?)"
+_by_name = attrgetter("kind", "path", "n")
+
+_stores: WeakSet[SQLiteStore] = WeakSet()
+
+
+def _after_fork() -> None:
+    for store in list(_stores):
+        store._forked()
+
+
+if hasattr(os, "register_at_fork"):  # not everywhere
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+class SQLiteStore:
+    """Runs in a file."""
+
+    encodes = True
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        synchronous: Literal["normal", "full", "off"] = "normal",
+        timeout: float = 10.0,
+        clock: LeaseClock = BOOT_CLOCK,
+    ) -> None:
+        check_options(path, synchronous, timeout)
+        self.path = Path(path)
+        self._options = (synchronous, timeout)
+        self.defers = synchronous == "full"  # else nobody waits for the disk anyway
+        self._lock = threading.RLock()
+        self._clock = clock
+        self._owners = Owners(self.path, clock)
+        self._hasty: SQLiteStore | None = None
+        self._is_open = False  # a transaction is, or an interrupt has left it so
+        with self._translated("the file"):
+            self._open()
+        _stores.add(self)
+        guard(self)
+
+    def _open(self) -> sqlite3.Connection:
+        self._db = open_file(self.path, *self._options)
+        self._file = os.stat(self.path)
+        return self._db
+
+    def _forked(self) -> None:
+        """This process is a child of the one that opened the store, and needs a connection of its own."""
+        self._lock = threading.RLock()
+        self._owners.leave_to_parent()
+        self._is_open = False
+        self._db = cast(sqlite3.Connection, Inherited(self._db, self._open))
+
+    def at_once(self) -> SQLiteStore:
+        """The same file, for callers that must not wait (see `Prompt`)."""
+        if self._hasty is None:
+            from clew.stores.sqlite.at_once import hasty
+
+            self._hasty = hasty(self.path, self._options[0], self._clock)
+        return self._hasty
+
+    def __repr__(self) -> str:
+        return f"SQLiteStore({str(self.path)!r})"
+
+    # -- runs --------------------------------------------------------------------------------------------
+
+    def create(
+        self,
+        row: RunRow,
+        blobs: Mapping[str, bytes] = {},
+        *,
+        owner: str = "",
+        lease: float = 0.0,
+        wait: bool = True,
+        entries: Sequence[Entry] = (),
+    ) -> int:
+        """Keep a new run, and claim it for an `owner`. RunExistsError if its id is taken."""
+        check_place(self.path, self._file, row.run_id)
+        with self._lock, self._writing(f"run {row.run_id!r}", wait=wait) as db:
+            values, origin = row_values(row)
+            if row.parent is not None:
+                self._number(db, row.parent)
+            try:
+                number = db.execute(_ADD_ROW, values).lastrowid
+            except sqlite3.IntegrityError:
+                raise RunExistsError(exists(row.run_id)) from None
+            assert number is not None
+            db.execute(_ADD_ORIGIN, (number, *origin))
+            put_blobs(db, number, blobs)
+            put(db, number, entries)
+            return self._take(db, number, 0, owner, lease) if owner else 0
+
+    def row(self, run_id: str) -> RunRow:
+        """One run."""
+        with self._lock, self._reading(f"run {run_id!r}") as db:
+            found = db.execute(f"{ROW} WHERE run_id = ?", (run_id,)).fetchone()
+        if found is None:
+            raise UnknownRunError(unknown(run_id))
+        row = read_row(found)
+        if row.damage:
+            raise StoreCorruptError(row.damage)
+        return row
+
+    def rows(self, status: str | None = None) -> list[RunRow]:
+        """All runs, or those of one status, in the order in which they were created."""
+        where, values = ("", ()) if status is None else ("WHERE status = ?", (status,))
+        with self._lock, self._reading("the list of runs") as db:
+            return [read_row(found) for found in db.execute(f"{ROW} {where} ORDER BY runs.id", values)]
+
+    def update(
+        self, run_id: str, *, status: str, updated: float, error: Any, fence: int, release: bool = False
+    ) -> None:
+        """Change what is known about a run."""
+        check_place(self.path, self._file, run_id)
+        what = "status = ?, updated = ?, error = ?"
+        if not release:
+            self._change(run_id, fence, what, status, updated, error)
+            return
+        with self._lock, self._writing(f"run {run_id!r}") as db:
+            number = self._owned(db, run_id, fence)
+            values = (status, updated, error, census(db, number), number)
+            db.execute(f"UPDATE runs SET {what}, census = ?, {RELEASED} WHERE id = ?", values)
+
+    def delete(self, run_id: str) -> None:
+        """Forget a run; forks of it must be gone first."""
+        with self._lock, self._writing(f"run {run_id!r}") as db:
+            number = self._number(db, run_id)
+            fork = db.execute(
+                "SELECT run_id FROM runs WHERE parent = ? ORDER BY id LIMIT 1", (run_id,)
+            ).fetchone()
+            if fork is not None:
+                raise StoreError(has_fork(run_id, fork[0]))
+            base = number * SPAN
+            db.execute("DELETE FROM steps WHERE id >= ? AND id < ?", (base, base + SPAN))
+            db.execute("DELETE FROM log WHERE run = ?", (number,))
+            drop_blobs(db, number)
+            db.execute("DELETE FROM origins WHERE run = ?", (number,))
+            db.execute("DELETE FROM runs WHERE id = ?", (number,))
+
+    # -- owners ------------------------------------------------------------------------------------------
+
+    def claim(self, run_id: str, owner: str, *, lease: float) -> int:
+        """Become the owner of a run."""
+        check_place(self.path, self._file, run_id)
+        with self._lock, self._writing(f"run {run_id!r}") as db:
+            number = self._number(db, run_id)
+            fence, holder, *said = db.execute(OWNER, (number,)).fetchone()
+            if holder and holder != owner and (other := self._owners.read(holder, *said)).holds:
+                raise RunOwnedError(owned(run_id, holder, other.expires_in))
+            return self._take(db, number, fence, owner, lease)
+
+    def _take(self, db: sqlite3.Connection, number: int, fence: int, owner: str, lease: float) -> int:
+        """Write down an owner."""
+        fence = (fence or number * SPAN) + 1
+        values = (fence, owner, *self._owners.lease(lease), number)
+        db.execute(f"UPDATE runs SET fence = ?, owner = ?, {LEASE} WHERE id = ?", values)
+        return int(fence)
+
+    def renew(self, run_id: str, fence: int, *, lease: float) -> None:
+        """Stay the owner."""
+        check_place(self.path, self._file, run_id)
+        with self._lock:
+            self._change(run_id, fence, LEASE, *self._owners.lease(lease))
+
+    def release(self, run_id: str, fence: int) -> None:
+        """Stop being the owner."""
+        try:
+            self._change(run_id, fence, RELEASED)
+        except (RunOwnedError, UnknownRunError):
+            pass
+
+    def owner(self, run_id: str) -> Owner | None:
+        """Who owns a run, or died owning it."""
+        with self._lock, self._reading(f"run {run_id!r}") as db:
+            _, name, *said = db.execute(OWNER, (self._number(db, run_id),)).fetchone()
+        return self._owners.read(name, *said) if name else None
+
+    def _change(self, run_id: str, fence: int, what: str, *values: Any) -> None:
+        with self._translated(f"run {run_id!r}"), self._lock:
+            statement = f"UPDATE runs SET {what} WHERE run_id = ? AND fence = ?"
+            if not clean(self).execute(statement, (*values, run_id, fence)).rowcount:
+                self._owned(self._db, run_id, fence)
+
+    # -- logs --------------------------------------------------------------------------------------------
+
+    def append(
+        self,
+        run_id: str,
+        entries: Sequence[Any],
+        fence: int,
+        *,
+        drop: Sequence[tuple[str, str, int]] = (),
+        blobs: Mapping[str, bytes] = {},
+        statements: Sequence[Statement] = (),
+        wait: bool = True,
+    ) -> None:
+        """Add entries, all or nothing; one statement and one commit if it is one entry."""
+        if len(entries) == 1 and fence and wait and not drop and not blobs and not statements:
+            entry: Entry = entries[0]
+            kind, path, n, body, digest = entry.kind, entry.path, entry.n, entry.body, entry.digest
+            crc = checksum(body, digest)
+            number = fence >> 32
+            try:
+                with self._lock:
+                    db = clean(self) if self._is_open else self._db
+                    if kind == OWN_STEP and not path and 0 <= n < SPAN:
+                        key = number * SPAN + n
+                        done = db.execute(_ADD_STEP, (key, body, digest, crc, number, fence, run_id))
+                    else:
+                        values = (kind, path, n, body, digest, crc, number, fence, run_id)
+                        done = db.execute(_ADD_ENTRY, values)
+                    if done.rowcount:
+                        return
+            except sqlite3.IntegrityError:
+                pass  # the name is taken: see below by what
+            except (sqlite3.Error, OverflowError, UnicodeError) as error:
+                raise self._explained(error, f"run {run_id!r}") from error
+        self._append(run_id, entries, fence, drop, blobs, statements, wait)
+
+    def _append(
+        self,
+        run_id: str,
+        entries: Sequence[Entry],
+        fence: int,
+        drop: Sequence[tuple[str, str, int]],
+        blobs: Mapping[str, bytes],
+        statements: Sequence[Statement],
+        wait: bool,
+    ) -> None:
+        gone = frozenset(drop)
+        with self._lock, self._writing(f"run {run_id!r}", wait=wait) as db:
+            number = self._owned(db, run_id, fence)
+            kept = [entry for entry in entries if entry.name not in gone] if gone else entries
+            if statements and not (kept and self._has(number, kept[0])):
+                execute(db, statements, run_id)
+            try:
+                put(db, number, kept)
+            except sqlite3.IntegrityError as error:
+                raise CommitConflictError(conflict(run_id, self._differing(number, kept))) from error
+            for kind, path, n in gone:
+                db.execute(
+                    "DELETE FROM log WHERE run = ? AND kind = ? AND path = ? AND n = ?",
+                    (number, kind, path, n),
+                )
+                if kind == OWN_STEP and not path and 0 <= n < SPAN:
+                    db.execute("DELETE FROM steps WHERE id = ?", (number * SPAN + n,))
+            put_blobs(db, number, blobs)
+
+    def _has(self, number: int, entry: Entry) -> bool:
+        known = newest(self._db, number, entry.kind, entry.path, entry.n)
+        return known is not None and bool(known[0] == entry.n)
+
+    def rehearse(self, statements: Sequence[Statement]) -> None:
+        """Execute statements and take them back."""
+        with self._lock:
+            with self._translated("a transaction"):  # from here on it is what the statements are told
+                db = clean(self)
+                self._is_open = True
+                db.execute("BEGIN IMMEDIATE")
+            rehearse(self._db, statements)
+            self._is_open = False
+
+    def _differing(self, number: int, entries: Iterable[Entry]) -> Entry:
+        """The first entry whose name is taken by another digest, in the store or before it in the append."""
+        digests: dict[tuple[str, str, int], bytes] = {}
+        for entry in entries:
+            known = newest(self._db, number, entry.kind, entry.path, entry.n)
+            if known is not None and known[0] == entry.n:
+                digests.setdefault(entry.name, known[2])
+            if digests.setdefault(entry.name, entry.digest) != entry.digest:
+                return entry
+        raise AssertionError("a name was taken, and is not")
+
+    def entries(
+        self, run_id: str, *, after: int = 0, upto: int | None = None, skip: Collection[str] = ()
+    ) -> Sequence[Entry]:
+        """A run's log by kind, path and n; of its own steps those after `after` and up to `upto` only."""
+        last = MOST if upto is None else upto
+        with self._lock, self._reading(f"run {run_id!r}") as db:
+            number = self._number(db, run_id)
+            steps = [] if OWN_STEP in skip else own_steps(db, number, after, last)
+            rest = others(db, number, after, last, skip)
+        if not rest:
+            return checked(run_id, steps)
+        return sorted(checked(run_id, rest + steps), key=_by_name)  # two sorted runs: a merge
+
+    def within(
+        self,
+        run_id: str,
+        kinds: Collection[str],
+        paths: Sequence[tuple[str, str]] | None = None,
+        *,
+        after: int = 0,
+        upto: int | None = None,
+    ) -> Sequence[Entry]:
+        """A part of a run's log: some kinds, and of these the paths in some ranges."""
+        last = MOST if upto is None else upto
+        with self._lock, self._reading(f"run {run_id!r}") as db:
+            found = within(db, self._number(db, run_id), kinds, paths, after, last)
+        return sorted(checked(run_id, found), key=_by_name)
+
+    def census(self, run_id: str) -> Mapping[str, int]:
+        """What the log of a run has now, by kind."""
+        with self._lock, self._reading(f"run {run_id!r}") as db:
+            return counted(census(db, self._number(db, run_id)))
+
+    def find(self, run_id: str, kind: str, path: str) -> Sequence[Entry]:
+        """The entries of one kind and path, by n."""
+        with self._lock, self._reading(f"run {run_id!r}") as db:
+            found = named(db, self._number(db, run_id), kind, path)
+        return sorted(checked(run_id, found), key=_by_name)
+
+    def last(self, run_id: str, kind: str, path: str, n: int) -> Entry | None:
+        """The entry of one kind and path with the largest n up to `n`, or None."""
+        with self._lock, self._reading(f"run {run_id!r}") as db:
+            found = newest(db, self._number(db, run_id), kind, path, n)
+        return None if found is None else checked(run_id, [(kind, path, *found)])[0]
+
+    def blob(self, digest: str) -> bytes:
+        """A large content, checked."""
+        with self._lock, self._reading(f"the content {digest[:12]}…") as db:
+            found = read_blob(db, digest)
+        if found is None or sha256(found).hexdigest() != digest:
+            raise StoreCorruptError(lost_content(digest, str(self.path), is_there=found is not None))
+        return found
+
+    # -- the file ----------------------------------------------------------------------------------------
+
+    def sync(self) -> None:
+        """Wait for the disk: all that was written with ``wait=False`` is on it then."""
+        if self.defers:
+            with self._translated("the file"), self._lock:
+                # The log is one file, so any commit that is waited for does. This one writes what is there already.
+                clean(self).execute(f"PRAGMA application_id = {APPLICATION_ID}")
+
+    def check(self) -> Iterator[str]:
+        """Look at everything."""
+        names: list[tuple[Callable[[str], object], str]] = []
+        try:
+            # A connection of its own: this takes long, and nobody shall wait for it.
+            with closing(open_file(self.path, *self._options)) as db:
+                lines = [line for (line,) in db.execute("PRAGMA integrity_check(100)") if line != "ok"]
+                names += [
+                    (self.entries, run_id) for (run_id,) in db.execute("SELECT run_id FROM runs ORDER BY id")
+                ]
+                names += [
+                    (self.blob, digest) for (digest,) in db.execute("SELECT DISTINCT digest FROM blobs")
+                ]
+        except sqlite3.Error as error:
+            lines = [str(error)]
+        yield from (f"{self.path}: {line}" for line in lines)
+        yield from complaints(names)
+
+    def close(self) -> None:
+        """Close the file, and let go of what this store owned."""
+        with self._lock:
+            self._owners.close()
+            self._db.close()
+        if self._hasty is not None:
+            self._hasty.close()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_db"):  # it could be opened
+            self.close()
+
+    def _number(self, db: sqlite3.Connection, run_id: str) -> int:
+        found = db.execute("SELECT id FROM runs WHERE run_id = ?", (run_id,)).fetchone()
+        if found is None:
+            raise UnknownRunError(unknown(run_id))
+        return int(found[0])
+
+    def _owned(self, db: sqlite3.Connection, run_id: str, fence: int) -> int:
+        found = db.execute("SELECT id, fence FROM runs WHERE run_id = ?", (run_id,)).fetchone()
+        if found is None:
+            raise UnknownRunError(unknown(run_id))
+        if found[1] != fence:
+            raise RunOwnedError(taken_over(run_id))
+        return int(found[0])
+
+    def _writing(self, what: str, *, wait: bool = True) -> Transaction:
+        return Transaction(self, what, "BEGIN IMMEDIATE", waits=wait or not self.defers)
+
+    def _reading(self, what: str) -> Transaction:
+        return Transaction(self, what, "BEGIN")
+
+    def _translated(self, what: str) -> Translated:
+        return Translated(self, what)
+
+    def _explained(self, error: Exception, what: str) -> Exception:
+        """An error of SQLite in the words of this library."""
+        return explained(error, what, self.path)

@@ -1,0 +1,68 @@
+"""Which columns of two results hold the same things.
+
+Sources do not share keys, but they share things: customers have the same names everywhere. Given keys come first.
+Otherwise a pair of columns is chosen by how many of the smaller side's values are found on the other side; the
+entity that the question speaks of and equal names break ties. A computed column never joins: that a count equals an
+id means nothing. Too few common values is no key at all."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from clew_nl2sql.decompose.normalization import stem
+from clew_nl2sql.schemas import ColumnRef, CombineGroup
+
+if TYPE_CHECKING:
+    from clew_nl2sql.aggregate.combine import Input
+
+ENOUGH = 0.3  # of the smaller side's values
+
+
+def find_key(left: Input, right: Input, group: CombineGroup) -> tuple[str, str] | None:
+    """The columns to join on; None if there are none."""
+    for key in group.keys:
+        own = [_find(one, key) for one in (left, right)]
+        if all(own):
+            return str(own[0]), str(own[1])
+    best: tuple[float, float, int, str, str] | None = None
+    for a in left.columns:
+        for b in right.columns:
+            if a.role != "attribute" or b.role != "attribute" or _family(a) != _family(b):
+                continue
+            overlap = _overlap(left, a, right, b)
+            if overlap < ENOUGH:
+                continue
+            named = (
+                _speaks_of(a, group.entity) + _speaks_of(b, group.entity) + (a.name.lower() == b.name.lower())
+            )
+            place = -left.columns.index(a) - right.columns.index(b)
+            found = (overlap + 0.2 * named, named, place, a.name, b.name)
+            best = found if best is None else max(best, found)
+    return (best[3], best[4]) if best else None
+
+
+def _find(one: Input, key: str) -> str | None:
+    return next((c.name for c in one.columns if c.name.lower() == key.lower()), None)
+
+
+def _family(column: ColumnRef) -> str:
+    for family, beginnings in {"number": ("int", "double", "decimal"), "time": ("date", "timestamp")}.items():
+        if column.type.startswith(beginnings):
+            return family
+    return column.type
+
+
+def _overlap(left: Input, a: ColumnRef, right: Input, b: ColumnRef) -> float:
+    one = {value for value in left.table.column(a.name).to_pylist() if value is not None}
+    other = {value for value in right.table.column(b.name).to_pylist() if value is not None}
+    if not one or not other:
+        return 1.0 if not one or not other else 0.0
+    return len(one & other) / min(len(one), len(other))
+
+
+def _speaks_of(column: ColumnRef, entity: str) -> bool:
+    """Whether a column's name, or its table's, is the thing that the question asks about."""
+    if not entity:
+        return False
+    wanted = stem(entity.split()[-1])
+    return any(stem(part) == wanted for part in f"{column.name}_{column.entity}".lower().split("_") if part)

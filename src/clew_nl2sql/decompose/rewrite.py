@@ -1,0 +1,147 @@
+"""A part of a question, said so that any planner understands it.
+
+Three things are said otherwise: times that depend on today ("last year") and years, where the source keeps dates and
+not years; spending, where the source has amounts; and the things that parts are joined on, which are asked for by
+name, since the ids of one source mean nothing to another. Everything else stays word for word.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import date, timedelta
+
+from clew_nl2sql.decompose.clauses import AUXILIARY, COUNT_WORDS, LEAD, POSSESSIVE, PRONOUN, TAIL
+from clew_nl2sql.decompose.normalization import name_words, stem, words
+from clew_nl2sql.planner.catalog import Catalog, Table
+
+NAMES = ("name", "title", "label")
+MONEY = ("amount", "total", "price", "cost", "payment", "value", "revenue")
+
+_RELATIVE = re.compile(
+    r"\b(?:in |during |over )?(?:the )?(last|previous|this|current) (year|month)\b", re.IGNORECASE
+)
+_YEAR = re.compile(r"\b(?:in|during|of) (?:the year )?((?:19|20)\d\d)\b(?![-/.]\d)", re.IGNORECASE)
+_SPENT = re.compile(
+    r"\b(?:(?:that|who|which) )?(?:have |has )?spent (?:the )?(most|least)(?: money)?\b", re.IGNORECASE
+)
+_WHICH = re.compile(
+    rf"^\s*(?:which|what)\s+((?:{COUNT_WORDS})\s+)?(\w+)\s+(?:that |who |which )?(?:have|has|had|with)\s+",
+    re.IGNORECASE,
+)
+_ASKS = re.compile(
+    r"^\s*(?:what(?:'s| is| are| was| were)|how much (?:is|are|was|were)|show(?: me)?|give(?: me)?|find)\s+(?:the\s+)?",
+    re.IGNORECASE,
+)
+_HOW_MANY = re.compile(r"^\s*how many\s+", re.IGNORECASE)
+_LIST = re.compile(r"^\s*list\s+(?:the\s+)?(.+)$", re.IGNORECASE)
+_OF_WHICH = re.compile(r"^(?:of the\s+)?(\w+)\s+(?:are|is|were|was)\s+(\w+)$", re.IGNORECASE)
+# Verbs that say nothing beyond that something is there.
+_THERE = re.compile(
+    r"\s+(?:(?:are|were|is|was) there|(?:were|was|are|is|have been|has been) "
+    r"(?:opened|made|placed|created|raised|filed|issued|received|submitted|recorded))\b",
+    re.IGNORECASE,
+)
+
+
+def dated(text: str, catalog: Catalog, today: date) -> str:
+    """Times in words as a range of days, if the source keeps dates."""
+    dates = [column.name for table in catalog.tables for column in table.columns if column.kind == "date"]
+    if not dates:
+        return text
+    # the one column that can be meant is named, unless the question does so
+    said = {stem(word) for word in words(text)}
+    column = name_words(dates[0]) if len(dates) == 1 else []
+    named = f"with {' '.join(column)} " if column and stem(column[-1]) not in said else ""
+
+    def relative(found: re.Match[str]) -> str:
+        first = today.replace(day=1) if found[2].lower() == "month" else today.replace(month=1, day=1)
+        if found[1].lower() in ("last", "previous"):
+            end = first - timedelta(days=1)
+            first = end.replace(day=1) if found[2].lower() == "month" else end.replace(month=1, day=1)
+        else:
+            end = today
+        return f"{named}between {first.isoformat()} and {end.isoformat()}"
+
+    def year(found: re.Match[str]) -> str:
+        days = f"{named}between {found[1]}-01-01 and {found[1]}-12-31"
+        return found[0] if _keeps_years(catalog, found[1]) else days
+
+    return _YEAR.sub(year, _RELATIVE.sub(relative, text))
+
+
+def _keeps_years(catalog: Catalog, year: str) -> bool:
+    """Whether some column holds years as such, so that a year may be meant as one."""
+    columns = [column for table in catalog.tables for column in table.columns if column.kind != "date"]
+    return any("year" in name_words(column.name) or _has(column.values, year) for column in columns)
+
+
+def _has(values: tuple[object, ...], year: str) -> bool:
+    return any(str(value) == year for value in values)
+
+
+def spent(text: str, catalog: Catalog, entity: str) -> str:
+    """ "Who spent most" by the column that says what was spent."""
+    table = _table_of(catalog, entity)
+    keys = {key.table for key in catalog.foreign_keys if table and key.target_table == table.name}
+    found = [
+        (MONEY.index(word), column.name, other.name)
+        for other in catalog.tables
+        if other.name in keys
+        for column in other.columns
+        for word in name_words(column.name)
+        if column.kind == "number" and word in MONEY
+    ]
+    if not found:
+        return text
+    _, column_name, table_name = min(found)
+
+    def said(match: re.Match[str]) -> str:
+        order = "highest" if match[1].lower() == "most" else "lowest"
+        return f"have the {order} total {column_name} of {table_name}".replace("_", " ")
+
+    return _SPENT.sub(said, text)
+
+
+def by_name(text: str, catalog: Catalog, entity: str) -> str:
+    """A question for things as a question for their names."""
+    if label(catalog, entity) == entity:
+        return text
+
+    def said(match: re.Match[str]) -> str:
+        things = match[2] if stem(match[2]) == stem(entity) else ""
+        return f"What are the names of the {match[1] or ''}{things} with " if things else match[0]
+
+    return _WHICH.sub(said, text)
+
+
+def for_each(text: str, catalog: Catalog, entity: str) -> str:
+    """A piece as a question of its own: what it asks, for each of the things that it refers to."""
+    alone = POSSESSIVE.sub("the", PRONOUN.sub(" ", AUXILIARY.sub(" ", text)))
+    alone = TAIL.sub("", LEAD.sub("", alone))
+    alone = re.sub(r"\s+", " ", alone).strip(" ,.?!")
+    each = f"for each {label(catalog, entity)}"
+    if _HOW_MANY.match(alone):
+        things = _OF_WHICH.sub(r"\2 \1", _THERE.sub("", _HOW_MANY.sub("", alone)))
+        return f"How many {things} are there {each}" if not _has_verb(things) else f"How many {things} {each}"
+    asked = _ASKS.sub("", alone)
+    if listed := _LIST.match(alone):
+        return f"List the {label(catalog, entity)} and {listed[1]}"
+    return f"Show the {re.sub(r'^the ', '', asked, flags=re.IGNORECASE)} {each}"
+
+
+def _has_verb(text: str) -> bool:
+    return bool(re.search(r"\b(?:is|are|was|were|have|has|had)\b", text, re.IGNORECASE))
+
+
+def label(catalog: Catalog, entity: str) -> str:
+    """What a thing is called by in a source: by name, if there is a table of such things that has names."""
+    table = _table_of(catalog, entity)
+    known = {word for column in table.columns for word in name_words(column.name)} if table else set()
+    return next((f"{entity} {word}" for word in NAMES if word in known), entity)
+
+
+def _table_of(catalog: Catalog, entity: str) -> Table | None:
+    wanted = stem(entity)
+    return next(
+        (table for table in catalog.tables if [stem(w) for w in name_words(table.name)] == [wanted]), None
+    )

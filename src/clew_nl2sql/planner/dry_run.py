@@ -1,0 +1,115 @@
+"""A rehearsal: candidates run on a miniature of the database, in memory, before anything is answered.
+
+The miniature holds the catalog's sampled rows, nothing else, so a rehearsal touches no source. Two candidates with the
+same rows are one answer, and their likelihoods add up; one that gives no rows, or nothing but NULL, is suspect.
+A catalog without rows has no miniature, and nothing is rehearsed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+from threading import Lock
+from typing import NamedTuple
+
+from clew_nl2sql.planner.catalog import Catalog
+from clew_nl2sql.planner.catalog_cache import Kept
+
+# A candidate may take so many steps of SQLite's machine. Steps, not seconds: on a busy computer the plan is the same.
+STRIDE, STRIDES = 5000, 600
+MOST_ROWS = 5000
+
+
+class Outcome(NamedTuple):
+    """What a candidate gave: a word for it, and a fingerprint of the rows that ignores their columns' order."""
+
+    kind: str  # ok, empty, null, zero, failed, unknown
+    fingerprint: str
+    rows: int = 0
+    repeated: bool = False  # some rows are equal
+
+
+class Miniature:
+    """The sampled rows as a SQLite database in memory, which threads take in turn."""
+
+    def __init__(self, catalog: Catalog):
+        self._connection = sqlite3.connect(":memory:", check_same_thread=False)
+        self._lock = Lock()
+        self._strides = 0
+        for table in catalog.tables:
+            if not table.columns:
+                continue
+            columns = ", ".join(f"{_quoted(c.name)} {_affinity(c.type)}" for c in table.columns)
+            self._connection.execute(f"CREATE TABLE {_quoted(table.name)} ({columns})")
+            marks = ", ".join("?" * len(table.columns))
+            self._connection.executemany(f"INSERT INTO {_quoted(table.name)} VALUES ({marks})", table.rows)
+        self._connection.commit()
+        self._connection.execute("PRAGMA query_only = ON")
+        self._connection.set_progress_handler(self._stride, STRIDE)
+
+    def outcome(self, sql: str, *, ordered: bool) -> Outcome:
+        """Run one SELECT."""
+        with self._lock:
+            self._strides = 0
+            try:
+                rows = self._connection.execute(sql).fetchmany(MOST_ROWS)
+            except sqlite3.Error:
+                return Outcome("failed", "")
+        return outcome_of(rows, ordered=ordered)
+
+    def _stride(self) -> int:
+        self._strides += 1
+        return int(self._strides > STRIDES)
+
+
+def outcome_of(rows: list[tuple[object, ...]], *, ordered: bool) -> Outcome:
+    """What some rows amount to."""
+    if not rows:
+        return Outcome("empty", "empty")
+    return Outcome(_kind(rows), _fingerprint(rows, ordered), len(rows), len(set(rows)) < len(rows))
+
+
+def _kind(rows: list[tuple[object, ...]]) -> str:
+    if all(value is None for row in rows for value in row):
+        return "null"
+    if len(rows) == 1 and all(value in (0, None) for value in rows[0]):
+        return "zero"
+    return "ok"
+
+
+def _fingerprint(rows: list[tuple[object, ...]], ordered: bool) -> str:
+    plain = [tuple(_plain(v) for v in row) for row in rows]
+    contents = [(sorted(repr(v) for v in column), n) for n, column in enumerate(zip(*plain))]
+    order = [n for _, n in sorted(contents)]
+    rows = [tuple(row[n] for n in order) for row in plain]
+    if not ordered or len(rows) == 1:
+        rows.sort(key=repr)
+    return hashlib.sha256(repr((len(order), rows)).encode("utf-8", "replace")).hexdigest()
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, float):
+        return int(value) if value.is_integer() else float(f"{value:.9g}")
+    return value
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _affinity(declared: str) -> str:
+    """The declared type as far as SQLite's affinity rules look at it."""
+    kept = "".join(c for c in declared if c.isalnum() or c in " _")
+    return _quoted(kept) if kept else ""
+
+
+def _build(catalog: Catalog) -> Miniature | None:
+    if not any(table.rows for table in catalog.tables):
+        return None
+    try:
+        return Miniature(catalog)
+    except sqlite3.Error:
+        return None
+
+
+miniature = Kept(_build)

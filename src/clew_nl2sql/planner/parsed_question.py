@@ -1,0 +1,310 @@
+"""One reading of a question: tokens, mentions, values, amounts and cues together, and the words around each.
+
+`units` is the question with every mention, value and number folded into one mark (COL, TAB, VAL, NUM), so that "name of
+the" and "average price of the" look alike over all databases. A unit's `zone` is the last clause marker before it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from clew_nl2sql.planner.comment_linking import comment_index, link_comments
+from clew_nl2sql.planner.cues import Amount, Cue, comparative, find_amounts, find_cues
+from clew_nl2sql.planner.lexicon import word_set
+from clew_nl2sql.planner.schema_index import Schema
+from clew_nl2sql.planner.schema_linking import Mention, link_schema
+from clew_nl2sql.planner.tokens import Token, tokenize
+from clew_nl2sql.planner.value_linking import ValueIndex, ValueMention, link_values
+
+NEGATIONS = word_set("not no never without except excluding neither nor none cannot besides outside")
+_NUMBERED = frozenset("0123456789.")  # "order no 5", "order no. 5"
+_LACKING = word_set("lack lacks lacking other others")
+_ASK = word_set("what show list give return find tell report display select please compute calculate state")
+_ZONES = {
+    **dict.fromkeys(("who", "that", "which", "whose", "where", "whom", "when"), "rel"),
+    **dict.fromkeys(("with", "have", "having", "has", "had", "without"), "with"),
+    **dict.fromkeys(("each", "every", "per"), "each"),
+    **dict.fromkeys(
+        ("order", "ordered", "sort", "sorted", "ordering", "arranged", "alphabetical", "rank", "ranked"),
+        "order",
+    ),
+    **dict.fromkeys(("group", "grouped"), "each"),
+    **dict.fromkeys(_ASK, "ask"),
+    **dict.fromkeys(("in", "from", "by", "on", "at", "before", "after", "since", "during", "under"), "prep"),
+}
+_ORDER_BEFORE = word_set(
+    "ascending descending alphabetical alphabetic lexicographic lexicographical increasing decreasing in reverse "
+    "chronological numerical asc desc"
+)
+_IMPERATIVES = word_set("show list find give return count select report display name order sort state")
+
+
+class Unit(NamedTuple):
+    """A word, or a mention folded into its mark, with its tokens' place."""
+
+    mark: str
+    start: int
+    end: int
+    zone: str
+
+
+class Reading:
+    """Everything that linking found in one question."""
+
+    def __init__(self, question: str, schema: Schema, index: ValueIndex):
+        self.question = question
+        self.schema = schema
+        self.tokens: list[Token] = tokenize(question)
+        self.low = [t.low for t in self.tokens]
+        self.values: list[ValueMention] = link_values(self.tokens, index)
+        self.verbs = self._verbs()
+        self.mentions: list[Mention] = link_schema(self.tokens, schema, self._blocked())
+        self._leave_out_views()
+        self.values = [v for v in self.values if not self._better_as_schema(v)]
+        spans = [(m.start, m.end) for m in self.mentions] + [(v.start, v.end) for v in self.values]
+        taken = {at for start, end in spans for at in range(start, end)}
+        explained = link_comments(self.tokens, taken, comment_index(schema.catalog))
+        self.mentions = sorted(self.mentions + explained, key=lambda m: m.start)
+        self.amounts: list[Amount] = [a for a in find_amounts(self.tokens) if not self._inside_value(a.start)]
+        found = find_cues(self.tokens)
+        self.cues: list[Cue] = [c for c in found if not self._said_by_column(c)]
+        within = [c for c in found if c.kind == "agg" and c not in self.cues]
+        self.cues = [self._summed(c) for c in self.cues]
+        within += [
+            c for c in self.cues if c.kind == "agg" and any(m.start <= c.start < m.end for m in self.mentions)
+        ]
+        self.within_names = {
+            c.start: c.what for c in within
+        }  # "total" of `total_amount`, with what it may ask for
+        self.mentions = [m for m in self.mentions if not self._said_by_cue(m)]
+        self.cues = [c for c in self.cues if c.kind != "none"]
+        self.units = self._fold()
+        self.unit_at = {
+            at: number for number, unit in enumerate(self.units) for at in range(unit.start, unit.end)
+        }
+        self.table_mentions = self._tables_named()
+        self.main_table = self._main_table()
+        self.via = frozenset(
+            t.column
+            for m in self.mentions
+            for t in m.targets
+            if t.column is not None and schema.columns[t.column].is_ref and t.quality >= 0.5
+        )
+
+    @property
+    def negates(self) -> bool:
+        """Whether any word could take something away."""
+        free_of = any(self.word(at) == "free" and self.word(at + 1) == "of" for at in range(len(self.low)))
+        return free_of or any(word in NEGATIONS or word in _LACKING for word in self.low)
+
+    @property
+    def denials(self) -> list[int]:
+        """Where a word denies something; in "no more than 5" it only turns the comparison."""
+        compared = {at for a in self.amounts for at in range(a.cue_start, a.cue_end)}
+        return [
+            at
+            for at, word in enumerate(self.low)
+            if word in NEGATIONS
+            and at not in compared
+            and not (word == "no" and self.word(at + 1)[:1] in _NUMBERED)
+            and not (at + 1 < len(self.low) and comparative(self.low, at + 1))
+        ]
+
+    def _verbs(self) -> frozenset[int]:
+        """Where "ordered" is what people do with goods, and not how rows are sorted: where there are orders, and
+        nothing follows that rows could be sorted by."""
+        tables = [table.words for table in self.schema.tables]
+        if not any("order" in words for words in tables):
+            return frozenset()
+        found = set()
+        for at, word in enumerate(self.low):
+            after = self.word(at + 1)
+            if word != "ordered" or after in ("in", "from", "as") or after in _ORDER_BEFORE:
+                continue
+            by = at + 2 + (self.word(at + 2) in ("the", "a", "an", "each", "every"))
+            somebody = by < len(self.tokens) and (
+                (self.tokens[by].lemma,) in tables or any(v.start == by for v in self.values)
+            )
+            if after not in ("by", "alphabetically", "lexicographically") or (after == "by" and somebody):
+                found.add(at)
+        return frozenset(found)
+
+    def _blocked(self) -> frozenset[int]:
+        """Words that do something else here: the order of "in ascending order", the verb that opens the question."""
+        blocked = {at for v in self.values if v.quoted for at in range(v.start, v.end)}
+        for at, word in enumerate(self.low):
+            before = self.low[at - 1] if at else ""
+            after = self.low[at + 1] if at + 1 < len(self.low) else ""
+            if word in ("order", "orders") and (before in _ORDER_BEFORE or after == "by"):
+                blocked.add(at)
+            does = word in ("sorted", "ordered", "listed", "ranked", "named", "called", "grouped")
+            if does and after in ("by", "in", "as", "from") and at not in self.verbs:
+                blocked.add(at)
+            if word in _IMPERATIVES and (at == 0 or before in (".", "please", "?")):
+                blocked.add(at)
+            if word == "many" or (word == "different" and before != ""):
+                blocked.add(at)
+        return frozenset(blocked)
+
+    def _leave_out_views(self) -> None:
+        """What a view shows is found in its tables, unless the question names the view."""
+        views = {table.id for table in self.schema.tables if table.view}
+        if not views:
+            return
+        named = {m.best().table for m in self.mentions if m.best().column is None and m.best().coverage == 1}
+        unnamed = views - named
+        columns = self.schema.columns
+        for at, mention in enumerate(self.mentions):
+            targets = tuple(t for t in mention.targets if t.table not in unnamed)
+            self.mentions[at] = mention._replace(targets=targets or mention.targets)
+        for at, value in enumerate(self.values):
+            holders = tuple(h for h in value.holders if columns[h.column].table not in unnamed)
+            self.values[at] = value._replace(holders=holders or value.holders)
+
+    def _better_as_schema(self, value: ValueMention) -> bool:
+        """A plain lower-case word that is exactly a table's or column's name is that, not a value."""
+        if value.quoted:
+            return False
+        text = self.tokens[value.start].text
+        capital = text[:1].isupper() and value.start > 0
+        for mention in self.mentions:
+            if mention.start <= value.start and value.end <= mention.end:
+                best = mention.best()
+                if best.way == "exact" and best.coverage == 1 and not (capital and text.isupper()):
+                    return not capital or mention.end - mention.start > value.end - value.start
+        return False
+
+    def _inside_value(self, at: int) -> bool:
+        return any(v.start <= at < v.end and (v.end - v.start > 1 or v.quoted) for v in self.values)
+
+    def _said_by_column(self, cue: Cue) -> bool:
+        """`total horses` names a column `total_horses`: then there is nothing to add up."""
+        for mention in self.mentions:
+            best = mention.best()
+            longer = mention.end > cue.end or mention.start < cue.start
+            if longer and mention.start <= cue.start < mention.end and best.column is not None:
+                words = self.schema.columns[best.column].words
+                if best.coverage == 1 and any(
+                    self.tokens[at].lemma in words for at in range(cue.start, cue.end)
+                ):
+                    return True
+        return False
+
+    def _summed(self, cue: Cue) -> Cue:
+        """Where a column is called amount, "the total amount of" adds it up."""
+        if (
+            cue.kind != "count"
+            or self.low[cue.end - 2] not in ("amount", "quantity")
+            or cue.end - cue.start < 2
+        ):
+            return cue
+        named = any(m.start <= cue.end - 2 < m.end and m.best().way == "exact" for m in self.mentions)
+        if not named:
+            return cue
+        if self.low[cue.start] == "total":
+            return Cue("agg", "sum", cue.start, cue.start + 1)
+        return Cue("none", "amount", cue.start, cue.end)
+
+    def _said_by_cue(self, mention: Mention) -> bool:
+        """The number in "the number of students" is not the column `card_number`."""
+        return any(
+            c.kind == "count"
+            and c.start <= mention.start
+            and mention.end <= c.end
+            and self.low[mention.start] != "count"
+            for c in self.cues
+        )
+
+    def _fold(self) -> list[Unit]:
+        marks: dict[int, tuple[str, int]] = {}
+        for amount in self.amounts:
+            marks[amount.start] = ("NUM", amount.start + 1)
+        for mention in self.mentions:
+            column = mention.best().column is not None
+            marks[mention.start] = ("COL" if column else "TAB", mention.end)
+        for value in self.values:
+            if not any(m.start <= value.start < m.end for m in self.mentions):
+                marks[value.start] = ("VAL", value.end)
+        units, at, zone = [], 0, "start"
+        while at < len(self.tokens):
+            mark, end = marks.get(at, (self.tokens[at].lemma, at + 1))
+            if at not in marks:
+                word = self.tokens[at].low
+                if at not in self.verbs:
+                    zone = _ZONES.get(word, _ZONES.get(mark, zone))
+                if at == 0 and zone == "rel":
+                    zone = "ask"
+            units.append(Unit(mark, at, end, zone))
+            at = max(end, at + 1)
+        return units
+
+    def _tables_named(self) -> list[tuple[int, int]]:
+        """(mention, table) for mentions that name a table well."""
+        return [
+            (number, target.table)
+            for number, mention in enumerate(self.mentions)
+            for target in mention.targets
+            if target.column is None
+            and target.quality >= 0.6
+            and target.quality >= mention.best().quality - 0.2
+        ]
+
+    def _main_table(self) -> int | None:
+        scores: dict[int, float] = {}
+        for mention in self.mentions:
+            best = mention.best().quality
+            for target in mention.targets:
+                if target.quality >= best - 1e-9:
+                    weight = target.quality * (1.5 if target.column is None else 1.0) / len(mention.targets)
+                    scores[target.table] = scores.get(target.table, 0.0) + weight
+        if not scores:
+            return None
+        return min(scores, key=lambda t: (-scores[t], t))
+
+    def word(self, at: int) -> str:
+        """The lower-case word at a place, or nothing beyond the ends."""
+        return self.low[at] if 0 <= at < len(self.low) else ""
+
+    def context(self, start: int, end: int) -> list[str]:
+        """What stands around tokens `start` to `end`, as features without a role."""
+        first, last = self.unit_at[start], self.unit_at[end - 1]
+        before = [self._mark(first - k) for k in (1, 2, 3)]
+        after = [self._mark(last + k) for k in (1, 2, 3)]
+        zone = self.units[first].zone
+        found = [
+            f"p1={before[0]}", f"p2={before[1]} {before[0]}", f"p3={before[2]} {before[1]} {before[0]}",
+            f"n1={after[0]}", f"n2={after[0]} {after[1]}", f"n3={after[0]} {after[1]} {after[2]}",
+            f"z={zone}", f"zp={zone}/{before[0]}", f"pn={before[0]}/{after[0]}",
+            f"q={self.word(0)} {self.word(1)}", f"zq={self.word(0)}/{zone}",
+        ]  # fmt: skip
+        if before[0] in ("and", ",", "or") or (before[0] == "the" and before[1] in ("and", ",")):
+            head = self._chain_head(first)
+            found.append(f"ch={self._mark(head - 2)} {self._mark(head - 1)}/{self.units[head].mark}")
+            found.append(f"chz={self.units[head].zone}")
+        return found
+
+    def _mark(self, unit: int) -> str:
+        if unit < 0:
+            return "^"
+        return self.units[unit].mark if unit < len(self.units) else "$"
+
+    def _chain_head(self, unit: int) -> int:
+        """The first unit of an enumeration: from `c` in "a, b and c" back to `a`."""
+        at = unit
+        while at > 0:
+            step = at - 1
+            while step > 0 and self.units[step].mark in (
+                "and",
+                ",",
+                "the",
+                "or",
+                "their",
+                "its",
+                "also",
+                "a",
+            ):
+                step -= 1
+            if step == at - 1 or self.units[step].mark not in ("COL", "TAB"):
+                return at
+            at = step
+        return at

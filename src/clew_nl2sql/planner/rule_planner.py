@@ -1,0 +1,211 @@
+"""The planner: read the question, draft candidates, rank them, rehearse the best, and answer or abstain.
+
+Everything is a function of the question, the catalog and the shipped weights. It answers when its certainty
+reaches the threshold, which was set where seven of eight answers on unseen databases are right; below it, it says what
+it considered.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import msgspec
+from sqlglot import exp
+
+from clew_nl2sql.planner.candidates import candidates
+from clew_nl2sql.planner.catalog import Catalog
+from clew_nl2sql.planner.certainty import (
+    Facts,
+    chance,
+    is_ordered,
+    of_candidate,
+    of_field,
+    unmapped,
+)
+from clew_nl2sql.planner.dry_run import Outcome, miniature
+from clew_nl2sql.planner.features import Ranked, outcome_features
+from clew_nl2sql.planner.linear_model import Model, shipped
+from clew_nl2sql.planner.parsed_question import Reading
+from clew_nl2sql.planner.plan import Candidate, Link, Plan
+from clew_nl2sql.planner.render import Unjoinable, to_expression, to_sql
+from clew_nl2sql.planner.schema_index import prepare
+from clew_nl2sql.planner.unsupported import CEILING, is_beyond
+from clew_nl2sql.planner.value_linking import value_index
+
+REHEARSED = 16
+SHOWN = 5
+
+
+class Contender(NamedTuple):
+    """A candidate with its SQL and how the rehearsal went."""
+
+    ranked: Ranked
+    expression: exp.Expression
+    outcome: Outcome
+    score: float
+    share: float = 0.0
+
+
+class Field(NamedTuple):
+    """The contenders that were rehearsed, the answers they agree on, and the best of them."""
+
+    contenders: list[Contender]
+    answers: list[tuple[float, list[Contender]]]  # likeliest first, each with its members, likeliest first
+
+
+class RulePlanner:
+    """The deterministic planner. `threshold` moves the point between answering more and being right more."""
+
+    def __init__(self, *, threshold: float | None = None, model: Model | None = None):
+        self._model = model or shipped()
+        self._threshold = self._model.threshold if threshold is None else threshold
+
+    def plan(self, question: str, catalog: Catalog) -> Plan:
+        """Read one question against one catalog."""
+        reading = Reading(question, prepare(catalog), value_index(catalog))
+        field = compete(reading, catalog, self._model)
+        if not field.answers:
+            return _empty(question, reading)
+        best = field.answers[0][1][0]
+        facts = facts_of(reading, field)
+        certainty = round(chance(self._model.certainty, facts), 6)
+        if is_beyond(reading, best.ranked):
+            certainty = min(certainty, CEILING)
+        abstained = certainty < self._threshold
+        shown = _shown(field, catalog.dialect, certainty)
+        return Plan(
+            question=question,
+            sql=None if abstained else shown[0].sql,
+            expression=None if abstained else best.expression,
+            certainty=certainty,
+            abstained=abstained,
+            candidates=tuple(shown),
+            links=tuple(_links(reading, best.ranked)),
+            unmapped=tuple(unmapped(reading, best.ranked)),
+            hash=_hash(catalog.dialect, shown[0].sql, abstained, certainty),
+        )
+
+
+def compete(reading: Reading, catalog: Catalog, model: Model) -> Field:
+    """Rank the candidates of a question and rehearse the best."""
+    ranked = candidates(reading, model)
+    scored = sorted(
+        ((_score(model, r.features), n, r) for n, r in enumerate(ranked)), key=lambda s: (-s[0], s[1])
+    )
+    contenders = []
+    stage = miniature(catalog)
+    for score, _, candidate in scored[:REHEARSED]:
+        try:
+            expression = to_expression(candidate.query, reading.schema)
+        except Unjoinable:
+            continue
+        outcome = Outcome("unknown", "")
+        if stage is not None:
+            outcome = stage.outcome(to_sql(expression, "sqlite"), ordered=is_ordered(candidate.query))
+        weight = _score(model, outcome_features(reading, candidate.query, outcome))
+        contenders.append(Contender(candidate, expression, outcome, score + weight))
+    return _field(contenders)
+
+
+def _score(model: Model, features: Iterable[tuple[str, float]]) -> float:
+    get = model.ranks.get
+    return sum([get(name, 0.0) * value for name, value in features])
+
+
+def _field(contenders: list[Contender]) -> Field:
+    if not contenders:
+        return Field([], [])
+    top = max(c.score for c in contenders)
+    raw = [math.exp(c.score - top) for c in contenders]
+    whole = sum(raw)
+    shared = [c._replace(share=r / whole) for c, r in zip(contenders, raw)]
+    answers: dict[str, list[Contender]] = {}
+    for number, contender in enumerate(shared):
+        key = contender.outcome.fingerprint or f"#{number}"
+        answers.setdefault(key, []).append(contender)
+    ordered = [
+        (sum(m.share for m in members), sorted(members, key=lambda m: -m.share))
+        for members in answers.values()
+    ]
+    ordered.sort(key=lambda a: -a[0])
+    return Field(shared, ordered)
+
+
+def facts_of(reading: Reading, field: Field) -> Facts:
+    """What the certainty is computed from."""
+    share, members = field.answers[0]
+    second = field.answers[1][0] if len(field.answers) > 1 else 0.0
+    best = members[0]
+    return of_field(share, second, best.outcome.kind, len(members)) + of_candidate(reading, best.ranked)
+
+
+def _shown(field: Field, dialect: str, certainty: float) -> list[Candidate]:
+    """One candidate for each of the likeliest answers; what the best leaves is shared among the others."""
+    rest = sum(share for share, _ in field.answers[1:]) or 1.0
+    shown = []
+    for number, (share, members) in enumerate(field.answers[:SHOWN]):
+        expression = members[0].expression
+        chance_of = certainty if number == 0 else round((1 - certainty) * share / rest, 6)
+        shown.append(Candidate(sql=to_sql(expression, dialect), expression=expression, certainty=chance_of))
+    return shown
+
+
+def _links(reading: Reading, best: Ranked) -> list[Link]:
+    schema = reading.schema
+    found = []
+    for decision, option in sorted(best.assignment.choices, key=lambda c: c[0].start):
+        role = str(option.act[0])
+        if role in ("none", "used"):
+            continue
+        first, last = reading.tokens[decision.start], reading.tokens[decision.end - 1]
+        target = ""
+        if role in ("ent", "dsp", "grpt", "neg"):
+            target = schema.tables[int(str(option.act[1]))].name
+        else:
+            columns = [schema.columns[c] for c in _columns(role, option.act)]
+            target = ", ".join(f"{schema.tables[c.table].name}.{c.name}" for c in columns)
+        text = reading.question[first.start : last.end]
+        found.append(
+            Link(text=text, kind=decision.kind, target=target, role=role, start=first.start, end=last.end)
+        )
+    return found
+
+
+def _columns(role: str, act: tuple[object, ...]) -> list[int]:
+    """The columns that an act names, by where each role keeps them."""
+    second = ("agg", "ordagg", "supagg", "hva")
+    both = {
+        "cnd2": (1, 3),
+        "cmpcol": (1, 3),
+        "full": (1, 2),
+        "cnt": (),
+        "ordc": (),
+        "supc": (),
+        "hav": (),
+        "lim": (),
+    }
+    places = both.get(role, (2,) if role in second else (1,))
+    return [number for at in places if isinstance(number := act[at], int)]
+
+
+def _hash(dialect: str, sql: str, abstained: bool, certainty: float) -> str:
+    packed = msgspec.json.encode([dialect, sql, abstained, certainty])
+    return hashlib.sha256(packed).hexdigest()
+
+
+def _empty(question: str, reading: Reading) -> Plan:
+    words = tuple(t.text for t in reading.tokens if t.kind != "punct")
+    return Plan(
+        question=question,
+        sql=None,
+        expression=None,
+        certainty=0.0,
+        abstained=True,
+        candidates=(),
+        links=(),
+        unmapped=words,
+        hash=_hash("", "", True, 0.0),
+    )

@@ -1,0 +1,86 @@
+"""Graphs for replaying questions where nothing is left of what they were asked of.
+
+A run records ``clew_nl2sql.replay_graphs:graph_...`` as its graph. The rest of the name says, in hexadecimal, what a replay
+must know to make the same calls: the names and dialects of the sources, and whether each role is a language model,
+whose requests were recorded, or any other, whose answers were. `graph_for` builds a graph from it, as
+``clew ask --replay`` does. The name is data: it is parsed, never imported. The graph has the same structure and no
+resources: a replay calls nothing outside. Resuming with it fails, and says how to resume.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+import msgspec
+
+from clew import Graph
+from clew_nl2sql.artifacts import ArtifactStore
+from clew_nl2sql.errors import NeedsSourcesError
+from clew_nl2sql.graph import build_graph
+from clew_nl2sql.resources import Equipment
+
+_BEGINNING = "graph_"
+
+
+class Shape(msgspec.Struct, frozen=True, array_like=True):
+    """What a replay has to know of a pipeline."""
+
+    sources: dict[str, str]  # dialects by name
+    models: tuple[bool, bool, bool]  # whether planner, decomposer and synthesizer are language models
+
+
+def target_for(equipment: Equipment) -> str:
+    """What a run remembers as its graph."""
+    roles = (equipment.planner, equipment.decomposer, equipment.synthesizer)
+    planner, decomposer, synthesizer = (hasattr(role, "through") for role in roles)
+    shape = Shape(
+        {name: source.dialect for name, source in equipment.sources.items()},
+        (planner, decomposer, synthesizer),
+    )
+    return f"{__name__}:{_BEGINNING}{msgspec.json.encode(shape).hex()}"
+
+
+def graph_for(target: str) -> Graph | None:
+    """Return the graph to replay a run with, from what it records; None if no pipeline made the run."""
+    module, _, name = target.partition(":")
+    if module != __name__ or not name.startswith(_BEGINNING):
+        return None
+    try:
+        shape = msgspec.json.decode(bytes.fromhex(name.removeprefix(_BEGINNING)), type=Shape)
+    except (ValueError, msgspec.MsgspecError):
+        return None
+    planner, decomposer, synthesizer = _stand_ins(shape.models)
+    return build_graph(
+        Equipment(
+            sources={source: Absent(dialect) for source, dialect in shape.sources.items()},
+            artifacts=ArtifactStore("absent"),
+            planner=planner,
+            decomposer=decomposer,
+            synthesizer=synthesizer,
+        )
+    )
+
+
+def _stand_ins(are_models: tuple[bool, bool, bool]) -> list[Any]:
+    if not any(are_models):
+        return [Absent("")] * 3
+    from clew_nl2sql import models
+
+    chat = models.ChatModel("http://absent.invalid", "absent")
+    played = (models.ModelPlanner, models.ModelDecomposer, models.ModelSynthesizer)
+    return [make(chat) if is_model else Absent("") for make, is_model in zip(played, are_models)]
+
+
+class Absent:
+    """Stands where a source or a role was. It has their shape and does nothing."""
+
+    def __init__(self, dialect: str) -> None:
+        self.dialect = dialect
+
+    def _refuse(self, *_: Any) -> NoReturn:
+        raise NeedsSourcesError(
+            "this run needs its sources to go on; resume it with Pipeline(...).resume(run_id), or"
+            " `clew ask --resume RUN --source NAME=ADDRESS ...`"
+        )
+
+    catalog = explain = run = plan = decompose = synthesize = _refuse
