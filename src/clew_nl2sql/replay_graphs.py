@@ -1,10 +1,10 @@
 """Graphs for replaying questions where nothing is left of what they were asked of.
 
-A run records ``clew_nl2sql.replay_graphs:graph_...`` as its graph. The rest of the name says, in hexadecimal, what a replay
-must know to make the same calls: the names and dialects of the sources, and whether each role is a language model,
-whose requests were recorded, or any other, whose answers were. `graph_for` builds a graph from it, as
-``clew ask --replay`` does. The name is data: it is parsed, never imported. The graph has the same structure and no
-resources: a replay calls nothing outside. Resuming with it fails, and says how to resume.
+A run records ``clew_nl2sql.replay_graphs:graph_...`` as its graph. The rest of the name says, in hexadecimal, what
+a replay must know to make the same calls: the names and dialects of the sources, and whether each role is a
+language model, whose requests were recorded, or any other, whose answers were. `graph_for` builds a graph from it,
+as ``clew ask --replay`` does. The name is data: it is parsed, never imported. The graph has the same structure and
+no resources: a replay calls nothing outside. Resuming with it fails, and says how to resume.
 """
 
 from __future__ import annotations

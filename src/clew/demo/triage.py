@@ -1,7 +1,8 @@
 """The demo: a small graph at work, shown live, and then what its run left behind.
 
-``python -m clew.demo.triage`` triages a bundle of log lines. The graph has a fan-out (one item for each service), a loop (the
-two most similar messages are folded into one, until no two are similar) and a slow branch (the run book). The parts:
+``python -m clew.demo.triage`` triages a bundle of log lines. The graph has a fan-out (one item for each service), a
+loop (the two most similar messages are folded into one, until no two are similar) and a slow branch (the run book).
+The parts:
 
 - the graph, of functions that really do what their names say; they are slowed down by ``pace``, a bound value, which
   is no state: the digests are the same with ``--quick``;

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from clew.explore.checking.check import CheckResult as CheckResult
     from clew.explore.checking.check import check_graph as check_graph
     from clew.explore.checking.guarantees import at_end as at_end
+    from clew.explore.checking.run_system import RunSystem as RunSystem
     from clew.explore.model.actions import Action as Action
     from clew.explore.model.context import Context as Context
     from clew.explore.model.invariants import Invariant as Invariant
@@ -46,32 +47,33 @@ if TYPE_CHECKING:
     from clew.explore.search.strategies import Weighted as Weighted
 
 _WHERE = {
-    "Action": "actions",
+    "Action": "model.actions",
     "Agent": "agent",
-    "BFS": "strategies",
-    "Check": "checking.checks",
-    "CheckResult": "checking.checks",
-    "Checkpoint": "states",
-    "Context": "context",
-    "Coverage": "result",
-    "CoverageGuided": "strategies",
-    "DFS": "strategies",
-    "ExplorationResult": "result",
-    "Frontier": "strategies",
-    "Invariant": "invariants",
-    "Observation": "observation",
-    "RandomWalk": "strategies",
-    "Severity": "invariants",
-    "State": "states",
-    "StateGraph": "state_graph",
-    "Strategy": "strategies",
-    "System": "system",
-    "Transition": "states",
-    "Violation": "violations",
-    "Weighted": "strategies",
-    "World": "world",
-    "at_end": "checking.promises",
-    "check_graph": "checking.checks",
+    "BFS": "search.strategies",
+    "Check": "checking.check",
+    "CheckResult": "checking.check",
+    "Checkpoint": "model.states",
+    "Context": "model.context",
+    "Coverage": "reports.result",
+    "CoverageGuided": "search.strategies",
+    "DFS": "search.strategies",
+    "ExplorationResult": "reports.result",
+    "Frontier": "search.strategies",
+    "Invariant": "model.invariants",
+    "Observation": "model.observation",
+    "RandomWalk": "search.strategies",
+    "RunSystem": "checking.run_system",
+    "Severity": "model.invariants",
+    "State": "model.states",
+    "StateGraph": "model.state_graph",
+    "Strategy": "search.strategies",
+    "System": "model.system",
+    "Transition": "model.states",
+    "Violation": "model.violations",
+    "Weighted": "search.strategies",
+    "World": "model.world",
+    "at_end": "checking.guarantees",
+    "check_graph": "checking.check",
 }
 
 __all__ = sorted(_WHERE)

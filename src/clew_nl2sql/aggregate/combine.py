@@ -1,8 +1,8 @@
 """How results meet: standalone, compare, join, union.
 
 Every way ends in one SELECT over the inputs. A join without given keys looks for columns that hold the same things
-(`clew_nl2sql.aggregate.join_keys`). Results that do not meet as planned are put one below the other, with a note, rather
-than lost."""
+(`clew_nl2sql.aggregate.join_keys`). Results that do not meet as planned are put one below the other, with a note,
+rather than lost."""
 
 from __future__ import annotations
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from clew import Context, Graph, RetryPolicy, node
-from clew.explore import Check, Invariant, World
+from clew.explore import Check, Invariant, RunSystem, World
 from clew.explore.checking.check import _trial
 from clew.explore.checking.faults import Watching
-from clew.explore.systems import MemoryStorage, RunSystem
+from clew.explore.systems import MemoryStorage
 
 
 def made(name: str, reads: str, writes: str) -> Any:

@@ -13,10 +13,11 @@ Rules:
 - Putting back may be cut short, and done again, any number of times.
 - What was kept of one place is not written to another: a world that was built on another database is left as it is.
 
-A system is kept if it has `keep(token) -> pieces of bytes` and `recover(pieces)`, which returns False if they are of
-another place than its own, and does nothing then; it may have `let_go()`, which ends what `keep` or `recover` began.
-One with `dump` and `load` (see `clew.explore.search.checkpoints`) is kept by these. The values of the context that tell states
-apart are kept too. A system that has neither must show by itself what it showed at the start.
+A system is kept if it has `keep(token) -> pieces of bytes` and `recover(pieces)`, which returns False if they are
+of another place than its own, and does nothing then; it may have `let_go()`, which ends what `keep` or `recover`
+began. One with `dump` and `load` (see `clew.explore.search.checkpoints`) is kept by these. The values of the
+context that tell states apart are kept too. A system that has neither must show by itself what it showed at the
+start.
 """
 
 from __future__ import annotations

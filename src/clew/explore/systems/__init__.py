@@ -9,17 +9,16 @@ import importlib
 from typing import Any
 
 _WHERE = {
-    "FileSystem": "files",
-    "HTTPFake": "http_fake",
-    "MemoryClock": "memory",
-    "MemoryMail": "memory",
-    "MemoryQueue": "memory_queue",
-    "MemoryStorage": "memory",
-    "PostgresSystem": "postgres",
-    "RedisSystem": "redis",
-    "Replayed": "replayed",
-    "RunSystem": "run",
-    "SQLiteSystem": "sqlite",
+    "FileSystem": "files.system",
+    "HTTPFake": "http.fake",
+    "MemoryClock": "memory.fakes",
+    "MemoryMail": "memory.fakes",
+    "MemoryQueue": "memory.queue",
+    "MemoryStorage": "memory.fakes",
+    "PostgresSystem": "postgres.system",
+    "RedisSystem": "redis.system",
+    "Replayed": "replay",
+    "SQLiteSystem": "sqlite.system",
 }
 
 __all__ = sorted(_WHERE)

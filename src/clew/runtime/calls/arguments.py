@@ -4,8 +4,8 @@ Inputs are found in this order: payload, state, bound value, the parameter's def
 time). How a node is called is worked out once per program. Most nodes need nothing but values that are in the state
 for sure, and get the short way.
 
-Every call is guarded (``clew.runtime.calls.mutation_check``): here for plain and async functions; the host guards generators, which
-are done when they are exhausted.
+Every call is guarded (``clew.runtime.calls.mutation_check``): here for plain and async functions; the host guards
+generators, which are done when they are exhausted.
 """
 
 from __future__ import annotations

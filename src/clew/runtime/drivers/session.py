@@ -2,8 +2,9 @@
 
 The session carries what comes out of the machine to where it belongs, in order: committed steps and journaled
 outcomes to the store, then events to those who listen, retries to the timers. On an event loop it does not wait for
-the store (``clew.runtime.drivers.off_loop`` does), and events wait for what they tell of. It calls node functions and turns
-whatever they return or raise into what the machine is told. Results of attempts that are over are let fall.
+the store (``clew.runtime.drivers.off_loop`` does), and events wait for what they tell of. It calls node functions
+and turns whatever they return or raise into what the machine is told. Results of attempts that are over are let
+fall.
 """
 
 from __future__ import annotations

@@ -26,9 +26,9 @@ __all__ = [
     "OpenStore",
     "Store",
     "checks",
-    "deferring",
+    "deferred_sync",
     "entries",
     "liveness_checks",
-    "owners",
+    "ownership",
     "runs",
 ]

@@ -1,9 +1,9 @@
 """What a row in PostgreSQL says about the owner of a run, in SQL.
 
-A lease lasts until a time of the server's clock; no client brings a time. The owner's slot is the key of the advisory
-lock that its connections hold (`clew.stores.postgres.connection`). A restart of the server releases all locks, so a row has
-the time at which the server was started, too: a lock that is free says nothing about an owner from before a restart,
-and its lease decides.
+A lease lasts until a time of the server's clock; no client brings a time. The owner's slot is the key of the
+advisory lock that its connections hold (`clew.stores.postgres.connection`). A restart of the server releases all
+locks, so a row has the time at which the server was started, too: a lock that is free says nothing about an owner
+from before a restart, and its lease decides.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What a row of a SQLite file says about the owner of a run, and what that means now.
 
-A row has the owner's name, the slot of its lock (`clew.stores.sqlite.owner_lock`), and how long its lease lasts on the clock
-of which boot (`clew.stores.sqlite.lease_clock`). The lock is taken when the store first owns something. Everything here runs
-under the lock of the store.
+A row has the owner's name, the slot of its lock (`clew.stores.sqlite.owner_lock`), and how long its lease lasts on
+the clock of which boot (`clew.stores.sqlite.lease_clock`). The lock is taken when the store first owns something.
+Everything here runs under the lock of the store.
 """
 
 from __future__ import annotations

@@ -3,10 +3,11 @@
 One statement and one commit a step. WAL, so other processes read while this one writes; ``synchronous="full"`` to
 survive a power cut with the last step, at the price of an fsync a step.
 
-Owners hold a lock on a file beside the database for as long as they live (`clew.stores.sqlite.owner_lock`): a dead owner is
-noticed at once, also after ``kill -9``. Where locks are not to be had, the lease decides alone. Leases run by the
-machine's clock since boot, and an owner from another boot is dead (`clew.stores.sqlite.lease_clock`). A fence is the run's
-number in the file (never used twice) and a count of its claims, so a step's insert needs no other key than the fence.
+Owners hold a lock on a file beside the database for as long as they live (`clew.stores.sqlite.owner_lock`): a dead
+owner is noticed at once, also after ``kill -9``. Where locks are not to be had, the lease decides alone. Leases run
+by the machine's clock since boot, and an owner from another boot is dead (`clew.stores.sqlite.lease_clock`). A
+fence is the run's number in the file (never used twice) and a count of its claims, so a step's insert needs no
+other key than the fence.
 
 A file that is removed or replaced while a store has it open is noticed when a run is created, claimed, renewed or
 updated; SQLite itself would go on writing to a file that nobody can open any more.
