@@ -12,8 +12,8 @@ import sqlglot
 from sqlglot import exp
 
 from clew_nl2sql.planner.decisions import Decision, Option
-from clew_nl2sql.planner.parsed_question import Reading
-from clew_nl2sql.planner.schema_index import Schema
+from clew_nl2sql.planner.parsed_question import ParsedQuestion
+from clew_nl2sql.planner.schema_index import SchemaIndex
 
 _AGG = {exp.Count: "count", exp.Sum: "sum", exp.Avg: "avg", exp.Min: "min", exp.Max: "max"}
 _OPS = {
@@ -51,7 +51,7 @@ class Unresolved(Exception):
     pass
 
 
-def analyse(sql: str, schema: Schema) -> Gold:
+def analyse(sql: str, schema: SchemaIndex) -> Gold:
     tree = sqlglot.parse_one(sql.strip().rstrip(";"), dialect="sqlite")
     gold = Gold()
     _query(tree, schema, gold, negative=False, top=True)
@@ -59,7 +59,7 @@ def analyse(sql: str, schema: Schema) -> Gold:
     return gold
 
 
-def _query(node: Any, schema: Schema, gold: Gold, *, negative: bool, top: bool) -> None:
+def _query(node: Any, schema: SchemaIndex, gold: Gold, *, negative: bool, top: bool) -> None:
     if isinstance(node, exp.Subquery):
         return _query(node.this, schema, gold, negative=negative, top=top)
     if isinstance(node, exp.Except):
@@ -75,7 +75,7 @@ def _query(node: Any, schema: Schema, gold: Gold, *, negative: bool, top: bool) 
     return _select(node, schema, gold, negative=negative, top=top)
 
 
-def _select(node: exp.Select, schema: Schema, gold: Gold, *, negative: bool, top: bool) -> None:
+def _select(node: exp.Select, schema: SchemaIndex, gold: Gold, *, negative: bool, top: bool) -> None:
     sources: dict[str, int] = {}
     own_tables = []
     by_name = {t.name.lower(): t.id for t in schema.tables}
@@ -209,7 +209,7 @@ def same_value(gold: str, value: object) -> bool:
 class Judge:
     """Says which options of a decision agree with the gold query."""
 
-    def __init__(self, gold: Gold, schema: Schema, reading: Reading):
+    def __init__(self, gold: Gold, schema: SchemaIndex, reading: ParsedQuestion):
         self.gold, self.schema, self.reading = gold, schema, reading
         self.lead = schema.same_class()
 

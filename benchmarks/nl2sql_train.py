@@ -26,12 +26,12 @@ from benchmarks.nl2sql_learning import Choice, Sparse, Vocabulary, learn_certain
 from clew_nl2sql.planner.candidates import candidates
 from clew_nl2sql.planner.catalog import Catalog, catalog_from_sqlite
 from clew_nl2sql.planner.cue_decisions import decisions
-from clew_nl2sql.planner.dry_run import Outcome, outcome_of
+from clew_nl2sql.planner.dry_run import DryRunResult, outcome_of
 from clew_nl2sql.planner.features import outcome_features
-from clew_nl2sql.planner.linear_model import Model
-from clew_nl2sql.planner.parsed_question import Reading
+from clew_nl2sql.planner.linear_model import LinearModel
+from clew_nl2sql.planner.parsed_question import ParsedQuestion
 from clew_nl2sql.planner.query import Query
-from clew_nl2sql.planner.render import Unjoinable, to_expression, to_sql
+from clew_nl2sql.planner.render import UnjoinableTablesError, to_expression, to_sql
 from clew_nl2sql.planner.rule_planner import RulePlanner, compete, facts_of
 from clew_nl2sql.planner.schema_index import prepare
 from clew_nl2sql.planner.unsupported import is_beyond
@@ -54,7 +54,7 @@ class Trial(NamedTuple):
     """What became of one candidate of a question: whether its rows are the gold rows, and what they look like."""
 
     right: bool
-    outcome: Outcome
+    outcome: DryRunResult
 
 
 class Corpus:
@@ -82,9 +82,9 @@ class Corpus:
             self._databases[db] = Database(self.path(db))
         return self._databases[db]
 
-    def reading(self, example: Example) -> Reading:
+    def reading(self, example: Example) -> ParsedQuestion:
         catalog = self.catalog(example.db)
-        return Reading(example.question, prepare(catalog), value_index(catalog))
+        return ParsedQuestion(example.question, prepare(catalog), value_index(catalog))
 
     def gold(self, example: Example) -> tuple[Rows | None, bool]:
         """The gold rows, and whether their order matters."""
@@ -93,22 +93,22 @@ class Corpus:
             self._gold[example] = (None if rows is None else normal(rows)), is_ordered(example.sql)
         return self._gold[example]
 
-    def trial(self, example: Example, reading: Reading, query: Query) -> Trial | None:
+    def trial(self, example: Example, reading: ParsedQuestion, query: Query) -> Trial | None:
         """Run one candidate; None if its tables do not join."""
         key = (example, query)
         if key not in self._trials:
             self._trials[key] = self._tried(example, reading, query)
         return self._trials[key]
 
-    def _tried(self, example: Example, reading: Reading, query: Query) -> Trial | None:
+    def _tried(self, example: Example, reading: ParsedQuestion, query: Query) -> Trial | None:
         try:
             sql = to_sql(to_expression(query, reading.schema), "sqlite")
-        except Unjoinable:
+        except UnjoinableTablesError:
             return None
         gold, ordered = self.gold(example)
         rows = self.database(example.db).run(sql)
         if rows is None:
-            return Trial(False, Outcome("failed", ""))
+            return Trial(False, DryRunResult("failed", ""))
         right = gold is not None and same_answer(gold, normal(rows), ordered=ordered)
         return Trial(right, outcome_of(rows, ordered=False))
 
@@ -124,7 +124,9 @@ def fold_of(db: str) -> int:
     return int(hashlib.sha256(db.encode()).hexdigest(), 16) % FOLDS
 
 
-def train(corpus: Corpus, without: int | None = None, say: Callable[[str], None] = lambda _: None) -> Model:
+def train(
+    corpus: Corpus, without: int | None = None, say: Callable[[str], None] = lambda _: None
+) -> LinearModel:
     """Learn on all folds but one, or on all."""
     folds = [k for k in range(FOLDS) if k != without]
     words, shapes = Vocabulary(), Vocabulary()
@@ -137,7 +139,7 @@ def train(corpus: Corpus, without: int | None = None, say: Callable[[str], None]
     unseen_roles = {k: roles_without(k) for k in folds}
     fields = {}
     for k in folds:
-        fields[k] = list(_fields(corpus, k, Model(unseen_roles[k], {}, {}, 0.0), shapes))
+        fields[k] = list(_fields(corpus, k, LinearModel(unseen_roles[k], {}, {}, 0.0), shapes))
         say(f"fold {k}: {len(fields[k])} fields of candidates")
 
     def ranks_without(k: int | None) -> dict[str, float]:
@@ -147,10 +149,10 @@ def train(corpus: Corpus, without: int | None = None, say: Callable[[str], None]
     say(f"{len(roles)} weights of roles, {len(ranks)} of ranks")
     verdicts = []
     for k in folds:  # the certainty sees only winners over databases that their ranking had not seen
-        verdicts += list(_verdicts(corpus, k, Model(unseen_roles[k], ranks_without(k), {}, 0.0)))
+        verdicts += list(_verdicts(corpus, k, LinearModel(unseen_roles[k], ranks_without(k), {}, 0.0)))
     certainty, threshold, figures = learn_certainty(verdicts, PRECISION)
     say(f"{len(certainty)} weights of certainty, threshold {threshold}; on unseen databases {figures}")
-    return Model(roles, ranks, certainty, threshold)
+    return LinearModel(roles, ranks, certainty, threshold)
 
 
 def _examples(corpus: Corpus, fold: int) -> Iterator[Example]:
@@ -171,7 +173,7 @@ def _role_choices(corpus: Corpus, fold: int, names: Vocabulary) -> Iterator[Choi
             yield Choice(options, right, example.db, names)
 
 
-def _fields(corpus: Corpus, fold: int, model: Model, names: Vocabulary) -> Iterator[Choice]:
+def _fields(corpus: Corpus, fold: int, model: LinearModel, names: Vocabulary) -> Iterator[Choice]:
     for example in _examples(corpus, fold):
         reading = corpus.reading(example)
         options: list[Sparse] = []
@@ -187,7 +189,7 @@ def _fields(corpus: Corpus, fold: int, model: Model, names: Vocabulary) -> Itera
             yield Choice(options, right, example.db, names)
 
 
-def _verdicts(corpus: Corpus, fold: int, model: Model) -> Iterator[tuple[Sparse, bool, str]]:
+def _verdicts(corpus: Corpus, fold: int, model: LinearModel) -> Iterator[tuple[Sparse, bool, str]]:
     for example in _examples(corpus, fold):
         reading = corpus.reading(example)
         field = compete(reading, corpus.catalog(example.db), model)
@@ -198,7 +200,7 @@ def _verdicts(corpus: Corpus, fold: int, model: Model) -> Iterator[tuple[Sparse,
         yield facts_of(reading, field), right, example.db
 
 
-def write(model: Model, path: Path = WEIGHTS) -> None:
+def write(model: LinearModel, path: Path = WEIGHTS) -> None:
     """Write the weights, always the same bytes for the same weights."""
     data: dict[str, Any] = {
         k: dict(sorted(v.items())) if isinstance(v, dict) else v for k, v in model._asdict().items()
@@ -206,9 +208,9 @@ def write(model: Model, path: Path = WEIGHTS) -> None:
     path.write_bytes(gzip.compress(json.dumps(data, separators=(",", ":")).encode(), 9, mtime=0))
 
 
-def read(path: Path) -> Model:
+def read(path: Path) -> LinearModel:
     """Weights that `write` wrote."""
-    return Model(**json.loads(gzip.decompress(path.read_bytes())))
+    return LinearModel(**json.loads(gzip.decompress(path.read_bytes())))
 
 
 def main() -> None:

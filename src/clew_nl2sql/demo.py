@@ -58,7 +58,7 @@ def demo(
         print(f"{question}\n", file=out)
         kinds = {name: source.partition(":")[0] for name, source in sources.items()}
         print("asked of " + ", ".join(f"{name} ({kind})" for name, kind in kinds.items()) + "\n", file=out)
-        board = Board()
+        board = PipelineProgress()
         tell = stack.enter_context(board.drawn(out))
         pipeline = stack.enter_context(Pipeline(sources, store=store, listeners=[tell]))
         answer = pipeline.ask(question)
@@ -80,7 +80,7 @@ def say(answer: Answer, out: TextIO) -> None:
         print(f"  {line if line in answer.notes else f'from {line}'}", file=out)
 
 
-class Board:
+class PipelineProgress:
     """What is known of each node, from the events of a run."""
 
     def __init__(self) -> None:

@@ -24,7 +24,7 @@ from clew_nl2sql.nodes.global_planner import GlobalPlannerNode
 from clew_nl2sql.nodes.refiner import RefinerNode, RetryHandlerNode
 from clew_nl2sql.nodes.schema_retriever import SchemaRetrieverNode
 from clew_nl2sql.nodes.validator import LogicalValidatorNode, PhysicalValidatorNode
-from clew_nl2sql.resources import Equipment
+from clew_nl2sql.resources import Resources
 from clew_nl2sql.routes import (
     build_scan_layer_router,
     executor_route,
@@ -40,7 +40,7 @@ from clew_nl2sql.state import GraphState, SubgraphExecutionState
 SQL_AGENT = "sql_agent"
 
 
-def build_sql_agent_graph(equipment: Equipment) -> Graph:
+def build_sql_agent_graph(equipment: Resources) -> Graph:
     """The subgraph that asks one source."""
     graph = Graph(
         [
@@ -67,7 +67,7 @@ def build_sql_agent_graph(equipment: Equipment) -> Graph:
     return graph.bind(equipment=equipment)
 
 
-def build_graph(equipment: Equipment) -> Graph:
+def build_graph(equipment: Resources) -> Graph:
     """The pipeline."""
     graph = Graph(
         [

@@ -26,7 +26,7 @@ from clew_nl2sql.graph import build_graph
 from clew_nl2sql.planner.catalog import Catalog
 from clew_nl2sql.planner.plan import Plan
 from clew_nl2sql.replay_graphs import target_for
-from clew_nl2sql.resources import Equipment
+from clew_nl2sql.resources import Resources
 from clew_nl2sql.roles import Decomposer, Planner, Synthesizer
 from clew_nl2sql.sources import Source, open_source
 from clew_nl2sql.state import GraphState
@@ -74,7 +74,7 @@ class Pipeline:
                 raise UsageError(f"{limit} is {value}; it must be more than 0")
         self._policies = check_policies(policies)
         self._remove: Callable[[], Any] = _nothing
-        self.equipment = Equipment(
+        self.equipment = Resources(
             sources=_opened(sources, timeout),
             artifacts=self._artifacts(artifacts, store),
             planner=planner if planner is not None else OfflinePlanner(),

@@ -17,23 +17,23 @@ from clew import Graph
 from clew_nl2sql.artifacts import ArtifactStore
 from clew_nl2sql.errors import NeedsSourcesError
 from clew_nl2sql.graph import build_graph
-from clew_nl2sql.resources import Equipment
+from clew_nl2sql.resources import Resources
 
 _BEGINNING = "graph_"
 
 
-class Shape(msgspec.Struct, frozen=True, array_like=True):
+class PipelineShape(msgspec.Struct, frozen=True, array_like=True):
     """What a replay has to know of a pipeline."""
 
     sources: dict[str, str]  # dialects by name
     models: tuple[bool, bool, bool]  # whether planner, decomposer and synthesizer are language models
 
 
-def target_for(equipment: Equipment) -> str:
+def target_for(equipment: Resources) -> str:
     """What a run remembers as its graph."""
     roles = (equipment.planner, equipment.decomposer, equipment.synthesizer)
     planner, decomposer, synthesizer = (hasattr(role, "through") for role in roles)
-    shape = Shape(
+    shape = PipelineShape(
         {name: source.dialect for name, source in equipment.sources.items()},
         (planner, decomposer, synthesizer),
     )
@@ -46,13 +46,13 @@ def graph_for(target: str) -> Graph | None:
     if module != __name__ or not name.startswith(_BEGINNING):
         return None
     try:
-        shape = msgspec.json.decode(bytes.fromhex(name.removeprefix(_BEGINNING)), type=Shape)
+        shape = msgspec.json.decode(bytes.fromhex(name.removeprefix(_BEGINNING)), type=PipelineShape)
     except (ValueError, msgspec.MsgspecError):
         return None
     planner, decomposer, synthesizer = _stand_ins(shape.models)
     return build_graph(
-        Equipment(
-            sources={source: Absent(dialect) for source, dialect in shape.sources.items()},
+        Resources(
+            sources={source: ReplayStub(dialect) for source, dialect in shape.sources.items()},
             artifacts=ArtifactStore("absent"),
             planner=planner,
             decomposer=decomposer,
@@ -63,15 +63,15 @@ def graph_for(target: str) -> Graph | None:
 
 def _stand_ins(are_models: tuple[bool, bool, bool]) -> list[Any]:
     if not any(are_models):
-        return [Absent("")] * 3
+        return [ReplayStub("")] * 3
     from clew_nl2sql import models
 
     chat = models.ChatModel("http://absent.invalid", "absent")
     played = (models.ModelPlanner, models.ModelDecomposer, models.ModelSynthesizer)
-    return [make(chat) if is_model else Absent("") for make, is_model in zip(played, are_models)]
+    return [make(chat) if is_model else ReplayStub("") for make, is_model in zip(played, are_models)]
 
 
-class Absent:
+class ReplayStub:
     """Stands where a source or a role was. It has their shape and does nothing."""
 
     def __init__(self, dialect: str) -> None:

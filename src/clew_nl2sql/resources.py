@@ -30,7 +30,7 @@ FEW, SHORT = 5, 40  # values of a column in an outline, and how long one may be
 
 
 @dataclass(frozen=True)
-class Equipment:
+class Resources:
     """All that is bound."""
 
     sources: Mapping[str, Source]

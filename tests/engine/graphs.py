@@ -15,7 +15,7 @@ from functools import cached_property
 from random import Random
 from typing import Any, Literal
 
-from clew.engine.records import Single, Step
+from clew.engine.records import SingleItemStep, Step
 from clew.errors import DecisionError, GraphError, InputError
 from clew.graph import END as CLEW_END
 from clew.graph import Command, Graph, Send
@@ -100,13 +100,13 @@ class Played:
     @cached_property
     def steps(self) -> list[Step]:
         entries = self.engine.store.entries(RUN)
-        steps = [entry.step() if isinstance(entry, Single) else entry for entry in entries]
+        steps = [entry.step() if isinstance(entry, SingleItemStep) else entry for entry in entries]
         return [step for step in steps if isinstance(step, Step) and not step.prefix]
 
     @property
     def short_steps(self) -> int:
         """How many of the steps went the short way."""
-        return sum(isinstance(entry, Single) for entry in self.engine.store.entries(RUN))
+        return sum(isinstance(entry, SingleItemStep) for entry in self.engine.store.entries(RUN))
 
     @cached_property
     def digests(self) -> list[str]:

@@ -13,7 +13,7 @@ from typing import Annotated, Any, TypedDict
 import pytest
 
 from clew import Context, Engine, Graph, Send, SideEffectPolicy, SQLiteStore, append, interrupt, node, route
-from clew.engine.records import Journaled
+from clew.engine.records import FinishedItem
 from clew.stores import MemoryStore, Store
 from clew.testing import Stepper, VirtualClock, shuffled
 from tests.engine.graphs import MAX_STEPS, RUN, Case, Skipped, cases, play, quietly
@@ -225,7 +225,9 @@ def test_the_chain_is_what_it_was_in_any_order(kind: Knobs) -> None:
         except Skipped:
             continue
         check(case, played)
-        journal = {entry.outcome.node for entry in engine.store.entries(RUN) if isinstance(entry, Journaled)}
+        journal = {
+            entry.outcome.node for entry in engine.store.entries(RUN) if isinstance(entry, FinishedItem)
+        }
         assert not journal & chosen
         counts["graphs"] += 1
         counts["journaled"] += len(journal)

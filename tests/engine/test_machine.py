@@ -8,13 +8,13 @@ import pytest
 
 from clew import Graph, RetryPolicy, node
 from clew.engine.machine import Machine
-from clew.engine.options import Memory, Options
+from clew.engine.options import Options, PriorWork
 from clew.engine.program_inputs import program_of
 from clew.engine.records import Outcome, Retry
 from clew.state import GraphState
 
 
-def machine_of(*nodes: Any, memory: Memory | None = None, **options: Any) -> Machine:
+def machine_of(*nodes: Any, memory: PriorWork | None = None, **options: Any) -> Machine:
     graph = Graph(nodes)
     program = program_of(graph, frozenset({"n"}))
     state = Machine.begin(program, {"n": 1}, Options()).root.view
@@ -69,7 +69,7 @@ def test_what_is_said_of_an_item_that_was_let_fall_changes_nothing(say: Any) -> 
 
 def test_a_subgraph_between_two_attempts_is_handed_to_the_driver_once() -> None:
     inner = Graph([F], name="sub")
-    memory = Memory(attempts={"sub#0": 1}, held={"sub#0"})
+    memory = PriorWork(attempts={"sub#0": 1}, held={"sub#0"})
     retry = RetryPolicy(max_attempts=2, base_delay=1.0)
     machine = machine_of(inner.as_node(retry=retry), memory=memory)
     (item,) = taken(machine).values()

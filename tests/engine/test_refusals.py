@@ -13,7 +13,7 @@ from typing import Annotated, Any, TypedDict
 import pytest
 
 from clew import Engine, Graph, Send, SQLiteStore, node, route
-from clew.engine.options import Memory
+from clew.engine.options import PriorWork
 from clew.engine.records import Start
 from clew.errors import ConflictError
 from clew.graph import Node
@@ -231,7 +231,7 @@ def test_which_subgraphs_earlier_work_had_begun() -> None:
             "two#7/": (0,),
         }.items()
     }
-    memory = Memory(strands=strands)
+    memory = PriorWork(strands=strands)
     assert memory.begun("", {"one": 1}, graph) == {"one#1": 2, "one#2[1]": 1}
     assert memory.begun("", {"one": 2}, mapped) == {"one#2": 1}
     assert memory.begun("one#2[1]/", {"one": 0}, graph) == {}

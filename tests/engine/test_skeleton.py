@@ -13,8 +13,8 @@ import pytest
 from clew.engine.chain import Chain
 from clew.engine.program import Program
 from clew.engine.program_inputs import program_of
-from clew.engine.reasons import Story, why
-from clew.engine.records import Single, Start, Step
+from clew.engine.reasons import RunLineage, why
+from clew.engine.records import SingleItemStep, Start, Step
 from clew.errors import UnknownRunError
 from clew.graph import Graph
 from clew.graph.skeleton import skeleton
@@ -84,7 +84,7 @@ def check_chain(real: Program, bare: Program, start: GraphState, steps: list[Ste
         assert mine.digest == theirs.digest
     assert one.history(one.last) == other.history(other.last)
     assert list(one.executions()) == list(other.executions())
-    story = Story(start, steps)
+    story = RunLineage(start, steps)
     for target in (*real.names, *sorted(real.written), "nothing"):
         assert told(lambda target=target: why(real, story, target)) == told(
             lambda target=target: why(bare, story, target)
@@ -106,7 +106,7 @@ def check(graph: Graph, engine: Any) -> Counter[str]:
     assert bare.describe(json=True)["structure_hash"] == graph.structure_hash
     entries = list(engine.store.entries(RUN))
     start = engine.history(RUN)[0].state
-    steps = [entry.step() if isinstance(entry, Single) else entry for entry in entries]
+    steps = [entry.step() if isinstance(entry, SingleItemStep) else entry for entry in entries]
     steps = [step for step in steps if isinstance(step, Step) and not step.prefix]
     given = start.position.given
     check_program(program_of(graph, given), program_of(bare, given))

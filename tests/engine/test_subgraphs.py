@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypedDict
 import pytest
 
 from clew import Context, Engine, Graph, GraphState, NodePolicy, RetryPolicy, Send, interrupt, node, route
-from clew.engine.records import Journaled
+from clew.engine.records import FinishedItem
 from clew.errors import EncodeError, GraphError, InputError, NodeTimeoutError, OutputError
 from clew.graph import Node
 from clew.testing import Stepper, VirtualClock
@@ -663,7 +663,7 @@ def test_what_still_runs_of_an_attempt_that_is_over_says_nothing_any_more() -> N
     run.fail("sub#0/bad#0", OSError("down"))
     said = len(engine.store.entries(RUN))
     run.complete("sub#0/below#0")  # which only lets the time of the retry come
-    journaled = [e.path for e in engine.store.entries(RUN)[said:] if isinstance(e, Journaled)]
+    journaled = [e.path for e in engine.store.entries(RUN)[said:] if isinstance(e, FinishedItem)]
     assert (item.batch.level.is_void, journaled) == (True, [])
     for path in ("sub#0/bad#0", "sub#0/quick#0", "sub#0/below#0"):
         run.complete(path)

@@ -317,7 +317,7 @@ def test_an_anchor_is_there_when_its_last_record_is(tmp_path: Path, monkeypatch:
     """A process that died while it wrote it had done nothing to the world yet."""
     outside = {"value": 0, "hidden": 0}
 
-    def die(*_: Any) -> baseline.Anchor:
+    def die(*_: Any) -> baseline.Baseline:
         raise Died
 
     with monkeypatch.context() as patch:

@@ -3,11 +3,11 @@ from __future__ import annotations
 import pytest
 
 from clew.errors import DefinitionError, EncodeError
-from clew.explore import Context
+from clew.explore import WorldContext
 
 
 def test_values_by_name() -> None:
-    context = Context({"user": "ann"})
+    context = WorldContext({"user": "ann"})
     context.set("cart", [1])
     context.set("nothing", None)
     assert context.get("user") == "ann"
@@ -28,7 +28,7 @@ def test_values_by_name() -> None:
 
 @pytest.mark.parametrize("value", [object(), {"deep": [open]}, lambda: None])
 def test_what_cannot_be_encoded_is_refused_and_nothing_changes(value: object) -> None:
-    context = Context({"x": 1})
+    context = WorldContext({"x": 1})
     with pytest.raises(EncodeError, match=r"context\['x'\]"):
         context.set("x", value)
     assert context.to_dict() == {"x": 1}
@@ -36,11 +36,11 @@ def test_what_cannot_be_encoded_is_refused_and_nothing_changes(value: object) ->
 
 def test_a_name_is_a_text() -> None:
     with pytest.raises(DefinitionError):
-        Context().set(1, 2)  # type: ignore[arg-type]
+        WorldContext().set(1, 2)  # type: ignore[arg-type]
 
 
 def test_a_change_in_place_does_not_reach_a_snapshot() -> None:
-    context = Context({"cart": [1], "user": "ann"})
+    context = WorldContext({"cart": [1], "user": "ann"})
     snapshot = context.snapshot()
     context.get("cart").append(2)
     context.set("user", "bob")
@@ -49,7 +49,7 @@ def test_a_change_in_place_does_not_reach_a_snapshot() -> None:
 
 
 def test_nor_the_other_way_round() -> None:
-    context = Context({"cart": [1]})
+    context = WorldContext({"cart": [1]})
     snapshot = context.snapshot()
     for _ in range(2):
         context.restore(snapshot)
@@ -59,27 +59,27 @@ def test_nor_the_other_way_round() -> None:
 
 
 def test_to_dict_is_a_copy() -> None:
-    context = Context({"cart": [1]})
+    context = WorldContext({"cart": [1]})
     context.to_dict()["cart"].append(2)
     assert context.get("cart") == [1]
 
 
 def test_what_was_given_at_first_may_be_changed_in_place_and_counts() -> None:
-    context = Context({"cart": [1]})
+    context = WorldContext({"cart": [1]})
     before = context.identity()
     context.get("cart").append(2)
     assert context.identity() != before
 
 
 def test_the_order_of_names_survives_a_snapshot_and_does_not_tell_states_apart() -> None:
-    one, other = Context({"a": 1, "b": [2]}), Context({"b": [2], "a": 1})
+    one, other = WorldContext({"a": 1, "b": [2]}), WorldContext({"b": [2], "a": 1})
     assert one.identity() == other.identity()
     one.restore(other.snapshot())
     assert list(one) == ["b", "a"]
 
 
 def test_a_deleted_name_comes_back_and_a_new_one_goes() -> None:
-    context = Context({"a": 1})
+    context = WorldContext({"a": 1})
     snapshot = context.snapshot()
     context.delete("a")
     context.set("new", "value")

@@ -8,13 +8,13 @@ import pytest
 
 from clew.explore import Action, Severity, StateGraph, Transition
 from clew.explore.model.actions import PathRules
-from clew.explore.model.violations import Found, Kind
-from clew.explore.search.shrink_oracle import Foresight, leads_of
+from clew.explore.model.violations import ViolationGroup, ViolationKind
+from clew.explore.search.shrink_oracle import ShrinkOracle, leads_of
 
 ACTIONS = [Action(name, lambda world: None) for name in ("on", "off", "fire")]
 NUMBERS = {"on": 0, "off": 1, "fire": 2}
 ON, OFF, FIRE = 0, 1, 2
-PEACE = Kind("invariant", "peace")
+PEACE = ViolationKind("invariant", "peace")
 # a switch: on leads from a to b, off back to a; to fire is wrong in b, and was tried nowhere else
 GRAPH = [("a", "on", "b"), ("b", "off", "a"), ("b", "on", "b"), ("b", "fire", "c")]
 
@@ -23,14 +23,14 @@ def foresight(
     *,
     everything: bool = True,
     actions: list[Action] = ACTIONS,
-    kind: Kind = PEACE,
+    kind: ViolationKind = PEACE,
     seen: tuple[tuple[Any, Any], ...] = (("b", "fire"),),
-) -> Foresight:
+) -> ShrinkOracle:
     graph = StateGraph(actions)
     graph.transitions += [Transition(*each) for each in GRAPH]
-    found = Found(kind, Severity.HIGH, "wrong", list(seen))
+    found = ViolationGroup(kind, Severity.HIGH, "wrong", list(seen))
     leads = leads_of(graph, NUMBERS)
-    return Foresight(found, leads, "a", PathRules(actions), NUMBERS, everything=everything)
+    return ShrinkOracle(found, leads, "a", PathRules(actions), NUMBERS, everything=everything)
 
 
 def test_a_path_whose_steps_are_all_known_to_be_right_is_ruled_out() -> None:
@@ -61,7 +61,7 @@ def test_a_step_that_the_path_does_not_permit_is_ruled_out() -> None:
 
 
 def test_of_preconditions_and_of_the_initial_state_nothing_is_said() -> None:
-    assert not foresight(kind=Kind("precondition", "fire", "KeyError")).rules_out((ON, OFF), 0, 1)
+    assert not foresight(kind=ViolationKind("precondition", "fire", "KeyError")).rules_out((ON, OFF), 0, 1)
     assert not foresight(seen=(("b", "fire"), (None, None))).rules_out((ON, OFF), 0, 1)
 
 

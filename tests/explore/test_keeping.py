@@ -9,7 +9,7 @@ import pytest
 
 from clew.errors import ExplorationWarning
 from clew.explore import BFS, DFS, Action, Agent, Invariant, World
-from clew.explore.search.checkpoints import Keeper
+from clew.explore.search.checkpoints import CheckpointCache
 from tests.explore.models import Box, records
 from tests.explore.test_agent import STRATEGIES, each_strategy, edges
 
@@ -125,10 +125,10 @@ def test_contexts_are_rolled_back_from_disk() -> None:
     assert world.context.to_dict() == {"log": []}
 
 
-def keeper(box: Box, memory: int, *, oldest_first: bool = True, states: int = 10) -> Keeper:
+def keeper(box: Box, memory: int, *, oldest_first: bool = True, states: int = 10) -> CheckpointCache:
     """The checkpoints of some states, each of a thousand bytes and a little."""
     world = World(systems={"box": box})
-    made = Keeper(world, memory, oldest_first)
+    made = CheckpointCache(world, memory, oldest_first)
     for number in range(states):
         box.value = number
         made.hold(number, f"state {number}", b"%32d" % number)

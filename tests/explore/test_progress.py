@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 
 from clew.explore import Agent
-from clew.explore.progress import Board, watching
+from clew.explore.progress import ExplorationProgress, watching
 from tests.explore.models import records
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_the_line_says_how_far_it_is() -> None:
-    board = Board()
+    board = ExplorationProgress()
     assert board.line() == "exploring"
     board({"states": 1200, "steps": 9000, "open": 31, "violations": 2})
     assert board.line().startswith("exploring: 1,200 states, 9,000 transitions (")

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clew.explore import BFS, DFS, Action, Agent, Invariant, Observation, RandomWalk, Severity, World
-from clew.explore.model.violations import Kind
-from clew.explore.search.action_table import Repertoire
-from clew.explore.search.shrinker import Rehearsal, shrink
+from clew.explore.model.violations import ViolationKind
+from clew.explore.search.action_table import ActionTable
+from clew.explore.search.shrinker import TrialRun, shrink
 from tests.explore.models import Box, counter, records
 
 
@@ -113,7 +113,7 @@ def test_an_action_that_raises_is_a_violation_and_the_exploration_goes_on_from_t
     assert violation.actions == ("up", "half")
     assert violation.path[-1].to_state_id is None
     assert (violation.name, violation.invariant, violation.message) == ("half", None, "broken")
-    assert violation.kind == Kind("action", "half", "RuntimeError")
+    assert violation.kind == ViolationKind("action", "half", "RuntimeError")
     assert "RuntimeError: broken" in violation.error
     assert violation.confirmed
 
@@ -125,7 +125,7 @@ def test_a_precondition_that_raises_is_a_violation_and_the_action_is_not_done() 
         Action("odd", lambda world: done.append(1), precondition=lambda world: 1 / (box.value - 2) < 0)
     )
     (violation,) = Agent(world, actions).explore().violations
-    assert violation.kind == Kind("precondition", "odd", "ZeroDivisionError")
+    assert violation.kind == ViolationKind("precondition", "odd", "ZeroDivisionError")
     assert violation.actions == ("up", "up")
     assert violation.confirmed
 
@@ -217,10 +217,10 @@ def test_what_is_left_is_one_minimal(needed: set[int], noise: list[int]) -> None
 
     world = World(systems={"list": box})
     start = world.checkpoint("initial")
-    rehearsal = Rehearsal(
-        world, Repertoire(actions), [Invariant("rule", holds)], lambda: world.rollback(start)
+    rehearsal = TrialRun(
+        world, ActionTable(actions), [Invariant("rule", holds)], lambda: world.rollback(start)
     )
-    kind = Kind("invariant", "rule")
+    kind = ViolationKind("invariant", "rule")
     first = rehearsal.shows((*noise, *sorted(needed)), kind)
     assert first is not None
     shrunk = shrink(rehearsal, first, kind)

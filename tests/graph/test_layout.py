@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.drawing.geometry import Rect, Shape
+from clew.drawing.geometry import BoxShape, Rect
 from clew.drawing.layout import LABEL_HEIGHT, Edge, Layout, lay_out
 
 SHAPES = st.sampled_from(
-    [Shape(60.0, 38.0), Shape(140.0, 54.0, 70.0), Shape(90.0, 38.0, 14.0), Shape(300.0, 400.0)]
+    [BoxShape(60.0, 38.0), BoxShape(140.0, 54.0, 70.0), BoxShape(90.0, 38.0, 14.0), BoxShape(300.0, 400.0)]
 )
 
 
 @st.composite
-def drawings(draw: Any) -> tuple[dict[str, Shape], list[Edge]]:
+def drawings(draw: Any) -> tuple[dict[str, BoxShape], list[Edge]]:
     number = draw(st.integers(1, 9))
     shapes = {f"b{i}": draw(SHAPES) for i in range(number)}
     pairs = draw(st.lists(st.tuples(st.integers(0, number - 1), st.integers(0, number - 1)), max_size=18))
@@ -45,7 +45,7 @@ def box_areas(layout: Layout) -> list[tuple[float, ...]]:
 
 
 @given(drawings())
-def test_boxes_and_labels_keep_apart(drawing: tuple[dict[str, Shape], list[Edge]]) -> None:
+def test_boxes_and_labels_keep_apart(drawing: tuple[dict[str, BoxShape], list[Edge]]) -> None:
     shapes, edges = drawing
     layout = lay_out(shapes, edges)
     labels = [
@@ -65,7 +65,7 @@ def test_boxes_and_labels_keep_apart(drawing: tuple[dict[str, Shape], list[Edge]
 
 
 @given(drawings())
-def test_everything_is_inside(drawing: tuple[dict[str, Shape], list[Edge]]) -> None:
+def test_everything_is_inside(drawing: tuple[dict[str, BoxShape], list[Edge]]) -> None:
     layout = lay_out(*drawing)
     points = [point for route in layout.routes for piece in route.pieces for point in piece]
     corners = [*points, *((x, y) for x0, y0, x1, y1 in box_areas(layout) for x, y in [(x0, y0), (x1, y1)])]
@@ -78,7 +78,7 @@ def on_outline(box: Rect, point: tuple[float, float]) -> bool:
 
 
 @given(drawings())
-def test_arrows_begin_and_end_at_their_boxes(drawing: tuple[dict[str, Shape], list[Edge]]) -> None:
+def test_arrows_begin_and_end_at_their_boxes(drawing: tuple[dict[str, BoxShape], list[Edge]]) -> None:
     shapes, edges = drawing
     layout = lay_out(shapes, edges)
     for edge, route in zip(edges, layout.routes, strict=True):
@@ -89,7 +89,7 @@ def test_arrows_begin_and_end_at_their_boxes(drawing: tuple[dict[str, Shape], li
 
 
 @given(drawings())
-def test_forward_arrows_pass_beside_boxes(drawing: tuple[dict[str, Shape], list[Edge]]) -> None:
+def test_forward_arrows_pass_beside_boxes(drawing: tuple[dict[str, BoxShape], list[Edge]]) -> None:
     shapes, edges = drawing
     layout = lay_out(shapes, edges)
     for edge, route in zip(edges, layout.routes, strict=True):
@@ -102,12 +102,12 @@ def test_forward_arrows_pass_beside_boxes(drawing: tuple[dict[str, Shape], list[
 
 
 @given(drawings())
-def test_the_same_input_gives_the_same_layout(drawing: tuple[dict[str, Shape], list[Edge]]) -> None:
+def test_the_same_input_gives_the_same_layout(drawing: tuple[dict[str, BoxShape], list[Edge]]) -> None:
     assert lay_out(*drawing) == lay_out(*drawing)
 
 
-def boxes(*names: str) -> dict[str, Shape]:
-    return {name: Shape(60.0, 38.0) for name in names}
+def boxes(*names: str) -> dict[str, BoxShape]:
+    return {name: BoxShape(60.0, 38.0) for name in names}
 
 
 def forward(*pairs: str) -> list[Edge]:

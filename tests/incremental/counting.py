@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from clew import DependencyGraph, schema
-from clew.incremental import Schema
+from clew.incremental import NodeSchema
 
 
 class Calls(list[str]):
@@ -23,7 +23,9 @@ class Calls(list[str]):
 
         return computor
 
-    def schema(self, output: str, inputs: Iterable[str], function: Callable[..., Any], **more: Any) -> Schema:
+    def schema(
+        self, output: str, inputs: Iterable[str], function: Callable[..., Any], **more: Any
+    ) -> NodeSchema:
         return schema(output, inputs, self.of(function, output), **more)
 
     def take(self) -> list[str]:

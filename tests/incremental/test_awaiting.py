@@ -549,10 +549,13 @@ class TestMeanwhile:
             graph, other = DependencyGraph(schemas, path), DependencyGraph(schemas, path)
             for value, computes in ((1, False), (2, True)):
                 other.set("a", value)
-                load = persistence.Keeper.load
+                load = persistence.GraphPersistence.load
 
                 def late(
-                    keeper: persistence.Keeper, key: str, load: Any = load, computes: bool = computes
+                    keeper: persistence.GraphPersistence,
+                    key: str,
+                    load: Any = load,
+                    computes: bool = computes,
                 ) -> Any:
                     row = load(keeper, key)
                     if keeper is graph._keeper and key == "b":
@@ -562,7 +565,7 @@ class TestMeanwhile:
                             other.pull("b")
                     return row
 
-                monkeypatch.setattr(persistence.Keeper, "load", late)
+                monkeypatch.setattr(persistence.GraphPersistence, "load", late)
                 assert await graph.apull("b") == 10
             graph.close()
             other.close()

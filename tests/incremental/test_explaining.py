@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from clew import DependencyGraph, schema
-from clew.incremental.nodes import Node
+from clew.incremental.nodes import ConcreteNode
 from tests.incremental.counting import total
 
 
@@ -139,7 +139,7 @@ def test_nothing_touched_a_source(graph: DependencyGraph) -> None:
 def test_many_sources_are_told_in_one_look_at_each(monkeypatch: pytest.MonkeyPatch) -> None:
     compared = 0
 
-    def equal(one: Node, other: object) -> bool:
+    def equal(one: ConcreteNode, other: object) -> bool:
         nonlocal compared
         compared += 1
         return one is other
@@ -153,7 +153,7 @@ def test_many_sources_are_told_in_one_look_at_each(monkeypatch: pytest.MonkeyPat
     with graph.batch():
         for name in names[:150]:
             graph.set(name, 2)
-    monkeypatch.setattr(Node, "__eq__", equal)
+    monkeypatch.setattr(ConcreteNode, "__eq__", equal)
     told = graph.explain("sum")
     assert len(told.changed_sources) == 150
     assert [one.is_newer for one in told.causes] == [True] * 150 + [False] * 150

@@ -457,16 +457,16 @@ class TestSeveralProcesses:
         one, other = DependencyGraph(schemas, path), DependencyGraph(schemas, path)
         one.set("a", 1)
         one.pull("c")
-        look = persistence.Keeper.is_current
+        look = persistence.GraphPersistence.is_current
         between: list[Callable[[], Any]] = []
 
-        def is_current(keeper: persistence.Keeper) -> bool:
+        def is_current(keeper: persistence.GraphPersistence) -> bool:
             answer = look(keeper)
             while keeper is one._keeper and between:
                 between.pop()()
             return answer
 
-        monkeypatch.setattr(persistence.Keeper, "is_current", is_current)
+        monkeypatch.setattr(persistence.GraphPersistence, "is_current", is_current)
         between.append(lambda: other.set("a", 2))
         one.set("new", 5)  # a source
         assert (one.pull("a"), one.pull("new"), one.revision) == (2, 5, 3)
@@ -506,29 +506,29 @@ class TestSeveralProcesses:
             graph.set("a", 1)
             graph.pull("b(1)")
         one, other = DependencyGraph([], path), DependencyGraph([], path)
-        drop = persistence.Keeper.drop
+        drop = persistence.GraphPersistence.drop
 
-        def late(keeper: persistence.Keeper, keys: Any) -> None:
+        def late(keeper: persistence.GraphPersistence, keys: Any) -> None:
             monkeypatch.undo()
             other.set("a", 2)
             drop(keeper, keys)
 
-        monkeypatch.setattr(persistence.Keeper, "drop", late)
+        monkeypatch.setattr(persistence.GraphPersistence, "drop", late)
         assert one.prune() == ["b(1)"]
         assert one.pull("a") == 2
         one.close()
         other.close()
 
     def test_schemas_that_two_open_at_once(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        changed = persistence.Keeper._changed
+        changed = persistence.GraphPersistence._changed
         schemas = [schema("b", ["a"], total)]
 
-        def late(keeper: persistence.Keeper, *given: Any) -> Any:
+        def late(keeper: persistence.GraphPersistence, *given: Any) -> Any:
             monkeypatch.undo()
             DependencyGraph(schemas, path).close()
             return changed(keeper, *given)
 
-        monkeypatch.setattr(persistence.Keeper, "_changed", late)
+        monkeypatch.setattr(persistence.GraphPersistence, "_changed", late)
         with DependencyGraph(schemas, path) as graph:
             graph.set("a", 1)
             assert graph.pull("b") == 1

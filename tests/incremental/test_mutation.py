@@ -10,7 +10,7 @@ import pytest
 
 from clew import DependencyGraph, Unchanged, schema
 from clew.errors import DependencyError, MutationError
-from clew.incremental import Schema
+from clew.incremental import NodeSchema
 
 
 def append(inputs: list[Any], old: Any, bindings: dict[str, Any]) -> Any:
@@ -34,7 +34,7 @@ def future(inputs: list[Any], old: Any, bindings: dict[str, Any]) -> Any:
     return answer
 
 
-def a_graph(computor: Callable[..., Any], *more: Schema, check_mutation: bool = True) -> DependencyGraph:
+def a_graph(computor: Callable[..., Any], *more: NodeSchema, check_mutation: bool = True) -> DependencyGraph:
     schemas = [schema("f(x)", ["name", "items(x)"], computor), schema("items(x)"), *more]
     graph = DependencyGraph(schemas, check_mutation=check_mutation)
     graph.set("name", "n")

@@ -9,7 +9,7 @@ import pytest
 
 from clew import DependencyGraph, schema
 from clew.incremental import persistence
-from clew.incremental.nodes import Row
+from clew.incremental.nodes import NodeRecord
 from clew.stores.kv import open_shelf
 from tests.incremental.counting import Calls, chain, total
 
@@ -121,7 +121,9 @@ def test_a_set_does_not_look_at_dependents(monkeypatch: pytest.MonkeyPatch) -> N
         for n in range(count):
             graph.pull("view", n)
         rows: list[Any] = []
-        monkeypatch.setattr(changes, "Row", lambda *given, rows=rows: rows.append(given) or Row(*given))
+        monkeypatch.setattr(
+            changes, "Row", lambda *given, rows=rows: rows.append(given) or NodeRecord(*given)
+        )
         graph.set("s", count)
         monkeypatch.undo()
         made.append(len(rows))
@@ -168,7 +170,7 @@ def _filled(path: Path, count: int) -> DependencyGraph:
     schemas = [schema("view(x)", ["s"], lambda i, o, b: i[0] + b["x"])]
     with DependencyGraph(schemas, path) as graph:
         graph.set("s", 1)
-    row = persistence._packed(Row(2, None, 1, 1, 0, 1, 0))
+    row = persistence._packed(NodeRecord(2, None, 1, 1, 0, 1, 0))
     shelf = open_shelf(path, "graph graph")
     for start in range(0, count, 50_000):
         shelf.write((f"n/view({n})", row) for n in range(start, min(start + 50_000, count)))
@@ -181,13 +183,13 @@ def test_instances_on_disk_are_not_read_when_the_graph_is_opened(
     count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[str] = []
-    load = persistence.Keeper.load
+    load = persistence.GraphPersistence.load
 
-    def counted(keeper: persistence.Keeper, key: str) -> Row | None:
+    def counted(keeper: persistence.GraphPersistence, key: str) -> NodeRecord | None:
         read.append(key)
         return load(keeper, key)
 
-    monkeypatch.setattr(persistence.Keeper, "load", counted)
+    monkeypatch.setattr(persistence.GraphPersistence, "load", counted)
     with _filled(tmp_path / "graph.db", count) as graph:
         assert read == ["s"]  # when it was set, before
         read.clear()

@@ -16,7 +16,7 @@ from clew.errors import (
     SchemaCycleError,
     SchemaOverlapError,
 )
-from clew.incremental import Schema
+from clew.incremental import NodeSchema
 
 
 def compute(inputs: list[Any], old: Any, bindings: dict[str, Any]) -> Any:
@@ -34,7 +34,7 @@ def refused(error: type[Exception], *schemas: Any) -> str:
 class TestPlainData:
     def test_a_schema_is_what_it_was_given(self) -> None:
         made = schema("f(x)", ["g(x)"], compute, version="2", stateful=True)
-        assert made == Schema("f(x)", ["g(x)"], compute, "2", True)
+        assert made == NodeSchema("f(x)", ["g(x)"], compute, "2", True)
 
     @pytest.mark.parametrize(
         "made",
@@ -144,7 +144,7 @@ class TestMistakes:
             [schema("g(x)", ["f(x)", "f(x, x)"], compute), schema("f(x)")],
         ],
     )
-    def test_an_arity_that_is_used_two_ways(self, schemas: list[Schema]) -> None:
+    def test_an_arity_that_is_used_two_ways(self, schemas: list[NodeSchema]) -> None:
         said = refused(SchemaArityError, *schemas)
         assert "'f' has " in said
         assert "arguments in" in said

@@ -11,7 +11,7 @@ from clew_nl2sql.artifacts import ArtifactStore
 from clew_nl2sql.decompose import LinkingDecomposer
 from clew_nl2sql.graph import build_graph, build_sql_agent_graph
 from clew_nl2sql.nodes.global_planner import execution_dag
-from clew_nl2sql.resources import Equipment
+from clew_nl2sql.resources import Resources
 from clew_nl2sql.routes import pending_scans
 from clew_nl2sql.schemas import (
     ArtifactRef,
@@ -26,8 +26,8 @@ from tests.nl2sql.scripted import Scripted
 
 
 @pytest.fixture
-def equipment(tmp_path: Path) -> Equipment:
-    return Equipment(
+def equipment(tmp_path: Path) -> Resources:
+    return Resources(
         sources={},
         artifacts=ArtifactStore(tmp_path),
         planner=Scripted({}),
@@ -40,7 +40,7 @@ def targets(graph: Graph, name: str) -> set[str]:
     return {str(target) for target in graph.nodes[name].targets}
 
 
-def test_the_main_graph(equipment: Equipment) -> None:
+def test_the_main_graph(equipment: Resources) -> None:
     graph = build_graph(equipment)
     assert set(graph.nodes) == {
         "datasource_resolver",
@@ -57,7 +57,7 @@ def test_the_main_graph(equipment: Equipment) -> None:
     assert set(graph.required_inputs) == {"user_query"}
 
 
-def test_the_subgraph(equipment: Equipment) -> None:
+def test_the_subgraph(equipment: Resources) -> None:
     graph = build_sql_agent_graph(equipment)
     steps = [
         "schema_retriever",

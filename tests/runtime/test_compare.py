@@ -11,7 +11,7 @@ import pytest
 
 from clew import END, Engine, Graph, MemoryStore, SQLiteStore, ifelse, node
 from clew.errors import UnknownRunError
-from clew.runtime.review.run_diff import MISSING, Change
+from clew.runtime.review.run_diff import MISSING, ValueChange
 
 
 @node(output="b")
@@ -55,13 +55,17 @@ def test_from_the_start(engine: Engine) -> None:
     assert found
     assert (found.common, found.since) == (None, 0)
     assert found.first is not None
-    assert found.first.values == (Change("a", 1, 8),)
+    assert found.first.values == (ValueChange("a", 1, 8),)
     assert [step.step for step in found.steps] == [0, 1, 2, 3]
     (item,) = found.steps[1].items
-    assert (item.path, item.only_in, item.changes) == ("double#0", None, (Change("b", 2, 16),))
-    assert found.steps[2].items[0].changes == (Change("its decision", ["END"], ["large"]),)
+    assert (item.path, item.only_in, item.changes) == ("double#0", None, (ValueChange("b", 2, 16),))
+    assert found.steps[2].items[0].changes == (ValueChange("its decision", ["END"], ["large"]),)
     assert found.steps[3].items[0].only_in == "y"
-    assert found.values == (Change("a", 1, 8), Change("b", 2, 16), Change("c", MISSING, "large 16"))
+    assert found.values == (
+        ValueChange("a", 1, 8),
+        ValueChange("b", 2, 16),
+        ValueChange("c", MISSING, "large 16"),
+    )
     assert str(found) == (
         "runs 'x' and 'y' part from the start\n"
         "before step 1: other values\n"
@@ -87,11 +91,11 @@ def test_a_fork_is_compared_from_where_it_was_forked(engine: Engine) -> None:
     found = engine.diff("x", "f")
     assert (found.common, found.since) == ("x", 1)
     assert found.first is not None
-    assert (found.first.step, found.first.values) == (1, (Change("b", 2, 12),))
+    assert (found.first.step, found.first.values) == (1, (ValueChange("b", 2, 12),))
     assert [step.step for step in found.steps] == [1, 2, 3]
     back = engine.diff("f", "x")
     assert back.first is not None
-    assert back.first.values == (Change("b", 12, 2),)
+    assert back.first.values == (ValueChange("b", 12, 2),)
 
 
 def test_a_fork_that_changes_nothing_is_the_same(engine: Engine) -> None:
@@ -108,10 +112,10 @@ def test_forks_of_a_common_parent(engine: Engine) -> None:
     found = engine.diff("f", "g")
     assert (found.common, found.since) == ("x", 1)
     assert found.first is not None
-    assert found.first.values == (Change("b", 2, 16),)
+    assert found.first.values == (ValueChange("b", 2, 16),)
     found = engine.diff("g", "h")
     assert (found.common, found.since) == ("g", 2)
-    assert found.values == (Change("b", 99, 98), Change("c", "large 99", "large 98"))
+    assert found.values == (ValueChange("b", 99, 98), ValueChange("c", "large 99", "large 98"))
     assert engine.diff("x", "h").common == "x"
 
 
@@ -143,7 +147,7 @@ def test_statuses_differ(engine: Engine, tmp_path: Path) -> None:
     ],
 )
 def test_a_change_is_readable(old: Any, new: Any, shown: str) -> None:
-    text = str(Change("v", old, new))
+    text = str(ValueChange("v", old, new))
     assert shown in text
     assert max(map(len, text.splitlines())) < 140
 
@@ -196,7 +200,7 @@ def test_what_happens_inside_a_subgraph_is_compared(tmp_path: Path) -> None:
         assert [step.step for step in found.steps] == [0, 1]
         (item,) = found.steps[1].items
         assert item.path == "outer#0/inner#0/is_odd#0"
-        assert item.changes == (Change("q", False, True),)
+        assert item.changes == (ValueChange("q", False, True),)
         assert "  outer#0/inner#0/is_odd#0 did something else\n    q: false -> true" in str(found)
         assert not engine.diff("x", "z")
 

@@ -16,7 +16,7 @@ import pytest
 
 from clew import END, Engine, Graph, Overwrite, Send, ifelse, node, route
 from clew.engine.deltas import Delta
-from clew.engine.records import Single, Step
+from clew.engine.records import SingleItemStep, Step
 from clew.errors import OutputError
 from clew.graph import Node
 from clew.testing import Stepper, VirtualClock
@@ -189,7 +189,9 @@ def test_a_fork_goes_on_from_what_was_made(make: Callable[[], Any], step: int) -
 
 
 def steps_of(engine: Engine, run: str = RUN) -> list[Step]:
-    entries = [entry.step() if isinstance(entry, Single) else entry for entry in engine.store.entries(run)]
+    entries = [
+        entry.step() if isinstance(entry, SingleItemStep) else entry for entry in engine.store.entries(run)
+    ]
     return [entry for entry in entries if isinstance(entry, Step)]
 
 

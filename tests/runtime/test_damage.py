@@ -157,10 +157,10 @@ def test_a_step_that_says_something_else_than_its_digest_is_named(file: Path) ->
     """Even where the checksum fits: somebody has changed both."""
     store = SQLiteStore(file)
     step = store.find("r1", "step", "")[1]
-    from clew.stores import Entry
+    from clew.stores import LogEntry
     from clew.stores.sql_rows import checksum
 
-    other = Entry("step", "", 2, bytes(step.body).replace(b"value", b"other"), step.digest)
+    other = LogEntry("step", "", 2, bytes(step.body).replace(b"value", b"other"), step.digest)
     assert other.body != step.body
     with closing(sqlite3.connect(file)) as db:
         db.execute(
@@ -179,9 +179,9 @@ def test_a_snapshot_of_something_else_is_named_by_the_doctor(file: Path) -> None
     entry, _ = snapshot_entry(engine.state("r0", step=1), {})
     other, _ = snapshot_entry(engine.state("r1", step=1), {})
     fence = engine.store.claim("r1", "me", lease=1.0)
-    from clew.stores import Entry
+    from clew.stores import LogEntry
 
-    engine.store.append("r1", [Entry("snapshot", "", 1, entry.body, other.digest)], fence)
+    engine.store.append("r1", [LogEntry("snapshot", "", 1, entry.body, other.digest)], fence)
     engine.store.release("r1", fence)
     assert "run 'r1': the snapshot at step 1 is not of that step" in examine(engine.store)["damage"]
 

@@ -16,7 +16,7 @@ import pytest
 
 from clew import Context, Engine, Graph, RetryPolicy, Send, node, route
 from clew.runtime.drivers.dispatch import import_path
-from clew.runtime.drivers.thread_pool import Threads
+from clew.runtime.drivers.thread_pool import DaemonThreadPool
 from clew.testing import VirtualClock
 from tests.runtime import on_processes
 
@@ -402,7 +402,7 @@ def test_an_executor_that_cancels_what_it_was_given_ends_the_wait() -> None:
 
 
 def test_threads_are_used_again() -> None:
-    threads, seen = Threads(), set()
+    threads, seen = DaemonThreadPool(), set()
     for _ in range(1_000):
         ident = threads.submit(threading.get_ident).result()
         if ident in seen:
@@ -414,14 +414,14 @@ def test_threads_are_used_again() -> None:
 
 
 def test_threads_that_were_shut_down_take_no_more() -> None:
-    threads = Threads()
+    threads = DaemonThreadPool()
     threads.shutdown()
     with pytest.raises(RuntimeError, match="these threads were shut down"):
         threads.submit(int)
 
 
 def test_a_future_that_was_cancelled_is_not_run() -> None:
-    class Slow(Threads):
+    class Slow(DaemonThreadPool):
         """Cancels each future before a thread gets to it."""
 
         def _serve(self) -> None:

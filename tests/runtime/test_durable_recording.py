@@ -14,7 +14,7 @@ import pytest
 from clew import Context, Engine, Graph, RetryPolicy, SideEffectPolicy, SQLiteStore, node
 from clew.errors import EncodeError, RecordCorruptError, RunCancelledError
 from clew.runtime.calls.recorder import RecordedCall
-from clew.stores import Entry
+from clew.stores import LogEntry
 from clew.stores.sql_rows import checksum
 from tests.runtime.killed import as_if_killed
 
@@ -34,7 +34,7 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "runs.db"
 
 
-def recordings(store: SQLiteStore, run_id: str = "r") -> list[Entry]:
+def recordings(store: SQLiteStore, run_id: str = "r") -> list[LogEntry]:
     return [entry for entry in store.entries(run_id) if entry.kind == "call"]
 
 

@@ -272,7 +272,7 @@ def test_a_wide_layer_costs_each_node_the_same(monkeypatch: pytest.MonkeyPatch) 
     from clew.engine import frame
 
     seen: list[int] = []
-    original = frame.Level.waiting.fget
+    original = frame.OpenStep.waiting.fget
     assert original is not None
 
     def counted(level: Any) -> Any:
@@ -280,7 +280,7 @@ def test_a_wide_layer_costs_each_node_the_same(monkeypatch: pytest.MonkeyPatch) 
             seen.append(len(level.view.due))
         return original(level)
 
-    monkeypatch.setattr(frame.Level, "waiting", property(counted))
+    monkeypatch.setattr(frame.OpenStep, "waiting", property(counted))
     nodes = [node(operator.neg, name=f"n{i}", output=f"y{i}").rename(inputs={"a": "x"}) for i in range(300)]
     assert Graph(nodes).run(x=1)["y7"] == -1
     assert sum(seen) <= 300

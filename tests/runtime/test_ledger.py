@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 
 from clew import Context, Engine, Graph, RetryPolicy, SideEffectPolicy, SQLiteStore, node
-from clew.engine.records import Journaled, Outcome, Question, Start, Step
+from clew.engine.records import FinishedItem, Outcome, Question, Start, Step
 from clew.errors import EncodeError, StoreError
-from clew.runtime.calls.ambiguity import Intent
-from clew.runtime.calls.recorder import History, RecordedCall, Recorder
-from clew.runtime.log.background_writer import Follower, Work
-from clew.runtime.log.codec import Writer
+from clew.runtime.calls.ambiguity import CallIntent
+from clew.runtime.calls.recorder import ItemCalls, RecordedCall, Recorder
+from clew.runtime.log.background_writer import BackgroundWriter, Work
+from clew.runtime.log.codec import EntryEncoder
 from clew.runtime.log.run_log import read_log
-from clew.runtime.log.writer import Ledger
+from clew.runtime.log.writer import LogWriter
 from clew.state import GraphState
-from clew.stores import Entry, RunRow
+from clew.stores import LogEntry, RunRow
 from tests.runtime.killed import as_if_killed
 
 
@@ -37,16 +37,16 @@ class Pile:
         self.appended.append([f"{entry.kind} {entry.n}" for entry in entries])
 
 
-def ledger(pile: Pile, durability: Any = "sync") -> Ledger:
-    writer = Writer({"": "00" * 32}, 0.0)
-    return Ledger(pile, "r", 1, durability=durability, writer=writer)  # type: ignore[arg-type]
+def ledger(pile: Pile, durability: Any = "sync") -> LogWriter:
+    writer = EntryEncoder({"": "00" * 32}, 0.0)
+    return LogWriter(pile, "r", 1, durability=durability, writer=writer)  # type: ignore[arg-type]
 
 
 def step(number: int, value: Any = 1) -> Step:
     return Step("", number, (Outcome("n", number - 1, -1, {"a": value}),))
 
 
-def written(kept: Ledger, record: Any) -> None:
+def written(kept: LogWriter, record: Any) -> None:
     kept.write([record])
     kept.barrier()
 
@@ -102,24 +102,24 @@ def test_a_follower_lets_fall_what_comes_after_a_failure() -> None:
         assert go.wait(30)
         raise StoreError("the disk is full")
 
-    follower = Follower(append)
-    follower.put(([Entry("step", "", 1, b"")], (), {}, ()))
+    follower = BackgroundWriter(append)
+    follower.put(([LogEntry("step", "", 1, b"")], (), {}, ()))
     assert entered.wait(30)
-    follower.put(([Entry("step", "", 2, b"")], (), {}, ()))
+    follower.put(([LogEntry("step", "", 2, b"")], (), {}, ()))
     go.set()
     follower.close()
     assert made == [[1]]
     assert isinstance(follower.failure, StoreError)
     with pytest.raises(StoreError, match="the disk is full"):
-        follower.put(([Entry("step", "", 3, b"")], (), {}, ()))
+        follower.put(([LogEntry("step", "", 3, b"")], (), {}, ()))
     assert made == [[1]]
 
 
 # -- the journal ---------------------------------------------------------------------------------------------------
 
 
-def journaled(value: Any, n: int = 0) -> Journaled:
-    return Journaled("", Outcome("n", 0, -1, {"a": value}), (), n)
+def journaled(value: Any, n: int = 0) -> FinishedItem:
+    return FinishedItem("", Outcome("n", 0, -1, {"a": value}), (), n)
 
 
 def test_entries_of_the_journal_are_numbered_and_dropped_with_their_step() -> None:
@@ -201,7 +201,7 @@ def recorded(
 def test_of_several_recordings_of_a_call_the_last_one_holds() -> None:
     """A call that raised, and was made again because the run had failed, has two."""
     first, last = recorded(0, error=ValueError("no")), recorded(1, "yes", stretch=1)
-    assert list(History([last, first]).candidates((), 0, (0,))) == [last]
+    assert list(ItemCalls([last, first]).candidates((), 0, (0,))) == [last]
 
 
 def test_before_recordings_are_looked_up_what_this_session_has_is_written() -> None:
@@ -219,7 +219,7 @@ def test_before_recordings_are_looked_up_what_this_session_has_is_written() -> N
     class Item:
         path, strand = "sub#0/n#0", Strand()
 
-    def recall(path: str) -> list[RecordedCall | Intent]:
+    def recall(path: str) -> list[RecordedCall | CallIntent]:
         told.append("look up")
         return []
 
@@ -296,10 +296,10 @@ def test_a_follower_that_is_too_far_behind_is_waited_for(monkeypatch: pytest.Mon
 
     def put_all() -> None:
         for number in range(6):
-            follower.put(([Entry("step", "", number, b"")], (), {}, ()))
+            follower.put(([LogEntry("step", "", number, b"")], (), {}, ()))
         done.set()
 
-    follower = Follower(append)
+    follower = BackgroundWriter(append)
     thread = threading.Thread(target=put_all)
     thread.start()
     assert entered.wait(30)
@@ -319,16 +319,16 @@ def test_what_cannot_be_done_again_and_what_is_much_is_appended_without_waiting_
     monkeypatch.setattr("clew.runtime.log.background_writer.MOMENT", 60.0)
     monkeypatch.setattr("clew.runtime.log.background_writer.ENOUGH", 3)
     appended = threading.Event()
-    follower = Follower(lambda work: appended.set())
-    follower.put(([Entry(kind, "", n, b"") for n in range(count)], (), {}, ()))
+    follower = BackgroundWriter(lambda work: appended.set())
+    follower.put(([LogEntry(kind, "", n, b"") for n in range(count)], (), {}, ()))
     assert appended.wait(30)
 
 
 def test_a_thread_that_has_nothing_to_do_is_told_of_what_comes() -> None:
     appended = {kind: threading.Event() for kind in ("call", "step")}
-    follower = Follower(lambda work: appended[work[0][0].kind].set())
+    follower = BackgroundWriter(lambda work: appended[work[0][0].kind].set())
     for kind, came in appended.items():  # the first one starts the thread
-        follower.put(([Entry(kind, "", 1, b"")], (), {}, ()))
+        follower.put(([LogEntry(kind, "", 1, b"")], (), {}, ()))
         assert came.wait(30)
         with follower._turn:
             assert follower._thread is not None
@@ -338,11 +338,11 @@ def test_a_thread_that_has_nothing_to_do_is_told_of_what_comes() -> None:
 def test_what_may_be_done_again_is_appended_together(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("clew.runtime.log.background_writer.MOMENT", 60.0)
     made: list[list[int]] = []
-    follower = Follower(lambda work: made.append([entry.n for entry in work[0]]))
+    follower = BackgroundWriter(lambda work: made.append([entry.n for entry in work[0]]))
     for number in range(3):
-        follower.put(([Entry("step", "", number, b"")], (), {}, ()))
+        follower.put(([LogEntry("step", "", number, b"")], (), {}, ()))
     follower.join()
-    follower.put(([Entry("step", "", 3, b"")], (), {}, ()))
+    follower.put(([LogEntry("step", "", 3, b"")], (), {}, ()))
     (left,) = follower.close()
     assert (made, [entry.n for entry in left[0]]) == ([[0, 1, 2]], [3])
 
@@ -352,7 +352,9 @@ def test_a_ledger_whose_run_cannot_get_to_the_disk_has_failed() -> None:
         def sync(self) -> None:
             raise StoreError("the disk is gone")
 
-    kept = Ledger(Broken(), "r", 1, durability="async", writer=Writer({"": "00" * 32}, 0.0), owes=True)  # type: ignore[arg-type]
+    kept = LogWriter(
+        Broken(), "r", 1, durability="async", writer=EntryEncoder({"": "00" * 32}, 0.0), owes=True
+    )  # type: ignore[arg-type]
     for use in (kept.barrier, lambda: kept.write([step(1)]), kept.close):
         with pytest.raises(StoreError, match="the disk is gone"):
             use()

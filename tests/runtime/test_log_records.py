@@ -11,11 +11,19 @@ import pytest
 
 import clew
 from clew import Engine, Graph, SQLiteStore, interrupt, node
-from clew.engine.records import Journaled, Question, Retry, Single, Start, Step, Withdrawn
-from clew.runtime.calls.ambiguity import Intent
+from clew.engine.records import FinishedItem, Question, Retry, SingleItemStep, Start, Step, Withdrawn
+from clew.runtime.calls.ambiguity import CallIntent
 from clew.runtime.calls.recorder import RecordedCall
 from clew.runtime.log.metrics import Measured
-from clew.runtime.log.records import KIND_OF, KINDS, SNAPSHOT, Accepted, Answered, Labelled, Resumed
+from clew.runtime.log.records import (
+    KIND_OF,
+    KINDS,
+    SNAPSHOT,
+    AcceptedChanges,
+    AnswerRecord,
+    LabelRecord,
+    ResumeRecord,
+)
 from clew.runtime.log.run_log import _TAKE
 from clew.stores import Store
 
@@ -23,15 +31,15 @@ SRC = Path(clew.__file__).parent
 RECORDS = {
     Step,
     Start,
-    Journaled,
+    FinishedItem,
     RecordedCall,
-    Intent,
+    CallIntent,
     Retry,
     Question,
-    Answered,
-    Labelled,
-    Resumed,
-    Accepted,
+    AnswerRecord,
+    LabelRecord,
+    ResumeRecord,
+    AcceptedChanges,
     Measured,
 }
 
@@ -42,7 +50,7 @@ def test_every_record_of_the_log_has_one_kind() -> None:
 
 
 def test_a_log_takes_every_record_in() -> None:
-    assert set(_TAKE) == RECORDS | {Single, Withdrawn}
+    assert set(_TAKE) == RECORDS | {SingleItemStep, Withdrawn}
 
 
 def spelled_kinds(file: Path) -> list[tuple[int, str]]:

@@ -29,7 +29,7 @@ from clew import (
     route,
 )
 from clew.errors import InputError, StoreUnavailableError
-from clew.runtime.drivers.thread_pool import Threads
+from clew.runtime.drivers.thread_pool import DaemonThreadPool
 from clew.runtime.events import Event
 from clew.stores import WouldWait
 from tests.stores.servers import PostgresServer
@@ -450,7 +450,7 @@ def test_nothing_of_a_run_uses_postgres_on_the_loop(open_postgres: Callable[[], 
 
 
 def test_threads_are_as_many_as_they_may_be() -> None:
-    threads = Threads(most=2, idle=30.0)
+    threads = DaemonThreadPool(most=2, idle=30.0)
     hold, seen = threading.Event(), set()
 
     def work() -> None:
@@ -466,7 +466,7 @@ def test_threads_are_as_many_as_they_may_be() -> None:
 
 
 def test_an_idle_thread_ends_and_another_begins() -> None:
-    threads = Threads(most=1, idle=0.0)
+    threads = DaemonThreadPool(most=1, idle=0.0)
     for _ in range(50):
         assert threads.submit(threading.get_ident).result(timeout=30)
     threads.shutdown()

@@ -17,7 +17,7 @@ import pytest
 
 from clew import Context, Engine, Graph, MemoryStore, SQLiteStore, node
 from clew.errors import RunOwnedError, RunStateError, StoreError, UnknownRunError
-from clew.runtime.drivers.lease_renewal import Heartbeat
+from clew.runtime.drivers.lease_renewal import LeaseRenewer
 from clew.runtime.drivers.session import Session
 from clew.stores import Store
 from tests.stores.processes import opened
@@ -168,7 +168,7 @@ def test_a_run_that_could_not_be_released_is_still_this_engines(
 # -- leases ------------------------------------------------------------------------------------------------------
 
 
-class Beats(Heartbeat):
+class Beats(LeaseRenewer):
     """A heartbeat that beats when it is told to."""
 
     def beat(self) -> None:

@@ -25,7 +25,7 @@ from clew import (
     route,
 )
 from clew.errors import RunError
-from clew.runtime.calls.reuse import Reuse
+from clew.runtime.calls.reuse import ResultReuse
 from clew.stores import Store
 
 ran: list[str] = []
@@ -360,7 +360,7 @@ def test_a_rerun_that_cannot_be_prepared_leaves_no_run(monkeypatch: pytest.Monke
 
     engine = Engine(Graph([double]), store=MemoryStore())
     engine.run({"x": 1}, run_id="one")
-    monkeypatch.setattr(Reuse, "_retrace", retrace)
+    monkeypatch.setattr(ResultReuse, "_retrace", retrace)
     with pytest.raises(ValueError, match="cannot be retraced"):
         engine.rerun("one", run_id="two")
     assert [row.run_id for row in engine.runs()] == ["one"]

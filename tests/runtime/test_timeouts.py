@@ -14,7 +14,7 @@ import pytest
 from clew import Context, Engine, Graph, RetryPolicy, node
 from clew.errors import NodeError, NodeTimeoutError, RunCancelledError
 from clew.runtime.drivers.dispatch import submit
-from clew.runtime.drivers.thread_pool import Threads
+from clew.runtime.drivers.thread_pool import DaemonThreadPool
 from clew.testing import VirtualClock
 
 SOON = 0.02
@@ -648,7 +648,7 @@ def test_a_thread_that_begins_after_its_attempt_was_over_executes_nothing() -> N
         seen.append(ctx.attempt)
         return a
 
-    class Late(Threads):
+    class Late(DaemonThreadPool):
         begins: Callable[[], Any]
 
         def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:

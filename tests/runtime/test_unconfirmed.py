@@ -11,8 +11,8 @@ import pytest
 
 from clew import Context, Engine, Graph, SQLiteStore, interrupt, node
 from clew.errors import StoreUnavailableError, UnknownRunError
-from clew.explore.checking.faulty_store import Line
-from clew.explore.checking.simulated_disk import Disk
+from clew.explore.checking.faulty_store import FaultyStore
+from clew.explore.checking.simulated_disk import SimulatedDisk
 
 
 @node(output="y")
@@ -26,7 +26,7 @@ def approve(x: int) -> str:
 
 
 @contextmanager
-def failing(line: Line, operation: str, how: str) -> Iterator[None]:
+def failing(line: FaultyStore, operation: str, how: str) -> Iterator[None]:
     """Each such operation fails."""
     line.on_operation = lambda name: how if name == operation else None
     with pytest.raises(StoreUnavailableError, match=operation):
@@ -35,7 +35,7 @@ def failing(line: Line, operation: str, how: str) -> Iterator[None]:
 
 
 def test_a_run_whose_creation_was_not_confirmed_is_gone_on_with_by_the_same_engine() -> None:
-    line = Line(Disk())
+    line = FaultyStore(SimulatedDisk())
     with Engine(Graph([double]), store=line) as engine:
         with failing(line, "create", "unconfirmed"):
             engine.run({"x": 2}, run_id="one")
@@ -43,7 +43,7 @@ def test_a_run_whose_creation_was_not_confirmed_is_gone_on_with_by_the_same_engi
 
 
 def test_a_run_whose_creation_was_refused_can_be_started_again() -> None:
-    line = Line(Disk())
+    line = FaultyStore(SimulatedDisk())
     with Engine(Graph([double]), store=line) as engine:
         with failing(line, "create", "refused"):
             engine.run({"x": 2}, run_id="one")
@@ -51,7 +51,7 @@ def test_a_run_whose_creation_was_refused_can_be_started_again() -> None:
 
 
 def test_a_claim_that_was_not_confirmed_keeps_nobody_out() -> None:
-    line = Line(Disk())
+    line = FaultyStore(SimulatedDisk())
     with Engine(Graph([approve]), store=line) as engine:
         assert engine.run({"x": 2}, run_id="one").status == "waiting"
         with failing(line, "claim", "unconfirmed"):
@@ -63,7 +63,7 @@ def test_a_claim_that_was_not_confirmed_keeps_nobody_out() -> None:
 def test_recordings_that_cannot_be_read_are_no_failure_of_their_node(on_error: str) -> None:
     """The body would have gone on without its call, and the run have ended with that."""
     calls: list[str] = []
-    line = Line(Disk())
+    line = FaultyStore(SimulatedDisk())
 
     @node(output="sent")
     def send(ok: bool, ctx: Context) -> str:
@@ -82,7 +82,7 @@ def test_recordings_that_cannot_be_read_are_no_failure_of_their_node(on_error: s
 
 
 def test_a_store_that_stays_away_does_not_make_an_engine_grow() -> None:
-    line = Line(Disk())
+    line = FaultyStore(SimulatedDisk())
     line.on_operation = lambda name: "refused"
     with Engine(Graph([double]), store=line) as engine:
         for _ in range(1_100):
@@ -92,7 +92,7 @@ def test_a_store_that_stays_away_does_not_make_an_engine_grow() -> None:
 
 
 def test_a_claim_of_a_run_that_is_pruned_keeps_nobody_out() -> None:
-    line = Line(Disk())
+    line = FaultyStore(SimulatedDisk())
     with Engine(Graph([double]), store=line) as engine:
         engine.run({"x": 2}, run_id="one")
         with failing(line, "claim", "unconfirmed"):
@@ -101,7 +101,7 @@ def test_a_claim_of_a_run_that_is_pruned_keeps_nobody_out() -> None:
 
 
 def test_a_run_that_is_deleted_while_it_is_forked_has_no_fork() -> None:
-    line = Line(Disk())
+    line = FaultyStore(SimulatedDisk())
     with Engine(Graph([double]), store=line) as engine:
         engine.run({"x": 2}, run_id="one")
 

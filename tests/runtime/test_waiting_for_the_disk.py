@@ -256,7 +256,7 @@ def test_only_a_store_that_waits_for_its_disk_is_told_not_to(tmp_path: Path) -> 
 def test_a_run_that_is_over_in_a_moment_has_no_thread(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(background_writer, "MOMENT", 60.0)
     monkeypatch.setattr(
-        background_writer.Follower, "hurry", lambda self: pytest.fail("somebody is in a hurry")
+        background_writer.BackgroundWriter, "hurry", lambda self: pytest.fail("somebody is in a hurry")
     )
     monkeypatch.setattr(timer, "_calls", {})
     engine_of(disk, one, two, three).run({"x0": 0}, run_id="r")
@@ -269,7 +269,7 @@ def test_the_timer_ends_when_nothing_is_scheduled(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(timer, "_calls", {})
     for _ in range(2):
         settled = threading.Event()
-        kept = background_writer.Follower(lambda work: None, settled.set)
+        kept = background_writer.BackgroundWriter(lambda work: None, settled.set)
         assert settled.wait(30)
         thread = timer._thread
         if thread is not None:
@@ -280,7 +280,7 @@ def test_the_timer_ends_when_nothing_is_scheduled(monkeypatch: pytest.MonkeyPatc
 
 def test_a_follower_that_is_closed_ends_its_thread() -> None:
     settled = threading.Event()
-    kept = background_writer.Follower(lambda work: None, settled.set)
+    kept = background_writer.BackgroundWriter(lambda work: None, settled.set)
     assert settled.wait(30)
     thread = kept._thread
     assert thread is not None

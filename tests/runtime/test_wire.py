@@ -15,15 +15,15 @@ import pytest
 from clew import Engine, Graph, GraphState, Overwrite, Send, SQLiteStore, node
 from clew.engine.chain import step_digest
 from clew.engine.deltas import Delta
-from clew.engine.records import Journaled, Outcome, Question, Retry, Single, Start, Step
+from clew.engine.records import FinishedItem, Outcome, Question, Retry, SingleItemStep, Start, Step
 from clew.errors import DecodeError, EncodeError, RecordCorruptError, StoreCorruptError
-from clew.runtime.calls.ambiguity import Intent
+from clew.runtime.calls.ambiguity import CallIntent
 from clew.runtime.calls.recorder import RecordedCall
-from clew.runtime.log.codec import Reader, Writer, digest_of_start, digest_of_step
-from clew.runtime.log.records import Answered, Labelled, Resumed
+from clew.runtime.log.codec import EntryDecoder, EntryEncoder, digest_of_start, digest_of_step
+from clew.runtime.log.records import AnswerRecord, LabelRecord, ResumeRecord
 from clew.runtime.log.run_log import start_state
 from clew.state import LARGE
-from clew.stores import Entry
+from clew.stores import LogEntry
 
 OUTCOME = Outcome("act", 2, 1, {"x": [1, (2,), {3}]}, None, 1, 12.5, 0.25, True)
 CALL = RecordedCall(
@@ -32,9 +32,9 @@ CALL = RecordedCall(
 
 
 def there_and_back(record: Any, prefix: str = "") -> Any:
-    writer = Writer({"": "00" * 32, prefix: "00" * 32}, epoch=0.0)
+    writer = EntryEncoder({"": "00" * 32, prefix: "00" * 32}, epoch=0.0)
     entry = writer.entry(record)
-    return Reader("r", writer.blobs.__getitem__).record(entry)
+    return EntryDecoder("r", writer.blobs.__getitem__).record(entry)
 
 
 @pytest.mark.parametrize(
@@ -48,18 +48,18 @@ def there_and_back(record: Any, prefix: str = "") -> Any:
         Step("", 1, (Outcome("gate", 0, -1, {}, (Send("b", {}),)),)),
         Step("", 1, (Outcome("gate", 0, -1, {}, ("a",), 1),)),
         Step("", 1, (Outcome("gate", 0, -1, {}, ("a",)), Outcome("gate", 1, -1, {}, ("END",)))),
-        Journaled("", Outcome("gate", 0, -1, {}, ("a",)), (), 0),
+        FinishedItem("", Outcome("gate", 0, -1, {}, ("a",)), (), 0),
         Step("", 1, (Outcome("n", 0, -1, {"log": Overwrite([1])}),)),
         Step("", 1, (Outcome("n", 0, -1, {"z": 1, "a": 2}),)),
-        Journaled("sub#0[1]/", OUTCOME, (3,), 4),
+        FinishedItem("sub#0[1]/", OUTCOME, (3,), 4),
         Start("sub#0/", {"a": 1}, frozenset({"a"}), (1,)),
         Question("act#0", "act", {"ask": "what"}, 3, 1),
-        Answered("act#0", [True], 1),
-        Labelled("first turn", 3),
-        Resumed(2),
+        AnswerRecord("act#0", [True], 1),
+        LabelRecord("first turn", 3),
+        ResumeRecord(2),
         CALL,
-        Intent("act#0", 1, 3, "llm", (0, 2), 7),
-        Intent("act#0", 1, 3, "llm", (0, 2), 7, True, (4, 5)),
+        CallIntent("act#0", 1, 3, "llm", (0, 2), 7),
+        CallIntent("act#0", 1, 3, "llm", (0, 2), 7, True, (4, 5)),
         msgspec.structs.replace(CALL, within=(4, 5)),
     ],
     ids=lambda record: f"{type(record).__name__} {str(record)[-30:]}",
@@ -69,16 +69,16 @@ def test_a_record_comes_back_as_it_was(record: Any) -> None:
 
 
 def test_a_step_of_one_item_is_written_without_frills_and_read_with_them_too() -> None:
-    writer = Writer({"": "00" * 32}, epoch=0.0)
-    entry = writer.entry(Single(1, "act", 2, {"x": 1}, ("a",), 12.5, 0.25))
+    writer = EntryEncoder({"": "00" * 32}, epoch=0.0)
+    entry = writer.entry(SingleItemStep(1, "act", 2, {"x": 1}, ("a",), 12.5, 0.25))
     assert entry.body == b'["act",2,{"x":1},12500000,250000,"a"]'
-    before = Entry("step", "", 1, b'[["act",2,{"x":1},12500000,250000,{"d":["a"]}]]', entry.digest)
-    reader = Reader("r", writer.blobs.__getitem__)
+    before = LogEntry("step", "", 1, b'[["act",2,{"x":1},12500000,250000,{"d":["a"]}]]', entry.digest)
+    reader = EntryDecoder("r", writer.blobs.__getitem__)
     assert reader.record(before) == reader.record(entry)
 
 
 def test_a_step_in_short_comes_back_at_length() -> None:
-    single = Single(3, "act", 2, {"x": 1}, None, 12.5, 0.25)
+    single = SingleItemStep(3, "act", 2, {"x": 1}, None, 12.5, 0.25)
     assert there_and_back(single) == single.step()
 
 
@@ -120,7 +120,7 @@ def test_values_keep_their_order() -> None:
 
 
 def test_a_large_value_is_kept_apart_by_its_digest() -> None:
-    writer = Writer({"": "00" * 32}, epoch=0.0)
+    writer = EntryEncoder({"": "00" * 32}, epoch=0.0)
     entry = writer.entry(Step("", 1, (Outcome("n", 0, -1, {"small": 1, "big": "x" * (LARGE + 1)}),)))
     ((digest, content),) = writer.blobs.items()
     assert (digest, len(entry.body) < 1000) == (sha256(content).hexdigest(), True)
@@ -133,9 +133,9 @@ def test_a_large_value_comes_back() -> None:
 
 def test_the_digest_of_a_step_is_that_of_the_chain() -> None:
     one, two = Step("", 1, (OUTCOME,)), Step("", 2, (OUTCOME,))
-    whole, later = Writer({"": "00" * 32}, epoch=0.0), Writer({"": "00" * 32}, epoch=0.0)
+    whole, later = EntryEncoder({"": "00" * 32}, epoch=0.0), EntryEncoder({"": "00" * 32}, epoch=0.0)
     first = whole.entry(one)
-    again = Writer({"": first.digest.hex()}, epoch=0.0)
+    again = EntryEncoder({"": first.digest.hex()}, epoch=0.0)
     assert whole.entry(two).digest == again.entry(two).digest != later.entry(two).digest
 
 
@@ -163,7 +163,7 @@ def test_the_digest_of_a_step_is_that_of_the_chain() -> None:
 )
 def test_the_digest_follows_from_stored_bytes_alone(step: Step) -> None:
     """In memory, when it is written, and when it is checked, which decodes nothing: the digest is the same."""
-    entry = Writer({"": "00" * 32}, epoch=0.0).entry(step)
+    entry = EntryEncoder({"": "00" * 32}, epoch=0.0).entry(step)
     assert entry.digest.hex() == step_digest("00" * 32, step)
     assert digest_of_step(bytes(32), entry.body) == entry.digest
     for wrong in (b"", b"[]", b"[1]", b'{"o":1}', entry.body[:-1]):
@@ -176,47 +176,47 @@ def test_the_digest_follows_from_stored_bytes_alone(step: Step) -> None:
 def test_the_digest_of_a_start_follows_from_stored_bytes_alone() -> None:
     for values in ({}, {"z": 1, "a": {"q": 1, "b": 2}}, {"x": b"x" * 70_000}, {"$dict": 1}):
         start = Start("sub#0/", values, frozenset(values))
-        entry = Writer({}, epoch=0.0).entry(start)
+        entry = EntryEncoder({}, epoch=0.0).entry(start)
         assert digest_of_start(entry.body).hex() == start_state(start, 1).digest == GraphState(values).digest
 
 
 def test_attempts_of_a_subgraph_have_names_of_their_own() -> None:
-    writer = Writer({"sub#0/": "00" * 32}, epoch=0.0)
-    names = [writer.entry(Journaled("sub#0/", OUTCOME, (attempt,))).name for attempt in (0, 1)]
+    writer = EntryEncoder({"sub#0/": "00" * 32}, epoch=0.0)
+    names = [writer.entry(FinishedItem("sub#0/", OUTCOME, (attempt,))).name for attempt in (0, 1)]
     assert names == [("journal", "sub#0/act#2[1]", 0), ("journal", "sub#0/act#2[1]@1", 0)]
 
 
 def test_what_cannot_be_stored_is_said_of_its_node() -> None:
-    writer = Writer({"sub#0/": "00" * 32}, epoch=0.0)
+    writer = EntryEncoder({"sub#0/": "00" * 32}, epoch=0.0)
     with pytest.raises(
         EncodeError, match=r"^node 'act' at sub#0/act#0 returned what cannot be stored: x\[1\]: "
     ):
         writer.entry(Step("sub#0/", 1, (Outcome("act", 0, -1, {"x": [1, object()]}),)))
 
 
-def spoiled(record: Any, change: Any) -> Entry:
-    entry = Writer({"": "00" * 32}, epoch=0.0).entry(record)
+def spoiled(record: Any, change: Any) -> LogEntry:
+    entry = EntryEncoder({"": "00" * 32}, epoch=0.0).entry(record)
     return msgspec.structs.replace(entry, body=change(entry.body))
 
 
 @pytest.mark.parametrize(
     "record, where",
     [
-        (Labelled("first turn", 3), "label first turn"),
-        (Answered("act#0", True), "answer act#0"),
-        (Journaled("", OUTCOME), "journal act#2[1]"),
+        (LabelRecord("first turn", 3), "label first turn"),
+        (AnswerRecord("act#0", True), "answer act#0"),
+        (FinishedItem("", OUTCOME), "journal act#2[1]"),
     ],
 )
 def test_damage_is_named(record: Any, where: str) -> None:
     entry = spoiled(record, lambda body: body + b" ")
     with pytest.raises(StoreCorruptError) as caught:
-        Reader("r", {}.__getitem__).record(entry)
+        EntryDecoder("r", {}.__getitem__).record(entry)
     assert str(caught.value).startswith(f"run 'r': {where} is damaged (its digest does not fit its content)")
 
 
 def test_a_step_that_cannot_be_read_is_named() -> None:
     with pytest.raises(StoreCorruptError, match=r"^run 'r': step 3 is damaged"):
-        Reader("r", {}.__getitem__).record(spoiled(Step("", 3, (OUTCOME,)), lambda body: body[:-1]))
+        EntryDecoder("r", {}.__getitem__).record(spoiled(Step("", 3, (OUTCOME,)), lambda body: body[:-1]))
 
 
 def test_a_damaged_call_is_named_by_node_path_and_call() -> None:
@@ -224,13 +224,13 @@ def test_a_damaged_call_is_named_by_node_path_and_call() -> None:
     with pytest.raises(
         RecordCorruptError, match=r"^run 'r': node 'act' at act#0, call 3 \('llm'\) is damaged"
     ):
-        Reader("r", {}.__getitem__).record(entry)
+        EntryDecoder("r", {}.__getitem__).record(entry)
 
 
 def test_a_call_of_which_nothing_can_be_read_is_named_by_its_place() -> None:
     entry = spoiled(CALL, lambda body: body[:-1])
     with pytest.raises(RecordCorruptError, match=r"^run 'r': node 'act' at act#0, recording 7 is damaged"):
-        Reader("r", {}.__getitem__).record(entry)
+        EntryDecoder("r", {}.__getitem__).record(entry)
 
 
 # -- what cannot be encoded ------------------------------------------------------------------------------------------
@@ -269,7 +269,7 @@ def test_a_value_without_an_encoding_takes_no_other_one_with_it(tmp_path: Path, 
 
 
 def test_what_a_refused_record_had_apart_is_not_kept() -> None:
-    writer = Writer({"": "00" * 32}, 0.0)
+    writer = EntryEncoder({"": "00" * 32}, 0.0)
     writer.entry(Step("", 1, (Outcome("n", 0, -1, {"a": "v" * 200_000}),)))
     before = dict(writer.blobs)
     with pytest.raises(EncodeError):

@@ -27,7 +27,7 @@ from clew import (
     route,
 )
 from clew.cli.commands.doctor import examine
-from clew.engine.records import Single
+from clew.engine.records import SingleItemStep
 from clew.errors import ClassChangedError, DefinitionError, GraphWarning, InputError
 from clew.stores import Store
 
@@ -311,7 +311,7 @@ def test_a_stored_object_elsewhere_in_the_process_slows_no_other_run() -> None:
 
     engine = Engine(Graph([count, again], entry="count"))
     engine.run({"n": 0}, run_id="r")
-    assert sum(isinstance(entry, Single) for entry in engine.store.entries("r")) > 90
+    assert sum(isinstance(entry, SingleItemStep) for entry in engine.store.entries("r")) > 90
 
 
 def test_a_value_that_was_overwritten_is_read_without_code(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from clew import Context, Engine, Graph, SQLiteStore, node
 from clew.errors import DefinitionError, GraphChangedError, InputError, StoreError, StoreUnavailableError
-from clew.runtime.calls.transaction import Transaction
+from clew.runtime.calls.transaction import StoreTransaction
 
 ONE = node(lambda a: a + 1, name="one", output="b")
 TWO = node(lambda b: b + 1, name="two", output="c")
@@ -95,7 +95,7 @@ def test_a_call_has_a_name_of_its_own(name: Any) -> None:
 )
 def test_a_node_does_not_end_the_transaction_in_any_disguise(sql: str) -> None:
     with pytest.raises(ValueError, match="the engine begins and ends the transaction itself"):
-        Transaction().execute(sql)
+        StoreTransaction().execute(sql)
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_a_node_does_not_end_the_transaction_in_any_disguise(sql: str) -> None:
     ],
 )
 def test_what_only_looks_like_it_is_taken(sql: str) -> None:
-    Transaction().execute(sql)
+    StoreTransaction().execute(sql)
 
 
 def test_a_finished_run_is_returned_as_it_is(engine: Engine) -> None:

@@ -21,7 +21,7 @@ import typing_extensions
 
 from clew.errors import GraphError, StateError, UnknownValueError
 from clew.state.reducers import Overwrite, append, merge
-from clew.state.schema import Field, Schema, read_schema
+from clew.state.schema import Field, StateSchema, read_schema
 
 # -- one schema, four times ---------------------------------------------------------------------------------
 
@@ -635,7 +635,7 @@ def test_an_empty_schema_declares_nothing() -> None:
         pass
 
     schema = read_schema(Empty)
-    assert isinstance(schema, Schema)
+    assert isinstance(schema, StateSchema)
     with pytest.raises(UnknownValueError, match="it declares nothing"):
         schema.check_name("a", "input")
 

@@ -12,7 +12,7 @@ import subprocess
 import sys
 from typing import Any
 
-from clew.stores import Entry, PostgresStore, RunRow, SQLiteStore, Store
+from clew.stores import LogEntry, PostgresStore, RunRow, SQLiteStore, Store
 
 
 def opened(address: str) -> Store:
@@ -23,8 +23,8 @@ def opened(address: str) -> Store:
     return SQLiteStore(address)
 
 
-def step(n: int, body: bytes = b"{}") -> Entry:
-    return Entry("step", "", n, body, b"digest of " + body)
+def step(n: int, body: bytes = b"{}") -> LogEntry:
+    return LogEntry("step", "", n, body, b"digest of " + body)
 
 
 class Process:

@@ -26,7 +26,7 @@ from hypothesis.stateful import (
 )
 
 from clew.errors import ClewError
-from clew.stores import Entry, MemoryStore, PostgresStore, RunRow, SQLiteStore, Store
+from clew.stores import LogEntry, MemoryStore, PostgresStore, RunRow, SQLiteStore, Store
 from tests.stores.servers import PostgresServer
 
 _texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=5)
@@ -37,7 +37,7 @@ _paths = st.sampled_from(["", "", "p", "q/🧵"]) | _texts
 _numbers = st.integers(0, 4) | st.sampled_from([-1, 2**32 - 1, 2**32, 2**62])
 _bodies = st.sampled_from([b"", b"x", b"y"]) | st.binary(max_size=20)
 _entries = st.builds(
-    lambda k, p, n, b: Entry(k, p, n, b, sha256(b).digest()), _kinds, _paths, _numbers, _bodies
+    lambda k, p, n, b: LogEntry(k, p, n, b, sha256(b).digest()), _kinds, _paths, _numbers, _bodies
 )
 _names = st.tuples(_kinds, _paths, _numbers)
 _blobs = st.dictionaries(st.just(""), st.sampled_from([b"large", b"larger"]), max_size=1).map(
@@ -110,7 +110,7 @@ class Lockstep(RuleBasedStateMachine):
         blobs=_blobs,
         back=_fences,
     )
-    def append(self, run_id: str, entries: list[Entry], drop: list[Any], blobs: Any, back: int) -> None:
+    def append(self, run_id: str, entries: list[LogEntry], drop: list[Any], blobs: Any, back: int) -> None:
         self.same(
             lambda store, i: store.append(
                 run_id, entries, self.fence(run_id, back, i), drop=drop, blobs=blobs
@@ -118,11 +118,11 @@ class Lockstep(RuleBasedStateMachine):
         )
 
     @rule(run_id=_ids, entry=_entries)
-    def append_one(self, run_id: str, entry: Entry) -> None:
+    def append_one(self, run_id: str, entry: LogEntry) -> None:
         self.same(lambda store, i: store.append(run_id, [entry], self.fence(run_id, 0, i)))
 
     @rule(which=st.integers(0, 9), body=_bodies, before=st.lists(_entries, max_size=1))
-    def append_under_a_name_that_is_taken(self, which: int, body: bytes, before: list[Entry]) -> None:
+    def append_under_a_name_that_is_taken(self, which: int, body: bytes, before: list[LogEntry]) -> None:
         taken = (
             self.stores[0].entries("a", after=-(2**62))
             if "a" in [r.run_id for r in self.stores[0].rows()]
@@ -130,7 +130,7 @@ class Lockstep(RuleBasedStateMachine):
         )
         if taken:
             kind, path, n = taken[which % len(taken)].name
-            entries = [*before, Entry(kind, path, n, body, sha256(body).digest())]
+            entries = [*before, LogEntry(kind, path, n, body, sha256(body).digest())]
             self.same(lambda store, i: store.append("a", entries, self.fence("a", 0, i)))
 
     @rule(run_id=_ids, kind=_kinds, path=_paths, n=_numbers)

@@ -22,7 +22,7 @@ from clew.errors import (
     StoreUnavailableError,
     StoreVersionError,
 )
-from clew.stores import Entry, PostgresStore, RunRow, Statement
+from clew.stores import LogEntry, PostgresStore, RunRow, Statement
 from clew.stores.postgres import connection as postgres_link
 from clew.stores.postgres import migrations
 from clew.stores.postgres.pool import Loan
@@ -254,7 +254,7 @@ class TestCutConnection:
         elif verb == "append":
             store.append("r", [step(1)], fence)
         elif verb == "append two":
-            store.append("r", [step(1), Entry("call", "p", 0, b"", b"")], fence, drop=[("x", "", 0)])
+            store.append("r", [step(1), LogEntry("call", "p", 0, b"", b"")], fence, drop=[("x", "", 0)])
         else:
             fence = store.claim("r", "me", lease=30.0)
             store.append("r", [step(1)], fence)
@@ -364,7 +364,7 @@ class TestServer:
         def write(number: int) -> None:
             try:
                 for n in range(steps):
-                    store.append("r", [Entry("call", f"p{number}", n, b"x", b"x")], fence)
+                    store.append("r", [LogEntry("call", f"p{number}", n, b"x", b"x")], fence)
                     if n == steps // 3:
                         stop.set()
             except BaseException as error:
@@ -417,7 +417,7 @@ class TestPool:
             nonlocal most
             try:
                 for n in range(20):
-                    store.append("r", [Entry("call", f"p{number}", n, b"x", b"x")], fence)
+                    store.append("r", [LogEntry("call", f"p{number}", n, b"x", b"x")], fence)
                     most = max(most, len(store._link.pool.sessions))
             except BaseException as error:
                 errors.append(error)
@@ -498,7 +498,7 @@ class TestPool:
         def use(number: int) -> None:
             try:
                 for n in range(10):
-                    store.append("r", [Entry("call", f"p{number}", n, b"x", b"x")], fence)
+                    store.append("r", [LogEntry("call", f"p{number}", n, b"x", b"x")], fence)
             except BaseException as error:
                 errors.append(error)
 
@@ -574,7 +574,7 @@ def test_an_append_is_one_round_trip(store: PostgresStore, tmp_path: Path) -> No
             return (tmp_path / "trace").read_bytes().count(b"Sync")
 
     assert round_trips(lambda: store.append("r", [step(4)], fence)) == 1
-    call = Entry("call", "p", 0, b"", b"")
+    call = LogEntry("call", "p", 0, b"", b"")
     content = {sha256(b"x").hexdigest(): b"x"}
     many = [step(n) for n in range(5, 105)]
     store.append("r", [call], fence)
@@ -612,7 +612,7 @@ def test_a_flipped_bit_in_an_entry_is_found_and_named(
         fence = _owned(store, run_id)
         for n in range(1, 4):
             store.append(run_id, [step(n, b"a body")], fence)  # each by itself, and the calls together
-        store.append(run_id, [Entry("call", "a#0", n, b"a call", b"digest") for n in range(3)], fence)
+        store.append(run_id, [LogEntry("call", "a#0", n, b"a call", b"digest") for n in range(3)], fence)
     before = list(store.entries("sound"))
     done = admin.execute(
         f"UPDATE {schema}.{table} SET {column} = set_bit({column}, 9, 1 - get_bit({column}, 9)) "  # type: ignore[arg-type]

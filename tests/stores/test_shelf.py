@@ -22,12 +22,12 @@ from clew.errors import (
     StoreVersionError,
 )
 from clew.stores import MemoryStore, PostgresStore, SQLiteStore
-from clew.stores.kv import Shelf, behind, open_shelf
-from clew.stores.postgres.kv import PostgresShelf
-from clew.stores.sqlite.kv import SQLiteShelf
+from clew.stores.kv import KeyValueTable, behind, open_shelf
+from clew.stores.postgres.kv import PostgresKeyValueTable
+from clew.stores.sqlite.kv import SQLiteKeyValueTable
 from tests.stores.servers import PostgresServer
 
-Opener = Callable[..., Shelf]
+Opener = Callable[..., KeyValueTable]
 
 
 @pytest.fixture(params=["memory", "memory store", "sqlite", "sqlite store", "postgres store"])
@@ -45,9 +45,9 @@ def opener(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Opener]:
     else:
         server = request.getfixturevalue("server")
         place = PostgresStore(server.dsn, schema=f"t_{token_hex(6)}")
-    opened: list[Shelf] = []
+    opened: list[KeyValueTable] = []
 
-    def open_one(name: str = "one") -> Shelf:
+    def open_one(name: str = "one") -> KeyValueTable:
         opened.append(open_shelf(place, name))
         return opened[-1]
 
@@ -59,28 +59,28 @@ def opener(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Opener]:
 
 
 @pytest.fixture
-def shelf(opener: Opener) -> Shelf:
+def shelf(opener: Opener) -> KeyValueTable:
     return opener()
 
 
 class TestTheSuite:
-    def test_what_was_written_is_read(self, shelf: Shelf) -> None:
+    def test_what_was_written_is_read(self, shelf: KeyValueTable) -> None:
         shelf.write([("a", b"1"), ("b", b""), ("c", b"\0\xff" * 5_000)])
         assert shelf.read("a") == b"1"
         assert shelf.read("b") == b""
         assert shelf.read("c") == b"\0\xff" * 5_000
         assert shelf.read("d") is None
 
-    def test_a_key_is_overwritten_and_taken_away(self, shelf: Shelf) -> None:
+    def test_a_key_is_overwritten_and_taken_away(self, shelf: KeyValueTable) -> None:
         shelf.write([("a", b"1"), ("b", b"2")])
         shelf.write([("a", b"3"), ("b", None), ("never there", None)])
         assert dict(shelf.scan()) == {"a": b"3"}
 
-    def test_a_key_that_is_named_twice_has_its_last_value(self, shelf: Shelf) -> None:
+    def test_a_key_that_is_named_twice_has_its_last_value(self, shelf: KeyValueTable) -> None:
         shelf.write([("a", b"1"), ("b", b"1"), ("a", b"2"), ("b", None)])
         assert list(shelf.scan()) == [("a", b"2")]
 
-    def test_many_at_once(self, shelf: Shelf) -> None:
+    def test_many_at_once(self, shelf: KeyValueTable) -> None:
         shelf.write((f"{n:04}", str(n).encode()) for n in range(1_500))
         wanted = [f"{n:04}" for n in range(0, 3_000, 2)]
         assert shelf.read_many(wanted) == {f"{n:04}": str(n).encode() for n in range(0, 1_500, 2)}
@@ -88,13 +88,13 @@ class TestTheSuite:
 
     KEYS = ("", "a", "a\n", "a b", "aa", "b", "z", "ä", "\ud7ff", "\ue000", "\uffff", "😀", "\U0010ffff")
 
-    def test_keys_come_in_the_order_of_their_code_points(self, shelf: Shelf) -> None:
+    def test_keys_come_in_the_order_of_their_code_points(self, shelf: KeyValueTable) -> None:
         shelf.write([(key, key.encode()) for key in reversed(self.KEYS)])
         assert [key for key, _ in shelf.scan()] == list(self.KEYS) == sorted(self.KEYS)
         assert all(value == key.encode() for key, value in shelf.scan())
 
     @pytest.mark.parametrize("prefix", ["", "a", "a\n", "\ud7ff", "\U0010ffff", "nothing", "b\U0010ffff"])
-    def test_a_prefix_an_after_and_a_limit(self, shelf: Shelf, prefix: str) -> None:
+    def test_a_prefix_an_after_and_a_limit(self, shelf: KeyValueTable, prefix: str) -> None:
         keys = [*self.KEYS, "b\U0010ffff\U0010ffff", "b\U0010ffffx"]
         shelf.write([(key, b"") for key in keys])
         fitting = sorted(key for key in keys if key.startswith(prefix))
@@ -106,14 +106,14 @@ class TestTheSuite:
             assert [key for key, _ in shelf.scan(prefix, after=after, limit=2)] == rest[:2]
         assert list(shelf.scan(prefix, limit=0)) == []
 
-    def test_a_scan_over_several_pages(self, shelf: Shelf) -> None:
+    def test_a_scan_over_several_pages(self, shelf: KeyValueTable) -> None:
         keys = [f"k{n:05}" for n in range(1_200)]
         shelf.write([(key, b"v") for key in keys])
         assert [key for key, _ in shelf.scan("k")] == keys
         assert [key for key, _ in shelf.scan("k", limit=700)] == keys[:700]
         assert shelf.count() == 1_200
 
-    def test_long_keys_are_kept_and_sorted(self, shelf: Shelf) -> None:
+    def test_long_keys_are_kept_and_sorted(self, shelf: KeyValueTable) -> None:
         stem = "ä" * 249
         keys = sorted([stem, stem + "a", stem + "ab", *(stem + "ab" + c * 3_000 for c in "az😀"), "ö"])
         shelf.write([(key, str(n).encode()) for n, key in enumerate(keys)])
@@ -159,7 +159,7 @@ class TestTheSuite:
         assert dict(again.scan()) == {"b": b"mine"}
 
     @pytest.mark.parametrize("key", ["a\0b", "half \ud800", 5])
-    def test_a_key_that_cannot_be_kept_is_refused(self, shelf: Shelf, key: Any) -> None:
+    def test_a_key_that_cannot_be_kept_is_refused(self, shelf: KeyValueTable, key: Any) -> None:
         with pytest.raises(StoreError, match="a key of a shelf"):
             shelf.write([("a", b"1"), (key, b"2")])
         assert list(shelf.scan()) == []
@@ -184,7 +184,7 @@ class TestTheSuite:
         shelf.close()
         shelf.close()
 
-    def test_it_says_what_it_is(self, shelf: Shelf) -> None:
+    def test_it_says_what_it_is(self, shelf: KeyValueTable) -> None:
         assert "'one'" in repr(shelf)
         assert shelf.name == "one"
 
@@ -267,7 +267,7 @@ class TestSQLite:
             open_shelf(path, "s")
 
     def test_a_full_disk_loses_nothing(self, path: Path) -> None:
-        shelf = SQLiteShelf(path, "s")
+        shelf = SQLiteKeyValueTable(path, "s")
         shelf.write([("a", b"1")])
         pages = shelf._db.execute("PRAGMA page_count").fetchone()[0]
         shelf._db.execute(f"PRAGMA max_page_count = {pages}")
@@ -279,7 +279,7 @@ class TestSQLite:
         shelf.close()
 
     def test_a_file_that_may_only_be_read(self, path: Path) -> None:
-        shelf = SQLiteShelf(path, "s")
+        shelf = SQLiteKeyValueTable(path, "s")
         shelf._db.execute("PRAGMA query_only = on")
         with pytest.raises(StoreUnavailableError, match="right to write"):
             shelf.write([("a", b"1")])
@@ -287,7 +287,7 @@ class TestSQLite:
         shelf.close()
 
     def test_a_writer_that_does_not_end(self, path: Path) -> None:
-        shelf = SQLiteShelf(path, "s", timeout=0.0)
+        shelf = SQLiteKeyValueTable(path, "s", timeout=0.0)
         other = sqlite3.connect(path, isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(StoreUnavailableError, match="locked"):
@@ -326,7 +326,7 @@ class TestSQLite:
         assert list(tmp_path.iterdir()) == []
 
     def test_a_shelf_that_was_taken_out(self, path: Path) -> None:
-        shelf = SQLiteShelf(path, "s")
+        shelf = SQLiteKeyValueTable(path, "s")
         shelf._db.execute("DELETE FROM shelves")
         with pytest.raises(StoreCorruptError, match="taken out"):
             shelf.stamp()
@@ -422,7 +422,7 @@ class TestPostgres:
     def test_a_write_whose_answer_was_lost_is_made_once(self, store: PostgresStore) -> None:
         """The connection breaks after the server has done the write: the repetition takes it for its own."""
         shelf = open_shelf(store, "s")
-        assert isinstance(shelf, PostgresShelf)
+        assert isinstance(shelf, PostgresKeyValueTable)
         link, run = store._link, store._link.run
         lost: list[int] = []
 
@@ -446,7 +446,7 @@ class TestPostgres:
     def test_tables_that_two_make_at_once(self, server: PostgresServer) -> None:
         schema = f"t_{token_hex(6)}"
         stores = [PostgresStore(server.dsn, schema=schema) for _ in range(4)]
-        shelves: list[Shelf] = []
+        shelves: list[KeyValueTable] = []
         threads = [
             threading.Thread(target=lambda store=store: shelves.append(open_shelf(store, "s")))
             for store in stores

@@ -24,7 +24,7 @@ from clew.errors import (
     StoreUnavailableError,
     StoreVersionError,
 )
-from clew.stores import Entry, RunRow, SQLiteStore
+from clew.stores import LogEntry, RunRow, SQLiteStore
 from clew.stores.sqlite import file as sqlite_file
 from tests.stores.processes import Process, step
 
@@ -231,14 +231,16 @@ class TestNoRoom:
 
 class TestDamage:
     @pytest.fixture
-    def runs(self, path: Path) -> dict[str, list[Entry]]:
+    def runs(self, path: Path) -> dict[str, list[LogEntry]]:
         """Two runs whose logs fill some pages each."""
         store = SQLiteStore(path)
         logs = {}
         for run_id in ("sound", "hurt"):
             fence = _owned(store, run_id)
             steps = [step(n, f"{run_id} step {n} ".encode() * 20) for n in range(1, 101)]
-            calls = [Entry("call", f"p{n}", 0, f"{run_id} call {n} ".encode() * 20, b"d") for n in range(10)]
+            calls = [
+                LogEntry("call", f"p{n}", 0, f"{run_id} call {n} ".encode() * 20, b"d") for n in range(10)
+            ]
             store.append(run_id, [*calls, *steps], fence)
             logs[run_id] = list(store.entries(run_id))
         store.close()
@@ -246,7 +248,7 @@ class TestDamage:
 
     @pytest.mark.parametrize("where, named", [("step 57 ", "step 57"), ("call 3 ", "call p3 0")])
     def test_a_flipped_bit_is_found_and_named(
-        self, path: Path, runs: dict[str, list[Entry]], where: str, named: str
+        self, path: Path, runs: dict[str, list[LogEntry]], where: str, named: str
     ) -> None:
         data = bytearray(path.read_bytes())
         data[data.index(f"hurt {where}".encode()) + 9] ^= 1
@@ -260,7 +262,7 @@ class TestDamage:
         assert [line for line in store.check() if "hurt" in line and named in line]
         store.close()
 
-    def test_a_page_of_rubbish_is_found_and_named(self, path: Path, runs: dict[str, list[Entry]]) -> None:
+    def test_a_page_of_rubbish_is_found_and_named(self, path: Path, runs: dict[str, list[LogEntry]]) -> None:
         data = bytearray(path.read_bytes())
         at = data.index(b"hurt step 57 ") // 4096 * 4096
         data[at : at + 4096] = b"\xaa" * 4096
@@ -287,7 +289,7 @@ class TestDamage:
         assert [line for line in store.check() if digest[:12] in line]
         store.close()
 
-    def test_a_file_cut_short(self, path: Path, runs: dict[str, list[Entry]]) -> None:
+    def test_a_file_cut_short(self, path: Path, runs: dict[str, list[LogEntry]]) -> None:
         with path.open("r+b") as file:
             file.truncate(path.stat().st_size // 4096 // 2 * 4096)
         with pytest.raises(StoreCorruptError, match="is damaged"):
@@ -301,7 +303,7 @@ def test_a_step_costs_little_beyond_its_body(path: Path) -> None:
     before = path.stat().st_size
     store = SQLiteStore(path)
     for n in range(1, 2_001):
-        store.append("r", [Entry("step", "", n, os.urandom(150), os.urandom(32))], fence)
+        store.append("r", [LogEntry("step", "", n, os.urandom(150), os.urandom(32))], fence)
     store.close()
     assert (path.stat().st_size - before) / 2_000 - 150 < 70
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from clew.errors import CommitConflictError, RunOwnedError, StoreError
-from clew.stores import Entry, MemoryStore, RunRow, SQLiteStore, Statement, Store
+from clew.stores import LogEntry, MemoryStore, RunRow, SQLiteStore, Statement, Store
 from tests.stores.servers import PostgresServer
 
 
@@ -31,7 +31,7 @@ class Database:
         return [n for (n,) in self.execute("SELECT n FROM ours ORDER BY n")]
 
     def append(self, n: int, *statements: Statement, body: bytes = b"{}", **more: Any) -> None:
-        entry = Entry("step", "", n, body, body)
+        entry = LogEntry("step", "", n, body, body)
         fence = more.pop("fence", self.fence)
         self.store.append("r", [entry], fence, statements=statements, **more)
 
@@ -106,14 +106,14 @@ def test_the_same_append_again_executes_nothing(database: Database) -> None:
 
 def test_a_conflict_executes_nothing(database: Database) -> None:
     database.append(1)
-    entries = [Entry("step", "", 2, b"{}", b"2"), Entry("step", "", 1, b"[]", b"other")]
+    entries = [LogEntry("step", "", 2, b"{}", b"2"), LogEntry("step", "", 1, b"[]", b"other")]
     with pytest.raises(CommitConflictError):
         database.store.append("r", entries, database.fence, statements=[Statement(database.add, (5,))])
     assert (database.kept(), database.rows()) == ([1], [])
 
 
 def test_with_what_is_dropped(database: Database) -> None:
-    database.store.append("r", [Entry("journal", "a#0", 0, b"{}", b"{}")], database.fence)
+    database.store.append("r", [LogEntry("journal", "a#0", 0, b"{}", b"{}")], database.fence)
     database.append(1, Statement(database.add, (5,)), drop=[("journal", "a#0", 0)])
     assert ([entry.kind for entry in database.store.entries("r")], database.rows()) == (["step"], [5])
 

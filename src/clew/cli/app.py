@@ -33,7 +33,7 @@ from clew.cli.commands import (
     show,
     why,
 )
-from clew.cli.output import Failed, complain, show_warnings
+from clew.cli.output import CommandError, complain, show_warnings
 from clew.error_text import line_of
 from clew.errors import (
     ClewError,
@@ -153,7 +153,7 @@ def _told(error: Exception, arguments: list[str]) -> int:
     usage = (
         f"`clew {verb} --help` says how it is used" if verb in _verbs() else "`clew --help` lists the verbs"
     )
-    if isinstance(error, Failed):
+    if isinstance(error, CommandError):
         complain(error.what, error.hint)
         return error.code
     if isinstance(error, _ClickError):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from clew.cli.output import Failed
+from clew.cli.output import CommandError
 from clew.error_text import line_of, notes_of
 from clew.errors import (
     ClewError,
@@ -28,7 +28,7 @@ from clew.runtime.loader import _module as load_module
 
 if TYPE_CHECKING:
     from clew import DependencyGraph
-    from clew.incremental import Schema
+    from clew.incremental import NodeSchema
 
 TargetArgument = Annotated[
     str,
@@ -87,17 +87,17 @@ def _errors_told(target: str) -> Iterator[None]:
     try:
         yield
     except InvalidExpressionError as error:
-        raise Failed(
+        raise CommandError(
             str(error), "a node is a name, or a name with arguments, quoted for the shell: 'photo(p5)'"
         ) from error
     except (MissingValueError, SchemaPatternError) as error:
-        raise Failed(str(error).partition("; ")[0], _advice(error, target)) from error
+        raise CommandError(str(error).partition("; ")[0], _advice(error, target)) from error
     except Exception as error:
         if issubclass(type(error), ClewError):  # the graph's own, and not a computor's
             raise
         notes = notes_of(error)
         where = f" ({notes[0]})" if notes else ""
-        raise Failed(
+        raise CommandError(
             f"{line_of(error)}{where}", "mend it and pull again; what was computed before it is kept", code=1
         ) from error
 
@@ -108,7 +108,7 @@ def _advice(error: ClewError, target: str) -> str:
     return "write one node's own arguments; put a word in quotes if it is meant as it stands: 'photo(\"p\")'"
 
 
-def _schemas(graph: DependencyGraph) -> list[Schema]:
+def _schemas(graph: DependencyGraph) -> list[NodeSchema]:
     """The schemas that a graph was made with."""
     from clew import schema
     from clew.incremental.expressions import pattern_text
@@ -129,19 +129,19 @@ def _checked(where: str, create: bool) -> str:
     if where.startswith(("postgresql://", "postgres://")):
         return where
     if "://" in where:
-        raise Failed(f"{where!r} is no store", "give a file, or postgresql://...")
+        raise CommandError(f"{where!r} is no store", "give a file, or postgresql://...")
     if not create and not Path(where).is_file():
-        raise Failed(
+        raise CommandError(
             f"there is no store {where!r}",
             "name it with --store or CLEW_STORE, or make it: `clew set MODULE:GRAPH NODE VALUE`",
         )
     return where
 
 
-def _found(target: str) -> DependencyGraph | list[Schema]:
+def _found(target: str) -> DependencyGraph | list[NodeSchema]:
     name, _, path = target.partition(":")
     if not name or name.endswith(".py") or "/" in name:
-        raise Failed(
+        raise CommandError(
             f"{target!r} names no graph", "give MODULE:GRAPH, like events:graph for `graph` in events.py"
         )
     module = load_module(name)
@@ -151,12 +151,12 @@ def _found(target: str) -> DependencyGraph | list[Schema]:
     for part in path.split("."):
         if not hasattr(found, part):
             known = [key for key, value in vars(module).items() if _is_one(value)]
-            raise Failed(f"module {name!r} has no {path!r}", nearest(path, known))
+            raise CommandError(f"module {name!r} has no {path!r}", nearest(path, known))
         found = getattr(found, part)
     if callable(found) and not isinstance(found, type):
         found = _made(target, found)
     if not _is_one(found):
-        raise Failed(
+        raise CommandError(
             f"{target} is {type(found).__name__}, not a dependency graph",
             "name a clew.DependencyGraph, a list of schemas, or a function that makes one",
         )
@@ -164,10 +164,10 @@ def _found(target: str) -> DependencyGraph | list[Schema]:
 
 
 def _is_one(value: Any) -> bool:
-    from clew.incremental import DependencyGraph, Schema
+    from clew.incremental import DependencyGraph, NodeSchema
 
     return isinstance(value, DependencyGraph) or (
-        isinstance(value, Sequence) and bool(value) and all(isinstance(one, Schema) for one in value)
+        isinstance(value, Sequence) and bool(value) and all(isinstance(one, NodeSchema) for one in value)
     )
 
 
@@ -175,7 +175,7 @@ def _only(name: str, values: dict[str, Any]) -> str:
     found = [key for key, value in values.items() if _is_one(value)]
     if len(found) != 1:
         told = ", ".join(f"{name}:{key}" for key in found) or "none"
-        raise Failed(f"which graph of {name!r} is meant? name it", f"there are: {told}")
+        raise CommandError(f"which graph of {name!r} is meant? name it", f"there are: {told}")
     return found[0]
 
 

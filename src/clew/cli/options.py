@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from clew import Engine
-from clew.cli.output import Failed
+from clew.cli.output import CommandError
 from clew.errors import StoreError, UnknownRunError
 from clew.runtime.events import Listener
 from clew.runtime.loader import open_store
@@ -45,7 +45,7 @@ def store_at(address: str | None, *, create: bool = False) -> Iterator[Store]:
     except StoreError as error:
         told, _, hint = str(error).rpartition("; ")
         if told.startswith("there is no store") or told.endswith("is no store"):
-            raise Failed(told, hint) from error
+            raise CommandError(told, hint) from error
         raise
     try:
         yield store
@@ -63,7 +63,7 @@ def find_run(store: Store, text: str) -> RunRow:
             return rows[0]
         if rows:
             told = ", ".join(row.run_id for row in rows[:5]) + (", ..." if len(rows) > 5 else "")
-            raise Failed(f"several runs begin with {text!r}: {told}", "give more of the id") from None
+            raise CommandError(f"several runs begin with {text!r}: {told}", "give more of the id") from None
         raise
 
 

@@ -20,7 +20,7 @@ from clew.errors import EncodeError, ExplorationWarning, GraphWarning
 from clew.state import to_tree
 
 
-class Failed(Exception):
+class CommandError(Exception):
     """A command could not do its work: what happened, what to do, and the exit code."""
 
     def __init__(self, what: str, hint: str, *, code: int = 2) -> None:

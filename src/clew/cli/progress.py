@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Line:
+class NodeProgress:
     """What is known about one node."""
 
     running: int = 0
@@ -28,14 +28,14 @@ class Line:
     told: str = ""
 
 
-class Board:
+class RunProgress:
     """The nodes of a run as its events tell of them."""
 
     def __init__(self) -> None:
         self.run_id = ""
         self.step = 0
         self.began = time.monotonic()
-        self.lines: dict[str, Line] = {}
+        self.lines: dict[str, NodeProgress] = {}
 
     def tell(self, event: Event) -> None:
         """Take in an event."""
@@ -45,7 +45,7 @@ class Board:
         name = event.data.get("node")
         if name is None:
             return
-        line = self.lines.setdefault(name, Line())
+        line = self.lines.setdefault(name, NodeProgress())
         if event.kind == "item_queued":
             line.total += event.data["items"]
         elif event.kind == "item_started":
@@ -101,7 +101,7 @@ def progress() -> Iterator[tuple[Listener, ...]]:
     from rich.console import Console
     from rich.live import Live
 
-    board = Board()
+    board = RunProgress()
     console = Console(stderr=True)
     with Live(board, console=console, refresh_per_second=10, transient=True, redirect_stdout=False):
         yield (board.tell,)

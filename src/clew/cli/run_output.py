@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from clew import Engine, RunResult
-from clew.cli.output import Failed, command, count, plain, plain_values, say_json, say_line, say_values
+from clew.cli.output import CommandError, command, count, plain, plain_values, say_json, say_line, say_values
 from clew.cli.progress import progress
 from clew.error_text import line_of
 from clew.errors import EncodeError, StoreUnavailableError
@@ -27,7 +27,7 @@ def id_of(given: str | None, name: str) -> str:
     """The id of a new run: the one that was given or, else, one that can be read and typed: a name and six digits."""
     if given is not None:
         if not given:
-            raise Failed("--id is empty", "give the new run a name, or leave --id out")
+            raise CommandError("--id is empty", "give the new run a name, or leave --id out")
         return given
     return f"{re.sub(r'[^A-Za-z0-9_.-]+', '-', name).strip('-') or 'run'}-{secrets.token_hex(3)}"
 
@@ -38,13 +38,13 @@ def drive(run_id: str, make: Make, verb: Drive, as_json: bool) -> int:
         with progress() as listeners:
             result = verb(make(listeners))
     except KeyboardInterrupt:
-        raise Failed(
+        raise CommandError(
             f"run {run_id!r} was interrupted; all that it finished is kept",
             f"resume it with: {command('resume', run_id)}",
             code=1,
         ) from None
     except (StoreUnavailableError, EncodeError) as error:
-        raise Failed(
+        raise CommandError(
             str(error).partition("; ")[0], f"fix that, then resume with: {command('resume', run_id)}", code=1
         ) from error
     if as_json:
@@ -88,8 +88,10 @@ def say_result(result: RunResult) -> None:
         told = f"{line_of(error)} ({result.failures[0]})" if error is not None else "its error is unknown"
         what = f"run {run_id!r} failed after step {result.steps}: {told}"
         if result.state.position.failed:  # the failure was confined, and the run has ended
-            raise Failed(what, f"fix it, then run again what it affects: {command('rerun', run_id)}", code=1)
-        raise Failed(what, f"fix it, then resume with: {command('resume', run_id)}", code=1)
+            raise CommandError(
+                what, f"fix it, then run again what it affects: {command('rerun', run_id)}", code=1
+            )
+        raise CommandError(what, f"fix it, then resume with: {command('resume', run_id)}", code=1)
     what = "waits for an answer" if result.status == "waiting" else result.status
     say_line(f"run {run_id} {what} after {count(result.steps, 'step')}")
     if result.status == "waiting":

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from clew.cli.output import Failed
+from clew.cli.output import CommandError
 from clew.state import from_tree
 
 ValuesArgument = Annotated[
@@ -31,7 +31,7 @@ def read_json(text: str, where: str) -> Any:
         return from_tree(json.loads(text))
     except ValueError as error:
         if text[:1] in tuple('{["'):
-            raise Failed(
+            raise CommandError(
                 f"{where} is no JSON: {error}", "quote it for the shell: NAME='{\"a\": 1}'"
             ) from None
         return text
@@ -43,18 +43,18 @@ def read_file(path: str) -> Any:
         text = sys.stdin.read() if path == "-" else Path(path).read_text("utf-8")
         return json.loads(text)
     except OSError as error:
-        raise Failed(
+        raise CommandError(
             f"{path} cannot be read: {error.strerror}", "give the name of a file with JSON"
         ) from error
     except ValueError as error:
-        raise Failed(f"{path} holds no JSON: {error}", "give the name of a file with JSON") from error
+        raise CommandError(f"{path} holds no JSON: {error}", "give the name of a file with JSON") from error
 
 
 def read_object(path: str) -> dict[str, Any]:
     """The values in a file: an object of names and values."""
     found = read_file(path)
     if not isinstance(found, dict):
-        raise Failed(f"{path} holds no object", 'write values as {"name": value, ...}')
+        raise CommandError(f"{path} holds no object", 'write values as {"name": value, ...}')
     return {name: from_tree(tree) for name, tree in found.items()}
 
 
@@ -64,6 +64,6 @@ def read_values(pairs: Sequence[str] | None, file: str | None = None) -> dict[st
     for pair in pairs or ():
         name, equals, text = pair.partition("=")
         if not equals or not name.isidentifier():
-            raise Failed(f"{pair!r} is no value", "write NAME=JSON, like count=3 or query='\"hello\"'")
+            raise CommandError(f"{pair!r} is no value", "write NAME=JSON, like count=3 or query='\"hello\"'")
         values[name] = read_json(text, name)
     return values

@@ -49,7 +49,7 @@ RUN, FORK = "story", "loud-story"
 CALLS_BEFORE_THE_KILL = 3
 
 
-class Story(TypedDict, total=False):
+class StoryState(TypedDict, total=False):
     manner: str
     wanted: int
     sentences: Annotated[list[str], append]
@@ -77,7 +77,7 @@ def bind_up(sentences: list[str]) -> str:
     return " ".join(sentences)
 
 
-graph = Graph([write, enough, bind_up], name="story", state=Story)
+graph = Graph([write, enough, bind_up], name="story", state=StoryState)
 
 
 def engine_on(folder: Path, ask: Ask, prompt: str = PROMPT) -> Engine:

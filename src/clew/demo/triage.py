@@ -6,7 +6,7 @@ The parts:
 
 - the graph, of functions that really do what their names say; they are slowed down by ``pace``, a bound value, which
   is no state: the digests are the same with ``--quick``;
-- the `Board`: what the event stream says about each node, and nothing that it does not say;
+- the `EventTimeline`: what the event stream says about each node, and nothing that it does not say;
 - two screens, live with rich in a terminal and plain text elsewhere; and JSON for machines;
 - the second act, `clew.demo.crash`: a run that is killed, and what can be done with it.
 
@@ -180,7 +180,7 @@ class Span:
 
 
 @dataclass
-class Board:
+class EventTimeline:
     """What the event stream has said about a run so far."""
 
     nodes: Mapping[str, Any]
@@ -238,7 +238,7 @@ class Board:
         return line
 
 
-def lesson(board: Board) -> str:
+def lesson(board: EventTimeline) -> str:
     """What the timeline shows, in words."""
     spans = board.spans.values()
     slow = max(spans, key=lambda span: span.end - span.begin)
@@ -254,7 +254,7 @@ def lesson(board: Board) -> str:
 
 
 @dataclass(frozen=True)
-class Table:
+class Panel:
     """Something to show: a title, what is said below it, and rows."""
 
     title: str
@@ -295,14 +295,14 @@ def chosen(choice: Any) -> str:
     return ", ".join(name if count == 1 else f"{count} x {name}" for name, count in names.items())
 
 
-def chain_table(engine: Engine, run_id: str, title: str, below: str) -> Table:
+def chain_table(engine: Engine, run_id: str, title: str, below: str) -> Panel:
     rows = []
     for state in chain_of(engine, run_id):
         written = [f"{name} v{version}" for name, version in state["changed"].items()]
         decided = [f"-> {choice}" for choice in state["decided"].values()]
         told = ", ".join(written + decided) if state["items"] else "where it starts"
         rows.append((f"S({state['step']})", brief(state["items"]) or "-", told, str(state["digest"][:12])))
-    return Table(title, ("state", "ran", "changed", "digest"), rows, below)
+    return Panel(title, ("state", "ran", "changed", "digest"), rows, below)
 
 
 def difference(old: Sequence[Row], new: Sequence[Row]) -> list[Record]:
@@ -317,7 +317,7 @@ def difference(old: Sequence[Row], new: Sequence[Row]) -> list[Record]:
 class Plain:
     """Lines of text, for pipes and files."""
 
-    def watch(self, board: Board, events: Iterator[Event], title: str) -> None:
+    def watch(self, board: EventTimeline, events: Iterator[Event], title: str) -> None:
         print(f"{title}\n")
         for event in events:
             board.hear(event)
@@ -329,7 +329,7 @@ class Plain:
             print(f"{name:>14} |{board.timeline(name, 60, board.elapsed, (' ', '=', '*'))}|")
         print(f"\n{lesson(board)}")
 
-    def table(self, table: Table) -> None:
+    def table(self, table: Panel) -> None:
         print(f"\n{table.title}")
         widths = [max(map(len, column)) for column in zip(table.columns, *table.rows)]
         for row in (table.columns, *table.rows) if table.rows else ():
@@ -355,7 +355,7 @@ class Terminal:
 
         self.console = Console(highlight=False)
 
-    def watch(self, board: Board, events: Iterator[Event], title: str) -> None:
+    def watch(self, board: EventTimeline, events: Iterator[Event], title: str) -> None:
         from rich.live import Live
 
         with Live(get_renderable=lambda: self._board(board, title), console=self.console) as live:
@@ -364,7 +364,7 @@ class Terminal:
             live.refresh()
         self.console.print(f"[dim]{lesson(board)}[/]")
 
-    def _board(self, board: Board, title: str) -> Any:
+    def _board(self, board: EventTimeline, title: str) -> Any:
         from rich.table import Table as Grid
         from rich.text import Text
 
@@ -391,7 +391,7 @@ class Terminal:
         grid.caption, grid.caption_justify = Text(told, style="dim"), "left"
         return grid
 
-    def table(self, table: Table) -> None:
+    def table(self, table: Panel) -> None:
         from rich import box
         from rich.table import Table as Grid
         from rich.text import Text
@@ -413,7 +413,7 @@ def show(seed: int, pace: float, screen: Plain | Terminal) -> dict[str, Any]:
     """Both acts; everything that was found, as plain data."""
     engine = Engine(graph.bind(pace=pace), seed=seed)
     values = {"log": make_log(seed), "threshold": THRESHOLD}
-    board = Board(graph.nodes)
+    board = EventTimeline(graph.nodes)
     screen.watch(board, iter(engine.stream(values, run_id="first")), f"Triage of a night's log (seed {seed})")
     result = engine.result("first")
     if result.status != "completed":
@@ -421,12 +421,12 @@ def show(seed: int, pace: float, screen: Plain | Terminal) -> dict[str, Any]:
     answer = result["answer"]
     told = [(str(count), pattern, remedy or "-") for count, pattern, remedy in answer]
     screen.table(
-        Table("The answer (+1: another pattern was folded in)", ("lines", "pattern", "run book"), told)
+        Panel("The answer (+1: another pattern was folded in)", ("lines", "pattern", "run book"), told)
     )
     below = "Run it again, with --quick or not: the digests are the same."
     screen.table(chain_table(engine, "first", "The chain of states", below))
     because = engine.why("first", "answer")
-    screen.table(Table("Why is the answer as it is?", (), (), str(because)))
+    screen.table(Panel("Why is the answer as it is?", (), (), str(because)))
 
     step = next(at.step_id for at in engine.history("first") if "groups" in at.values)
     title = f"What if: fork from S({step}) with threshold {OTHER_THRESHOLD} instead of {THRESHOLD}"
@@ -438,7 +438,7 @@ def show(seed: int, pace: float, screen: Plain | Terminal) -> dict[str, Any]:
     below = f"{took:.1f} s: {', '.join(spared)} did not run again; up to S({step}) the two runs are one."
     screen.table(chain_table(engine, "fork", title, below))
     differs = difference(answer, fork["answer"])
-    screen.table(Table("What is different in the answer", ("", "lines", "pattern"), differs))
+    screen.table(Panel("What is different in the answer", ("", "lines", "pattern"), differs))
     return {
         "status": result.status,
         "seed": seed,
@@ -454,7 +454,7 @@ def show(seed: int, pace: float, screen: Plain | Terminal) -> dict[str, Any]:
             "chain": list(chain_of(engine, "fork")),
             "difference": differs,
         },
-        "durable": crash.act(pace, lambda *told: screen.table(Table(*told))),
+        "durable": crash.act(pace, lambda *told: screen.table(Panel(*told))),
     }
 
 

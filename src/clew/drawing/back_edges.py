@@ -22,7 +22,7 @@ LABEL_HALF = 9.0  # half of the height that a label on a lane needs
 SELF_REACH = 18.0  # how far an arrow from a box to itself goes out
 
 
-class Back(NamedTuple):
+class BackEdge(NamedTuple):
     """A back arrow: its boxes, and the width of its label (0 without)."""
 
     source: str
@@ -30,7 +30,7 @@ class Back(NamedTuple):
     label_width: float
 
 
-class Row(NamedTuple):
+class LayoutRow(NamedTuple):
     """A row of the layout: where it is, and how far right each of its places reaches."""
 
     top: float
@@ -47,7 +47,10 @@ class _Lane:
 
 
 def run_back_arrows(
-    arrows: Sequence[Back], boxes: Mapping[str, Rect], rows: Sequence[Row], row_of: Mapping[str, int]
+    arrows: Sequence[BackEdge],
+    boxes: Mapping[str, Rect],
+    rows: Sequence[LayoutRow],
+    row_of: Mapping[str, int],
 ) -> tuple[list[Route], float]:
     """The routes of the arrows, in their order, and the x that the outermost of them reaches."""
     order = sorted(range(len(arrows)), key=lambda i: (_span(arrows[i], row_of), i))
@@ -72,11 +75,13 @@ def run_back_arrows(
     return routes, max((lane.right for lane in lanes.values()), default=0.0)
 
 
-def _span(arrow: Back, row_of: Mapping[str, int]) -> int:
+def _span(arrow: BackEdge, row_of: Mapping[str, int]) -> int:
     return abs(row_of[arrow.source] - row_of[arrow.target])
 
 
-def _lane(arrow: Back, rows: Sequence[Row], row_of: Mapping[str, int], taken: Sequence[_Lane]) -> _Lane:
+def _lane(
+    arrow: BackEdge, rows: Sequence[LayoutRow], row_of: Mapping[str, int], taken: Sequence[_Lane]
+) -> _Lane:
     first, last = sorted((row_of[arrow.source], row_of[arrow.target]))
     beside = [right for row in rows[first : last + 1] for right in row.rights]
     beside += [lane.right for lane in taken if lane.first <= last and first <= lane.last]
@@ -88,9 +93,9 @@ def _lane(arrow: Back, rows: Sequence[Row], row_of: Mapping[str, int], taken: Se
 
 
 def _side_ports(
-    arrows: Sequence[Back],
+    arrows: Sequence[BackEdge],
     boxes: Mapping[str, Rect],
-    rows: Sequence[Row],
+    rows: Sequence[LayoutRow],
     row_of: Mapping[str, int],
     order: Sequence[int],
 ) -> tuple[dict[int, float], dict[int, float]]:
@@ -134,7 +139,7 @@ def _around(box: Rect, edge: float, side: int, channel: int, lane: float) -> lis
     return [(box.x + across, box.y + side * box.depth_at(across)), (box.x + across, beside), (lane, beside)]
 
 
-def _route(start: list[Point], end: list[Point], lane: float, arrow: Back) -> Route:
+def _route(start: list[Point], end: list[Point], lane: float, arrow: BackEdge) -> Route:
     back = end[::-1]
     if not arrow.label_width:
         return Route(((*start, *back),), None, curved=False)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 Point = tuple[float, float]
 
 
-class Shape(NamedTuple):
+class BoxShape(NamedTuple):
     """How large a box is, and how pointed."""
 
     width: float

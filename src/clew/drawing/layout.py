@@ -21,8 +21,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from clew.drawing.back_edges import Back, Row, run_back_arrows
-from clew.drawing.geometry import Rect, Route, Shape
+from clew.drawing.back_edges import BackEdge, LayoutRow, run_back_arrows
+from clew.drawing.geometry import BoxShape, Rect, Route
 
 LABEL_HEIGHT = 16.0
 BOX_GAP = 30.0  # between two boxes of a row
@@ -52,7 +52,7 @@ class Layout:
 
 
 @dataclass(eq=False)
-class _Place:
+class _LayoutCell:
     """A box, or where an arrow passes a row."""
 
     row: int
@@ -60,22 +60,22 @@ class _Place:
     height: float
     box: str | None = None
     x: float = 0.0
-    above: list[_Place] = field(default_factory=list)
-    below: list[_Place] = field(default_factory=list)
+    above: list[_LayoutCell] = field(default_factory=list)
+    below: list[_LayoutCell] = field(default_factory=list)
     goal: float | None = None
 
-    def pull(self, other: _Place) -> float:
+    def pull(self, other: _LayoutCell) -> float:
         """How much a neighbour counts: arrows that pass many rows should be straight."""
         return (1.0 if self.box else 3.0) * (1.0 if other.box else 3.0)
 
 
-def lay_out(shapes: Mapping[str, Shape], edges: Sequence[Edge]) -> Layout:
+def lay_out(shapes: Mapping[str, BoxShape], edges: Sequence[Edge]) -> Layout:
     """Place boxes of these shapes, and the edges between them. Without the back edges there is no cycle."""
     forward = [edge for edge in edges if not edge.back]
     row_of = _rows(shapes, forward)
-    places = {key: _Place(row_of[key], shape.width, shape.height, key) for key, shape in shapes.items()}
+    places = {key: _LayoutCell(row_of[key], shape.width, shape.height, key) for key, shape in shapes.items()}
     chains = [_chain(edge, places) for edge in forward]
-    rows: list[list[_Place]] = [[] for _ in range(max(row_of.values()) + 1)]
+    rows: list[list[_LayoutCell]] = [[] for _ in range(max(row_of.values()) + 1)]
     for place in [*places.values(), *(place for chain in chains for place in chain[1:-1])]:
         rows[place.row].append(place)
     rows = _order(rows)
@@ -85,7 +85,7 @@ def lay_out(shapes: Mapping[str, Shape], edges: Sequence[Edge]) -> Layout:
         key: Rect(place.x, (lines[place.row].top + lines[place.row].bottom) / 2, *shapes[key])
         for key, place in places.items()
     }
-    backward = [Back(edge.source, edge.target, edge.label_width) for edge in edges if edge.back]
+    backward = [BackEdge(edge.source, edge.target, edge.label_width) for edge in edges if edge.back]
     runs, lanes = iter(_run(chains, boxes, lines)), run_back_arrows(backward, boxes, lines, row_of)
     returns = iter(lanes[0])
     routes = tuple(next(returns if edge.back else runs) for edge in edges)
@@ -118,13 +118,15 @@ def _rows(keys: Mapping[str, object], edges: Sequence[Edge]) -> dict[str, int]:
     return row
 
 
-def _chain(edge: Edge, places: Mapping[str, _Place]) -> list[_Place]:
+def _chain(edge: Edge, places: Mapping[str, _LayoutCell]) -> list[_LayoutCell]:
     """The places of an edge, from box to box. Its label stands in the first row below its source."""
     source, target = places[edge.source], places[edge.target]
     chain = [source]
     for row in range(source.row + 1, target.row):
         labelled = row == source.row + 1 and edge.label_width > 0
-        chain.append(_Place(row, edge.label_width if labelled else 0.0, LABEL_HEIGHT if labelled else 0.0))
+        chain.append(
+            _LayoutCell(row, edge.label_width if labelled else 0.0, LABEL_HEIGHT if labelled else 0.0)
+        )
     chain.append(target)
     for upper, lower in pairwise(chain):
         upper.below.append(lower)
@@ -132,7 +134,7 @@ def _chain(edge: Edge, places: Mapping[str, _Place]) -> list[_Place]:
     return chain
 
 
-def _lines(rows: Sequence[Sequence[_Place]]) -> list[Row]:
+def _lines(rows: Sequence[Sequence[_LayoutCell]]) -> list[LayoutRow]:
     """The rows with their heights, after moving everything so that the leftmost place begins at 0."""
     left = min(place.x - place.width / 2 for row in rows for place in row)
     lines, top = [], 0.0
@@ -140,7 +142,7 @@ def _lines(rows: Sequence[Sequence[_Place]]) -> list[Row]:
         for place in row:
             place.x -= left
         bottom = top + max((place.height for place in row), default=0.0)
-        lines.append(Row(top, bottom, [place.x + place.width / 2 for place in row]))
+        lines.append(LayoutRow(top, bottom, [place.x + place.width / 2 for place in row]))
         top = bottom + ROW_GAP
     return lines
 
@@ -148,7 +150,7 @@ def _lines(rows: Sequence[Sequence[_Place]]) -> list[Row]:
 # -- order --------------------------------------------------------------------------------------------------
 
 
-def _order(rows: list[list[_Place]]) -> list[list[_Place]]:
+def _order(rows: list[list[_LayoutCell]]) -> list[list[_LayoutCell]]:
     best, fewest = rows, _crossings(rows)
     # Many sweeps are for drawings that somebody will look at; a huge one should at least be done.
     sweeps = max(2, min(24, 100_000 // sum(map(len, rows))))
@@ -165,7 +167,7 @@ def _order(rows: list[list[_Place]]) -> list[list[_Place]]:
     return best
 
 
-def _sorted_by_mean(row: list[_Place], fixed: list[_Place], down: bool) -> list[_Place]:
+def _sorted_by_mean(row: list[_LayoutCell], fixed: list[_LayoutCell], down: bool) -> list[_LayoutCell]:
     position = {id(place): i for i, place in enumerate(fixed)}
     keyed = []
     for i, place in enumerate(row):
@@ -175,7 +177,7 @@ def _sorted_by_mean(row: list[_Place], fixed: list[_Place], down: bool) -> list[
     return [row[i] for _, i in sorted(keyed)]
 
 
-def _crossings(rows: Sequence[Sequence[_Place]]) -> int:
+def _crossings(rows: Sequence[Sequence[_LayoutCell]]) -> int:
     count = 0
     for upper, lower in pairwise(rows):
         position = {id(place): i for i, place in enumerate(lower)}
@@ -192,7 +194,7 @@ def _crossings(rows: Sequence[Sequence[_Place]]) -> int:
 # -- columns ------------------------------------------------------------------------------------------------
 
 
-def _set_columns(rows: Sequence[Sequence[_Place]], chains: Sequence[Sequence[_Place]]) -> None:
+def _set_columns(rows: Sequence[Sequence[_LayoutCell]], chains: Sequence[Sequence[_LayoutCell]]) -> None:
     for row in rows:
         _spread(row, [0.0] * len(row), [1.0] * len(row))
     for above, below in [(True, False), (False, True)] * 4 + [(True, True)] * 4:
@@ -210,7 +212,7 @@ def _set_columns(rows: Sequence[Sequence[_Place]], chains: Sequence[Sequence[_Pl
             _pull(row, True, True)
 
 
-def _pull(row: Sequence[_Place], above: bool, below: bool) -> None:
+def _pull(row: Sequence[_LayoutCell], above: bool, below: bool) -> None:
     """Move each place of a row towards its goal, or else towards the weighted mean of its neighbours."""
     wanted, weights = [], []
     for place in row:
@@ -222,7 +224,7 @@ def _pull(row: Sequence[_Place], above: bool, below: bool) -> None:
     _spread(row, wanted, weights)
 
 
-def _spread(row: Sequence[_Place], wanted: Sequence[float], weights: Sequence[float]) -> None:
+def _spread(row: Sequence[_LayoutCell], wanted: Sequence[float], weights: Sequence[float]) -> None:
     """Move each place as near to where it wants to be as order and distances allow, by least squares.
 
     Measured from where it would stand in a tightly packed row, a position may only grow from left to right,
@@ -248,7 +250,9 @@ def _spread(row: Sequence[_Place], wanted: Sequence[float], weights: Sequence[fl
 # -- forward arrows -----------------------------------------------------------------------------------------
 
 
-def _run(chains: Sequence[Sequence[_Place]], boxes: Mapping[str, Rect], lines: Sequence[Row]) -> list[Route]:
+def _run(
+    chains: Sequence[Sequence[_LayoutCell]], boxes: Mapping[str, Rect], lines: Sequence[LayoutRow]
+) -> list[Route]:
     starts, ends = _ports(chains, 0, 1), _ports(chains, -1, -2)
     routes = []
     for chain, start, end in zip(chains, starts, ends, strict=True):
@@ -271,7 +275,7 @@ def _run(chains: Sequence[Sequence[_Place]], boxes: Mapping[str, Rect], lines: S
     return routes
 
 
-def _ports(chains: Sequence[Sequence[_Place]], end: int, next_to_end: int) -> list[float]:
+def _ports(chains: Sequence[Sequence[_LayoutCell]], end: int, next_to_end: int) -> list[float]:
     """Where each chain meets its box, as a distance from the middle: side by side, as they come."""
     meeting: dict[str, list[int]] = {}
     for number, chain in enumerate(chains):

@@ -15,7 +15,7 @@ from html import escape
 from itertools import pairwise
 
 from clew.drawing.diagram import Arrow, Box, Picture
-from clew.drawing.geometry import Point, Rect, Route, Shape
+from clew.drawing.geometry import BoxShape, Point, Rect, Route
 from clew.drawing.layout import Edge, Layout, lay_out
 
 MARGIN = 24.0
@@ -103,20 +103,20 @@ def _arranged(picture: Picture) -> tuple[Layout, Inner]:
     return lay_out(shapes, edges), inner
 
 
-def _shape(box: Box, inner: Inner) -> Shape:
+def _shape(box: Box, inner: Inner) -> BoxShape:
     text = _text_width(box.label, CHARACTER)
     if box.key in inner:
         inside, _ = inner[box.key]
         width = max(inside.width + 2 * INSET, text + 2 * INSET)
-        return Shape(width, inside.height + HEADER + INSET + 4)
+        return BoxShape(width, inside.height + HEADER + INSET + 4)
     if box.kind == "gate":  # a text of this height fits into a diamond 1.4 times as wide
         width = max(1.4 * text + 30, 90.0)
-        return Shape(width, 54.0, width / 2)
+        return BoxShape(width, 54.0, width / 2)
     if box.kind == "interrupt":
-        return Shape(text + 64, 38.0, 14.0)
+        return BoxShape(text + 64, 38.0, 14.0)
     if box.kind in ("input", "optional", "end"):
-        return Shape(text + 32, 30.0)
-    return Shape(max(text + 32, 64.0), 38.0)
+        return BoxShape(text + 32, 30.0)
+    return BoxShape(max(text + 32, 64.0), 38.0)
 
 
 def _label_width(label: str) -> float:

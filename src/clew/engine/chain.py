@@ -22,7 +22,7 @@ from clew.engine.merge import DeltaError, MergeFailure
 from clew.engine.origins import Ran
 from clew.engine.program import Program
 from clew.engine.records import Choice, Failure, Outcome, Step
-from clew.engine.working_state import View
+from clew.engine.working_state import WorkingState
 from clew.errors import GraphChangedError, StoreCorruptError
 from clew.graph import Send
 from clew.state import (
@@ -34,7 +34,7 @@ from clew.state import (
     stored_value,
     stored_values,
 )
-from clew.state.position import Versions
+from clew.state.position import VersionMap
 
 register_type(Overwrite, name="clew:Overwrite")  # part of an update as it was given, so of a step's bytes
 
@@ -94,7 +94,7 @@ def _plain(choice: Choice) -> Any:
     return [choice.target, dict(choice.payload)] if isinstance(choice, Send) else choice
 
 
-def apply_step(view: View, step: Step, on_conflict: str) -> None:
+def apply_step(view: WorkingState, step: Step, on_conflict: str) -> None:
     """Apply a committed step to a view: no custom reducer is called."""
     try:
         view.apply(step.outcomes, on_conflict=on_conflict, recorded=step.deltas)
@@ -104,7 +104,9 @@ def apply_step(view: View, step: Step, on_conflict: str) -> None:
         ) from error
 
 
-def executions_of(program: Program, view: View, step: Step, on_conflict: str) -> Iterator[NodeExecution]:
+def executions_of(
+    program: Program, view: WorkingState, step: Step, on_conflict: str
+) -> Iterator[NodeExecution]:
     """Apply a step to a view; the executions that it adds: the last item of a batch stands for its node."""
     last: dict[str, Outcome] = {}
     written: dict[str, set[str]] = {}
@@ -122,12 +124,12 @@ def executions_of(program: Program, view: View, step: Step, on_conflict: str) ->
         versions = {value: view.versions[value] for value in nodes[name].outputs if value in written[name]}
         yield NodeExecution(
             node_name=name,
-            input_versions=Versions(read[name]),
+            input_versions=VersionMap(read[name]),
             output_version=next(iter(versions.values()), 0),
             timestamp=outcome.started,
             duration_ms=outcome.duration * 1000.0,
             cached=outcome.cached,
-            output_versions=Versions(versions),
+            output_versions=VersionMap(versions),
             step=step.number,
         )
 
@@ -203,7 +205,7 @@ class Chain:
             self._apply(view, done)
             yield self.state_of(view, done.number)
 
-    def state_of(self, view: View, step: int) -> GraphState:
+    def state_of(self, view: WorkingState, step: int) -> GraphState:
         """The state that a view of this chain stands for."""
         return GraphState.assemble(
             values=view.plain_values(),
@@ -250,9 +252,9 @@ class Chain:
         for done in self.steps:
             yield from executions_of(self.program, view, done, self._on_conflict)
 
-    def _apply(self, view: View, step: Step) -> None:
+    def _apply(self, view: WorkingState, step: Step) -> None:
         _known(self.program, step)
         apply_step(view, step, self._on_conflict)
 
-    def _view(self) -> View:
-        return View.restore(self.program, self.start)
+    def _view(self) -> WorkingState:
+        return WorkingState.restore(self.program, self.start)

@@ -14,7 +14,7 @@ So a run that nobody changes from outside loses no Send; after a fork or a write
 replaces its pending decision, Sends included.
 
 A pending decision is a bit in the wake of its target (`Mark` in ``clew.engine.program``); a Send also has an entry in
-`View.sends`. The functions here change a view, and only `decide` and `decide_by_hand` add to it.
+`WorkingState.sends`. The functions here change a view, and only `decide` and `decide_by_hand` add to it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from clew.graph import Send
 from clew.state import Position
 
 if TYPE_CHECKING:
-    from clew.engine.working_state import View
+    from clew.engine.working_state import WorkingState
 
 
 Sent = tuple[int, Mapping[str, Any], bool]
@@ -69,7 +69,7 @@ def has_send(outcomes: Sequence[Outcome]) -> bool:
     return any(isinstance(choice, Send) for outcome in outcomes for choice in outcome.decision or ())
 
 
-def record(view: View, outcomes: Sequence[Outcome], starts: Mapping[int, BatchStart]) -> None:
+def record(view: WorkingState, outcomes: Sequence[Outcome], starts: Mapping[int, BatchStart]) -> None:
     """Record what the items of a step decided, after all that their nodes withdraw is withdrawn."""
     program = view.program
     turned = 0  # nodes of the loops of which a turn begins in this step
@@ -88,7 +88,9 @@ def record(view: View, outcomes: Sequence[Outcome], starts: Mapping[int, BatchSt
                 del view.decisions[outcome.node]
 
 
-def record_one(view: View, gate: int, decision: tuple[Choice, ...] | None, *, from_send: bool) -> None:
+def record_one(
+    view: WorkingState, gate: int, decision: tuple[Choice, ...] | None, *, from_send: bool
+) -> None:
     """Withdraw and `record` for the only item of a step. Most decide for one target, with no Send pending anywhere."""
     choices = view.program.choices[gate]
     name = view.program.names[gate]
@@ -113,7 +115,7 @@ def record_one(view: View, gate: int, decision: tuple[Choice, ...] | None, *, fr
 
 
 def decide(
-    view: View, gate: int, decision: tuple[Choice, ...], from_send: bool, turn_is_over: bool = False
+    view: WorkingState, gate: int, decision: tuple[Choice, ...], from_send: bool, turn_is_over: bool = False
 ) -> None:
     """Record what an item of a gate decided; `from_send` says that the item came from a Send."""
     program = view.program
@@ -142,7 +144,7 @@ def decide(
         view.decisions[node.name] = tuple(c.target if isinstance(c, Send) else c for c in decision)
 
 
-def decide_by_hand(view: View, name: str) -> None:
+def decide_by_hand(view: WorkingState, name: str) -> None:
     """Let a decision that was recorded in the state by hand replace the gate's own."""
     node = view.program.graph.nodes.get(name)
     decided = view.decisions.get(name, ())  # none if the decision selects nothing
@@ -166,7 +168,7 @@ def decide_by_hand(view: View, name: str) -> None:
 # -- withdrawing ---------------------------------------------------------------------------------------------
 
 
-def withdraw(view: View, gate: int) -> None:
+def withdraw(view: WorkingState, gate: int) -> None:
     """Withdraw what the gate has decided, nobody has consumed and is not final."""
     wakes, selections = view.wakes, view.program.selections
     for target, bits in view.program.withdrawable[gate] or ():
@@ -183,7 +185,7 @@ def withdraw(view: View, gate: int) -> None:
             view.judge(target)
 
 
-def begin_turn(view: View, loop: int) -> None:
+def begin_turn(view: WorkingState, loop: int) -> None:
     """Make final what the gates of a loop have sent: a new turn of it begins."""
     members, marks = view.program.topology.loop_masks[loop], view.program.marks
     for target, sends in view.sends.items():
@@ -198,7 +200,7 @@ def begin_turn(view: View, loop: int) -> None:
             )
 
 
-def withdrawals(view: View, outcomes: Iterable[Outcome]) -> list[Withdrawal]:
+def withdrawals(view: WorkingState, outcomes: Iterable[Outcome]) -> list[Withdrawal]:
     """List what the next step withdraws, given its outcomes. The view stays as it is."""
     program = view.program
     firsts: dict[int, Outcome] = {}
@@ -218,7 +220,7 @@ def withdrawals(view: View, outcomes: Iterable[Outcome]) -> list[Withdrawal]:
     return [withdrawal for withdrawal in found if withdrawal.choices]
 
 
-def _withdrawable(view: View, gate: int) -> tuple[Choice, ...]:
+def _withdrawable(view: WorkingState, gate: int) -> tuple[Choice, ...]:
     choices: list[Choice] = []
     for name, mark in view.program.marks[gate].items():
         if view.wakes[mark.target] & mark.selected:
@@ -234,7 +236,7 @@ def _withdrawable(view: View, gate: int) -> tuple[Choice, ...]:
 # -- as a state ----------------------------------------------------------------------------------------------
 
 
-def selections(view: View) -> dict[str, tuple[tuple[str, bool], ...]]:
+def selections(view: WorkingState) -> dict[str, tuple[tuple[str, bool], ...]]:
     """List the gates that have selected each node, and whether that is final."""
     found: dict[str, list[tuple[str, bool]]] = {}
     for gate, marks in enumerate(view.program.marks):
@@ -246,7 +248,7 @@ def selections(view: View) -> dict[str, tuple[tuple[str, bool], ...]]:
     return {name: tuple(gates) for name, gates in found.items()}
 
 
-def restore(view: View, position: Position) -> None:
+def restore(view: WorkingState, position: Position) -> None:
     """Set what is pending as a state has it. What a gate decided for a node that is no longer its target is final."""
     index, marks, wakes = view.program.index, view.program.marks, view.wakes
     for name, gates in position.selections.items():

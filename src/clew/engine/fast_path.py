@@ -24,7 +24,7 @@ from clew.engine.machine import Machine
 from clew.engine.merge import MergeFailure, merge_one
 from clew.engine.outcomes import read
 from clew.engine.program import Program, Wakes
-from clew.engine.records import Outcome, Single
+from clew.engine.records import Outcome, SingleItemStep
 from clew.graph import END, Command, Node, Send
 from clew.graph.signature import MISSING
 from clew.state import Overwrite
@@ -107,7 +107,9 @@ def steps(machine: Machine, epoch: float) -> Steps:
             args = ()
         if output is not None and type(value) not in special:
             outbox.append(
-                Single(number + 1, name, visits[node], {output: value}, None, epoch + began, ended - began)
+                SingleItemStep(
+                    number + 1, name, visits[node], {output: value}, None, epoch + began, ended - began
+                )
             )
             wakes[node] = 0
             visits[node] += 1
@@ -131,7 +133,9 @@ def steps(machine: Machine, epoch: float) -> Steps:
             targets is not None and (value is END or type(value) is str) and (chosen := str(value)) in targets
         ):
             outbox.append(
-                Single(number + 1, name, visits[node], _NOTHING, (chosen,), epoch + began, ended - began)
+                SingleItemStep(
+                    number + 1, name, visits[node], _NOTHING, (chosen,), epoch + began, ended - began
+                )
             )
             wakes[node] = 0
             visits[node] += 1
@@ -164,7 +168,9 @@ def steps(machine: Machine, epoch: float) -> Steps:
                     machine.refuse(general(machine), failure)
                     return
             outbox.append(
-                Single(number + 1, name, visits[node], update, decision, epoch + began, ended - began, deltas)
+                SingleItemStep(
+                    number + 1, name, visits[node], update, decision, epoch + began, ended - began, deltas
+                )
             )
             view.install(node, fresh, decision)
             fresh = _NOTHING  # who still holds a list keeps it from growing in place

@@ -16,7 +16,7 @@ from clew.engine.decisions import BatchStart
 from clew.engine.origins import Past, origin_of
 from clew.engine.program import Program
 from clew.engine.records import Failure, Outcome, Question, WorkItem, item_path, order_key
-from clew.engine.working_state import View
+from clew.engine.working_state import WorkingState
 from clew.graph import Node
 from clew.graph.signature import ABSENT, MISSING
 
@@ -43,7 +43,7 @@ class Item:
         return (*self.batch.order, self.index)
 
     @property
-    def strand(self) -> Strand:
+    def strand(self) -> Frame:
         return self.batch.level.strand
 
     @property
@@ -152,7 +152,7 @@ class Batch:
         "wake",
     )
 
-    def __init__(self, level: Level, number: int) -> None:
+    def __init__(self, level: OpenStep, number: int) -> None:
         # what its items see: a level gets another view when one more batch finishes, and nothing in it that they see is
         # another then, unless an update that they build on turns out to be refused
         self.view = view = level.view
@@ -178,7 +178,7 @@ class Batch:
         self.stuck = 0  # of these, items that failed for good, wait for an answer or are held
         self.held: dict[int, Outcome] = {}  # outcomes that count once the step is committed: engine.holding
         self.cursor = 0  # items made so far
-        self.strands: dict[int, list[Strand]] = {}  # index -> the strands inside that item, while they run
+        self.strands: dict[int, list[Frame]] = {}  # index -> the strands inside that item, while they run
 
     @property
     def start(self) -> BatchStart:
@@ -189,12 +189,12 @@ class Batch:
 _PLAIN: tuple[None] = (None,)
 
 
-class Level:
+class OpenStep:
     """An open step. `ahead` is the view after it with what has finished so far, if anyone needed it.
 
     What has finished is in that view unless two updates are in conflict: such batches are `left_out`. Whether that
     stays so is known when the step is committed. Values that custom reducers have still to make are not in it either
-    (`Strand.unfinished`).
+    (`Frame.unfinished`).
     """
 
     __slots__ = (
@@ -212,7 +212,7 @@ class Level:
         "written",
     )
 
-    def __init__(self, strand: Strand, number: int, view: View) -> None:
+    def __init__(self, strand: Frame, number: int, view: WorkingState) -> None:
         self.strand = strand
         self.number = number
         self.view = view
@@ -221,7 +221,7 @@ class Level:
         self.held_mask = 0  # of these, batches of which all open items are held
         self.left_out = 0  # a mask, of batches that have finished and are not in the view ahead
         self.is_void = False  # planned for an attempt that is over, or on an outcome that did not hold
-        self.ahead: View | None = None
+        self.ahead: WorkingState | None = None
         self.written: set[str] = set()  # names that finished batches wrote
         self.targets: set[int] = set()  # nodes that finished batches have links to
         self._waiting: set[int] | None = None
@@ -248,7 +248,7 @@ class Level:
         self.held_mask &= ~(1 << number)
         self.left_out &= ~(1 << number)
         self._waiting = None
-        batch.level = void = Level(strand, self.number, self.view)
+        batch.level = void = OpenStep(strand, self.number, self.view)
         void.batches[number] = batch
         void.drop()
         if any(outcome is not None and outcome.error is not None for outcome in batch.outcomes):
@@ -284,7 +284,7 @@ class Level:
                     strand.drop()
 
 
-class Strand:
+class Frame:
     """One graph's chain in the making."""
 
     __slots__ = (
@@ -310,7 +310,7 @@ class Strand:
     def __init__(
         self,
         program: Program,
-        view: View,
+        view: WorkingState,
         *,
         step: int,
         prefix: str,
@@ -324,8 +324,10 @@ class Strand:
         self.order = order
         self.owner = owner
         self.epoch: tuple[int, ...] = () if owner is None else (*owner.strand.epoch, owner.attempt)
-        self.levels: list[Level] = []  # open steps, with no number left out
-        self.open_ahead: dict[int, Level] = {}  # those planned ahead that are not known as a whole, by number
+        self.levels: list[OpenStep] = []  # open steps, with no number left out
+        self.open_ahead: dict[
+            int, OpenStep
+        ] = {}  # those planned ahead that are not known as a whole, by number
         # values that custom reducers have still to make: name -> the open steps that write it, ascending
         self.unfinished: dict[str, tuple[int, ...]] = {}
         self.limit = NO_LIMIT  # no item of a later step is started (after a failure)
@@ -349,6 +351,6 @@ class Strand:
         for level in self.levels:
             level.drop()
 
-    def open_levels(self) -> Iterator[Level]:
+    def open_levels(self) -> Iterator[OpenStep]:
         """The levels whose items may still be started."""
         return (level for level in self.levels if level.number <= self.limit)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from clew.engine import frame_lifecycle
-from clew.engine.frame import Item, Strand
+from clew.engine.frame import Frame, Item
 from clew.engine.records import Failure, Outcome
 from clew.error_text import add_note, line_of
 from clew.errors import MaxStepsError, NodeError, StalledError
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from clew.graph import RetryPolicy
 
 
-def end(machine: Machine, strand: Strand) -> None:
+def end(machine: Machine, strand: Frame) -> None:
     """Nothing is due any more."""
     stalled = strand.view.stalled()
     if stalled:
@@ -39,7 +39,7 @@ def end(machine: Machine, strand: Strand) -> None:
         frame_lifecycle.leave(machine, strand)
 
 
-def too_many_steps(machine: Machine, strand: Strand) -> None:
+def too_many_steps(machine: Machine, strand: Frame) -> None:
     """The strand has had all the steps that it may have, and something is due."""
     names = [strand.program.names[i] for i in sorted(strand.view.due)]
     visits = {name: strand.view.visits[strand.program.index[name]] for name in names}
@@ -54,19 +54,19 @@ def too_many_steps(machine: Machine, strand: Strand) -> None:
         frame_lifecycle.leave(machine, strand)
 
 
-def fail(strand: Strand, order: Order, step: int, failure: Failure) -> None:
+def fail(strand: Frame, order: Order, step: int, failure: Failure) -> None:
     """The strand has failed: nothing of a step after `step` is started any more."""
     strand.failures.append((order, failure))
     strand.limit = min(strand.limit, step)
 
 
-def _fail_strand(strand: Strand, error: BaseException) -> None:
+def _fail_strand(strand: Frame, error: BaseException) -> None:
     """The strand has failed, and none of its items has."""
     failure = Failure(error, strand.step, path=strand.prefix[:-1])
     fail(strand, (*strand.order, strand.step + 1), strand.step, failure)
 
 
-def check_drained(machine: Machine, strand: Strand) -> None:
+def check_drained(machine: Machine, strand: Frame) -> None:
     """End a failed strand of a subgraph if nothing of its open steps can go on."""
     if (
         strand.owner is not None
@@ -78,7 +78,7 @@ def check_drained(machine: Machine, strand: Strand) -> None:
         frame_lifecycle.leave(machine, strand)
 
 
-def failures_of(strand: Strand) -> tuple[Failure, ...]:
+def failures_of(strand: Frame) -> tuple[Failure, ...]:
     """The failure of the lowest (step, order), and the others of its step."""
     if not strand.failures:
         return ()

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from clew.engine import frame_endings
 from clew.engine.chain import apply_step
-from clew.engine.frame import Item, Strand
+from clew.engine.frame import Frame, Item
 from clew.engine.program_inputs import check_values, program_of
 from clew.engine.records import Deadline, Start
-from clew.engine.working_state import View
+from clew.engine.working_state import WorkingState
 from clew.graph import Graph, Subgraph
 from clew.state import decode, encode
 
@@ -55,15 +55,15 @@ def enter(machine: Machine, item: Item) -> None:
 
 def _begin(
     machine: Machine, item: Item, graph: Graph, number: int, values: Mapping[str, Any], is_mapped: bool
-) -> Strand:
+) -> Frame:
     prefix = f"{item.path}[{number}]/" if is_mapped else f"{item.path}/"
     order = (*item.order, number)
     earlier = machine.recall_strand(prefix, (*item.strand.epoch, item.attempt))
     if earlier is not None:
         start, steps = earlier
         program = program_of(graph, start.given)
-        view = View.begin(program, start.values)
-        strand = Strand(program, view, step=len(steps), prefix=prefix, order=order, owner=item)
+        view = WorkingState.begin(program, start.values)
+        strand = Frame(program, view, step=len(steps), prefix=prefix, order=order, owner=item)
         for step in steps:
             apply_step(view, step, machine.options.on_conflict)
             for outcome in step.outcomes:
@@ -75,7 +75,7 @@ def _begin(
     given, seeded = check_values(graph, values)
     program = program_of(graph, given)
     machine.outbox.append(Start(prefix, seeded, given, (*item.strand.epoch, item.attempt)))
-    return Strand(program, View.begin(program, seeded), step=0, prefix=prefix, order=order, owner=item)
+    return Frame(program, WorkingState.begin(program, seeded), step=0, prefix=prefix, order=order, owner=item)
 
 
 def abandon(machine: Machine, item: Item, error: BaseException) -> None:
@@ -85,7 +85,7 @@ def abandon(machine: Machine, item: Item, error: BaseException) -> None:
     machine.give_up(item, error)
 
 
-def leave(machine: Machine, strand: Strand) -> None:
+def leave(machine: Machine, strand: Frame) -> None:
     """A strand has ended: once all of its item have, so has the item."""
     item = strand.owner
     assert item is not None

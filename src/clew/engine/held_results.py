@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from clew.engine import frame_endings
-from clew.engine.frame import Item, Strand
-from clew.engine.records import Journaled, Outcome
+from clew.engine.frame import Frame, Item
+from clew.engine.records import FinishedItem, Outcome
 
 if TYPE_CHECKING:
     from clew.engine.machine import Machine
@@ -36,7 +36,7 @@ def hold(machine: Machine, item: Item, outcome: Outcome) -> None:
         frame_endings.check_drained(machine, level.strand)
 
 
-def release(machine: Machine, strand: Strand) -> bool:
+def release(machine: Machine, strand: Frame) -> bool:
     """Let held outcomes take effect if the first level waits for nothing else. False if it does."""
     level = strand.levels[0]
     if not level.open_mask or level.open_mask & ~level.held_mask or level.is_void:
@@ -52,11 +52,11 @@ def release(machine: Machine, strand: Strand) -> bool:
     return True
 
 
-def journaled(strand: Strand, outcomes: Iterable[Outcome]) -> list[Journaled]:
+def journaled(strand: Frame, outcomes: Iterable[Outcome]) -> list[FinishedItem]:
     """What is kept of outcomes whose step is not committed."""
     index, held = strand.program.index, strand.program.held_nodes
     return [
-        Journaled(strand.prefix, outcome, strand.epoch)
+        FinishedItem(strand.prefix, outcome, strand.epoch)
         for outcome in outcomes
         if not (held and held >> index[outcome.node] & 1)
     ]

@@ -7,7 +7,7 @@ The other writers of what a node with a cutoff writes count too: it compares wit
 A known node that would run in that step starts now. What it reads cannot change any more, so its outcome is the
 one that the plain, step-by-step order would give.
 
-Each level keeps the view after it (`Level.ahead`): all its batches are taken for running, and the outcomes of those
+Each level keeps the view after it (`OpenStep.ahead`): all its batches are taken for running, and the outcomes of those
 that have finished are in. When one more finishes its outcomes are laid on top of the views that exist, which is
 right as long as nothing else at or after its level wrote the same values: then the order of merging does not
 matter. Otherwise, and for reduced values, these views are made anew.
@@ -30,16 +30,16 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from clew.engine.decisions import has_send
-from clew.engine.frame import Batch, Level, Strand
+from clew.engine.frame import Batch, Frame, OpenStep
 from clew.engine.records import Outcome
-from clew.engine.working_state import View
+from clew.engine.working_state import WorkingState
 from clew.errors import ConflictError
 
 if TYPE_CHECKING:
     from clew.engine.machine import Machine
 
 
-def spread(machine: Machine, strand: Strand, batch: Batch) -> None:
+def spread(machine: Machine, strand: Frame, batch: Batch) -> None:
     """A batch has finished while its step, or an earlier one, is open: plan what that decides."""
     level = batch.level
     position = level.number - strand.levels[0].number
@@ -53,7 +53,7 @@ def spread(machine: Machine, strand: Strand, batch: Batch) -> None:
     _plan_from(machine, strand, position)
 
 
-def _lay(machine: Machine, batch: Batch, levels: Sequence[Level]) -> bool:
+def _lay(machine: Machine, batch: Batch, levels: Sequence[OpenStep]) -> bool:
     """Lay what a batch did on the views ahead. False if the views have to be made anew; then nothing is changed."""
     outcomes = [outcome for outcome in batch.outcomes if outcome is not None]
     if has_send(outcomes) and any(
@@ -71,7 +71,7 @@ def _lay(machine: Machine, batch: Batch, levels: Sequence[Level]) -> bool:
     return True
 
 
-def complete(machine: Machine, strand: Strand) -> None:
+def complete(machine: Machine, strand: Frame) -> None:
     """The step before the first level is committed, so all of what runs in it is known: add what was not."""
     level = strand.levels[0]
     view = level.view = strand.view
@@ -82,7 +82,7 @@ def complete(machine: Machine, strand: Strand) -> None:
         _plan_from(machine, strand, 0)
 
 
-def without(machine: Machine, strand: Strand, failed: Batch) -> list[Batch]:
+def without(machine: Machine, strand: Frame, failed: Batch) -> list[Batch]:
     """A batch of the first level has failed after all: take out what was planned on a success that did not hold, and
     make the views ahead anew. What was taken out."""
     levels = strand.levels
@@ -103,7 +103,7 @@ def without(machine: Machine, strand: Strand, failed: Batch) -> list[Batch]:
     return batches
 
 
-def _add(machine: Machine, strand: Strand, position: int, new: Sequence[int]) -> None:
+def _add(machine: Machine, strand: Frame, position: int, new: Sequence[int]) -> None:
     """More nodes run in the step at `position` than was known."""
     if not new:
         return
@@ -127,7 +127,7 @@ def _add(machine: Machine, strand: Strand, position: int, new: Sequence[int]) ->
                     later.ahead.consume(starts)
 
 
-def _rebuild(machine: Machine, levels: Sequence[Level]) -> None:
+def _rebuild(machine: Machine, levels: Sequence[OpenStep]) -> None:
     for number, level in enumerate(levels):
         if level.ahead is None:
             return
@@ -136,7 +136,7 @@ def _rebuild(machine: Machine, levels: Sequence[Level]) -> None:
             levels[number + 1].view = level.ahead
 
 
-def _after(machine: Machine, level: Level) -> View:
+def _after(machine: Machine, level: OpenStep) -> WorkingState:
     """The view after a level, as far as its batches have finished, without those that do not go together."""
     view, strand = level.view.branch(), level.strand
     starts = {number: batch.start for number, batch in level.batches.items()}
@@ -165,7 +165,7 @@ def _after(machine: Machine, level: Level) -> View:
     return view
 
 
-def settle(strand: Strand, number: int) -> None:
+def settle(strand: Frame, number: int) -> None:
     """Nothing of step `number` is unfinished, or not any more."""
     for name, numbers in list(strand.unfinished.items()):
         if number in numbers:
@@ -176,7 +176,7 @@ def settle(strand: Strand, number: int) -> None:
                 del strand.unfinished[name]
 
 
-def _clashing(outcomes: Sequence[Outcome], view: View) -> set[str]:
+def _clashing(outcomes: Sequence[Outcome], view: WorkingState) -> set[str]:
     """The nodes that wrote what others wrote too in the same step, and has no reducer."""
     writers: dict[str, list[str]] = {}
     for outcome in outcomes:
@@ -185,7 +185,7 @@ def _clashing(outcomes: Sequence[Outcome], view: View) -> set[str]:
     return {node for nodes in writers.values() if len(nodes) > 1 for node in nodes}
 
 
-def _plan_from(machine: Machine, strand: Strand, position: int) -> None:
+def _plan_from(machine: Machine, strand: Frame, position: int) -> None:
     """Plan the steps after the one at `position`, as far as anything in them is known."""
     levels = strand.levels
     highest = min(strand.limit, machine.options.max_steps)
@@ -205,7 +205,7 @@ def _plan_from(machine: Machine, strand: Strand, position: int) -> None:
         known = {node for node in view.due if node not in planned and _known(machine, strand, node, number)}
         new = [node for node in view.program.ready(view.due, view.wakes) if node in known] if known else []
         if new and following is None:
-            following = Level(strand, number, view)
+            following = OpenStep(strand, number, view)
             levels.append(following)
         if following is None:
             return
@@ -214,19 +214,19 @@ def _plan_from(machine: Machine, strand: Strand, position: int) -> None:
         _add(machine, strand, position, new)
 
 
-def has_say(machine: Machine, strand: Strand, batch: Batch, node: int, number: int) -> bool:
+def has_say(machine: Machine, strand: Frame, batch: Batch, node: int, number: int) -> bool:
     """Whether what a batch does can have a say in what `node` does in the later step `number`."""
     topology = strand.program.topology
     reach = topology.reach(node, number - batch.level.number) | _blockers(machine, strand, node)
     return bool(reach >> batch.number & 1)
 
 
-def _blockers(machine: Machine, strand: Strand, node: int) -> int:
+def _blockers(machine: Machine, strand: Frame, node: int) -> int:
     """Whose confined failure blocks a node: all upstream, also of an eager node, which waits for nobody."""
     return strand.program.topology.up(node) if machine.options.on_error == "continue" else 0
 
 
-def _known(machine: Machine, strand: Strand, node: int, number: int) -> bool:
+def _known(machine: Machine, strand: Frame, node: int, number: int) -> bool:
     """Whether no unfinished item of an earlier step can have a say in what `node` does in step `number`."""
     topology = strand.program.topology
     blockers = _blockers(machine, strand, node)
@@ -239,7 +239,7 @@ def _known(machine: Machine, strand: Strand, node: int, number: int) -> bool:
     return not strand.unfinished or not _reads_unfinished(strand, node, number)
 
 
-def _reads_unfinished(strand: Strand, node: int, number: int) -> bool:
+def _reads_unfinished(strand: Frame, node: int, number: int) -> bool:
     """Whether `node` in step `number`, or what has a say in it, reads a value that a custom reducer has still to make.
 
     The first open step that writes a value tells: whoever reads it is not known in any step after that one.

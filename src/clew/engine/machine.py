@@ -4,7 +4,7 @@ A driver takes items (`take`), executes them however it likes, and says what bec
 `ask`. A retry comes out as a delay; when that is over the driver says `wake`. Everything else that the machine
 has to say is in its `outbox`, in order, for the driver to make durable and to show: `Start`, `Step` (a step is
 committed), `Journaled` (an item finished early), `Withdrawn` (and that does not hold), `Retry`, `Question`, and, when
-somebody listens, `Notice`. How a step is planned and committed is in ``clew.engine.steps``.
+somebody listens, `Notification`. How a step is planned and committed is in ``clew.engine.steps``.
 
 Rules:
 
@@ -25,14 +25,14 @@ from typing import Any
 import msgspec
 
 from clew.engine import frame_endings, frame_lifecycle, held_results, lookahead, rejected_updates, steps
-from clew.engine.frame import Batch, Item, Level, Strand
+from clew.engine.frame import Batch, Frame, Item, OpenStep
 from clew.engine.frontier import Frontier
 from clew.engine.merge import MergeFailure
-from clew.engine.options import Counters, Memory, Notice, Options, Status, stream
+from clew.engine.options import Counters, Notification, Options, PriorWork, Status, stream
 from clew.engine.outcomes import read
 from clew.engine.program import Program
 from clew.engine.records import Failure, Outcome, Question, Retry, Start, Step, item_path
-from clew.engine.working_state import View
+from clew.engine.working_state import WorkingState
 from clew.errors import AmbiguousCallError, MutationError
 from clew.graph import END, Command, Send
 from clew.state import GraphState
@@ -56,7 +56,13 @@ class Machine:
     )
 
     def __init__(
-        self, program: Program, view: View, options: Options, *, step: int = 0, memory: Memory | None = None
+        self,
+        program: Program,
+        view: WorkingState,
+        options: Options,
+        *,
+        step: int = 0,
+        memory: PriorWork | None = None,
     ) -> None:
         self.options = options
         self.frontier = Frontier(options.queue_depth)
@@ -64,7 +70,7 @@ class Machine:
         self.counters = Counters()
         self.slot: Item | None = None  # the only startable item, where there is but one
         self._memory = memory
-        self.root = root = Strand(program, view, step=step, prefix="", order=(), owner=None)
+        self.root = root = Frame(program, view, step=step, prefix="", order=(), owner=None)
         if memory is not None and memory.failures:
             root.failures.extend(memory.failures)
         if view.failed:
@@ -80,14 +86,14 @@ class Machine:
     @classmethod
     def begin(cls, program: Program, values: Mapping[str, Any], options: Options) -> Machine:
         """A new run."""
-        return cls(program, View.begin(program, values), options)
+        return cls(program, WorkingState.begin(program, values), options)
 
     @classmethod
     def restore(
-        cls, program: Program, state: GraphState, options: Options, memory: Memory | None = None
+        cls, program: Program, state: GraphState, options: Options, memory: PriorWork | None = None
     ) -> Machine:
         """Go on from a state."""
-        return cls(program, View.restore(program, state), options, step=state.step, memory=memory)
+        return cls(program, WorkingState.restore(program, state), options, step=state.step, memory=memory)
 
     # -- what a driver asks ------------------------------------------------------------------------------
 
@@ -106,7 +112,7 @@ class Machine:
         found = [pair for strand in self._strands(self.root) for pair in strand.questions.items()]
         return tuple(question for _, question in sorted(found, key=lambda pair: pair[0]))
 
-    def _strands(self, strand: Strand) -> list[Strand]:
+    def _strands(self, strand: Frame) -> list[Frame]:
         found = [strand]
         for level in strand.levels:
             for number in sorted(level.batches):
@@ -292,10 +298,10 @@ class Machine:
         """A person answered what the item asks: an interrupt has its value, any other node starts over."""
         asked = item.strand.questions.pop(item.order)
         item.batch.stuck -= 1
-        self._memory = (self._memory or Memory()).with_answer(asked.path, asked.position, answer)
+        self._memory = (self._memory or PriorWork()).with_answer(asked.path, asked.position, answer)
         self.frontier.push(item)
 
-    def forget(self, strand: Strand, nodes: Mapping[str, int]) -> tuple[Sequence[Outcome], Mapping[str, int]]:
+    def forget(self, strand: Frame, nodes: Mapping[str, int]) -> tuple[Sequence[Outcome], Mapping[str, int]]:
         """What earlier work left behind of these nodes, each from a visit on, does not hold: the outcomes among it, and
         the subgraph items that it had begun, with the attempts."""
         if self._memory is None:
@@ -306,9 +312,9 @@ class Machine:
 
     def begin_anew(self, path: str, attempt: int) -> None:
         """The next try of the subgraph item at `path` is attempt number `attempt`, whatever is left of others."""
-        self._memory = (self._memory or Memory()).with_attempt(path, attempt)
+        self._memory = (self._memory or PriorWork()).with_attempt(path, attempt)
 
-    def open(self, strand: Strand) -> None:
+    def open(self, strand: Frame) -> None:
         """Plan the first step of a strand."""
         steps.plan(self, strand)
 
@@ -463,7 +469,7 @@ class Machine:
 
     # -- what comes out ----------------------------------------------------------------------------------
 
-    def queue(self, level: Level, batches: Sequence[Batch]) -> None:
+    def queue(self, level: OpenStep, batches: Sequence[Batch]) -> None:
         """Put new batches of a level before the workers."""
         frontier = self.frontier
         if self.slot is not None:
@@ -476,18 +482,22 @@ class Machine:
             self.announce(level, batches)
             if frontier.blocks > blocks:
                 self.outbox.append(
-                    Notice("backpressure", level.number, level.strand.prefix, {"depth": frontier.capacity})
+                    Notification(
+                        "backpressure", level.number, level.strand.prefix, {"depth": frontier.capacity}
+                    )
                 )
 
-    def announce(self, level: Level, batches: Sequence[Batch]) -> None:
+    def announce(self, level: OpenStep, batches: Sequence[Batch]) -> None:
         """Say that these batches of a level are planned."""
         nodes = [batch.node.name for batch in batches]
-        self.outbox.append(Notice("step_planned", level.number, level.strand.prefix, {"nodes": nodes}))
+        self.outbox.append(Notification("step_planned", level.number, level.strand.prefix, {"nodes": nodes}))
         prefix = level.strand.prefix
         for batch in batches:
             path = prefix + item_path(batch.node.name, batch.visit, -1)
             self.outbox.append(
-                Notice("item_queued", level.number, path, {"node": batch.node.name, "items": batch.open})
+                Notification(
+                    "item_queued", level.number, path, {"node": batch.node.name, "items": batch.open}
+                )
             )
 
     def failures(self) -> tuple[Failure, ...]:
@@ -496,4 +506,4 @@ class Machine:
 
     def notice(self, kind: str, item: Item, **data: Any) -> None:
         """Put something to show into the outbox."""
-        self.outbox.append(Notice(kind, item.step, item.path, data))
+        self.outbox.append(Notification(kind, item.step, item.path, data))

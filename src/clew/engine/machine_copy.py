@@ -14,15 +14,15 @@ from typing import Any
 
 import msgspec
 
-from clew.engine.frame import Batch, Item, Level, Strand
+from clew.engine.frame import Batch, Frame, Item, OpenStep
 from clew.engine.frontier import Frontier
 from clew.engine.machine import Machine
-from clew.engine.options import Counters, Memory
+from clew.engine.options import Counters, PriorWork
 from clew.engine.overlay import Overlay
-from clew.engine.working_state import View
+from clew.engine.working_state import WorkingState
 
 
-class Copies:
+class CopyMemo:
     """The copies made so far, each thing once: two that were one and the same stay so."""
 
     def __init__(self) -> None:
@@ -57,15 +57,15 @@ def copy_of(machine: Machine) -> tuple[Machine, Callable[[Item], Item]]:
     """A machine that stands where this one does, and which item of it stands for an item of this one."""
     if machine.outbox:
         raise ValueError("a machine is copied when it has nothing left to say")
-    copies = Copies()
+    copies = CopyMemo()
     return copies.of(machine), copies.of
 
 
 _DEEP: Mapping[type, frozenset[str]] = {
     Machine: frozenset({"frontier", "root", "slot", "_memory", "counters"}),
     Frontier: frozenset({"_heap"}),
-    Strand: frozenset({"levels", "open_ahead", "owner", "view"}),
-    Level: frozenset({"strand", "batches", "view", "ahead"}),
+    Frame: frozenset({"levels", "open_ahead", "owner", "view"}),
+    OpenStep: frozenset({"strand", "batches", "view", "ahead"}),
     Batch: frozenset({"level", "strands", "view"}),
     Item: frozenset({"batch"}),
     Counters: frozenset(),
@@ -73,7 +73,7 @@ _DEEP: Mapping[type, frozenset[str]] = {
 """What the machine is made of, and which parts hold more of it. Other containers are copied, all else is shared."""
 
 
-def _parts(copies: Copies, thing: Any) -> None:
+def _parts(copies: CopyMemo, thing: Any) -> None:
     made = copies.note(thing, object.__new__(type(thing)))
     deep = _DEEP[type(thing)]
     for name in type(thing).__slots__:
@@ -85,34 +85,34 @@ def _own(part: Any) -> Any:
     return part.copy() if type(part) in (list, dict, set) else part
 
 
-def _view(copies: Copies, view: View) -> None:
+def _view(copies: CopyMemo, view: WorkingState) -> None:
     """A view shares what it was branched from, so its mappings keep their origins."""
-    made = copies.note(view, View())
-    for name in View.__slots__:
+    made = copies.note(view, WorkingState())
+    for name in WorkingState.__slots__:
         part = getattr(view, name)
         setattr(made, name, copies.mapping(part) if type(part) in (dict, list, set, Overlay) else part)
 
 
-def _list(copies: Copies, things: list[Any]) -> None:
+def _list(copies: CopyMemo, things: list[Any]) -> None:
     copies.note(things, []).extend(map(copies.of, things))
 
 
-def _dict(copies: Copies, things: dict[Any, Any]) -> None:
+def _dict(copies: CopyMemo, things: dict[Any, Any]) -> None:
     copies.note(things, {}).update((key, copies.of(thing)) for key, thing in things.items())
 
 
-def _tuple(copies: Copies, things: tuple[Any, ...]) -> None:
+def _tuple(copies: CopyMemo, things: tuple[Any, ...]) -> None:
     copies.note(things, tuple(map(copies.of, things)))
 
 
-def _memory(copies: Copies, memory: Memory) -> None:
+def _memory(copies: CopyMemo, memory: PriorWork) -> None:
     copies.note(memory, msgspec.structs.replace(memory, held=set(memory.held)))
 
 
-_COPIED: Mapping[type, Callable[[Copies, Any], None]] = {
+_COPIED: Mapping[type, Callable[[CopyMemo, Any], None]] = {
     **dict.fromkeys(_DEEP, _parts),
-    View: _view,
-    Memory: _memory,
+    WorkingState: _view,
+    PriorWork: _memory,
     list: _list,
     dict: _dict,
     tuple: _tuple,

@@ -30,7 +30,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     step_by_step: bool = False  # every item is taken by the driver: none goes the short way
 
 
-class Notice(msgspec.Struct, frozen=True):
+class Notification(msgspec.Struct, frozen=True):
     """Something worth showing happened; the driver adds run and time."""
 
     kind: str
@@ -39,7 +39,7 @@ class Notice(msgspec.Struct, frozen=True):
     data: Mapping[str, Any] = {}
 
 
-class Memory(msgspec.Struct, frozen=True):
+class PriorWork(msgspec.Struct, frozen=True):
     """What earlier work on the same run left behind, by path: used instead of executing again."""
 
     journal: Mapping[str, Outcome] = {}
@@ -54,16 +54,16 @@ class Memory(msgspec.Struct, frozen=True):
     )
     held: set[str] = set()  # subgraph items between two attempts: handed to the driver, who knows the time
 
-    def with_answer(self, path: str, position: str, answer: Any) -> Memory:
+    def with_answer(self, path: str, position: str, answer: Any) -> PriorWork:
         """The memory with one more answer: to the question of the item at `path` that was asked at `position`."""
         answers = {**self.answers, path: {**self.answers.get(path, {}), position: answer}}
         return msgspec.structs.replace(self, answers=answers)
 
-    def with_attempt(self, path: str, attempt: int) -> Memory:
+    def with_attempt(self, path: str, attempt: int) -> PriorWork:
         """The memory in which the item at `path` is at this attempt."""
         return msgspec.structs.replace(self, attempts={**self.attempts, path: attempt})
 
-    def without(self, prefix: str, nodes: Mapping[str, int]) -> tuple[Memory, list[Outcome]]:
+    def without(self, prefix: str, nodes: Mapping[str, int]) -> tuple[PriorWork, list[Outcome]]:
         """The memory without the outcomes of these nodes of a strand, each from a visit on; and these outcomes."""
         gone = [
             outcome

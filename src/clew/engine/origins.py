@@ -18,7 +18,7 @@ from clew.engine.program import CHOSEN
 from clew.graph.topology import Link
 
 if TYPE_CHECKING:
-    from clew.engine.frame import Item, Strand
+    from clew.engine.frame import Frame, Item
 
 
 class Ran(NamedTuple):
@@ -69,7 +69,7 @@ def _woke(item: Item, link: Link) -> int | None:
     return step
 
 
-def _last_run(strand: Strand, node: int, before: int) -> int | None:
+def _last_run(strand: Frame, node: int, before: int) -> int | None:
     """The last step before another in which a node ran, 0 if nobody knows; None if it never did."""
     for level in reversed(strand.levels):
         if level.number < before and node in level.batches and not level.batches[node].open:

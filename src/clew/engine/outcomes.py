@@ -13,7 +13,7 @@ from typing import Any
 
 from clew.engine.program import Program
 from clew.engine.records import Choice
-from clew.engine.working_state import View
+from clew.engine.working_state import WorkingState
 from clew.errors import DecisionError, OutputError
 from clew.graph import END, Command, Node, Send
 from clew.graph.names import name_of, nearest
@@ -22,7 +22,7 @@ from clew.state import Overwrite
 Reading = tuple[Mapping[str, Any], tuple[Choice, ...] | None]
 
 
-def read(program: Program, node: Node, value: Any, view: View) -> Reading:
+def read(program: Program, node: Node, value: Any, view: WorkingState) -> Reading:
     """The update and the decision that `value`, returned by `node`, stands for."""
     decision: tuple[Choice, ...] | None = None
     if node.kind == "route":
@@ -116,7 +116,9 @@ def _validated(program: Program, node: Node, update: Mapping[str, Any]) -> Mappi
     return checked
 
 
-def _changed(program: Program, node: Node, update: Mapping[str, Any], view: View) -> Mapping[str, Any]:
+def _changed(
+    program: Program, node: Node, update: Mapping[str, Any], view: WorkingState
+) -> Mapping[str, Any]:
     """What is left of an update when values equal to those in the state are not written."""
     equal = node.cutoff
     assert equal is not None
@@ -131,7 +133,7 @@ def _changed(program: Program, node: Node, update: Mapping[str, Any], view: View
 
 
 def choices(
-    program: Program, node: Node, value: Any, view: View, *, several: bool = False
+    program: Program, node: Node, value: Any, view: WorkingState, *, several: bool = False
 ) -> tuple[Choice, ...]:
     """A gate's return value as a decision. `several`: a list of targets is fine (as for a Command)."""
     if value is None:
@@ -159,7 +161,7 @@ def _kept(node: Node, decided: tuple[Choice, ...]) -> tuple[Choice, ...]:
     return tuple(c for c in decided if (c.target if isinstance(c, Send) else c) not in node.pruned)
 
 
-def _choice(program: Program, node: Node, value: Any, view: View) -> Choice:
+def _choice(program: Program, node: Node, value: Any, view: WorkingState) -> Choice:
     if isinstance(value, Send):
         if value.target not in node.targets:
             _check_target(node, value.target, value)
@@ -189,7 +191,7 @@ def _check_target(node: Node, name: str, value: Any) -> None:
     )
 
 
-def _check_payload(program: Program, node: Node, send: Send, view: View) -> None:
+def _check_payload(program: Program, node: Node, send: Send, view: WorkingState) -> None:
     """A payload that can never satisfy its target is refused where it is made."""
     number = program.index[send.target]
     payload, allowed = send.payload, program.sendable[number]

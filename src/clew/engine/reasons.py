@@ -18,7 +18,7 @@ import msgspec
 from clew.engine.decisions import withdrawals
 from clew.engine.program import FORWARD, WOKEN, Program
 from clew.engine.records import Outcome, Step
-from clew.engine.working_state import View
+from clew.engine.working_state import WorkingState
 from clew.errors import UnknownRunError
 from clew.graph import Send
 from clew.graph.names import nearest
@@ -74,7 +74,7 @@ class Why(msgspec.Struct, frozen=True):
         return f"{what} ran in step {self.step} ({self.path}) because\n{told}"
 
 
-class Story(msgspec.Struct, frozen=True):
+class RunLineage(msgspec.Struct, frozen=True):
     """All that happened up to a state: of the run, and of the runs that it was forked from."""
 
     start: GraphState
@@ -82,7 +82,7 @@ class Story(msgspec.Struct, frozen=True):
     outside: Sequence[tuple[int, frozenset[str]]] = ()  # what was set from outside, and after which step
 
 
-def why(program: Program, story: Story, target: str) -> Why:
+def why(program: Program, story: RunLineage, target: str) -> Why:
     """Why a node ran last, or why the node ran that wrote a value last."""
     is_node = target in program.index
     last: tuple[Step, Outcome] | None = None
@@ -114,7 +114,7 @@ def why(program: Program, story: Story, target: str) -> Why:
     raise UnknownRunError(f"there is no node and no value {target!r} in this run; {nearest(target, known)}")
 
 
-def _reasons(program: Program, story: Story, at: Step, outcome: Outcome) -> Iterator[Reason]:
+def _reasons(program: Program, story: RunLineage, at: Step, outcome: Outcome) -> Iterator[Reason]:
     name, node = outcome.node, program.index[outcome.node]
     before = [s for s in story.steps if s.number < at.number]
     previous = max((s.number for s in before if any(o.node == name for o in s.outcomes)), default=None)
@@ -170,12 +170,12 @@ def _wakes(program: Program, step: Step, done: Outcome, node: int, *, first: boo
 class _Replaced:
     """The decisions of a story that their gates withdrew, and what replaced them."""
 
-    def __init__(self, program: Program, story: Story) -> None:
+    def __init__(self, program: Program, story: RunLineage) -> None:
         self._replacements: dict[tuple[int, str, str, str], tuple[int, str]] = {}  # decision -> step and path
         self._instead: dict[tuple[int, str], tuple[str, ...]] = {}  # step and path -> targets that were lost
         if not program.has_gates:
             return
-        view = View.restore(program, story.start)
+        view = WorkingState.restore(program, story.start)
         last: dict[str, tuple[int, str]] = {}  # gate -> the last step and path of a plain item
         for step in story.steps:
             for after, names in story.outside[:-1]:  # those before the start are in it
@@ -217,7 +217,7 @@ class _Replaced:
         return f"{path} {what} in step {step}, and {other} replaced that decision in step {later}"
 
 
-def _touch(view: View, names: Iterable[str]) -> None:
+def _touch(view: WorkingState, names: Iterable[str]) -> None:
     """Count a write of these values from outside, and wake the nodes that have read them."""
     for name in names:
         was_there = view.has(name)

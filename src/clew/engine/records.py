@@ -62,7 +62,7 @@ class Step(msgspec.Struct, frozen=True):
     deltas: Mapping[str, Delta] = NO_DELTAS  # what custom reducers made, by name of the value
 
 
-class Single(msgspec.Struct, frozen=True):
+class SingleItemStep(msgspec.Struct, frozen=True):
     """A step of the run itself with one plain item: a `Step` in short."""
 
     number: int
@@ -92,7 +92,7 @@ class Start(msgspec.Struct, frozen=True):
     filled: frozenset[str] = frozenset()  # defaults among the values that a resume filled in
 
 
-class Journaled(msgspec.Struct, frozen=True):
+class FinishedItem(msgspec.Struct, frozen=True):
     """An item of the strand at `prefix` finished while its step is not yet complete."""
 
     prefix: str

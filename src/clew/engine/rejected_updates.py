@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from clew.engine import frame_endings, held_results, lookahead
-from clew.engine.frame import Batch, Item, Level, Strand
+from clew.engine.frame import Batch, Frame, Item, OpenStep
 from clew.engine.merge import MergeFailure
 from clew.engine.records import Failure, Retry, Withdrawn
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from clew.engine.machine import Machine
 
 
-def reject(machine: Machine, level: Level, failure: MergeFailure) -> bool:
+def reject(machine: Machine, level: OpenStep, failure: MergeFailure) -> bool:
     """A reducer refused an update: that item failed. True if the step can be committed all the same."""
     outcome, strand = failure.outcome, level.strand
     batch = level.batches[strand.program.index[outcome.node]]
@@ -56,7 +56,7 @@ def reject(machine: Machine, level: Level, failure: MergeFailure) -> bool:
     return False
 
 
-def _let_fall(machine: Machine, strand: Strand, failed: Batch, error: Exception) -> None:
+def _let_fall(machine: Machine, strand: Frame, failed: Batch, error: Exception) -> None:
     """Take back what a batch of the first level had a say in, as far as it was planned, done or remembered."""
     withdrawn: dict[str, None] = {}
     begun: dict[str, int] = {}
@@ -90,6 +90,6 @@ def _begun(batch: Batch) -> Iterator[tuple[Item, int]]:
             yield owner, owner.attempt
 
 
-def _begin_anew(machine: Machine, strand: Strand, path: str, attempt: int, error: Exception) -> None:
+def _begin_anew(machine: Machine, strand: Frame, path: str, attempt: int, error: Exception) -> None:
     machine.begin_anew(path, attempt)
     machine.outbox.append(Retry(None, path, attempt, 0.0, error, 0.0, strand.epoch))

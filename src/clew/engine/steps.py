@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from clew.engine import frame_endings, held_results, lookahead, rejected_updates
 from clew.engine.decisions import withdrawals
 from clew.engine.deltas import SAME, Delta
-from clew.engine.frame import Item, Level, Strand
+from clew.engine.frame import Frame, Item, OpenStep
 from clew.engine.merge import MergeFailure, custom_names
-from clew.engine.options import Notice
+from clew.engine.options import Notification
 from clew.engine.records import Failure, Outcome, Step
 from clew.errors import ConflictError
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from clew.engine.machine import Machine
 
 
-def plan(machine: Machine, strand: Strand) -> None:
+def plan(machine: Machine, strand: Frame) -> None:
     """Nothing is open: plan the next step, or end the strand."""
     view = strand.view
     if not view.due:
@@ -32,7 +32,7 @@ def plan(machine: Machine, strand: Strand) -> None:
     if strand.step >= machine.options.max_steps:
         frame_endings.too_many_steps(machine, strand)
         return
-    level = Level(strand, strand.step + 1, view)
+    level = OpenStep(strand, strand.step + 1, view)
     strand.levels.append(level)
     ready = view.program.ready(view.due, view.wakes)
     if len(ready) == 1 and machine.slot is None and not machine.frontier:
@@ -49,7 +49,7 @@ def plan(machine: Machine, strand: Strand) -> None:
     machine.queue(level, batches)
 
 
-def _recorded(steps: Mapping[tuple[str, int], Step], strand: Strand, level: Level) -> Mapping[str, Delta]:
+def _recorded(steps: Mapping[tuple[str, int], Step], strand: Frame, level: OpenStep) -> Mapping[str, Delta]:
     """The deltas of a step of a run that is retraced.
 
     Of a step that was not committed, or had other items, nobody knows what custom reducers would make: their values
@@ -65,7 +65,7 @@ def _shape(outcomes: Sequence[Outcome]) -> list[tuple[str, Collection[str]]]:
     return [(outcome.path, outcome.update.keys()) for outcome in outcomes]
 
 
-def commit(machine: Machine, strand: Strand) -> None:
+def commit(machine: Machine, strand: Frame) -> None:
     """Commit the first level, and all after it that are complete by then."""
     view = strand.view
     levels = strand.levels
@@ -102,9 +102,9 @@ def commit(machine: Machine, strand: Strand) -> None:
         if machine.options.listening:
             for outcome, lost in ((each.outcome, each.lost) for each in withdrawn if each.lost):
                 path, data = strand.prefix + outcome.path, {"node": outcome.node, "decision": lost}
-                machine.outbox.append(Notice("decision_withdrawn", level.number, path, data))
+                machine.outbox.append(Notification("decision_withdrawn", level.number, path, data))
             machine.outbox.append(
-                Notice("step_committed", level.number, strand.prefix, {"items": len(outcomes)})
+                Notification("step_committed", level.number, strand.prefix, {"items": len(outcomes)})
             )
         if not levels:
             plan(machine, strand)

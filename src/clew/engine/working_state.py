@@ -1,6 +1,6 @@
 """The state of one strand after a step: values, versions, and why each node is woken.
 
-`View.apply` is the only place where a step takes effect: it merges the updates in order, then sets the wakes
+`WorkingState.apply` is the only place where a step takes effect: it merges the updates in order, then sets the wakes
 that follow (see ``clew.engine.program``). The machine applies committed steps in place. To plan ahead it takes a
 `branch`, which shares everything with its origin and keeps what it changes to itself; the origin may move on
 meanwhile, because it only ever moves to where the branch already is.
@@ -25,7 +25,7 @@ from clew.engine.records import Choice, Outcome
 from clew.state import GraphState, Overwrite, Position
 
 
-class View:
+class WorkingState:
     """Values, versions and wakes of a strand at one step. Nodes are numbers, values are names."""
 
     __slots__ = (
@@ -59,7 +59,7 @@ class View:
     blocked: frozenset[int]  # these, and what is downstream of them
 
     @classmethod
-    def begin(cls, program: Program, values: Mapping[str, Any]) -> View:
+    def begin(cls, program: Program, values: Mapping[str, Any]) -> WorkingState:
         """S(0) of a new run."""
         self = cls()
         self.program = program
@@ -80,7 +80,7 @@ class View:
         return self
 
     @classmethod
-    def restore(cls, program: Program, state: GraphState) -> View:
+    def restore(cls, program: Program, state: GraphState) -> WorkingState:
         """Where `state` stands; what was written by hand since then wakes its readers."""
         self = cls()
         position = state.position
@@ -124,9 +124,9 @@ class View:
             if wakes[i] or i in self.sends:
                 self.judge(i)
 
-    def branch(self) -> View:
+    def branch(self) -> WorkingState:
         """A view that can be moved on without moving this one."""
-        other = View()
+        other = WorkingState()
         other.program = self.program
         other.values = branch_of(self.values)
         other.versions = branch_of(self.versions)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from clew.explore.checking.guarantees import at_end as at_end
     from clew.explore.checking.run_system import RunSystem as RunSystem
     from clew.explore.model.actions import Action as Action
-    from clew.explore.model.context import Context as Context
+    from clew.explore.model.context import WorldContext as WorldContext
     from clew.explore.model.invariants import Invariant as Invariant
     from clew.explore.model.invariants import Severity as Severity
     from clew.explore.model.observation import Observation as Observation
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from clew.explore.search.strategies import BFS as BFS
     from clew.explore.search.strategies import DFS as DFS
     from clew.explore.search.strategies import CoverageGuided as CoverageGuided
-    from clew.explore.search.strategies import Frontier as Frontier
     from clew.explore.search.strategies import RandomWalk as RandomWalk
+    from clew.explore.search.strategies import SearchFrontier as SearchFrontier
     from clew.explore.search.strategies import Strategy as Strategy
     from clew.explore.search.strategies import Weighted as Weighted
 
@@ -53,16 +53,15 @@ _WHERE = {
     "Check": "checking.check",
     "CheckResult": "checking.check",
     "Checkpoint": "model.states",
-    "Context": "model.context",
     "Coverage": "reports.result",
     "CoverageGuided": "search.strategies",
     "DFS": "search.strategies",
     "ExplorationResult": "reports.result",
-    "Frontier": "search.strategies",
     "Invariant": "model.invariants",
     "Observation": "model.observation",
     "RandomWalk": "search.strategies",
     "RunSystem": "checking.run_system",
+    "SearchFrontier": "search.strategies",
     "Severity": "model.invariants",
     "State": "model.states",
     "StateGraph": "model.state_graph",
@@ -72,6 +71,7 @@ _WHERE = {
     "Violation": "model.violations",
     "Weighted": "search.strategies",
     "World": "model.world",
+    "WorldContext": "model.context",
     "at_end": "checking.guarantees",
     "check_graph": "checking.check",
 }

@@ -20,14 +20,14 @@ from clew.errors import (
 )
 from clew.explore.model.actions import Action
 from clew.explore.model.invariants import Invariant
-from clew.explore.model.world import Way, World
+from clew.explore.model.world import ReplayPath, World
 from clew.explore.progress import Watch, watching
 from clew.explore.reports.result import ActionCoverage, Coverage, ExplorationResult
-from clew.explore.search.action_table import Offer, Repertoire
+from clew.explore.search.action_table import ActionTable, Offer
 from clew.explore.search.confirmation import settle
 from clew.explore.search.journal import Journal
 from clew.explore.search.loop import NOWHERE, Search
-from clew.explore.search.shrinker import Rehearsal
+from clew.explore.search.shrinker import TrialRun
 from clew.explore.search.strategies import BFS, Strategy
 
 TICK_SECONDS = 0.2  # between two writes of the journal, and two updates of the display
@@ -65,7 +65,7 @@ class Agent:
         progress: bool | None = None,
     ) -> None:
         self.world = world
-        self.actions: list[Action] | Offer = actions if callable(actions) else Repertoire(actions).actions
+        self.actions: list[Action] | Offer = actions if callable(actions) else ActionTable(actions).actions
         self.invariants = _listed(invariants)
         made = strategy() if isinstance(strategy, type) else strategy
         self.strategy: Strategy = BFS() if made is None else made
@@ -100,7 +100,7 @@ class Agent:
     def explore(self) -> ExplorationResult:
         """Explore; the world is as before when this returns or raises."""
         began = time.monotonic()
-        repertoire = Repertoire(self.actions)
+        repertoire = ActionTable(self.actions)
         journal = self._journal(repertoire)
         try:
             with watching(self.progress) as watch:
@@ -110,7 +110,7 @@ class Agent:
             if journal is not None:
                 journal.close()
 
-    def _journal(self, repertoire: Repertoire) -> Journal | None:
+    def _journal(self, repertoire: ActionTable) -> Journal | None:
         if self.store is None:
             return None
         from clew.stores.kv import open_shelf
@@ -118,7 +118,7 @@ class Agent:
         shelf = open_shelf(self.store, f"explore:{self.name}")
         return Journal(shelf, self.world, repertoire, self.invariants)
 
-    def _search(self, repertoire: Repertoire, journal: Journal | None, watch: Watch) -> Search:
+    def _search(self, repertoire: ActionTable, journal: Journal | None, watch: Watch) -> Search:
         return Search(
             self.world,
             repertoire,
@@ -155,12 +155,12 @@ class Agent:
         finally:
             self._put_back(search)
 
-    def _rehearsal(self, search: Search) -> Rehearsal:
+    def _rehearsal(self, search: Search) -> TrialRun:
         def to_initial() -> None:
             self._to_initial(search)
             search.here = NOWHERE
 
-        return Rehearsal(self.world, search.repertoire, self.invariants, to_initial)
+        return TrialRun(self.world, search.repertoire, self.invariants, to_initial)
 
     def _to_initial(self, search: Search) -> None:
         if search.here != 0:
@@ -173,7 +173,7 @@ class Agent:
         search: Search,
         journal: Journal | None,
         began: float,
-        rehearsal: Rehearsal | None,
+        rehearsal: TrialRun | None,
         complete: bool = True,
     ) -> ExplorationResult:
         graph = search.graph
@@ -219,11 +219,11 @@ class Agent:
         world.stand_at(initial if search.here == 0 else None)
         graph = search.graph
 
-        def guide(digest: bytes) -> Way | None:
+        def guide(digest: bytes) -> ReplayPath | None:
             if digest == initial or digest.hex()[:16] not in graph.states:
                 return None
             path = graph.get_path_to(digest.hex())
-            return Way(initial, tuple(graph.actions[step.action_name] for step in path))
+            return ReplayPath(initial, tuple(graph.actions[step.action_name] for step in path))
 
         world.consult(guide)
 

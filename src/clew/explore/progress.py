@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 Watch = Callable[[dict[str, Any]], None]
 
 
-class Board:
+class ExplorationProgress:
     """What is shown while it runs."""
 
     def __init__(self) -> None:
@@ -53,7 +53,7 @@ def watching(show: bool | None) -> Iterator[Watch]:
     except ModuleNotFoundError:
         yield _ignore
         return
-    board = Board()
+    board = ExplorationProgress()
     with Live(
         board, console=Console(stderr=True), refresh_per_second=5, transient=True, redirect_stdout=False
     ):

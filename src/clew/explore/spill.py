@@ -11,11 +11,11 @@ from typing import Any
 import msgspec
 
 from clew.errors import EncodeError
-from clew.explore.model.states import Part, State
+from clew.explore.model.states import State, SystemState
 from clew.state.codec import decode, encode
 
 
-class Attic:
+class SpillFile:
     """A temporary file of pieces."""
 
     def __init__(self) -> None:
@@ -39,28 +39,28 @@ class Attic:
         self._file.close()
 
 
-class StoredParts(msgspec.Struct, frozen=True):
+class SpilledSystems(msgspec.Struct, frozen=True):
     """What a state keeps of its systems, in an attic."""
 
-    attic: Attic
+    attic: SpillFile
     place: tuple[int, int]
 
-    def load(self) -> tuple[Part, ...]:
+    def load(self) -> tuple[SystemState, ...]:
         """Read it back."""
         return unpack(self.attic.get(self.place))
 
 
-def pack(parts: tuple[Part, ...]) -> bytes:
+def pack(parts: tuple[SystemState, ...]) -> bytes:
     """Parts as bytes. Metadata that cannot be encoded is kept as text."""
     rows = [(part.system, part.data, encode(_storable(part.metadata)), part.digest) for part in parts]
     return msgspec.msgpack.encode(rows)
 
 
-def unpack(data: bytes) -> tuple[Part, ...]:
+def unpack(data: bytes) -> tuple[SystemState, ...]:
     """The parts that `pack` wrote."""
     rows = msgspec.msgpack.decode(data, type=list[tuple[str, bytes, bytes, bytes | None]])
     return tuple(
-        Part(system, encoded, decode(metadata), digest) for system, encoded, metadata, digest in rows
+        SystemState(system, encoded, decode(metadata), digest) for system, encoded, metadata, digest in rows
     )
 
 
@@ -72,9 +72,9 @@ def _storable(metadata: dict[str, Any]) -> dict[str, Any]:
     return metadata
 
 
-def put_away(state: State, attic: Attic) -> State:
+def put_away(state: State, attic: SpillFile) -> State:
     """The same state, with what it keeps moved into the attic."""
     if not isinstance(state.held, tuple):
         return state
-    stored = StoredParts(attic, attic.put(pack(state.held)))
+    stored = SpilledSystems(attic, attic.put(pack(state.held)))
     return State(state.digest, stored, state.context_data, state.checkpoint_id, state.seconds)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from clew.graph.node import Node
     from clew.graph.signature import Param
     from clew.graph.subgraph import Subgraph
-    from clew.state.schema import Schema
+    from clew.state.schema import StateSchema
 
 
 def describe(graph: Graph) -> dict[str, Any]:
@@ -56,7 +56,7 @@ def describe(graph: Graph) -> dict[str, Any]:
     }
 
 
-def _state(schema: Schema) -> dict[str, Any]:
+def _state(schema: StateSchema) -> dict[str, Any]:
     return {
         "name": schema.cls.__name__,
         "validates": schema.validates,

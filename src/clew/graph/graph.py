@@ -34,7 +34,7 @@ from clew.graph.subgraph import MapMode
 from clew.graph.subgraph_node import bound_inside, subgraph_node, unbound_inputs
 from clew.graph.topology import Topology
 from clew.graph.validation import check_declared, validate
-from clew.state.schema import Schema, read_schema
+from clew.state.schema import StateSchema, read_schema
 
 if TYPE_CHECKING:
     from clew.state.input_types import Values
@@ -47,7 +47,7 @@ class Graph:
 
     name: str | None
     nodes: Mapping[str, Node]
-    schema: Schema | None
+    schema: StateSchema | None
     edges: tuple[tuple[str, str], ...]
     entry: tuple[str, ...]
     strict_types: bool

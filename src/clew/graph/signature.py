@@ -33,7 +33,7 @@ ParamKind = Literal["value", "state", "context"]
 
 
 @final
-class Mark:
+class Sentinel:
     """A value that stands for the lack of one; compared by identity, and copied to itself."""
 
     def __init__(self, name: str) -> None:
@@ -46,10 +46,10 @@ class Mark:
         return self._name
 
 
-MISSING: Final = Mark("MISSING")
+MISSING: Final = Sentinel("MISSING")
 """A parameter's default where it has none: the value must come from somewhere."""
 
-ABSENT: Final = Mark("ABSENT")
+ABSENT: Final = Sentinel("ABSENT")
 """The default of an optional input of a subgraph: it is left out when the subgraph is entered, so that the
 default inside holds."""
 

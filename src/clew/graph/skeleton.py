@@ -26,7 +26,7 @@ from clew.graph.signature import ABSENT, MISSING, Param, ParamKind
 from clew.graph.subgraph import MapMode, Subgraph
 from clew.graph.subgraph_node import MAX_DEPTH
 from clew.state.reducers import Reducer, append, merge
-from clew.state.schema import Field, Schema
+from clew.state.schema import Field, StateSchema
 
 
 class _ParamForm(msgspec.Struct):
@@ -190,7 +190,7 @@ def _subgraph(form: _SubgraphForm, name: str, depth: int) -> Subgraph:
     )
 
 
-def _schema(form: _StateForm) -> Schema:
+def _schema(form: _StateForm) -> StateSchema:
     fields = {
         name: Field(
             name,
@@ -202,7 +202,7 @@ def _schema(form: _StateForm) -> Schema:
         for name, field in form.fields.items()
     }
     try:
-        return Schema.described(form.name, fields, validates=form.validates, is_mapping=form.is_mapping)
+        return StateSchema.described(form.name, fields, validates=form.validates, is_mapping=form.is_mapping)
     except ValueError as error:
         raise StoreCorruptError(
             f"the description of a graph is damaged: {form.name!r} names no class"

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 def validate(graph: Graph) -> None:
     """Raise `GraphError` for the first thing that is wrong, and warn of what is doubtful."""
-    view = View(graph)
+    view = ValidationContext(graph)
     for check in CHECKS:
         check(view)
 
@@ -55,7 +55,7 @@ def check_declared(graph: Graph) -> None:
                 )
 
 
-class View:
+class ValidationContext:
     """A graph as the checks look at it; what several of them need is computed once."""
 
     def __init__(self, graph: Graph) -> None:
@@ -97,12 +97,12 @@ class View:
         return schema is not None and value in schema.fields and schema.fields[value].reducer is not None
 
 
-def _has_nodes(view: View) -> None:
+def _has_nodes(view: ValidationContext) -> None:
     if not view.nodes:
         raise GraphError("a graph needs at least one node.")
 
 
-def _names_exist(view: View) -> None:
+def _names_exist(view: ValidationContext) -> None:
     def check(names: Iterable[str], what: str) -> None:
         for name in names:
             if name not in view.nodes:
@@ -123,7 +123,7 @@ def _names_exist(view: View) -> None:
     check(view.graph.entry, "entry= names")
 
 
-def _outputs_are_declared(view: View) -> None:
+def _outputs_are_declared(view: ValidationContext) -> None:
     schema = view.graph.schema
     if schema is None:
         return
@@ -136,7 +136,7 @@ def _outputs_are_declared(view: View) -> None:
                 )
 
 
-def _state_readers_are_pointed_to(view: View) -> None:
+def _state_readers_are_pointed_to(view: ValidationContext) -> None:
     """A whole-state reader has no data links; with no others it would see the state before anybody wrote."""
     pointed_to = {link.target for link in view.links if link.kind != "data"}
     leads = {link.source for link in view.links if link.kind == "control"}
@@ -155,7 +155,7 @@ def _state_readers_are_pointed_to(view: View) -> None:
                 )
 
 
-def _producers_take_turns(view: View) -> None:
+def _producers_take_turns(view: ValidationContext) -> None:
     for value, writers in writers_of(view.nodes).items():
         if len(writers) == 1 or view.reduced(value):
             continue
@@ -169,7 +169,7 @@ def _producers_take_turns(view: View) -> None:
             )
 
 
-def _joins_can_run(view: View) -> None:
+def _joins_can_run(view: ValidationContext) -> None:
     """A node that needs something from both sides of a choice that is made once."""
     for gate in view.nodes.values():
         if gate.kind not in ("route", "ifelse") or gate.multi or may_send(gate) or gate.name in view.loops:
@@ -183,13 +183,13 @@ def _joins_can_run(view: View) -> None:
                 )
 
 
-def _keys_take_what_there_is(view: View) -> None:
+def _keys_take_what_there_is(view: ValidationContext) -> None:
     for node in view.nodes.values():
         if node.policy.idempotency_key_func is not None:
             wanted_by_key(node)
 
 
-def _cycles_settle(view: View) -> None:
+def _cycles_settle(view: ValidationContext) -> None:
     data = tuple(link for link in view.links if link.kind == "data" and not view.reduced(link.value or ""))
     cycles: dict[int, list[str]] = {}
     for name, number in loops_of(view.nodes, data).items():
@@ -209,7 +209,7 @@ def _cycles_settle(view: View) -> None:
         )
 
 
-def _selections_off_a_loop_last(view: View) -> None:
+def _selections_off_a_loop_last(view: ValidationContext) -> None:
     """Warn of a gate that may select another turn of its loop and a node after it: the next turn withdraws the node."""
     for gate in view.nodes.values():
         loop = view.loops.get(gate.name)
@@ -229,7 +229,7 @@ def _selections_off_a_loop_last(view: View) -> None:
             )
 
 
-def _types_agree(view: View) -> None:
+def _types_agree(view: ValidationContext) -> None:
     if not view.graph.strict_types:
         return
     schema = view.graph.schema
@@ -279,7 +279,7 @@ def _produced(node: Node, value: str) -> Any:
     return Any
 
 
-CHECKS: tuple[Callable[[View], None], ...] = (
+CHECKS: tuple[Callable[[ValidationContext], None], ...] = (
     _has_nodes,
     _names_exist,
     _outputs_are_declared,

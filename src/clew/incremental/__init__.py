@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from clew.incremental.explanation import Cause, Explanation
 from clew.incremental.graph import DependencyGraph
-from clew.incremental.schemas import Schema, schema
+from clew.incremental.schemas import NodeSchema, schema
 from clew.incremental.values import Unchanged
 
-__all__ = ["Cause", "DependencyGraph", "Explanation", "Schema", "Unchanged", "schema"]
+__all__ = ["Cause", "DependencyGraph", "Explanation", "NodeSchema", "Unchanged", "schema"]

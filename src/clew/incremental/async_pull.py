@@ -22,8 +22,8 @@ from weakref import WeakKeyDictionary
 
 from clew.errors import StoreError
 from clew.incremental.freshness import sources_of, touched_since
-from clew.incremental.nodes import PINNED, Missing, Node, Row, Table
-from clew.incremental.persistence import Keeper
+from clew.incremental.nodes import PINNED, ConcreteNode, NodeRecord, NodeTable, SourceNotSet
+from clew.incremental.persistence import GraphPersistence
 from clew.incremental.pull_plan import plan_of
 from clew.incremental.sync_pull import is_settled, never_set, resolved, settled, stamped, tell
 from clew.state import decode
@@ -39,10 +39,10 @@ class Computation:
         self.future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
 
-Running = dict[Node, Computation]
+Running = dict[ConcreteNode, Computation]
 
 
-class Slots:
+class ConcurrencyLimit:
     """How many async computors may run at the same time: one count for each event loop."""
 
     def __init__(self, size: int) -> None:
@@ -62,7 +62,13 @@ class AsyncPull:
     """One pull. It is made with the graph's lock held."""
 
     def __init__(
-        self, table: Table, node: Node, keeper: Keeper | None, lock: Any, running: Running, slots: Slots
+        self,
+        table: NodeTable,
+        node: ConcreteNode,
+        keeper: GraphPersistence | None,
+        lock: Any,
+        running: Running,
+        slots: ConcurrencyLimit,
     ) -> None:
         self._table = table
         self._root = node
@@ -71,11 +77,11 @@ class AsyncPull:
         self._running = running
         self._slots = slots
         self._revision = table.revision
-        self._refused: set[Node] = set()  # and all that is computed from them
+        self._refused: set[ConcreteNode] = set()  # and all that is computed from them
         self._failure: BaseException | None = None
         plan = plan_of(table, node)
         first = node.row.verified_at
-        self._rows: dict[Node, Row] = {}
+        self._rows: dict[ConcreteNode, NodeRecord] = {}
         todo = []
         for one in plan:
             row = self._rows[one] = one.row
@@ -85,18 +91,18 @@ class AsyncPull:
             is_asked = verified != first or row.origin == PINNED
             if verified != self._revision and not (is_asked and is_settled(table, one, row)):
                 todo.append(one)
-        self._missing: dict[Node, int] = {}  # how many inputs are not finished
-        self._above: dict[Node, list[Node]] = {one: [] for one in todo}
+        self._missing: dict[ConcreteNode, int] = {}  # how many inputs are not finished
+        self._above: dict[ConcreteNode, list[ConcreteNode]] = {one: [] for one in todo}
         for one in todo:
             lowers = {lower for lower in one.inputs if lower in self._above}
             self._missing[one] = len(lowers)
             for lower in lowers:
                 self._above[lower].append(one)
 
-    async def run(self) -> Row:
+    async def run(self) -> NodeRecord:
         """The row of the node that was asked for."""
         ready = deque(node for node, count in self._missing.items() if not count)
-        tasks: dict[asyncio.Task[None], Node] = {}
+        tasks: dict[asyncio.Task[None], ConcreteNode] = {}
         try:
             while (ready and self._failure is None) or tasks:
                 while ready and self._failure is None and len(tasks) < self._slots.size:
@@ -123,7 +129,9 @@ class AsyncPull:
                     if self._failure is None:
                         raise
 
-    async def _begin(self, node: Node, ready: deque[Node], tasks: dict[asyncio.Task[None], Node]) -> None:
+    async def _begin(
+        self, node: ConcreteNode, ready: deque[ConcreteNode], tasks: dict[asyncio.Task[None], ConcreteNode]
+    ) -> None:
         try:
             work = self._work(node)
             if work is not None:
@@ -138,14 +146,14 @@ class AsyncPull:
             return
         self._finish(node, ready)
 
-    def _end(self, task: asyncio.Task[None], node: Node, ready: deque[Node]) -> None:
+    def _end(self, task: asyncio.Task[None], node: ConcreteNode, ready: deque[ConcreteNode]) -> None:
         error = asyncio.CancelledError() if task.cancelled() else task.exception()
         if error is None:
             self._finish(node, ready)
         elif self._failure is None:
             self._failure = error
 
-    def _finish(self, node: Node, ready: deque[Node]) -> None:
+    def _finish(self, node: ConcreteNode, ready: deque[ConcreteNode]) -> None:
         for above in self._above[node]:
             self._missing[above] -= 1
             if not self._missing[above]:
@@ -153,7 +161,7 @@ class AsyncPull:
 
     # -- one node ----------------------------------------------------------------------------------------
 
-    def _work(self, node: Node) -> Any:
+    def _work(self, node: ConcreteNode) -> Any:
         """Bring a node up to date; or what to await for it."""
         row = self._rows[node]
         verified = row.verified_at
@@ -177,18 +185,18 @@ class AsyncPull:
         self._computed(node, *resolved(node, row, answer))
         return None
 
-    def _call(self, node: Node) -> Any:
+    def _call(self, node: ConcreteNode) -> Any:
         row = self._rows[node]
         old = row.value if row.code is None else decode(row.code)
         try:
             return node.computor([self._rows[lower].get() for lower in node.inputs], old, {**node.bindings})
-        except Missing:
+        except SourceNotSet:
             raise never_set(node) from None
         except BaseException as error:
             tell(error, node)
             raise
 
-    async def _await(self, node: Node, answer: Any) -> None:
+    async def _await(self, node: ConcreteNode, answer: Any) -> None:
         """Await a computor: what it returned, or, if it is an async function, a call of it."""
         computation = Computation(self._revision)
         future = computation.future
@@ -210,7 +218,7 @@ class AsyncPull:
                 if self._running.get(node) is computation:
                     del self._running[node]
 
-    async def _answer(self, node: Node, answer: Any) -> Any:
+    async def _answer(self, node: ConcreteNode, answer: Any) -> Any:
         try:
             async with self._slots.here():
                 if answer is None:
@@ -224,14 +232,14 @@ class AsyncPull:
             if hasattr(answer, "close"):
                 answer.close()  # it may never have begun
 
-    def _joinable(self, node: Node) -> Computation | None:
+    def _joinable(self, node: ConcreteNode) -> Computation | None:
         """A computation of the node that gives what this pull would compute."""
         computation = self._running.get(node)
         if computation is None or computation.future.get_loop() is not asyncio.get_running_loop():
             return None
         return computation if self._is_untouched(node, computation.revision) else None
 
-    def _is_untouched(self, node: Node, revision: int) -> bool:
+    def _is_untouched(self, node: ConcreteNode, revision: int) -> bool:
         """Whether what was computed for another revision is what this pull would compute."""
         since = min(revision, self._revision)
         sources = sources_of(self._table, node)
@@ -241,7 +249,7 @@ class AsyncPull:
             or (sources.mask and touched_since(self._table, since) & sources.mask)
         )
 
-    async def _join(self, node: Node, computation: Computation) -> None:
+    async def _join(self, node: ConcreteNode, computation: Computation) -> None:
         await asyncio.wait([computation.future])  # which does not cancel it, if this pull is cancelled
         if not computation.future.cancelled():
             self._computed(node, *computation.future.result())
@@ -252,10 +260,10 @@ class AsyncPull:
 
     # -- storing -----------------------------------------------------------------------------------------
 
-    def _computed(self, node: Node, value: Any, code: bytes | None) -> None:
+    def _computed(self, node: ConcreteNode, value: Any, code: bytes | None) -> None:
         self._store(node, settled(value, code, self._rows[node], self._revision))
 
-    def _store(self, node: Node, row: Row) -> None:
+    def _store(self, node: ConcreteNode, row: NodeRecord) -> None:
         """Keep a row for this pull; and in the table, unless something newer is there."""
         seen, self._rows[node] = self._rows[node], row
         if not self._refused.isdisjoint(node.inputs):

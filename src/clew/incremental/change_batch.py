@@ -15,23 +15,23 @@ from __future__ import annotations
 
 from contextvars import ContextVar, Token
 
-from clew.incremental.changes import Change
+from clew.incremental.changes import NodeChange
 
-_open: ContextVar[dict[int, Batch] | None] = ContextVar("_open", default=None)  # by the id of the graph
+_open: ContextVar[dict[int, ChangeBatch] | None] = ContextVar("_open", default=None)  # by the id of the graph
 
 
-class Batch:
+class ChangeBatch:
     """The changes of one batch of one graph."""
 
     __slots__ = ("around", "changes", "is_over")
 
-    def __init__(self, around: Batch | None) -> None:
+    def __init__(self, around: ChangeBatch | None) -> None:
         self.around = around
-        self.changes: list[Change] = []
+        self.changes: list[NodeChange] = []
         self.is_over = False
 
 
-def batch_here(graph: int) -> Batch | None:
+def batch_here(graph: int) -> ChangeBatch | None:
     """The innermost batch of a graph that takes changes from here."""
     batches = _open.get()
     batch = None if batches is None else batches.get(graph)
@@ -40,12 +40,12 @@ def batch_here(graph: int) -> Batch | None:
     return batch
 
 
-def opened(graph: int) -> tuple[Batch, Token[dict[int, Batch] | None]]:
+def opened(graph: int) -> tuple[ChangeBatch, Token[dict[int, ChangeBatch] | None]]:
     """A new batch, within the one that is here."""
-    batch = Batch(batch_here(graph))
+    batch = ChangeBatch(batch_here(graph))
     return batch, _open.set({**(_open.get() or {}), graph: batch})
 
 
-def left(token: Token[dict[int, Batch] | None]) -> None:
+def left(token: Token[dict[int, ChangeBatch] | None]) -> None:
     """Changes from here go again where they went before."""
     _open.reset(token)

@@ -20,20 +20,20 @@ from typing import Any
 import msgspec
 
 from clew.incremental.freshness import is_up_to_date, note_touch
-from clew.incremental.nodes import EMPTY, PENDING, PINNED, SET, Node, Row, Table
-from clew.incremental.persistence import Keeper
+from clew.incremental.nodes import EMPTY, PENDING, PINNED, SET, ConcreteNode, NodeRecord, NodeTable
+from clew.incremental.persistence import GraphPersistence
 from clew.incremental.pull_plan import plan_of
-from clew.incremental.schemas import Rule
+from clew.incremental.schemas import CompiledSchema
 from clew.incremental.sync_pull import walk
 from clew.incremental.values import same
 
 NOTHING: Any = object()  # no value was given
 
 
-class Change(msgspec.Struct):
+class NodeChange(msgspec.Struct):
     """What happens to one node in one revision."""
 
-    node: Node
+    node: ConcreteNode
     value: Any = NOTHING
     code: bytes | None = None
     is_invalidated: bool = False  # if a value was set too: after that, where there is a computor
@@ -44,24 +44,26 @@ class Change(msgspec.Struct):
         return self.value is not NOTHING and not self.node.rule.is_source
 
 
-def merged(queue: Sequence[Change]) -> list[Change]:
+def merged(queue: Sequence[NodeChange]) -> list[NodeChange]:
     """One change for each node: what comes later counts.
 
     But a source without a computor that was invalidated stays so, since nothing undoes that: those that depend on it
     are computed again whatever it is set to.
     """
-    latest: dict[Node, Change] = {}
+    latest: dict[ConcreteNode, NodeChange] = {}
     for change in queue:
         before = latest.get(change.node)
         if before is not None and change.is_invalidated:
-            change = Change(change.node, before.value, before.code, True)
+            change = NodeChange(change.node, before.value, before.code, True)
         elif before is not None and before.is_invalidated and change.node.rule.computor is None:
-            change = Change(change.node, change.value, change.code, True)
+            change = NodeChange(change.node, change.value, change.code, True)
         latest[change.node] = change
     return list(latest.values())
 
 
-def set_source(table: Table, node: Node, value: Any, code: bytes | None, keeper: Keeper | None) -> None:
+def set_source(
+    table: NodeTable, node: ConcreteNode, value: Any, code: bytes | None, keeper: GraphPersistence | None
+) -> None:
     """Give one node without inputs a value: the most frequent change, in a constant number of steps."""
     revision = table.revision + 1
     row = _given(node.row or table.row_to_replace(node), value, code, revision, revision, SET)
@@ -73,11 +75,11 @@ def set_source(table: Table, node: Node, value: Any, code: bytes | None, keeper:
         note_touch(table, node, revision)
 
 
-def apply(table: Table, changes: Sequence[Change], keeper: Keeper | None) -> None:
+def apply(table: NodeTable, changes: Sequence[NodeChange], keeper: GraphPersistence | None) -> None:
     """Make changes, as one revision."""
     revision = table.revision + 1
-    before: dict[Node, Row] = {}
-    promoted: list[Rule] = []
+    before: dict[ConcreteNode, NodeRecord] = {}
+    promoted: list[CompiledSchema] = []
     table.revision = revision
     try:
         for change in changes:
@@ -99,7 +101,7 @@ def apply(table: Table, changes: Sequence[Change], keeper: Keeper | None) -> Non
         raise
 
 
-def _bring(table: Table, node: Node, before: dict[Node, Row]) -> None:
+def _bring(table: NodeTable, node: ConcreteNode, before: dict[ConcreteNode, NodeRecord]) -> None:
     if not is_up_to_date(table, node):
         plan = plan_of(table, node)
         for one in plan:
@@ -107,7 +109,7 @@ def _bring(table: Table, node: Node, before: dict[Node, Row]) -> None:
         walk(table, plan, None)
 
 
-def _touch(table: Table, change: Change, before: dict[Node, Row]) -> None:
+def _touch(table: NodeTable, change: NodeChange, before: dict[ConcreteNode, NodeRecord]) -> None:
     node, revision = change.node, table.revision
     row = table.row_to_replace(node)
     before.setdefault(node, node.row)
@@ -116,13 +118,13 @@ def _touch(table: Table, change: Change, before: dict[Node, Row]) -> None:
         note_touch(table, node, revision)
 
 
-def _touched(node: Node, row: Row, change: Change, revision: int) -> Row:
+def _touched(node: ConcreteNode, row: NodeRecord, change: NodeChange, revision: int) -> NodeRecord:
     if change.value is NOTHING:
         if (
             node.rule.computor is None and row.verified_at >= 0
         ):  # nobody can compute it: it is taken for another value
-            return Row(row.value, row.code, revision, revision, revision, revision, row.origin)
-        return Row(
+            return NodeRecord(row.value, row.code, revision, revision, revision, revision, row.origin)
+        return NodeRecord(
             row.value, row.code, row.verified_at, row.changed_at, revision, row.computed_at, row.origin
         )
     origin = SET if node.rule.is_source else PINNED
@@ -133,16 +135,23 @@ def _touched(node: Node, row: Row, change: Change, revision: int) -> Row:
     return _given(row, change.value, change.code, revision - 1, revision, origin)
 
 
-def _given(row: Row, value: Any, code: bytes | None, verified: int, revision: int, origin: int) -> Row:
+def _given(
+    row: NodeRecord, value: Any, code: bytes | None, verified: int, revision: int, origin: int
+) -> NodeRecord:
     """The row of a node that somebody gave a value."""
     if row.verified_at >= 0 and same(value, code, row.value, row.code):
-        return Row(row.value, row.code, verified, row.changed_at, revision, row.computed_at, origin)
+        return NodeRecord(row.value, row.code, verified, row.changed_at, revision, row.computed_at, origin)
     if code is not None:
         value = PENDING  # it is read from its bytes: the caller may go on changing the object
-    return Row(value, code, verified, revision, revision, row.computed_at, origin)
+    return NodeRecord(value, code, verified, revision, revision, row.computed_at, origin)
 
 
-def _undo(table: Table, revision: int, before: dict[Node, Row], promoted: Sequence[Rule]) -> None:
+def _undo(
+    table: NodeTable,
+    revision: int,
+    before: dict[ConcreteNode, NodeRecord],
+    promoted: Sequence[CompiledSchema],
+) -> None:
     for node, row in before.items():
         node.row = row
     for node in table.nodes.values():

@@ -24,8 +24,8 @@ from clew.drawing.svg import svg
 from clew.errors import DependencyError, StoreCorruptError
 from clew.incremental.explanation import OUTDATED, freshness
 from clew.incremental.expressions import Expression, pattern_text, read_node, unifies
-from clew.incremental.nodes import ORIGINS, PINNED, Node, Table
-from clew.incremental.schemas import Rule
+from clew.incremental.nodes import ORIGINS, PINNED, ConcreteNode, NodeTable
+from clew.incremental.schemas import CompiledSchema
 
 if TYPE_CHECKING:
     from clew.incremental.graph import DependencyGraph
@@ -62,7 +62,7 @@ def draw(graph: DependencyGraph, form: str = "mermaid", *, nodes: bool = False, 
 
 def _of_schemas(graph: DependencyGraph) -> Picture:
     rules = graph.catalog.rules
-    made: dict[str, list[Rule]] = {}
+    made: dict[str, list[CompiledSchema]] = {}
     for rule in rules:
         made.setdefault(rule.output.name, []).append(rule)
     implicit = dict.fromkeys(one.name for rule in rules for one in rule.inputs if one.name not in made)
@@ -78,7 +78,7 @@ def _of_schemas(graph: DependencyGraph) -> Picture:
     return Picture("", tuple(boxes), tuple(_arrow(*ends, labels) for ends, labels in arrows.items()))
 
 
-def _schema_box(rule: Rule, key: str) -> Box:
+def _schema_box(rule: CompiledSchema, key: str) -> Box:
     facts = [
         f"made from {', '.join(map(pattern_text, rule.inputs))}" if rule.inputs else "",
         "a source: it has what is set" if rule.computor is None else "",
@@ -89,7 +89,10 @@ def _schema_box(rule: Rule, key: str) -> Box:
 
 
 def _origins(
-    pattern: Expression, made: dict[str, list[Rule]], sources: dict[str, str], keys: dict[Rule, str]
+    pattern: Expression,
+    made: dict[str, list[CompiledSchema]],
+    sources: dict[str, str],
+    keys: dict[CompiledSchema, str],
 ) -> Iterator[tuple[str, str]]:
     """Where an input may come from: the key of a box, and what to write at the arrow."""
     if pattern.name in sources:
@@ -128,12 +131,12 @@ def _of_nodes(graph: DependencyGraph, limit: int) -> Picture:
     return Picture(title, tuple(boxes), tuple(_arrow(*ends, []) for ends in arrows))
 
 
-def _node(table: Table, name: str) -> Node | None:
+def _node(table: NodeTable, name: str) -> ConcreteNode | None:
     asked = read_node(name)
     return table.find(asked.name, asked.arguments)
 
 
-def _node_box(table: Table, node: Node, key: str) -> Box:
+def _node_box(table: NodeTable, node: ConcreteNode, key: str) -> Box:
     try:
         row, seen = table.row(node), freshness(table, node)
     except StoreCorruptError as error:  # its own row, or one that it depends on

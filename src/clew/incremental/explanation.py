@@ -9,7 +9,7 @@ import msgspec
 
 from clew.errors import InvalidNodeError
 from clew.incremental.freshness import all_sources, is_up_to_date
-from clew.incremental.nodes import COMPUTED, ORIGINS, PINNED, Node, Row, Table
+from clew.incremental.nodes import COMPUTED, ORIGINS, PINNED, ConcreteNode, NodeRecord, NodeTable
 
 UP_TO_DATE, OUTDATED = "up-to-date", "potentially-outdated"
 
@@ -37,7 +37,7 @@ class Cause(msgspec.Struct, frozen=True):
         return f"{self.node} was {how} at revision {self.touched_at}{same}"
 
 
-class Input(msgspec.Struct, frozen=True):
+class InputStatus(msgspec.Struct, frozen=True):
     """A direct input of a node."""
 
     node: str
@@ -60,7 +60,7 @@ class Explanation(msgspec.Struct, frozen=True):
     stateful: bool
     reason: str
     causes: tuple[Cause, ...] = ()
-    inputs: tuple[Input, ...] = ()
+    inputs: tuple[InputStatus, ...] = ()
 
     @property
     def changed_sources(self) -> tuple[Cause, ...]:
@@ -79,7 +79,7 @@ class Explanation(msgspec.Struct, frozen=True):
         return "\n".join(lines)
 
 
-def explain(table: Table, node: Node) -> Explanation:
+def explain(table: NodeTable, node: ConcreteNode) -> Explanation:
     """What is known about a node."""
     row = table.row(node)
     sources, unknown = all_sources(table, node)
@@ -105,13 +105,13 @@ def explain(table: Table, node: Node) -> Explanation:
         else f"it cannot be pulled: {unknown}",
         causes=tuple(_cause(one, n < len(newer)) for n, one in enumerate(sources)),
         inputs=tuple(
-            Input(one.key, freshness(table, one), table.row(one).changed_at)
+            InputStatus(one.key, freshness(table, one), table.row(one).changed_at)
             for one in table.known_inputs(node)[0]
         ),
     )
 
 
-def freshness(table: Table, node: Node) -> str | None:
+def freshness(table: NodeTable, node: ConcreteNode) -> str | None:
     """Up to date, potentially outdated, or None for a node that has no value."""
     if table.row(node).verified_at < 0:
         return None
@@ -121,16 +121,16 @@ def freshness(table: Table, node: Node) -> str | None:
         return OUTDATED  # no schema matches one of its inputs any more; a pull says so
 
 
-def _latest_first(node: Node) -> tuple[int, str]:
+def _latest_first(node: ConcreteNode) -> tuple[int, str]:
     return -node.row.touched_at, node.key
 
 
-def _cause(node: Node, is_newer: bool) -> Cause:
+def _cause(node: ConcreteNode, is_newer: bool) -> Cause:
     row = node.row
     return Cause(node.key, row.touched_at, row.changed_at, _touched_by(node, row), is_newer)
 
 
-def _touched_by(node: Node, row: Row) -> str | None:
+def _touched_by(node: ConcreteNode, row: NodeRecord) -> str | None:
     if not row.touched_at:
         return None
     if row.touched_at == node.rule.touched_at:
@@ -140,19 +140,21 @@ def _touched_by(node: Node, row: Row) -> str | None:
     return ORIGINS[row.origin] if row.verified_at >= row.touched_at else "computed"
 
 
-def _was_invalidated(node: Node, row: Row) -> bool:
+def _was_invalidated(node: ConcreteNode, row: NodeRecord) -> bool:
     """Whether a source that nobody can compute was invalidated after it was set."""
     return node.rule.computor is None and 0 < row.touched_at == row.computed_at
 
 
-def _computed_at(node: Node, row: Row) -> int | None:
+def _computed_at(node: ConcreteNode, row: NodeRecord) -> int | None:
     if node.rule.computor is None:
         return None
     is_computed = row.verified_at >= 0 and row.origin == COMPUTED  # perhaps at revision 0
     return row.computed_at if is_computed else row.computed_at or None
 
 
-def _reason(table: Table, node: Node, row: Row, fresh: str | None, newer: list[Node]) -> str:
+def _reason(
+    table: NodeTable, node: ConcreteNode, row: NodeRecord, fresh: str | None, newer: list[ConcreteNode]
+) -> str:
     if fresh is None:
         return "it was never set" if node.rule.computor is None else "it was never asked for"
     if fresh == UP_TO_DATE:
@@ -173,7 +175,7 @@ def _reason(table: Table, node: Node, row: Row, fresh: str | None, newer: list[N
     return f"{since}; its next pull computes it if an input changes"
 
 
-def _why_fresh(node: Node, row: Row) -> str:
+def _why_fresh(node: ConcreteNode, row: NodeRecord) -> str:
     if _was_invalidated(node, row):
         return f"it was invalidated at revision {row.touched_at}, and counts as changed since; nobody can compute it"
     if row.origin != COMPUTED:

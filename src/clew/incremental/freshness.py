@@ -19,7 +19,7 @@ from __future__ import annotations
 from bisect import bisect_right, insort
 
 from clew.errors import InvalidNodeError
-from clew.incremental.nodes import Node, Row, Table
+from clew.incremental.nodes import ConcreteNode, NodeRecord, NodeTable
 
 _FEW = 16  # sources that are looked at one by one
 _WIDTH = 4096  # bits of a set that a node between others may have
@@ -31,7 +31,7 @@ class Sources:
 
     __slots__ = ("few", "mask")
 
-    def __init__(self, few: tuple[Node, ...], mask: int = 0) -> None:
+    def __init__(self, few: tuple[ConcreteNode, ...], mask: int = 0) -> None:
         self.few = few
         self.mask = mask
 
@@ -39,7 +39,7 @@ class Sources:
 WIDE = Sources(())  # in the place of a set that is not kept
 
 
-def is_up_to_date(table: Table, node: Node) -> bool:
+def is_up_to_date(table: NodeTable, node: ConcreteNode) -> bool:
     """Whether a node's value is right for the revision that the graph is at."""
     revision = table.revision
     if node.checked_at == revision:
@@ -61,7 +61,9 @@ def is_up_to_date(table: Table, node: Node) -> bool:
     return True
 
 
-def touched_above(table: Table, node: Node, row: Row) -> tuple[frozenset[Node], int]:
+def touched_above(
+    table: NodeTable, node: ConcreteNode, row: NodeRecord
+) -> tuple[frozenset[ConcreteNode], int]:
     """The sources of a node that were touched after it was verified."""
     verified = row.verified_at
     sources = sources_of(table, node)
@@ -69,10 +71,10 @@ def touched_above(table: Table, node: Node, row: Row) -> tuple[frozenset[Node], 
     return few, sources.mask and touched_since(table, verified) & sources.mask
 
 
-def all_sources(table: Table, node: Node) -> tuple[list[Node], InvalidNodeError | None]:
+def all_sources(table: NodeTable, node: ConcreteNode) -> tuple[list[ConcreteNode], InvalidNodeError | None]:
     """The sources of a node, by their keys; and what is wrong with an input on the way that no schema knows."""
     unknown: InvalidNodeError | None = None
-    found: dict[str, Node] = {}
+    found: dict[str, ConcreteNode] = {}
     seen = {node}
     stack = [node]
     while stack:
@@ -90,7 +92,7 @@ def all_sources(table: Table, node: Node) -> tuple[list[Node], InvalidNodeError 
 # -- finding sets -----------------------------------------------------------------------------------------
 
 
-def sources_of(table: Table, node: Node) -> Sources:
+def sources_of(table: NodeTable, node: ConcreteNode) -> Sources:
     """The whole set of a node."""
     if node.sources is None or node.epoch != table.epoch:
         _find(table, node)
@@ -100,7 +102,7 @@ def sources_of(table: Table, node: Node) -> Sources:
     return found
 
 
-def _find(table: Table, root: Node) -> None:
+def _find(table: NodeTable, root: ConcreteNode) -> None:
     """Give a node and all above it that have none a set, or `WIDE`: inputs first, without recursion."""
     epoch = table.epoch
     rule = root.rule
@@ -126,13 +128,13 @@ def _find(table: Table, root: Node) -> None:
                 table.fixed_sources[node.rule] = (epoch, node.sources)
 
 
-def _joined(table: Table, node: Node) -> Sources:
+def _joined(table: NodeTable, node: ConcreteNode) -> Sources:
     """The union of the sets of a node's inputs, and of those inputs that are sources."""
     inputs = node.inputs
     if len(inputs) == 1 and not table.is_source(inputs[0]):
         shared: Sources = inputs[0].sources
         return shared
-    few: dict[Node, None] = {}
+    few: dict[ConcreteNode, None] = {}
     mask = 0
     for lower in inputs:
         above: Sources = lower.sources
@@ -146,9 +148,9 @@ def _joined(table: Table, node: Node) -> Sources:
     return WIDE if made.mask.bit_length() > _WIDTH or len(made.few) > _WIDTH // 64 else made
 
 
-def _gather(table: Table, root: Node) -> None:
+def _gather(table: NodeTable, root: ConcreteNode) -> None:
     """Give a node its set, however wide; sets that are met on the way are taken whole."""
-    few: dict[Node, None] = {}
+    few: dict[ConcreteNode, None] = {}
     mask = 0
     seen = {root}
     stack = [root]
@@ -167,7 +169,7 @@ def _gather(table: Table, root: Node) -> None:
     root.sources = _made(table, few, mask)
 
 
-def _made(table: Table, few: dict[Node, None], mask: int) -> Sources:
+def _made(table: NodeTable, few: dict[ConcreteNode, None], mask: int) -> Sources:
     for source in few:
         table.row(source)  # from now on its row is there to be looked at
     rest = list(few)
@@ -188,7 +190,7 @@ def _made(table: Table, few: dict[Node, None], mask: int) -> Sources:
 # -- bits -------------------------------------------------------------------------------------------------
 
 
-def _bit(table: Table, source: Node) -> int:
+def _bit(table: NodeTable, source: ConcreteNode) -> int:
     if source.bit < 0:
         source.bit = table.bits
         table.bits += 1
@@ -197,7 +199,7 @@ def _bit(table: Table, source: Node) -> int:
     return source.bit
 
 
-def note_touch(table: Table, source: Node, revision: int) -> None:
+def note_touch(table: NodeTable, source: ConcreteNode, revision: int) -> None:
     """Remember that a source with a bit was touched; `revision` is not below any that was noted."""
     touches = table.touches
     touches.append((revision, source.bit))
@@ -206,7 +208,7 @@ def note_touch(table: Table, source: Node, revision: int) -> None:
         touches[:] = sorted((at, bit) for bit, at in latest.items())
 
 
-def touched_since(table: Table, revision: int) -> int:
+def touched_since(table: NodeTable, revision: int) -> int:
     """The bits of the sources that were touched after a revision."""
     touches = table.touches
     mask = 0

@@ -24,17 +24,17 @@ from clew.errors import (
     StoreError,
 )
 from clew.incremental.arguments import check_options, is_a_pattern, read, to_set
-from clew.incremental.async_pull import AsyncPull, Running, Slots
-from clew.incremental.change_batch import Batch, batch_here, left, opened
-from clew.incremental.changes import NOTHING, Change, apply, merged, set_source
+from clew.incremental.async_pull import AsyncPull, ConcurrencyLimit, Running
+from clew.incremental.change_batch import ChangeBatch, batch_here, left, opened
+from clew.incremental.changes import NOTHING, NodeChange, apply, merged, set_source
 from clew.incremental.explanation import Explanation, explain, freshness
 from clew.incremental.expressions import Expression, match, read_node, read_pattern
 from clew.incremental.freshness import is_up_to_date
 from clew.incremental.mutation_check import check_all
-from clew.incremental.nodes import COMPUTED, SET, Node, Row, Table
-from clew.incremental.persistence import Keeper
+from clew.incremental.nodes import COMPUTED, SET, ConcreteNode, NodeRecord, NodeTable
+from clew.incremental.persistence import GraphPersistence
 from clew.incremental.pull_plan import plan_of
-from clew.incremental.schemas import Catalog, Schema, is_own_pattern
+from clew.incremental.schemas import NodeSchema, SchemaRegistry, is_own_pattern
 from clew.incremental.sync_pull import walk
 from clew.incremental.values import code_of
 from clew.stores.kv import open_shelf
@@ -57,7 +57,7 @@ class DependencyGraph:
 
     def __init__(
         self,
-        schemas: Iterable[Schema],
+        schemas: Iterable[NodeSchema],
         store: Any = None,
         *,
         name: str = "graph",
@@ -66,7 +66,7 @@ class DependencyGraph:
         check_mutation: bool = False,
     ) -> None:
         check_options(name, max_concurrency, keep_in_memory)
-        self.catalog = Catalog(schemas)
+        self.catalog = SchemaRegistry(schemas)
         if check_mutation:
             check_all(self.catalog.rules)
         self.options: dict[str, Any] = {  # for another graph like this one
@@ -75,23 +75,23 @@ class DependencyGraph:
             "keep_in_memory": keep_in_memory,
             "check_mutation": check_mutation,
         }
-        self._slots = Slots(max_concurrency)
+        self._slots = ConcurrencyLimit(max_concurrency)
         self._most = keep_in_memory
         self._lock = threading.RLock()
         self._running: Running = {}
         self._pulls = 0  # async ones that are under way
         self._is_computing = False  # a walk holds the lock, in this thread
         self._is_closed = False
-        self._keeper: Keeper | None = None
+        self._keeper: GraphPersistence | None = None
         if store is not None:
-            self._keeper = Keeper(open_shelf(store, f"graph {name}"))
+            self._keeper = GraphPersistence(open_shelf(store, f"graph {name}"))
             try:
                 self._reload()
             except BaseException:
                 self._keeper.shelf.close()
                 raise
         else:
-            self._table = Table(self.catalog, None, {})
+            self._table = NodeTable(self.catalog, None, {})
         self._is_special = self._keeper is not None  # there is more to do before a request than to do it
 
     def __repr__(self) -> str:
@@ -106,7 +106,7 @@ class DependencyGraph:
     # -- asking ------------------------------------------------------------------------------------------
 
     @property
-    def schemas(self) -> tuple[Schema, ...]:
+    def schemas(self) -> tuple[NodeSchema, ...]:
         """The schemas that the graph was built from."""
         return tuple(rule.schema for rule in self.catalog.rules)
 
@@ -212,7 +212,7 @@ class DependencyGraph:
             code = code_of(value, node.key)
             batch = batch_here(id(self))
             if batch is not None:
-                batch.changes.append(Change(node, value, code))
+                batch.changes.append(NodeChange(node, value, code))
             elif node.rule.is_source:
                 while True:
                     try:
@@ -225,7 +225,7 @@ class DependencyGraph:
                 while (stale := self._stale_input(node)) is not None:
                     self._bring(self._table.nodes[stale])
                     node = self._here(node)  # somebody else may have written meanwhile
-                self._apply([Change(node, value, code)])
+                self._apply([NodeChange(node, value, code)])
 
     async def aset(self, name: str, *rest: Any, value: Any = NOTHING) -> None:
         """Like `set`, where inputs of the node may have async computors."""
@@ -240,7 +240,7 @@ class DependencyGraph:
                     return
             await self.apull(stale)
 
-    def _stale_input(self, node: Node) -> str | None:
+    def _stale_input(self, node: ConcreteNode) -> str | None:
         """An input that a pin has to wait for."""
         inputs = self._table.inputs(node)
         return next((lower.key for lower in inputs if not is_up_to_date(self._table, lower)), None)
@@ -253,7 +253,7 @@ class DependencyGraph:
         with self._lock:
             self._prepare()
             node = self._node(name, arguments)
-            change = Change(node, is_invalidated=True)
+            change = NodeChange(node, is_invalidated=True)
             batch = batch_here(id(self))
             if not (
                 arguments
@@ -284,7 +284,7 @@ class DependencyGraph:
                 if is_whole:
                     self._end(batch_here(id(self)), batch.changes)
 
-    def _end(self, around: Batch | None, changes: list[Change]) -> None:
+    def _end(self, around: ChangeBatch | None, changes: list[NodeChange]) -> None:
         """Make the changes of a batch, or hand them on."""
         if around is not None:
             around.changes.extend(changes)
@@ -337,11 +337,11 @@ class DependencyGraph:
         """Forget what is in memory, and begin again from what the database has."""
         assert self._keeper is not None
         revision, gone = self._keeper.open(self.catalog)
-        self._table = Table(self.catalog, self._keeper, gone)
+        self._table = NodeTable(self.catalog, self._keeper, gone)
         self._table.revision = revision
         self._keeper.table = self._table
 
-    def _node(self, name: Any, arguments: tuple[Any, ...]) -> Node:
+    def _node(self, name: Any, arguments: tuple[Any, ...]) -> ConcreteNode:
         asked = read(name, arguments)
         node = self._table.find(asked.name, asked.arguments)
         if node is None:
@@ -355,7 +355,7 @@ class DependencyGraph:
         """Whether a node that is not there becomes a source when it is set."""
         return not asked.arguments and self.catalog.arity(asked.name) is None
 
-    def _target(self, name: Any, arguments: tuple[Any, ...]) -> Node:
+    def _target(self, name: Any, arguments: tuple[Any, ...]) -> ConcreteNode:
         """The node that is to be set."""
         node = None if arguments or type(name) is not str else self._table.nodes.get(name)
         if node is not None and not node.rule.is_pattern:
@@ -377,7 +377,7 @@ class DependencyGraph:
         self._reload()
         return True
 
-    def _bring(self, node: Node) -> Node:
+    def _bring(self, node: ConcreteNode) -> ConcreteNode:
         """Bring a stale node up to date."""
         plan = plan_of(self._table, node)
         while self._has_moved():
@@ -404,7 +404,7 @@ class DependencyGraph:
             keeper.flush()
         return node
 
-    def _apply(self, queue: list[Change]) -> None:
+    def _apply(self, queue: list[NodeChange]) -> None:
         while True:
             for change in queue:
                 change.node = self._here(change.node)
@@ -425,7 +425,7 @@ class DependencyGraph:
             finally:
                 self._is_computing, self._is_special = False, was_special
 
-    def _here(self, node: Node) -> Node:
+    def _here(self, node: ConcreteNode) -> ConcreteNode:
         """A node in the table that there is now."""
         if self._table.nodes.get(node.key) is node:
             return node
@@ -468,7 +468,7 @@ class DependencyGraph:
         return self.catalog.find(node.name, node.arguments) is None and self._origin(key) == COMPUTED
 
     def _origin(self, key: str) -> int:
-        row: Row | None
+        row: NodeRecord | None
         if self._keeper is None:
             row = self._table.nodes[key].row
         else:

@@ -16,23 +16,23 @@ from typing import Any
 
 from clew.errors import ClewError, MutationError
 from clew.incremental.expressions import Expression, spelled, substitute
-from clew.incremental.schemas import Computor, Rule
+from clew.incremental.schemas import CompiledSchema, Computor
 from clew.incremental.values import PLAIN
 from clew.state import decode, encode
 
 
-def check_all(rules: Iterable[Rule]) -> None:
+def check_all(rules: Iterable[CompiledSchema]) -> None:
     """Have the computors of a graph's rules checked."""
     for rule in rules:
         if rule.computor is not None:
             rule.computor = _checked(rule, rule.computor)
 
 
-def _checked(rule: Rule, computor: Computor) -> Computor:
+def _checked(rule: CompiledSchema, computor: Computor) -> Computor:
     """A rule's computor, with the check around each call."""
 
     def computor_of_copies(inputs: list[Any], old: Any, bindings: dict[str, Any]) -> Any:
-        call = _Call(rule, inputs, {**bindings})
+        call = _CheckedCall(rule, inputs, {**bindings})
         answer = computor(call.copies, old, bindings)
         if type(answer) not in PLAIN and isawaitable(answer):
             return _Awaited(answer, call)
@@ -42,10 +42,10 @@ def _checked(rule: Rule, computor: Computor) -> Computor:
     return computor_of_copies
 
 
-class _Call:
+class _CheckedCall:
     """One call: the copies that the computor gets, and the bytes of what was copied."""
 
-    def __init__(self, rule: Rule, inputs: list[Any], bindings: dict[str, Any]) -> None:
+    def __init__(self, rule: CompiledSchema, inputs: list[Any], bindings: dict[str, Any]) -> None:
         self._rule = rule
         self._bindings = bindings
         self._before = [None if type(value) in PLAIN else encode(value, ordered=True) for value in inputs]
@@ -78,7 +78,7 @@ def _is_edited(value: Any, before: bytes) -> bool:
 class _Awaited:
     """What an async computor returned; the check comes when it is done."""
 
-    def __init__(self, answer: Awaitable[Any], call: _Call) -> None:
+    def __init__(self, answer: Awaitable[Any], call: _CheckedCall) -> None:
         self._answer = answer
         self._call = call
 

@@ -23,7 +23,7 @@ import msgspec
 
 from clew.errors import InvalidNodeError, StoreCorruptError
 from clew.incremental.expressions import Constant, spelled, substitute
-from clew.incremental.schemas import Catalog, Rule, source_rule
+from clew.incremental.schemas import CompiledSchema, SchemaRegistry, source_rule
 from clew.state import decode
 
 COMPUTED, PINNED, SET = 0, 1, 2
@@ -33,7 +33,7 @@ ORIGINS = ("computed", "pinned", "set")
 PENDING: Any = object()  # in the place of a value that is still to be read from its bytes
 
 
-class Row(msgspec.Struct):
+class NodeRecord(msgspec.Struct):
     """What is known of a node."""
 
     value: Any
@@ -52,10 +52,10 @@ class Row(msgspec.Struct):
         return value
 
 
-EMPTY = Row(None, None, -1, 0, 0, 0, COMPUTED)
+EMPTY = NodeRecord(None, None, -1, 0, 0, 0, COMPUTED)
 
 
-class Node:
+class ConcreteNode:
     """One concrete node."""
 
     __slots__ = (
@@ -73,15 +73,15 @@ class Node:
     )
 
     def __init__(
-        self, key: str, rule: Rule, arguments: tuple[Constant, ...], bindings: dict[str, Constant]
+        self, key: str, rule: CompiledSchema, arguments: tuple[Constant, ...], bindings: dict[str, Constant]
     ) -> None:
         self.key = key
         self.rule = rule
         self.arguments = arguments
         self.bindings = bindings
         self.computor = rule.computor or missing
-        self.inputs: tuple[Node, ...] = ()  # found by `Table.inputs`
-        self.row: Row = None  # type: ignore[assignment]  # found by `Table.row`
+        self.inputs: tuple[ConcreteNode, ...] = ()  # found by `NodeTable.inputs`
+        self.row: NodeRecord = None  # type: ignore[assignment]  # found by `NodeTable.row`
         self.checked_at = -1  # the revision for which it was last found to be up to date
         self.sources: Any = None  # what `sources` has found out, in the epoch below
         self.epoch = -1
@@ -91,32 +91,34 @@ class Node:
         return f"Node({self.key})"
 
 
-class Missing(Exception):
+class SourceNotSet(Exception):
     """A source has no value."""
 
 
 def missing(inputs: list[Any], old: Any, bindings: dict[str, Any]) -> Any:
     """The computor of sources that have none of their own."""
-    raise Missing
+    raise SourceNotSet
 
 
-class Reader(Protocol):
+class RowLoader(Protocol):
     """Where rows come from that are not in memory."""
 
-    def load(self, key: str) -> Row | None:
+    def load(self, key: str) -> NodeRecord | None:
         """A row as it was stored."""
 
-    def had_inputs_at(self, node: Node) -> int:
+    def had_inputs_at(self, node: ConcreteNode) -> int:
         """Return the revision at which a schema last gave a node inputs; 0 if none did."""
 
 
-class Table:
+class NodeTable:
     """The nodes that are in memory, and the revision that the graph is at."""
 
-    def __init__(self, catalog: Catalog, reader: Reader | None, gone: dict[str, Rule]) -> None:
+    def __init__(
+        self, catalog: SchemaRegistry, reader: RowLoader | None, gone: dict[str, CompiledSchema]
+    ) -> None:
         self.catalog = catalog
         self.reader = reader
-        self.nodes: dict[str, Node] = {}
+        self.nodes: dict[str, ConcreteNode] = {}
         self.revision = 0
         self.epoch = 0  # of what counts as a source: one more when a schema is promoted
         self.gone = gone  # the rules of atoms that lost their schemas
@@ -125,11 +127,13 @@ class Table:
         self.touches: list[tuple[int, int]] = []  # (touched_at, bit) of sources that have a bit, sorted
         self.bits = 0
         self.source_sets: dict[Any, Any] = {}  # of atoms alone, by what is in them
-        self.fixed_sources: dict[Rule, tuple[int, Any]] = {}  # of rules whose nodes have the same inputs
-        self.plans: dict[Any, tuple[Node, ...]] = {}
+        self.fixed_sources: dict[
+            CompiledSchema, tuple[int, Any]
+        ] = {}  # of rules whose nodes have the same inputs
+        self.plans: dict[Any, tuple[ConcreteNode, ...]] = {}
         self.planned = 0  # how many nodes these plans have together
 
-    def find(self, name: str, arguments: tuple[Any, ...]) -> Node | None:
+    def find(self, name: str, arguments: tuple[Any, ...]) -> ConcreteNode | None:
         """The node of a name and arguments; None if no schema knows it and it was never set."""
         key = spelled(name, arguments)
         node = self.nodes.get(key)
@@ -137,16 +141,18 @@ class Table:
             return node
         found = self.catalog.find(name, arguments)
         if found is not None:
-            return self._keep(Node(key, found[0], arguments, found[1]))
+            return self._keep(ConcreteNode(key, found[0], arguments, found[1]))
         if arguments or (self.catalog.arity(name) or 0) > 0:
             return None
         if self.catalog.has(name, 0) or (self.reader is not None and self._was_set(key)):
             return self.source(key)
         return None
 
-    def source(self, key: str) -> Node:
+    def source(self, key: str) -> ConcreteNode:
         """The node of an atom that no schema makes."""
-        return self.nodes.get(key) or self._keep(Node(key, self.gone.get(key) or source_rule(key), (), {}))
+        return self.nodes.get(key) or self._keep(
+            ConcreteNode(key, self.gone.get(key) or source_rule(key), (), {})
+        )
 
     def _was_set(self, key: str) -> bool:
         assert self.reader is not None
@@ -156,11 +162,11 @@ class Table:
             return True  # so that it can be set again
         return row is not None and row.origin == SET
 
-    def _keep(self, node: Node) -> Node:
+    def _keep(self, node: ConcreteNode) -> ConcreteNode:
         self.nodes[node.key] = node
         return node
 
-    def inputs(self, node: Node) -> tuple[Node, ...]:
+    def inputs(self, node: ConcreteNode) -> tuple[ConcreteNode, ...]:
         """What a node is made from. InvalidNodeError if no schema knows one of them."""
         if not node.inputs and node.rule.inputs:
             found, unknown = self.known_inputs(node)
@@ -169,11 +175,11 @@ class Table:
             node.inputs = found
         return node.inputs
 
-    def known_inputs(self, node: Node) -> tuple[tuple[Node, ...], InvalidNodeError | None]:
+    def known_inputs(self, node: ConcreteNode) -> tuple[tuple[ConcreteNode, ...], InvalidNodeError | None]:
         """Those inputs of a node that some schema knows; and what is wrong with another one, if there is one."""
         if node.inputs:
             return node.inputs, None
-        found: list[Node] = []
+        found: list[ConcreteNode] = []
         unknown: InvalidNodeError | None = None
         for pattern in node.rule.inputs:
             arguments = substitute(pattern, node.bindings)
@@ -185,15 +191,15 @@ class Table:
                 unknown = InvalidNodeError(f"{error}; it is an input of {node.key!r}")
         return tuple(found), unknown
 
-    def row(self, node: Node) -> Row:
+    def row(self, node: ConcreteNode) -> NodeRecord:
         """What is known of a node."""
-        row: Row | None = node.row
+        row: NodeRecord | None = node.row
         if row is None:
             row = self.reader.load(node.key) if self.reader is not None else None
             node.row = row = self._as_seen(row, node)
         return row
 
-    def _as_seen(self, row: Row | None, node: Node) -> Row:
+    def _as_seen(self, row: NodeRecord | None, node: ConcreteNode) -> NodeRecord:
         """A stored row in the light of the schema that there is now."""
         rule = node.rule
         changed = rule.touched_at
@@ -202,30 +208,32 @@ class Table:
             if row.touched_at >= self.reader.had_inputs_at(node):
                 return row  # what somebody set outlives schemas, unless one of them gave the node inputs
         if row is None or rule.computor is None:
-            return EMPTY if not changed else Row(None, None, -1, 0, changed, 0, COMPUTED)
+            return EMPTY if not changed else NodeRecord(None, None, -1, 0, changed, 0, COMPUTED)
         if changed <= row.touched_at:
             return row
-        return Row(row.value, row.code, row.verified_at, row.changed_at, changed, row.computed_at, row.origin)
+        return NodeRecord(
+            row.value, row.code, row.verified_at, row.changed_at, changed, row.computed_at, row.origin
+        )
 
-    def row_to_replace(self, node: Node) -> Row:
+    def row_to_replace(self, node: ConcreteNode) -> NodeRecord:
         """What is known of a node that is about to be changed: of a damaged row, that it has no value."""
         try:
             return self.row(node)
         except StoreCorruptError:
-            return Row(None, None, -1, 0, self.revision, 0, SET if node.rule.is_source else COMPUTED)
+            return NodeRecord(None, None, -1, 0, self.revision, 0, SET if node.rule.is_source else COMPUTED)
 
-    def is_stored(self, node: Node) -> bool:
+    def is_stored(self, node: ConcreteNode) -> bool:
         """Whether a node has a value, or a row that cannot be read."""
         try:
             return self.row(node).verified_at >= 0
         except StoreCorruptError:
             return True
 
-    def is_source(self, node: Node) -> bool:
+    def is_source(self, node: ConcreteNode) -> bool:
         """Whether touches of a node are asked for one by one: it has no inputs, or its schema was promoted."""
         return node.rule.is_source or node.rule.is_promoted
 
-    def promote(self, rule: Rule) -> None:
+    def promote(self, rule: CompiledSchema) -> None:
         """Count the nodes of a rule among the sources of whatever depends on them."""
         rule.is_promoted = True
         self.epoch += 1

@@ -27,11 +27,11 @@ import msgspec
 
 from clew.errors import StoreConflictError, StoreCorruptError, StoreError, StoreVersionError
 from clew.incremental.expressions import Expression, match, read_pattern
-from clew.incremental.nodes import PENDING, Node, Row, Table
-from clew.incremental.schemas import Catalog, Rule, source_rule
+from clew.incremental.nodes import PENDING, ConcreteNode, NodeRecord, NodeTable
+from clew.incremental.schemas import CompiledSchema, SchemaRegistry, source_rule
 from clew.incremental.values import PLAIN
 from clew.state import decode, encode
-from clew.stores.kv import Shelf
+from clew.stores.kv import KeyValueTable
 from clew.stores.sqlite.fork_safety import guard
 from clew.stores.timer import call_later, cancel
 
@@ -73,12 +73,12 @@ _read_schema = msgspec.msgpack.Decoder(_StoredSchema).decode
 _read_meta = msgspec.msgpack.Decoder(_Meta).decode
 
 
-class Keeper:
+class GraphPersistence:
     """A graph's shelf, and the rows that wait to be written."""
 
-    def __init__(self, shelf: Shelf) -> None:
+    def __init__(self, shelf: KeyValueTable) -> None:
         self.shelf = shelf
-        self._waiting: dict[str, Node] = {}
+        self._waiting: dict[str, ConcreteNode] = {}
         self._lock = (
             threading.RLock()
         )  # guards what waits and the stamp: the timer writes from another thread
@@ -86,17 +86,17 @@ class Keeper:
         self._stamp = -1
         self.is_behind = True
         self._with_inputs: dict[tuple[str, int], list[tuple[Expression, int]]] = {}  # by name and arity
-        self.table: Table | None = None  # whose rows are written
+        self.table: NodeTable | None = None  # whose rows are written
         guard(self)
 
     # -- opening -----------------------------------------------------------------------------------------
 
-    def open(self, catalog: Catalog) -> tuple[int, dict[str, Rule]]:
+    def open(self, catalog: SchemaRegistry) -> tuple[int, dict[str, CompiledSchema]]:
         """The revision, and the rules of atoms that lost their schemas; catches up with changed schemas."""
         with self._lock:
             return self._opened(catalog)
 
-    def _opened(self, catalog: Catalog) -> tuple[int, dict[str, Rule]]:
+    def _opened(self, catalog: SchemaRegistry) -> tuple[int, dict[str, CompiledSchema]]:
         while True:
             self._forget()
             self._stamp = self.shelf.stamp()
@@ -140,7 +140,7 @@ class Keeper:
         return int(meta.revision)
 
     def _changed(
-        self, catalog: Catalog, stored: dict[str, _StoredSchema], revision: int
+        self, catalog: SchemaRegistry, stored: dict[str, _StoredSchema], revision: int
     ) -> dict[str, _StoredSchema]:
         changes: dict[str, _StoredSchema] = {}
         for rule in catalog.rules:
@@ -160,7 +160,7 @@ class Keeper:
                 changes[key] = _StoredSchema(known.signature, True, revision, True, known.inputs_at)
         return changes
 
-    def _has_rows(self, rule: Rule) -> bool:
+    def _has_rows(self, rule: CompiledSchema) -> bool:
         name = _NODE + rule.output.name
         prefix = f"{name}(" if rule.output.arguments else name
         first = next(self.shelf.scan(prefix, limit=1, check=False), None)
@@ -173,12 +173,12 @@ class Keeper:
         with self._lock:
             return not self.is_behind and self.shelf.stamp() == self._stamp
 
-    def load(self, key: str) -> Row | None:
+    def load(self, key: str) -> NodeRecord | None:
         """A row as it was stored."""
         data = self.shelf.read(_NODE + key)
         return None if data is None else self._row(key, data)
 
-    def had_inputs_at(self, node: Node) -> int:
+    def had_inputs_at(self, node: ConcreteNode) -> int:
         """Return the revision at which a schema last gave a node inputs; 0 if none did."""
         schemas = self._with_inputs.get((node.rule.output.name, len(node.arguments)), ())
         return max(
@@ -190,7 +190,7 @@ class Keeper:
         rows = self.shelf.scan(_NODE + prefix, check=False)
         return (key[len(_NODE) :] for key, data in rows if not data.startswith(_NO_VALUE))
 
-    def _row(self, key: str, data: bytes) -> Row:
+    def _row(self, key: str, data: bytes) -> NodeRecord:
         stored = self._read(_read_row, data, _NODE + key)
         if not stored.code:
             raise StoreCorruptError(
@@ -201,7 +201,7 @@ class Keeper:
             value = decode(code)
             if type(value) in PLAIN:  # its bytes are made again when they are wanted
                 code = None
-        return Row(
+        return NodeRecord(
             value,
             code,
             stored.verified_at,
@@ -219,7 +219,7 @@ class Keeper:
 
     # -- writing -----------------------------------------------------------------------------------------
 
-    def finished(self, node: Node) -> None:
+    def finished(self, node: ConcreteNode) -> None:
         """Note that a pull has replaced a node's row: it is written soon."""
         with self._lock:
             waiting = self._waiting
@@ -261,7 +261,9 @@ class Keeper:
         self._waiting.clear()
         self._is_late = False
 
-    def commit(self, revision: int, rows: Iterable[tuple[str, Row]], rules: Iterable[Rule]) -> None:
+    def commit(
+        self, revision: int, rows: Iterable[tuple[str, NodeRecord]], rules: Iterable[CompiledSchema]
+    ) -> None:
         """Write what somebody set, with all that waits, as one revision. StoreConflictError if others wrote."""
         self._write(
             [
@@ -296,7 +298,7 @@ class Keeper:
             self.shelf.close()
 
 
-def _packed(row: Row) -> bytes:
+def _packed(row: NodeRecord) -> bytes:
     code = row.code
     return _pack(
         _StoredRow(
@@ -310,7 +312,7 @@ def _packed(row: Row) -> bytes:
     )
 
 
-def _remembered(rule: Rule) -> _StoredSchema:
+def _remembered(rule: CompiledSchema) -> _StoredSchema:
     return _StoredSchema(rule.signature(), rule.is_promoted, rule.touched_at, False, rule.inputs_at)
 
 
@@ -323,7 +325,7 @@ def _with_inputs(stored: dict[str, _StoredSchema]) -> dict[tuple[str, int], list
     return found
 
 
-def _recalled(catalog: Catalog, stored: dict[str, _StoredSchema]) -> dict[str, Rule]:
+def _recalled(catalog: SchemaRegistry, stored: dict[str, _StoredSchema]) -> dict[str, CompiledSchema]:
     """Tell the rules what is remembered of them; the rules of atoms that have no schema any more."""
     for rule in catalog.rules:
         known = stored[rule.key]

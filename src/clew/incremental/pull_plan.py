@@ -14,13 +14,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from clew.incremental.freshness import WIDE, is_up_to_date, touched_above
-from clew.incremental.nodes import PINNED, Node, Table
+from clew.incremental.nodes import PINNED, ConcreteNode, NodeTable
 
 _SHORT = 4  # a plan that is as quickly made as found
 _MANY = 2_000_000  # nodes in kept plans
 
 
-def plan_of(table: Table, node: Node) -> tuple[Node, ...]:
+def plan_of(table: NodeTable, node: ConcreteNode) -> tuple[ConcreteNode, ...]:
     """What to look at to bring a stale node up to date; the node comes last."""
     for lower in node.inputs or table.inputs(node):
         if lower.sources is WIDE or not is_up_to_date(table, lower):
@@ -44,7 +44,7 @@ def plan_of(table: Table, node: Node) -> tuple[Node, ...]:
     return plan
 
 
-def _may_be_stale(table: Table, node: Node) -> bool:
+def _may_be_stale(table: NodeTable, node: ConcreteNode) -> bool:
     row = node.row or table.row(node)
     if row.verified_at < 0:
         return True
@@ -53,7 +53,7 @@ def _may_be_stale(table: Table, node: Node) -> bool:
     return not is_up_to_date(table, node)
 
 
-def _depends(table: Table, node: Node, few: frozenset[Node], mask: int) -> bool:
+def _depends(table: NodeTable, node: ConcreteNode, few: frozenset[ConcreteNode], mask: int) -> bool:
     table.row(node)
     sources = node.sources
     if sources is WIDE or node in few:
@@ -65,13 +65,15 @@ def _depends(table: Table, node: Node, few: frozenset[Node], mask: int) -> bool:
     return not few.isdisjoint(sources.few)
 
 
-def _has_bit(node: Node, mask: int) -> bool:
+def _has_bit(node: ConcreteNode, mask: int) -> bool:
     return node.bit >= 0 and bool(mask >> node.bit & 1)
 
 
-def _ordered(table: Table, root: Node, wanted: Callable[[Node], bool]) -> tuple[Node, ...]:
+def _ordered(
+    table: NodeTable, root: ConcreteNode, wanted: Callable[[ConcreteNode], bool]
+) -> tuple[ConcreteNode, ...]:
     """A node and those above it that are wanted, inputs first; without recursion."""
-    order: list[Node] = []
+    order: list[ConcreteNode] = []
     seen = {root}
     path = [(root, iter(table.inputs(root)))]
     while path:

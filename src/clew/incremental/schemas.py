@@ -1,7 +1,7 @@
 """Schemas: what nodes there can be, what each is made from, and by which function.
 
-`schema` makes plain data and checks nothing. A `Catalog` reads a list of them when a graph is built, and refuses what
-could not work, with a name for each mistake:
+`schema` makes plain data and checks nothing. A `SchemaRegistry` reads a list of them when a graph is built, and
+refuses what could not work, with a name for each mistake:
 
 - every variable of an input stands in the output too (`InvalidSchemaError`);
 - no node fits two schemas (`SchemaOverlapError`); a repeated variable means equal arguments;
@@ -41,7 +41,7 @@ from clew.incremental.expressions import (
 Computor = Callable[[list[Any], Any, dict[str, Constant]], Any]
 
 
-class Schema(msgspec.Struct, frozen=True):
+class NodeSchema(msgspec.Struct, frozen=True):
     """How the nodes of one pattern are made. Made by `schema`."""
 
     output: str
@@ -58,7 +58,7 @@ def schema(
     *,
     version: str | int | None = None,
     stateful: bool = False,
-) -> Schema:
+) -> NodeSchema:
     """How the nodes of one pattern are made.
 
     Args:
@@ -69,10 +69,10 @@ def schema(
         version: Another one tells a database that the computor has changed: values that it made are made again.
         stateful: The computor's answer depends on `old_value`. This is for readers: `explain` tells it.
     """
-    return Schema(output, inputs, computor, version, stateful)
+    return NodeSchema(output, inputs, computor, version, stateful)
 
 
-class Rule:
+class CompiledSchema:
     """A schema that was read; and what a graph remembers of its schema beside the nodes."""
 
     __slots__ = (
@@ -92,7 +92,7 @@ class Rule:
         "version",
     )
 
-    def __init__(self, output: Expression, inputs: tuple[Expression, ...], given: Schema) -> None:
+    def __init__(self, output: Expression, inputs: tuple[Expression, ...], given: NodeSchema) -> None:
         self.schema = given
         self.output = output
         self.inputs = inputs
@@ -118,7 +118,7 @@ class Rule:
         return f"{self.key}<-{inputs}#{self.version!r}#{kind}"
 
 
-class _Named:
+class _RulesByName:
     """The rules of one name."""
 
     __slots__ = ("arity", "ground", "patterns", "where")
@@ -126,14 +126,14 @@ class _Named:
     def __init__(self, arity: int, where: str) -> None:
         self.arity = arity
         self.where = where  # where the arity was seen first
-        self.ground: dict[tuple[Any, ...], Rule] = {}
-        self.patterns: list[Rule] = []
+        self.ground: dict[tuple[Any, ...], CompiledSchema] = {}
+        self.patterns: list[CompiledSchema] = []
 
-    def rules(self) -> Iterator[Rule]:
+    def rules(self) -> Iterator[CompiledSchema]:
         yield from self.ground.values()
         yield from self.patterns
 
-    def fitting(self, pattern: Expression) -> Iterator[Rule]:
+    def fitting(self, pattern: Expression) -> Iterator[CompiledSchema]:
         """Rules that some instance of a pattern fits."""
         if any(True for _ in pattern.variables()):
             yield from (rule for rule in self.rules() if unifies(pattern, rule.output))
@@ -145,12 +145,12 @@ class _Named:
         )
 
 
-class Catalog:
+class SchemaRegistry:
     """All schemas of a graph, read and found sound."""
 
-    def __init__(self, schemas: Iterable[Schema]) -> None:
-        self.rules: list[Rule] = []
-        self._named: dict[str, _Named] = {}
+    def __init__(self, schemas: Iterable[NodeSchema]) -> None:
+        self.rules: list[CompiledSchema] = []
+        self._named: dict[str, _RulesByName] = {}
         if not isinstance(schemas, Iterable):
             raise InvalidSchemaError(
                 f"a graph is made of a list of what clew.schema(...) returns, not of {schemas!r}"
@@ -162,7 +162,7 @@ class Catalog:
                 self._count(pattern, f"an input of {rule.key!r}")
         self._rank()
 
-    def _add(self, rule: Rule) -> None:
+    def _add(self, rule: CompiledSchema) -> None:
         named = self._count(rule.output, f"the output {rule.key!r}")
         rival = next(named.fitting(rule.output), None)
         if rival is not None:
@@ -176,11 +176,11 @@ class Catalog:
             named.ground[rule.output.arguments] = rule
         self.rules.append(rule)
 
-    def _count(self, pattern: Expression, where: str) -> _Named:
+    def _count(self, pattern: Expression, where: str) -> _RulesByName:
         arity = len(pattern.arguments)
         named = self._named.get(pattern.name)
         if named is None:
-            named = self._named[pattern.name] = _Named(arity, where)
+            named = self._named[pattern.name] = _RulesByName(arity, where)
         elif named.arity != arity:
             raise SchemaArityError(
                 f"{pattern.name!r} has {_arguments(arity)} in {where}, and {_arguments(named.arity)} in {named.where}; "
@@ -192,7 +192,7 @@ class Catalog:
 
     def _rank(self) -> None:
         """Give each rule a rank above those of its inputs, without recursion."""
-        state: dict[Rule, int] = {}  # 1: on the way, 2: done
+        state: dict[CompiledSchema, int] = {}  # 1: on the way, 2: done
         rank = 0
         for root in self.rules:
             if root in state:
@@ -213,7 +213,7 @@ class Catalog:
                 elif state[lower] == 1:
                     raise SchemaCycleError(_circle([rule for rule, _ in path], lower))
 
-    def _below(self, rule: Rule) -> Iterator[Rule]:
+    def _below(self, rule: CompiledSchema) -> Iterator[CompiledSchema]:
         for pattern in rule.inputs:
             found = False
             for lower in self._named[pattern.name].fitting(pattern):
@@ -230,7 +230,9 @@ class Catalog:
 
     # -- asking ------------------------------------------------------------------------------------------
 
-    def find(self, name: str, arguments: tuple[Any, ...]) -> tuple[Rule, dict[str, Constant]] | None:
+    def find(
+        self, name: str, arguments: tuple[Any, ...]
+    ) -> tuple[CompiledSchema, dict[str, Constant]] | None:
         """The rule of a node, and what its variables stand for there."""
         named = self._named.get(name)
         if named is None or named.arity != len(arguments):
@@ -268,8 +270,8 @@ class Catalog:
         return InvalidNodeError(f"no schema matches {key!r}; of that name there is {there}")
 
 
-def _rule(given: Any) -> Rule:
-    if type(given) is not Schema:
+def _rule(given: Any) -> CompiledSchema:
+    if type(given) is not NodeSchema:
         raise InvalidSchemaError(f"a graph is made of what clew.schema(...) returns, not of {given!r}")
     output = read_pattern(given.output)
     where = f"schema {given.output!r}"
@@ -290,15 +292,15 @@ def _rule(given: Any) -> Rule:
                     f"{where}: its input {pattern_text(pattern)!r} has the variable {name!r}, which the output has "
                     f"not; add it to the output, or write '{name}' in quotes if it is a text"
                 )
-    return Rule(output, inputs, given)
+    return CompiledSchema(output, inputs, given)
 
 
-def source_rule(name: str) -> Rule:
+def source_rule(name: str) -> CompiledSchema:
     """The rule of an atom that no schema makes: it has what is set."""
-    return Rule(Expression(name), (), Schema(name))
+    return CompiledSchema(Expression(name), (), NodeSchema(name))
 
 
-def is_own_pattern(rule: Rule, asked: Expression) -> bool:
+def is_own_pattern(rule: CompiledSchema, asked: Expression) -> bool:
     """Whether a request, read as a pattern, is the output of a rule: all variables, word for word."""
     return rule.is_pattern and asked.arguments == tuple(
         part if type(part) is Variable else asked.arguments[n] for n, part in enumerate(rule.output.arguments)
@@ -314,7 +316,7 @@ def _nearest(name: str, names: Iterable[str]) -> str:
     return f"; did you mean {near[0]!r}?" if near else ""
 
 
-def _circle(path: list[Rule], lower: Rule) -> str:
+def _circle(path: list[CompiledSchema], lower: CompiledSchema) -> str:
     keys = [rule.key for rule in path[path.index(lower) :]] + [lower.key]
     if len(keys) > 12:
         keys[6:-5] = ["…"]

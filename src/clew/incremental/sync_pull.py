@@ -17,12 +17,22 @@ from typing import Any
 from clew.error_text import add_note
 from clew.errors import DependencyError, InvalidUnchangedError, MissingValueError
 from clew.incremental.freshness import WIDE, is_up_to_date
-from clew.incremental.nodes import COMPUTED, PENDING, PINNED, Missing, Node, Row, Table
+from clew.incremental.nodes import (
+    COMPUTED,
+    PENDING,
+    PINNED,
+    ConcreteNode,
+    NodeRecord,
+    NodeTable,
+    SourceNotSet,
+)
 from clew.incremental.values import PLAIN, Unchanged, code_of, same
 from clew.state import decode
 
 
-def walk(table: Table, plan: tuple[Node, ...], finished: Callable[[Node], None] | None) -> None:
+def walk(
+    table: NodeTable, plan: tuple[ConcreteNode, ...], finished: Callable[[ConcreteNode], None] | None
+) -> None:
     """Bring all nodes of a plan up to date; `finished` hears of each row that was replaced."""
     revision = table.revision
     first = plan[-1].row.verified_at
@@ -51,7 +61,7 @@ def walk(table: Table, plan: tuple[Node, ...], finished: Callable[[Node], None] 
                 old = decode(code)  # a private copy: who edits and returns it shall be noticed
             try:
                 new = node.computor(values, old, {**node.bindings})
-            except Missing:
+            except SourceNotSet:
                 raise never_set(node) from None
             except BaseException as error:
                 tell(error, node)
@@ -60,7 +70,7 @@ def walk(table: Table, plan: tuple[Node, ...], finished: Callable[[Node], None] 
                 type(new) is int and type(old) is int and verified >= 0
             ):  # the rule of `same`, without its calls
                 changed = revision if new != old else row.changed_at
-                node.row = Row(new, None, revision, changed, touched, revision, COMPUTED)
+                node.row = NodeRecord(new, None, revision, changed, touched, revision, COMPUTED)
             elif type(new) not in PLAIN and isawaitable(new):
                 raise _needs_await(node, new)
             else:
@@ -69,7 +79,7 @@ def walk(table: Table, plan: tuple[Node, ...], finished: Callable[[Node], None] 
             finished(node)
 
 
-def is_settled(table: Table, node: Node, row: Row) -> bool:
+def is_settled(table: NodeTable, node: ConcreteNode, row: NodeRecord) -> bool:
     """Whether a node of a plan is up to date.
 
     One with a wide set of sources is not asked, and may get a stamp that it does not need; but for a pinned one, which
@@ -80,12 +90,14 @@ def is_settled(table: Table, node: Node, row: Row) -> bool:
     return is_up_to_date(table, node)
 
 
-def stamped(row: Row, revision: int) -> Row:
+def stamped(row: NodeRecord, revision: int) -> NodeRecord:
     """The row of a node whose inputs did not change."""
-    return Row(row.value, row.code, revision, row.changed_at, row.touched_at, row.computed_at, row.origin)
+    return NodeRecord(
+        row.value, row.code, revision, row.changed_at, row.touched_at, row.computed_at, row.origin
+    )
 
 
-def resolved(node: Node, seen: Row, new: Any) -> tuple[Any, bytes | None]:
+def resolved(node: ConcreteNode, seen: NodeRecord, new: Any) -> tuple[Any, bytes | None]:
     """The value that a computor means by what it returned, and its bytes; `seen` is where its old value came from."""
     if new is not Unchanged:
         return new, code_of(new, node.key)
@@ -97,28 +109,30 @@ def resolved(node: Node, seen: Row, new: Any) -> tuple[Any, bytes | None]:
     return seen.value, seen.code
 
 
-def settled(value: Any, code: bytes | None, current: Row, revision: int) -> Row:
+def settled(value: Any, code: bytes | None, current: NodeRecord, revision: int) -> NodeRecord:
     """The row of a node that was computed anew, in the place of the one that is there."""
     touched = current.touched_at
     if current.verified_at >= 0 and same(value, code, current.value, current.code):
-        return Row(current.value, current.code, revision, current.changed_at, touched, revision, COMPUTED)
-    return Row(value, code, revision, revision, touched, revision, COMPUTED)
+        return NodeRecord(
+            current.value, current.code, revision, current.changed_at, touched, revision, COMPUTED
+        )
+    return NodeRecord(value, code, revision, revision, touched, revision, COMPUTED)
 
 
-def never_set(node: Node) -> MissingValueError:
+def never_set(node: ConcreteNode) -> MissingValueError:
     """What is wrong with a source that has no value."""
     return MissingValueError(
         f"{node.key!r} is a source and was never set; give it a value with graph.set({node.key!r}, ...)"
     )
 
 
-def tell(error: BaseException, node: Node) -> None:
+def tell(error: BaseException, node: ConcreteNode) -> None:
     """Say where an error comes from: which node, with which bindings."""
     given = f" with {node.bindings}" if node.bindings else ""
     add_note(error, f"raised by the computor of {node.key!r}{given}")
 
 
-def _needs_await(node: Node, awaitable: Any) -> DependencyError:
+def _needs_await(node: ConcreteNode, awaitable: Any) -> DependencyError:
     if hasattr(awaitable, "close"):
         awaitable.close()  # a coroutine that nobody awaits would warn
     return DependencyError(

@@ -24,12 +24,12 @@ from clew.graph import Graph
 from clew.graph.graph import inside_event_loop
 from clew.runtime.drivers import streams
 from clew.runtime.drivers.hold import Hold, conclude
-from clew.runtime.drivers.lease_renewal import Heartbeat
+from clew.runtime.drivers.lease_renewal import LeaseRenewer
 from clew.runtime.drivers.session import Session
 from clew.runtime.events import Event, Listener
 from clew.runtime.execution import Driving
 from clew.runtime.log.repository import fresh_owner
-from clew.runtime.opener import NO_ANSWER, Opener
+from clew.runtime.opener import NO_ANSWER, RunOpener
 from clew.runtime.result import RunResult, SchedulerState, scheduler_state
 from clew.runtime.run_ids import new_run_id
 from clew.runtime.settings import Settings, graph_of, listeners_of, read_settings, store_of
@@ -63,8 +63,8 @@ class Engine(Driving):
         self._listeners = listeners_of(listeners) if listeners != () else ()
         self._live: dict[str, Session] = {}
         made_of = None if graph is None else graph_of(graph)
-        self._opener = Opener(made_of, self.store, self._settings, self._listeners)
-        self._heartbeat = Heartbeat(self.store, self._settings.lease) if self.store.encodes else None
+        self._opener = RunOpener(made_of, self.store, self._settings, self._listeners)
+        self._heartbeat = LeaseRenewer(self.store, self._settings.lease) if self.store.encodes else None
 
     def __enter__(self) -> Engine:
         return self

@@ -21,11 +21,11 @@ from clew.errors import (
     StoreError,
     UnknownRunError,
 )
-from clew.runtime.drivers.blocking import Blocking
+from clew.runtime.drivers.blocking import BlockingDriver
 from clew.runtime.drivers.hold import Hold, Work, conclude
-from clew.runtime.drivers.lease_renewal import Heartbeat
+from clew.runtime.drivers.lease_renewal import LeaseRenewer
 from clew.runtime.drivers.session import Session
-from clew.runtime.inspection import Looking
+from clew.runtime.inspection import RunInspection
 from clew.runtime.log.metrics import totals_of
 from clew.runtime.result import RunResult
 from clew.stores import WouldWait
@@ -39,11 +39,11 @@ Opening = Callable[..., Session | RunResult]
 _NOT_ENDED = (StoreError, RunOwnedError, UnknownRunError, CommitConflictError)
 
 
-class Driving(Looking):
+class Driving(RunInspection):
     """How an engine drives runs."""
 
     _resuming: ClassVar[dict[tuple[int, str], Hold]] = {}  # by engine and run: on their way to being live
-    _heartbeat: Heartbeat | None
+    _heartbeat: LeaseRenewer | None
     _off_loop: OffLoop | None = None  # where verbs on an event loop wait for the store
     _waits: bool | None = None  # whether they ever have to; None if nobody has asked yet
 
@@ -60,7 +60,7 @@ class Driving(Looking):
                 return asyncio.run(self._adriven(opened))
             self._begin(opened)
             try:
-                for _ in Blocking(opened).drive():
+                for _ in BlockingDriver(opened).drive():
                     pass
             except EncodeError as error:
                 return conclude(self._refusing(opened, error))
@@ -94,12 +94,12 @@ class Driving(Looking):
             raise
 
     async def _adriven(self, session: Session) -> RunResult:
-        from clew.runtime.drivers.asyncio_driver import Looping
+        from clew.runtime.drivers.asyncio_driver import AsyncioDriver
 
         off_loop = session.off_loop = self._elsewhere()
         self._begin(session)
         try:
-            await Looping(session).drive()
+            await AsyncioDriver(session).drive()
         except EncodeError as error:
             ending = self._refusing(session, error)
         except BaseException as error:
@@ -131,7 +131,7 @@ class Driving(Looking):
         """Drive a session in the caller's thread, pausing whenever events may have come up."""
         self._begin(session)
         try:
-            yield from Blocking(session, inline=False).drive()
+            yield from BlockingDriver(session, inline=False).drive()
         except EncodeError as error:
             conclude(self._refusing(session, error))
         except BaseException as error:

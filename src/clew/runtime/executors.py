@@ -51,7 +51,7 @@ class Processes(Executor):
             raise DefinitionError(f"workers is a whole number of at least 1, or None, not {workers!r}")
         # spawned: a forked process would hold the pipes of its sisters open, and copy threads half
         context = mp_context or get_context("spawn")
-        self._work: SimpleQueue[tuple[_Call, bytes] | None] = SimpleQueue()
+        self._work: SimpleQueue[tuple[_PoolCall, bytes] | None] = SimpleQueue()
         self._slots = [_Slot(self._work, context) for _ in range(count)]
         self._lock = Lock()
         self._started = 0
@@ -60,7 +60,7 @@ class Processes(Executor):
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         """Run `fn` in the next process that is free."""
         payload = pickle.dumps((fn, args, kwargs))
-        call = _Call()
+        call = _PoolCall()
         with self._lock:
             if self._closed:
                 raise RuntimeError("these processes were shut down")
@@ -85,7 +85,7 @@ class Processes(Executor):
                 slot.join()
 
 
-class _Call(Future[Any]):
+class _PoolCall(Future[Any]):
     """A call, and the slot that runs it."""
 
     slot: _Slot | None = None
@@ -102,11 +102,11 @@ class _Call(Future[Any]):
 class _Slot:
     """A thread of this process, and the process that it hands calls to."""
 
-    def __init__(self, work: SimpleQueue[tuple[_Call, bytes] | None], context: BaseContext) -> None:
+    def __init__(self, work: SimpleQueue[tuple[_PoolCall, bytes] | None], context: BaseContext) -> None:
         self._work = work
         self._context: Any = context  # a BaseContext, whose type lacks Process
         self._lock = Lock()
-        self._current: _Call | None = None
+        self._current: _PoolCall | None = None
         self._process: BaseProcess | None = None
         self._pipe: Connection | None = None
         self._is_over = False  # the process was killed, or died
@@ -118,7 +118,7 @@ class _Slot:
     def join(self) -> None:
         self._thread.join()
 
-    def kill(self, call: _Call) -> None:
+    def kill(self, call: _PoolCall) -> None:
         """End the process, if it is this call that it runs."""
         with self._lock:
             if self._current is call and self._process is not None:
@@ -158,7 +158,7 @@ class _Slot:
             raise NodeError("its process did not start; what it said is on the standard error") from None
         return pipe
 
-    def _run(self, call: _Call, pipe: Connection, payload: bytes) -> None:
+    def _run(self, call: _PoolCall, pipe: Connection, payload: bytes) -> None:
         with self._lock:
             self._current = call
         try:

@@ -15,10 +15,10 @@ from clew.runtime.drivers.session import Session
 from clew.runtime.events import Event, Listener, Listeners
 from clew.runtime.log.metrics import Totals
 from clew.runtime.log.reader import StoredRun
-from clew.runtime.log.records import Labelled
+from clew.runtime.log.records import LabelRecord
 from clew.runtime.log.run_checks import is_text
 from clew.runtime.log.run_log import read_log, story_of
-from clew.runtime.opener import Opener
+from clew.runtime.opener import RunOpener
 from clew.runtime.result import Checkpoint, RunResult
 from clew.runtime.settings import Settings
 from clew.state import GraphState
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from clew.runtime.review.run_diff import RunDiff
 
 
-class Looking:
+class RunInspection:
     """What an engine says about the runs in its store. It needs no graph for that: runs keep descriptions of theirs."""
 
     store: Store
     _settings: Settings
     _listeners: tuple[Listener, ...]
     _live: dict[str, Session]
-    _opener: Opener
+    _opener: RunOpener
 
     @property
     def graph(self) -> Graph:
@@ -90,7 +90,7 @@ class Looking:
         live = self._live.get(run_id)
         fence, owner = (live.fence, "") if live is not None else self._opener.claim(run_id)
         try:
-            self._opener.archive.ledger(log, fence, "sync").write([Labelled(label, number)])
+            self._opener.archive.ledger(log, fence, "sync").write([LabelRecord(label, number)])
         finally:
             if live is None:
                 self._opener.release(run_id, fence, owner)

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from clew.engine.machine import Machine
-from clew.engine.options import Memory, Options
+from clew.engine.options import Options, PriorWork
 from clew.engine.program import Program
 from clew.engine.program_inputs import check_values, complaint, program_of
-from clew.engine.working_state import View
+from clew.engine.working_state import WorkingState
 from clew.errors import (
     GraphChangedError,
     GraphWarning,
@@ -39,9 +39,9 @@ from clew.runtime.log.fingerprints import (
     kept_codes,
     warn_of_reducers,
 )
-from clew.runtime.log.reader import Retrieval, StoredRun
-from clew.runtime.log.records import Accepted, Answered, Filled, Resumed
-from clew.runtime.log.repository import Archive, fresh_owner
+from clew.runtime.log.reader import RunReader, StoredRun
+from clew.runtime.log.records import AcceptedChanges, AnswerRecord, Filled, ResumeRecord
+from clew.runtime.log.repository import RunRepository, fresh_owner
 from clew.runtime.log.run_checks import check_mapping, check_nodes, check_step
 from clew.runtime.log.run_log import RunLog, fill, graph_at
 from clew.runtime.log.schema_changes import check_can_run, gained, with_defaults
@@ -58,19 +58,19 @@ if TYPE_CHECKING:
 NO_ANSWER: Any = object()
 
 
-class Opener(Ownership):
+class RunOpener(Ownership):
     """Opens the runs of one graph in one store. Without a graph, runs can only be read."""
 
     def __init__(
         self, graph: Graph | None, store: Store, settings: Settings, listeners: tuple[Listener, ...]
     ) -> None:
-        super().__init__(store, settings, Archive(graph, store, settings.on_conflict))
+        super().__init__(store, settings, RunRepository(graph, store, settings.on_conflict))
         self._graph = graph
         self._listeners = listeners
         self._cache = Cache() if graph is not None and graph.has_cached_nodes else None
 
     @property
-    def runs(self) -> Retrieval:
+    def runs(self) -> RunReader:
         """The runs of the store, for reading."""
         return self.archive.runs
 
@@ -177,7 +177,9 @@ class Opener(Ownership):
         if filled and parent is not None and self.store.encodes:  # a fork keeps only what was set by hand
             codes = kept_codes(self.graph, options.on_conflict)
             description = description_of(self.graph)[0]
-            session.ledger.write([Accepted(0, self.graph.structure_hash, codes, description, {"": filled})])
+            session.ledger.write(
+                [AcceptedChanges(0, self.graph.structure_hash, codes, description, {"": filled})]
+            )
         return session
 
     def forked(
@@ -200,11 +202,11 @@ class Opener(Ownership):
         self, parent: str, values: Mapping[str, Any] | None, run_id: str | None, owner: str = ""
     ) -> Session:
         """A new run on the values of another one, and some others, that uses again what it can of it."""
-        from clew.runtime.calls.reuse import Reuse
+        from clew.runtime.calls.reuse import ResultReuse
 
         log = self.runs.open(parent).whole()  # where a reducer is another, none of its states is used
         start = log.start
-        reuse = Reuse(log, self.program(start), self.graph, self.settings)  # before there is a run
+        reuse = ResultReuse(log, self.program(start), self.graph, self.settings)  # before there is a run
         if start.step or log.row.parent is not None:  # it went on from a state, and so does this one
             state = self._with(start, values, f"rerun of {parent!r}")
             session = self._from_state(
@@ -282,7 +284,7 @@ class Opener(Ownership):
             accepted, contents = self._accepted(log, filled, accept_changes, on_conflict)
             asked = log.asked
             answered = [
-                Answered(path, value, asked[path].number, asked[path].position)
+                AnswerRecord(path, value, asked[path].number, asked[path].position)
                 for path, value in given.items()
             ]
             if accepted or answered:
@@ -297,7 +299,7 @@ class Opener(Ownership):
             stretch = log.stretch
             if log.row.status == "failed":
                 stretch += 1
-                ledger.write([Resumed(stretch)])
+                ledger.write([ResumeRecord(stretch)])
             session = Session(
                 run_id,
                 machine,
@@ -345,12 +347,12 @@ class Opener(Ownership):
         fill(log, both)
         state = with_defaults(state, filled.get("", {}))
         rewired = changed_parts(log.row, self.graph).wiring
-        check_can_run(log.row.run_id, View.restore(program, state), rewired)
+        check_can_run(log.row.run_id, WorkingState.restore(program, state), rewired)
         return both if filled else {}
 
     def _accepted(
         self, log: RunLog, filled: Filled, accept_changes: bool, on_conflict: str
-    ) -> tuple[list[Accepted], dict[str, bytes]]:
+    ) -> tuple[list[AcceptedChanges], dict[str, bytes]]:
         """Record what a run continues with, if it is not what it was made with; and large contents of that."""
         row = log.row
         structure, codes = row.structure, dict(row.codes)
@@ -364,7 +366,7 @@ class Opener(Ownership):
             codes = {**codes, ":conflict": on_conflict}
         if structure == row.structure and codes == row.codes and not filled:
             return [], {}
-        found = Accepted(log.accepted, structure, codes, description, log.filled)
+        found = AcceptedChanges(log.accepted, structure, codes, description, log.filled)
         return [found], {description: content} if content else {}
 
     def _check_structure(self, row: RunRow, accept_changes: bool) -> None:
@@ -389,7 +391,7 @@ class Opener(Ownership):
         state = chain.state(chain.last)
         if now is not None and now is not program:
             check_nodes(state, now.graph, log.row.run_id)
-        memory = Memory(
+        memory = PriorWork(
             journal=log.journal,
             answers=log.answers,
             attempts=log.attempts,

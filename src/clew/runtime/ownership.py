@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 from clew.errors import ClewError, StoreError, UnknownRunError
-from clew.runtime.log.repository import Archive, fresh_owner
+from clew.runtime.log.repository import RunRepository, fresh_owner
 from clew.runtime.settings import Settings
 from clew.stores import Store
 
@@ -19,7 +19,7 @@ _LEFT = 1_000  # runs that are known to be left, while a store is away
 class Ownership:
     """Claims and releases the runs of one store."""
 
-    def __init__(self, store: Store, settings: Settings, archive: Archive) -> None:
+    def __init__(self, store: Store, settings: Settings, archive: RunRepository) -> None:
         self.store = store
         self.settings = settings
         self.archive = archive

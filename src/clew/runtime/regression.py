@@ -15,7 +15,7 @@ from clew.runtime.review.replay import ReplayReport
 from clew.stores import Store
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class ReplayVerdict(msgspec.Struct, frozen=True):
     """What became of replaying one run: a report, or the reason why there is none."""
 
     run_id: str
@@ -41,23 +41,23 @@ def replays(
     runs: Iterable[str] | None = None,
     *,
     strict: bool = True,
-) -> Iterator[Verdict]:
+) -> Iterator[ReplayVerdict]:
     """Replay runs of a store, all of them by default, with `graph` or with the graphs that the project lists."""
     for run_id in [row.run_id for row in store.rows()] if runs is None else runs:
         try:
             row = store.row(run_id)
             found = graph if graph is not None else graph_for(row)[0]
         except (StoreCorruptError, DefinitionError, InputError) as error:
-            yield Verdict(run_id, None, str(error))
+            yield ReplayVerdict(run_id, None, str(error))
             continue
         try:
             report = Engine(found, store=store).replay(run_id, strict=strict)
         except Exception as error:
             if row.structure and row.structure != found.structure_hash and not isinstance(error, StoreError):
-                yield Verdict(run_id, None, changed_structure(row, found))
+                yield ReplayVerdict(run_id, None, changed_structure(row, found))
             elif isinstance(error, ClewError):
-                yield Verdict(run_id, None, str(error))
+                yield ReplayVerdict(run_id, None, str(error))
             else:
                 raise
         else:
-            yield Verdict(run_id, report)
+            yield ReplayVerdict(run_id, report)

@@ -11,7 +11,7 @@ from clew.state.graph_state import GraphState
 from clew.state.position import NodeExecution, Position, changed_digest, first_digest
 from clew.state.reducers import Overwrite, append, merge
 from clew.state.registry import register_type
-from clew.state.schema import Field, Schema, read_schema
+from clew.state.schema import Field, StateSchema, read_schema
 from clew.state.stored import canonical, encode_both, stored_value, stored_values
 from clew.state.stored_object import StoredObject
 
@@ -22,7 +22,7 @@ __all__ = [
     "NodeExecution",
     "Overwrite",
     "Position",
-    "Schema",
+    "StateSchema",
     "StoredObject",
     "append",
     "canonical",

@@ -64,7 +64,7 @@ class _Execution(msgspec.Struct, forbid_unknown_fields=True):
     step: Count
 
 
-class _Place(msgspec.Struct, forbid_unknown_fields=True):
+class _PositionTree(msgspec.Struct, forbid_unknown_fields=True):
     step: Count
     seed: Any  # a tree: a seed may be larger than a number of a tree
     given: list[str]
@@ -87,7 +87,7 @@ class _Snapshot(msgspec.Struct, forbid_unknown_fields=True):
     decisions: dict[str, str | list[str]]
     terminated: bool
     history: list[_Execution]
-    position: _Place
+    position: _PositionTree
 
 
 def save(state: GraphState) -> bytes:

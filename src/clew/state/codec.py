@@ -39,7 +39,15 @@ import msgspec
 
 from clew.errors import DecodeError, EncodeError
 from clew.state.decoding import Lookup, Reading, read
-from clew.state.encoding import CANONICAL, NO_ROOM, ORDERED, Refusal, canonical_json, ordered_json, write
+from clew.state.encoding import (
+    CANONICAL,
+    NO_ROOM,
+    ORDERED,
+    EncodingFailure,
+    canonical_json,
+    ordered_json,
+    write,
+)
 
 
 def encode(value: Any, *, at: str = "value", ordered: bool = False) -> bytes:
@@ -53,7 +61,7 @@ def encode(value: Any, *, at: str = "value", ordered: bool = False) -> bytes:
     to_json, manner = (ordered_json, ORDERED) if ordered else (canonical_json, CANONICAL)
     try:
         return to_json(write(value, 0, manner))
-    except Refusal as refusal:
+    except EncodingFailure as refusal:
         raise EncodeError(refusal.at(at)) from refusal.__cause__
     except RecursionError:
         raise EncodeError(f"{at}: {NO_ROOM}") from None
@@ -108,7 +116,7 @@ def to_tree(value: Any, *, at: str = "value") -> Any:
     """
     try:
         return write(value, 0, ORDERED)
-    except Refusal as refusal:
+    except EncodingFailure as refusal:
         raise EncodeError(refusal.at(at)) from refusal.__cause__
     except RecursionError:
         raise EncodeError(f"{at}: {NO_ROOM}") from None

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 V = TypeVar("V")
 
 
-class View(Mapping[str, V]):
+class ColumnView(Mapping[str, V]):
     """One column of a state: whether it has a name, what stands there, and all of it in order."""
 
     __slots__ = ("_column", "_has", "_look_up")

@@ -22,7 +22,7 @@ import msgspec
 
 from clew.errors import ClewError, DecodeError, GraphWarning
 from clew.state import scalars
-from clew.state.registry import OWN, Entry, build, entry_named, lost_message, refuse_unhashable
+from clew.state.registry import OWN, RegisteredType, build, entry_named, lost_message, refuse_unhashable
 from clew.state.stored_object import StoredObject
 
 Lookup = Callable[[str], Any]
@@ -41,7 +41,7 @@ class Reading:
         self.lookup = lookup
         self.builds = builds  # classes
         self._is_strict = is_strict
-        self._entries: dict[str, Entry | None] = {}
+        self._entries: dict[str, RegisteredType | None] = {}
         self._contents: dict[tuple[str, str], str | bytes] = {}  # asked for once, however often it is met
         self._nested = 0
         self.lost: dict[tuple[str, str], None] = {}

@@ -48,7 +48,7 @@ ordered_json = msgspec.json.Encoder().encode
 canonical_json = msgspec.json.Encoder(order="deterministic").encode
 
 
-class Refusal(Exception):
+class EncodingFailure(Exception):
     """A value has no encoding: why, and the path to it, innermost part first."""
 
     def __init__(self, reason: str) -> None:
@@ -162,7 +162,7 @@ def _items(value: Iterable[Any], depth: int, manner: Manner) -> list[Any]:
                 tree.append(item)
             else:
                 tree.append(_WRITERS.get(kind, _write_other)(item, depth, manner))
-    except Refusal as refusal:
+    except EncodingFailure as refusal:
         refusal.path.append(f"[{len(tree)}]")
         raise
     return tree
@@ -182,7 +182,7 @@ def _write_dict(value: dict[Any, Any], depth: int, manner: Manner) -> Any:
                 tree[key] = item
             else:
                 tree[key] = _WRITERS.get(kind, _write_other)(item, depth, manner)
-    except Refusal as refusal:
+    except EncodingFailure as refusal:
         refusal.path.append(_step(key))
         raise
     if len(tree) < len(value):
@@ -198,12 +198,12 @@ def _pairs(value: dict[Any, Any], written: dict[str, Any], depth: int, manner: M
     for key, item in islice(value.items(), len(pairs), None):
         try:
             key_tree = write(key, depth, manner)
-        except Refusal as refusal:
+        except EncodingFailure as refusal:
             refusal.path.append(".keys()")
             raise
         try:
             pairs.append([key_tree, write(item, depth, manner)])
-        except Refusal as refusal:
+        except EncodingFailure as refusal:
             refusal.path.append(_step(key))
             raise
     if manner == CANONICAL:
@@ -232,7 +232,7 @@ def _scalar_writer(tag: str, form: Callable[[Any], Any]) -> Writer:
         try:
             return {tag: form(value)}
         except ValueError as error:
-            raise Refusal(f"{_a(type(value))} cannot be stored: {error}") from error
+            raise EncodingFailure(f"{_a(type(value))} cannot be stored: {error}") from error
 
     return write_scalar
 
@@ -250,18 +250,20 @@ def _write_other(value: Any, depth: int, manner: Manner) -> Any:
         try:
             parts = entry.encode(value)
         except Exception as error:
-            raise Refusal(f"{_a(cls)} cannot be taken apart: {type(error).__name__}: {error}") from error
+            raise EncodingFailure(
+                f"{_a(cls)} cannot be taken apart: {type(error).__name__}: {error}"
+            ) from error
         return {"$object": [entry.name, write(parts, depth + 1, manner)]}
     late = scalars.late_writer(cls)
     if late is None:
-        raise Refusal(_why_not(cls))
+        raise EncodingFailure(_why_not(cls))
     _WRITERS[cls] = _scalar_writer(*late)
     return _WRITERS[cls](value, depth, manner)
 
 
 def _check(depth: int) -> None:
     if depth >= MAX_DEPTH:
-        raise Refusal(TOO_DEEP)
+        raise EncodingFailure(TOO_DEEP)
 
 
 TOO_DEEP = f"it contains itself, or is nested more than {MAX_DEPTH} levels deep"

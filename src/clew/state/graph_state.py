@@ -29,8 +29,8 @@ import msgspec
 from immutables import Map
 
 from clew.errors import StateError, UnknownValueError
-from clew.state.column_view import View
-from clew.state.position import NodeExecution, Position, Versions, digest_of
+from clew.state.column_view import ColumnView
+from clew.state.position import NodeExecution, Position, VersionMap, digest_of
 
 Decision = str | tuple[str, ...]
 Cell = tuple[int, Any, int]  # where it stands in the order of names, value, version
@@ -138,12 +138,12 @@ class GraphState:
     @property
     def values(self) -> Mapping[str, Any]:
         """Read-only view of the current values."""
-        return View(self.has, self.get, self._ordered_values)
+        return ColumnView(self.has, self.get, self._ordered_values)
 
     @property
     def versions(self) -> Mapping[str, int]:
         """Read-only view of the version numbers."""
-        return View(self.has, self.get_version, self._ordered_versions)
+        return ColumnView(self.has, self.get_version, self._ordered_versions)
 
     def get(self, name: str) -> Any:
         """The value of that name.
@@ -315,12 +315,12 @@ class GraphState:
         _mapping(output_versions, "output_versions")
         record = NodeExecution(
             node_name=node_name,
-            input_versions=Versions(input_versions),
+            input_versions=VersionMap(input_versions),
             output_version=output_version,
             timestamp=time.time() if timestamp is None else float(timestamp),
             duration_ms=float(duration_ms),
             cached=bool(cached),
-            output_versions=Versions(output_versions or {}),
+            output_versions=VersionMap(output_versions or {}),
             step=self.step,
         )
         visits = {**self.visits, node_name: self.visits.get(node_name, 0) + 1}

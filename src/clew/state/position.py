@@ -12,7 +12,7 @@ from clew.state.codec import digest, encode
 from clew.state.stored import stored_values
 
 
-class Versions(dict[str, int]):
+class VersionMap(dict[str, int]):
     """Versions by name, fixed once they are recorded."""
 
     def _refuse(self, *args: Any, **kwargs: Any) -> NoReturn:
@@ -21,7 +21,7 @@ class Versions(dict[str, int]):
     __setitem__ = __delitem__ = clear = pop = popitem = setdefault = update = __ior__ = _refuse
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Versions, (dict(self),)
+        return VersionMap, (dict(self),)
 
 
 @dataclass(frozen=True, slots=True)

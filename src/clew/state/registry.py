@@ -37,7 +37,7 @@ OWN = "clew:"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Entry:
+class RegisteredType:
     """How the instances of one class are stored."""
 
     cls: type
@@ -49,12 +49,12 @@ class Entry:
     encode: Hook
 
 
-_by_class: dict[type, Entry] = {}
-_by_name: dict[str, Entry] = {}
-_by_origin: dict[str, Entry] = {}  # by module:qualname: the newest definition
-_by_alias: dict[str, Entry] = {}  # by dotted name: an alias may be spelt with a colon or with a dot
+_by_class: dict[type, RegisteredType] = {}
+_by_name: dict[str, RegisteredType] = {}
+_by_origin: dict[str, RegisteredType] = {}  # by module:qualname: the newest definition
+_by_alias: dict[str, RegisteredType] = {}  # by dotted name: an alias may be spelt with a colon or with a dot
 
-entry_of: Callable[[type], Entry | None] = _by_class.get
+entry_of: Callable[[type], RegisteredType | None] = _by_class.get
 
 
 @overload
@@ -144,7 +144,7 @@ def is_storable_kind(cls: type) -> bool:
     return kind_of(cls) is not None
 
 
-def entry_named(name: str) -> Entry | None:
+def entry_named(name: str) -> RegisteredType | None:
     """Find the class that stored data calls by this name, in its newest definition."""
     entry = (_by_alias.get(_dotted(name)) if _by_alias else None) or _by_name.get(name)
     if entry is None or entry.is_given:
@@ -153,7 +153,7 @@ def entry_named(name: str) -> Entry | None:
     return entry if newest is None or newest is entry.cls else adopt(newest) or entry
 
 
-def adopt(cls: type) -> Entry | None:
+def adopt(cls: type) -> RegisteredType | None:
     """Find how a class is stored that is a definition of a registered one, and not registered itself."""
     found = _by_class.get(cls)
     older = _by_origin.get(_origin(cls))
@@ -164,7 +164,7 @@ def adopt(cls: type) -> Entry | None:
     return entry
 
 
-def build(entry: Entry, name: str, parts: Any, lost: list[str]) -> Any:
+def build(entry: RegisteredType, name: str, parts: Any, lost: list[str]) -> Any:
     """Put a stored object together again.
 
     Args:
@@ -220,7 +220,7 @@ def lost_message(name: str, field: str) -> str:
     )
 
 
-def _upgraded(entry: Entry, parts: Any) -> Any:
+def _upgraded(entry: RegisteredType, parts: Any) -> Any:
     assert entry.upgrade is not None
     if not isinstance(parts, dict):
         return entry.upgrade(parts)
@@ -234,11 +234,11 @@ def _upgraded(entry: Entry, parts: Any) -> Any:
 def _entry(
     cls: type,
     name: str,
-    older: Entry | None,
+    older: RegisteredType | None,
     functions: Functions | None,
     aliases: tuple[str, ...],
     upgrade: Hook | None,
-) -> Entry:
+) -> RegisteredType:
     """The entry of a class; what is not given is taken from an older definition of it."""
     is_given = functions is not None
     if functions is None and older is not None and older.is_given:
@@ -253,10 +253,10 @@ def _entry(
         functions = kind(cls)
     if older is not None:
         aliases, upgrade = aliases or older.aliases, upgrade or older.upgrade
-    return Entry(cls, name, functions, is_given, upgrade, aliases, functions.take_apart)
+    return RegisteredType(cls, name, functions, is_given, upgrade, aliases, functions.take_apart)
 
 
-def _enter(entry: Entry) -> None:
+def _enter(entry: RegisteredType) -> None:
     _by_class[entry.cls] = _by_name[entry.name] = _by_origin[_origin(entry.cls)] = entry
     for alias in entry.aliases:
         _by_alias[alias] = entry
@@ -284,7 +284,7 @@ def _origin(cls: type) -> str:
     return f"{cls.__module__}:{cls.__qualname__}"
 
 
-def _shown(entry: Entry) -> str:
+def _shown(entry: RegisteredType) -> str:
     return f"the class {_origin(entry.cls)}"
 
 

@@ -10,7 +10,7 @@ Rules:
   empty value.
 - Names are the fields' own: aliases belong to serialization. A name that is not declared is an error, never
   dropped.
-- Only pydantic and msgspec can check values, so only their schemas do (``Schema.validates``). Pydantic
+- Only pydantic and msgspec can check values, so only their schemas do (``StateSchema.validates``). Pydantic
   coerces as the model is configured to; msgspec is strict. Both keep instances that are right already. A type
   that msgspec cannot describe, such as a union of two classes, is not checked.
 - Pydantic's field validators run, but see no other field. Its model validators do not run: they speak of a
@@ -32,7 +32,7 @@ from typing import Any
 from clew.errors import GraphError, StateError, UnknownValueError
 from clew.state.annotations import NOTHING, empty_value, find_reducer, item_type, unwrap
 from clew.state.reducers import Overwrite, Reducer, append, merge
-from clew.state.schema_kinds import KINDS, Check, Kind, Make, shown, unchanged
+from clew.state.schema_kinds import KINDS, Check, Make, SchemaKind, shown, unchanged
 
 
 @dataclass(frozen=True)
@@ -46,10 +46,10 @@ class Field:
     default: Callable[[], Any]
 
 
-class Schema:
+class StateSchema:
     """What a state may hold. Made by `read_schema`."""
 
-    def __init__(self, cls: type, kind: Kind) -> None:
+    def __init__(self, cls: type, kind: SchemaKind) -> None:
         self.cls = cls
         self.validates = kind.check is not None
         self.is_mapping = kind.view is None  # a TypedDict
@@ -68,7 +68,7 @@ class Schema:
     @classmethod
     def described(
         cls, name: str, fields: Mapping[str, Field], *, validates: bool, is_mapping: bool
-    ) -> Schema:
+    ) -> StateSchema:
         """Make a schema of a description of one: it has names and types, and checks nothing."""
         self = cls.__new__(cls)
         self.cls = type(name, (), {})
@@ -181,10 +181,10 @@ class Schema:
         return self._kind.check(self.cls, field.name, expected, (), False)
 
 
-_DESCRIBED = Kind("description", lambda cls: False, lambda cls: iter(()))
+_DESCRIBED = SchemaKind("description", lambda cls: False, lambda cls: iter(()))
 
 
-def read_schema(cls: type) -> Schema:
+def read_schema(cls: type) -> StateSchema:
     """The schema of a TypedDict, dataclass, pydantic v2 model or msgspec struct; `GraphError` for others."""
     if not isinstance(cls, type):
         raise GraphError(f"a state schema is a class; got {shown(cls)}")
@@ -192,7 +192,7 @@ def read_schema(cls: type) -> Schema:
 
 
 @lru_cache(maxsize=256)  # a view is pickled as class and values, and finds its schema again here
-def _read(cls: type) -> Schema:
+def _read(cls: type) -> StateSchema:
     kind = next((kind for kind in KINDS if kind.recognises(cls)), None)
     if kind is None:
         raise GraphError(
@@ -200,7 +200,7 @@ def _read(cls: type) -> Schema:
             " or a msgspec.Struct"
         )
     try:
-        return Schema(cls, kind)
+        return StateSchema(cls, kind)
     except NameError as error:
         raise GraphError(
             f"an annotation of the state schema {cls.__name__} cannot be resolved ({error}): define or import"
@@ -236,7 +236,7 @@ def _starting_value(schema: str, name: str, bare: Any, reducer: Reducer | None) 
     return value
 
 
-def _read_only_class(schema: Schema) -> type:
+def _read_only_class(schema: StateSchema) -> type:
     """A subclass whose instances cannot be changed, and say so. It goes by the name of its parent."""
     cls = schema.cls
     namespace = {

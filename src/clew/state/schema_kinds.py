@@ -21,7 +21,7 @@ Make = Callable[[Mapping[str, Any]], Any]  # values -> a read-only instance
 Declared = Iterator[tuple[str, Any, Callable[[], Any] | None]]  # name, annotation, default
 
 
-class Kind(NamedTuple):
+class SchemaKind(NamedTuple):
     """How one kind of class serves as a schema. A kind without ``view`` is a mapping at run time."""
 
     title: str
@@ -218,8 +218,10 @@ def _explain(problem: Mapping[str, Any]) -> str:
 
 
 KINDS = (
-    Kind("TypedDict", _is_typed_dict, _typed_dict_fields),
-    Kind("pydantic model", _is_pydantic, _pydantic_fields, _pydantic_view, _pydantic_check),
-    Kind("struct", lambda cls: issubclass(cls, msgspec.Struct), _struct_fields, _struct_view, _struct_check),
-    Kind("dataclass", dataclasses.is_dataclass, _dataclass_fields, _dataclass_view),
+    SchemaKind("TypedDict", _is_typed_dict, _typed_dict_fields),
+    SchemaKind("pydantic model", _is_pydantic, _pydantic_fields, _pydantic_view, _pydantic_check),
+    SchemaKind(
+        "struct", lambda cls: issubclass(cls, msgspec.Struct), _struct_fields, _struct_view, _struct_check
+    ),
+    SchemaKind("dataclass", dataclasses.is_dataclass, _dataclass_fields, _dataclass_view),
 )

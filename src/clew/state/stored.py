@@ -34,7 +34,7 @@ from clew.state.codec import NO_ROOM_TO_READ, encode, has_forms, parsed
 from clew.state.encoding import (
     LARGE,
     NO_ROOM,
-    Refusal,
+    EncodingFailure,
     apart,
     canonical_json,
     ordered_json,
@@ -68,7 +68,7 @@ def stored_values(values: Mapping[str, Any], *, at: str, blobs: dict[str, bytes]
         if len(tree) < 2 and stored.find(b"{", 1) < 0:  # one name and no dict below: there is nothing to sort
             return stored, stored
         return stored, canonical_json(sorted_pairs(tree) if b'"$dict"' in stored else tree)
-    except Refusal as refusal:
+    except EncodingFailure as refusal:
         raise EncodeError(refusal.at(at)) from refusal.__cause__
     except RecursionError:
         raise EncodeError(f"{at}: {NO_ROOM}") from None
@@ -79,7 +79,7 @@ def stored_value(value: Any, *, at: str, blobs: dict[str, bytes]) -> bytes:
     try:
         stored = ordered_json(write(value, 0, blobs))
         return stored if len(stored) <= LARGE else ordered_json(apart("json", stored, blobs))
-    except Refusal as refusal:
+    except EncodingFailure as refusal:
         raise EncodeError(refusal.at(at)) from refusal.__cause__
     except RecursionError:
         raise EncodeError(f"{at}: {NO_ROOM}") from None

@@ -9,14 +9,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from clew.stores.memory.store import MemoryStore
-from clew.stores.protocol import Entry, Owner, RunRow, Statement, Store, WouldWait
+from clew.stores.protocol import LogEntry, Owner, RunRow, Statement, Store, WouldWait
 
 if TYPE_CHECKING:
     from clew.stores.postgres.store import PostgresStore
     from clew.stores.sqlite.store import SQLiteStore
 
 __all__ = [
-    "Entry",
+    "LogEntry",
     "MemoryStore",
     "Owner",
     "PostgresStore",

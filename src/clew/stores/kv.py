@@ -27,7 +27,7 @@ PAGE = 512  # so many rows are read at a time by a scan
 Change = tuple[str, bytes | None]
 
 
-class Shelf(Protocol):
+class KeyValueTable(Protocol):
     """A named, ordered map from text to bytes."""
 
     name: str
@@ -59,7 +59,7 @@ class Shelf(Protocol):
         """Let go of whatever the shelf holds. Closing twice is no error."""
 
 
-def open_shelf(store: Any, name: str) -> Shelf:
+def open_shelf(store: Any, name: str) -> KeyValueTable:
     """The shelf of that name in a store, made if it is not there.
 
     Args:
@@ -71,39 +71,39 @@ def open_shelf(store: Any, name: str) -> Shelf:
         raise StoreError(f"a shelf's name is a text, not {name!r}")
     check_key(name)
     if store is None:
-        from clew.stores.memory.kv import MemoryShelf, Rows
+        from clew.stores.memory.kv import MemoryRows, MemoryTable
 
-        return MemoryShelf(name, Rows())
+        return MemoryTable(name, MemoryRows())
     if isinstance(store, str) and store.startswith(("postgresql://", "postgres://")):
         from clew.stores.postgres.kv import open_postgres_shelf
 
         return open_postgres_shelf(store, name)
     if isinstance(store, str | os.PathLike) and "://" not in str(store):
-        from clew.stores.sqlite.kv import SQLiteShelf
+        from clew.stores.sqlite.kv import SQLiteKeyValueTable
 
-        return SQLiteShelf(store, name)
+        return SQLiteKeyValueTable(store, name)
     return _within(store, name)
 
 
-def _within(store: Any, name: str) -> Shelf:
+def _within(store: Any, name: str) -> KeyValueTable:
     from clew.stores.memory.store import MemoryStore
 
     if isinstance(store, MemoryStore):
-        from clew.stores.memory.kv import MemoryShelf, rows_of
+        from clew.stores.memory.kv import MemoryTable, rows_of
 
-        return MemoryShelf(name, rows_of(store, name))
+        return MemoryTable(name, rows_of(store, name))
     from clew.stores.sqlite.store import SQLiteStore
 
     if isinstance(store, SQLiteStore):
-        from clew.stores.sqlite.kv import SQLiteShelf
+        from clew.stores.sqlite.kv import SQLiteKeyValueTable
 
-        return SQLiteShelf(store.path, name, *store._options)
+        return SQLiteKeyValueTable(store.path, name, *store._options)
     from clew.stores.postgres.store import PostgresStore
 
     if isinstance(store, PostgresStore):
-        from clew.stores.postgres.kv import PostgresShelf
+        from clew.stores.postgres.kv import PostgresKeyValueTable
 
-        return PostgresShelf(store._link, name)
+        return PostgresKeyValueTable(store._link, name)
     raise StoreError(
         f"{store!r} is no place for a shelf; give None, a path, postgresql://..., a MemoryStore, a SQLiteStore or a "
         "PostgresStore"

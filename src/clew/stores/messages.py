@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from clew.errors import StoreVersionError
-from clew.stores.protocol import OWN_STEP, Entry
+from clew.stores.protocol import OWN_STEP, LogEntry
 
 NO_DATABASE = (
     "ctx.transaction() writes to the store's own database, and a store in memory has none; give the engine a "
@@ -46,7 +46,7 @@ def taken_over(run_id: str) -> str:
     )
 
 
-def conflict(run_id: str, entry: Entry) -> str:
+def conflict(run_id: str, entry: LogEntry) -> str:
     """What CommitConflictError says."""
     return (
         f"run {run_id!r} has another {place(entry.kind, entry.path, entry.n)} already; two owners worked on it, or its "

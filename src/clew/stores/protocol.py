@@ -25,8 +25,8 @@ A store does not know what entries mean. It upholds these rules, and `clew.store
 
 `encodes` says whether bodies are bytes. The store in memory keeps whatever objects it is given.
 
-A store that waits for a disk at each write may offer to wait once for several: see `Deferring`. One that rarely has to
-wait for anybody may say so when it would have to: see `Prompt`. Event loops wait for any other on a thread.
+A store that waits for a disk at each write may offer to wait once for several: see `DeferredSync`. One that rarely
+has to wait for anybody may say so when it would have to: see `Prompt`. Event loops wait for any other on a thread.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ OWN_STEP = "step"
 of a log and are read by ranges of `n`, so a store may keep them apart."""
 
 
-class Entry(msgspec.Struct, frozen=True):
+class LogEntry(msgspec.Struct, frozen=True):
     """One entry of a run's log. `n` (64 bits, signed) orders the entries of one kind and path."""
 
     kind: str
@@ -106,7 +106,7 @@ class Owner(msgspec.Struct, frozen=True):
         return self.is_alive and self.expires_in > 0
 
 
-class Deferring(Protocol):
+class DeferredSync(Protocol):
     """What a store has beside the rest of `Store` if it can wait for the disk later.
 
     With ``wait=False`` its `create` and `append` do what they always do: others see it, and it survives the process. A

@@ -16,7 +16,7 @@ import msgspec
 
 from clew.errors import StoreCorruptError, UnknownRunError
 from clew.stores.messages import damaged_entry, damaged_row
-from clew.stores.protocol import Entry, RunRow
+from clew.stores.protocol import LogEntry, RunRow
 
 ROW = (
     "SELECT run_id, graph, start, seed, status, created, updated, parent, parent_step, error, structure, codes, "
@@ -97,13 +97,13 @@ def checksum(body: bytes, digest: bytes) -> int:
     return crc32(body, crc32(digest)) - _SIGN
 
 
-def checked(run_id: str, found: Iterable[Sequence[Any]]) -> list[Entry]:
+def checked(run_id: str, found: Iterable[Sequence[Any]]) -> list[LogEntry]:
     """Entries whose checksums fit, of rows with kind, path, n, body, digest and checksum; damage is named."""
     entries = []
     for kind, path, n, body, digest, crc in found:
         if crc32(body, crc32(digest)) - _SIGN != crc:
             raise StoreCorruptError(damaged_entry(run_id, kind, path, n))
-        entries.append(Entry(kind, path, n, body, digest))
+        entries.append(LogEntry(kind, path, n, body, digest))
     return entries
 
 

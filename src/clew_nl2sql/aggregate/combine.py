@@ -22,7 +22,7 @@ ORDER = "__order"  # where a row stood in its own result
 
 
 @dataclass(frozen=True)
-class Input:
+class ResultInput:
     """One result: what DuckDB calls it, where it came from, what it holds."""
 
     name: str
@@ -31,7 +31,7 @@ class Input:
     columns: tuple[ColumnRef, ...]
 
 
-def combine(inputs: Sequence[Input], group: CombineGroup) -> tuple[Any, list[str]]:
+def combine(inputs: Sequence[ResultInput], group: CombineGroup) -> tuple[Any, list[str]]:
     """The query that combines, and notes for people."""
     if len(inputs) == 1:
         only = inputs[0]
@@ -54,7 +54,7 @@ def combine(inputs: Sequence[Input], group: CombineGroup) -> tuple[Any, list[str
 
 
 def _join(
-    inputs: Sequence[Input], keys: Sequence[tuple[str, str]], how: str, *, difference: bool
+    inputs: Sequence[ResultInput], keys: Sequence[tuple[str, str]], how: str, *, difference: bool
 ) -> tuple[Any, list[str]]:
     first = inputs[0]
     labels = _labels(inputs, keys)
@@ -93,7 +93,7 @@ def _join(
     return select.order_by(*order), notes
 
 
-def _column(one: Input, name: str) -> Any:
+def _column(one: ResultInput, name: str) -> Any:
     return exp.column(name, table=one.name, quoted=True)
 
 
@@ -110,7 +110,7 @@ def _ordered(it: Any) -> Any:
     return exp.Ordered(this=it, desc=False, nulls_first=False)
 
 
-def _labels(inputs: Sequence[Input], keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
+def _labels(inputs: Sequence[ResultInput], keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
     """A name for each column that is shown; its source's in front if it was computed, or others are called the
     same."""
     dropped = {(other.name, right) for other, (_, right) in zip(inputs[1:], keys)}
@@ -132,7 +132,7 @@ def _labels(inputs: Sequence[Input], keys: Sequence[tuple[str, str]]) -> dict[tu
 # -- compare ---------------------------------------------------------------------------------------------------
 
 
-def _side_by_side(inputs: Sequence[Input]) -> tuple[Any, list[str]]:
+def _side_by_side(inputs: Sequence[ResultInput]) -> tuple[Any, list[str]]:
     """Single values in one row, and their difference if there are two."""
     labels = _labels(inputs, ())
     columns = [(one, one.columns[0].name) for one in inputs]
@@ -144,7 +144,7 @@ def _side_by_side(inputs: Sequence[Input]) -> tuple[Any, list[str]]:
     return select, []
 
 
-def _difference(inputs: Sequence[Input]) -> list[Any]:
+def _difference(inputs: Sequence[ResultInput]) -> list[Any]:
     numbers = [[c for c in one.columns if c.role != "attribute" and _is_number(c)] for one in inputs]
     if len(inputs) != 2 or any(len(found) != 1 for found in numbers):
         return []
@@ -159,7 +159,7 @@ def _is_number(column: ColumnRef) -> bool:
 # -- union -----------------------------------------------------------------------------------------------------
 
 
-def _union(inputs: Sequence[Input]) -> tuple[Any, list[str]]:
+def _union(inputs: Sequence[ResultInput]) -> tuple[Any, list[str]]:
     """One below the other, with the source in front: by position if they are alike, else by name."""
     alike = len({len(one.columns) for one in inputs}) == 1
     names = [c.name for c in inputs[0].columns] if alike else _all_names(inputs)
@@ -190,7 +190,7 @@ def _free(name: str) -> str:
     return f"{name}_2" if name.lower() == "source" else name
 
 
-def _all_names(inputs: Sequence[Input]) -> list[str]:
+def _all_names(inputs: Sequence[ResultInput]) -> list[str]:
     found: dict[str, str] = {}
     for one in inputs:
         for column in one.columns:
@@ -198,7 +198,7 @@ def _all_names(inputs: Sequence[Input]) -> list[str]:
     return list(found.values())
 
 
-def _type_at(one: Input, place: int, name: str, alike: bool) -> str:
+def _type_at(one: ResultInput, place: int, name: str, alike: bool) -> str:
     if alike:
         return one.columns[place].type
     return next((c.type for c in one.columns if c.name.lower() == name.lower()), "")

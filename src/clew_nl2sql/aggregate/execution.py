@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from clew_nl2sql.aggregate.combine import ORDER, Input, combine
+from clew_nl2sql.aggregate.combine import ORDER, ResultInput, combine
 from clew_nl2sql.aggregate.operations import operation
 from clew_nl2sql.artifacts import content_hash
 from clew_nl2sql.errors import AggregationError
@@ -38,7 +38,7 @@ def aggregate(
             engine.register(name, ordered)
             query = scan.sub_query
             inputs.append(
-                Input(
+                ResultInput(
                     name=name,
                     source=query.datasource_id if query else scan.node_id,
                     table=table,

@@ -13,12 +13,12 @@ from clew_nl2sql.decompose.normalization import stem
 from clew_nl2sql.schemas import ColumnRef, CombineGroup
 
 if TYPE_CHECKING:
-    from clew_nl2sql.aggregate.combine import Input
+    from clew_nl2sql.aggregate.combine import ResultInput
 
 ENOUGH = 0.3  # of the smaller side's values
 
 
-def find_key(left: Input, right: Input, group: CombineGroup) -> tuple[str, str] | None:
+def find_key(left: ResultInput, right: ResultInput, group: CombineGroup) -> tuple[str, str] | None:
     """The columns to join on; None if there are none."""
     for key in group.keys:
         own = [_find(one, key) for one in (left, right)]
@@ -41,7 +41,7 @@ def find_key(left: Input, right: Input, group: CombineGroup) -> tuple[str, str] 
     return (best[3], best[4]) if best else None
 
 
-def _find(one: Input, key: str) -> str | None:
+def _find(one: ResultInput, key: str) -> str | None:
     return next((c.name for c in one.columns if c.name.lower() == key.lower()), None)
 
 
@@ -52,7 +52,7 @@ def _family(column: ColumnRef) -> str:
     return column.type
 
 
-def _overlap(left: Input, a: ColumnRef, right: Input, b: ColumnRef) -> float:
+def _overlap(left: ResultInput, a: ColumnRef, right: ResultInput, b: ColumnRef) -> float:
     one = {value for value in left.table.column(a.name).to_pylist() if value is not None}
     other = {value for value in right.table.column(b.name).to_pylist() if value is not None}
     if not one or not other:

@@ -80,7 +80,7 @@ class ChatModel:
         for attempt in range(self._attempts):
             try:
                 return read_reply(self._post(messages, schema), needed)
-            except _AgainError as error:
+            except _RetryableError as error:
                 reason = str(error)
                 if attempt + 1 < self._attempts:
                     self._wait(
@@ -109,13 +109,13 @@ class ChatModel:
             ) as response:
                 content = _content(response, deadline)
         except (httpx.TimeoutException, TimeoutError) as error:
-            raise _AgainError(f"no reply within {self._timeout:g} s") from error
+            raise _RetryableError(f"no reply within {self._timeout:g} s") from error
         except httpx.HTTPError as error:
-            raise _AgainError(f"the endpoint cannot be reached: {error}") from error
+            raise _RetryableError(f"the endpoint cannot be reached: {error}") from error
         except httpx.InvalidURL as error:
             raise ModelError(f"{self._url} is no address: {error}") from error
         if response.status_code == 429 or response.status_code >= 500:
-            raise _AgainError(
+            raise _RetryableError(
                 f"the endpoint answers {response.status_code}", after=_seconds(response.headers)
             )
         if response.status_code != 200:
@@ -136,7 +136,7 @@ def _content(response: Any, deadline: float) -> bytes:
     return content
 
 
-class _AgainError(Exception):
+class _RetryableError(Exception):
     """Something that may be better the next time."""
 
     def __init__(self, message: str, *, after: float | None = None) -> None:

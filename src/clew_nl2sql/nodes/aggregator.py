@@ -10,7 +10,7 @@ from typing import Any
 from clew import Context, node
 from clew_nl2sql.aggregate.execution import aggregate
 from clew_nl2sql.errors import ErrorSeverity, Nl2sqlError, PipelineError
-from clew_nl2sql.resources import Equipment
+from clew_nl2sql.resources import Resources
 from clew_nl2sql.schemas import AggregatorResponse, ArtifactRef, ExecutionDAG
 from clew_nl2sql.state import GraphState
 
@@ -18,7 +18,7 @@ NAME = "aggregator"
 
 
 @node(name=NAME, writes=("aggregator_response", "errors", "reasoning"), timeout=600.0)
-def EngineAggregatorNode(state: GraphState, equipment: Equipment, ctx: Context) -> dict[str, Any]:
+def EngineAggregatorNode(state: GraphState, equipment: Resources, ctx: Context) -> dict[str, Any]:
     """Combine the artifacts as the plan says."""
     dag = state.global_planner_response.execution_dag if state.global_planner_response else None
     scans = [scan.node_id for scan in dag.scans] if dag else []

@@ -9,7 +9,7 @@ from typing import Any
 
 from clew import Context, node
 from clew_nl2sql.errors import ErrorCode, ErrorSeverity, Nl2sqlError, PipelineError
-from clew_nl2sql.resources import Equipment
+from clew_nl2sql.resources import Resources
 from clew_nl2sql.roles import consult
 from clew_nl2sql.schemas import AggregatorResponse, AnswerSynthesizerResponse, DecomposerResponse
 from clew_nl2sql.state import GraphState
@@ -19,7 +19,7 @@ NAME = "answer_synthesizer"
 
 
 @node(name=NAME, writes=("answer_synthesizer_response", "errors"), timeout=600.0)
-def AnswerSynthesizerNode(state: GraphState, equipment: Equipment, ctx: Context) -> dict[str, Any]:
+def AnswerSynthesizerNode(state: GraphState, equipment: Resources, ctx: Context) -> dict[str, Any]:
     """Say what was found, and what was not."""
     result = state.aggregator_response or AggregatorResponse()
     remarks = what_is_missing(state)

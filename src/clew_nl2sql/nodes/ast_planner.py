@@ -10,7 +10,7 @@ from typing import Any
 from clew import Context, node
 from clew_nl2sql.errors import ErrorCode, Nl2sqlError, PipelineError
 from clew_nl2sql.nodes.schema_retriever import query_of, visible_catalog
-from clew_nl2sql.resources import Equipment, fingerprint
+from clew_nl2sql.resources import Resources, fingerprint
 from clew_nl2sql.roles import consult, next_untried, plan_model
 from clew_nl2sql.schemas import ASTPlannerResponse, PlanModel
 from clew_nl2sql.state import SubgraphExecutionState
@@ -19,7 +19,7 @@ NAME = "ast_planner"
 
 
 @node(name=NAME, writes=("ast_planner_response", "errors", "reasoning", "warnings"), timeout=600.0)
-def ASTPlannerNode(state: SubgraphExecutionState, equipment: Equipment, ctx: Context) -> dict[str, Any]:
+def ASTPlannerNode(state: SubgraphExecutionState, equipment: Resources, ctx: Context) -> dict[str, Any]:
     """Ask the planner; after a retry tell it what was wrong, if it wants to know."""
     query = query_of(state)
     catalog = visible_catalog(state, equipment)

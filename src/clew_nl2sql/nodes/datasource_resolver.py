@@ -12,7 +12,7 @@ from typing import Any
 from clew import Context, node
 from clew_nl2sql.errors import ErrorCode, ErrorSeverity, Nl2sqlError, PipelineError
 from clew_nl2sql.planner.catalog import Catalog
-from clew_nl2sql.resources import Equipment, fingerprint
+from clew_nl2sql.resources import Resources, fingerprint
 from clew_nl2sql.schemas import DatasourceResolverResponse, ResolvedDatasource
 from clew_nl2sql.state import GraphState
 
@@ -26,7 +26,7 @@ NAME = "datasource_resolver"
     description="which sources may answer",
 )
 def DatasourceResolverNode(
-    user_query: str, state: GraphState, equipment: Equipment, ctx: Context
+    user_query: str, state: GraphState, equipment: Resources, ctx: Context
 ) -> dict[str, Any]:
     """Resolve the sources that the user may see and that are there."""
     access = equipment.access(state.user_context)

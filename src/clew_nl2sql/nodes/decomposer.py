@@ -12,7 +12,7 @@ from clew import Context, node
 from clew_nl2sql.decompose.source_scoring import denied_words
 from clew_nl2sql.errors import ErrorCode, ErrorSeverity, Nl2sqlError, PipelineError
 from clew_nl2sql.planner.catalog import Catalog
-from clew_nl2sql.resources import Equipment
+from clew_nl2sql.resources import Resources
 from clew_nl2sql.roles import consult
 from clew_nl2sql.schemas import DecomposerResponse
 from clew_nl2sql.state import GraphState
@@ -26,7 +26,7 @@ NAME = "decomposer"
     timeout=600.0,
     description="which part goes to which source",
 )
-def DecomposerNode(state: GraphState, equipment: Equipment, ctx: Context) -> dict[str, Any]:
+def DecomposerNode(state: GraphState, equipment: Resources, ctx: Context) -> dict[str, Any]:
     """Decompose the question over the sources that were resolved."""
     resolver = state.datasource_resolver_response
     access = equipment.access(state.user_context)

@@ -11,7 +11,7 @@ from clew import Context, SideEffectPolicy, node
 from clew_nl2sql.errors import Nl2sqlError, PipelineError
 from clew_nl2sql.nodes.schema_retriever import query_of
 from clew_nl2sql.nodes.validator import checked
-from clew_nl2sql.resources import Equipment
+from clew_nl2sql.resources import Resources
 from clew_nl2sql.schemas import ArtifactRef, ExecutorRequest, ExecutorResponse
 from clew_nl2sql.sql.guard import CheckedQuery
 from clew_nl2sql.sql.output_columns import is_ordered, roles_of
@@ -26,7 +26,7 @@ NAME = "executor"
     timeout=600.0,
     side_effects=SideEffectPolicy(recordable=True),
 )
-def ExecutorNode(state: SubgraphExecutionState, equipment: Equipment, ctx: Context) -> dict[str, Any]:
+def ExecutorNode(state: SubgraphExecutionState, equipment: Resources, ctx: Context) -> dict[str, Any]:
     """Run the query that was validated twice."""
     source = query_of(state).datasource_id
     draft = state.generator_response.sql_draft if state.generator_response else None
@@ -51,7 +51,7 @@ def ExecutorNode(state: SubgraphExecutionState, equipment: Equipment, ctx: Conte
     }
 
 
-def execute(equipment: Equipment, request: ExecutorRequest, query: CheckedQuery) -> ArtifactRef:
+def execute(equipment: Resources, request: ExecutorRequest, query: CheckedQuery) -> ArtifactRef:
     """Send a query and store what comes back."""
     result = equipment.sources[request.datasource_id].run(query, equipment.max_scan_rows)
     return equipment.artifacts.write(

@@ -15,7 +15,7 @@ from clew import node
 from clew_nl2sql.errors import Nl2sqlError, PipelineError
 from clew_nl2sql.nodes.schema_retriever import query_of, visible_catalog
 from clew_nl2sql.planner.catalog import Catalog
-from clew_nl2sql.resources import Equipment
+from clew_nl2sql.resources import Resources
 from clew_nl2sql.schemas import GeneratorResponse
 from clew_nl2sql.sql.guard import parse, render
 from clew_nl2sql.state import SubgraphExecutionState
@@ -24,7 +24,7 @@ NAME = "generator"
 
 
 @node(name=NAME, writes=("generator_response", "errors"))
-def GeneratorNode(state: SubgraphExecutionState, equipment: Equipment) -> dict[str, Any]:
+def GeneratorNode(state: SubgraphExecutionState, equipment: Resources) -> dict[str, Any]:
     """Render the query that was validated."""
     plan = state.ast_planner_response.plan if state.ast_planner_response else None
     catalog = visible_catalog(state, equipment)

@@ -10,7 +10,7 @@ from typing import Any
 from clew import Context, node
 from clew_nl2sql.errors import Nl2sqlError, PipelineError
 from clew_nl2sql.planner.catalog import Catalog
-from clew_nl2sql.resources import Equipment
+from clew_nl2sql.resources import Resources
 from clew_nl2sql.schemas import SubQuery
 from clew_nl2sql.state import SubgraphExecutionState
 
@@ -19,7 +19,7 @@ NAME = "schema_retriever"
 
 @node(name=NAME, writes=("relevant_tables", "relevant_keys", "errors"), timeout=600.0)
 def SchemaRetrieverNode(
-    sub_query: SubQuery, state: SubgraphExecutionState, equipment: Equipment, ctx: Context
+    sub_query: SubQuery, state: SubgraphExecutionState, equipment: Resources, ctx: Context
 ) -> dict[str, Any]:
     """The visible part of the source's catalog."""
     source = sub_query.datasource_id
@@ -31,7 +31,7 @@ def SchemaRetrieverNode(
     return {"relevant_tables": list(visible.tables), "relevant_keys": list(visible.foreign_keys)}
 
 
-def visible_catalog(state: SubgraphExecutionState, equipment: Equipment) -> Catalog:
+def visible_catalog(state: SubgraphExecutionState, equipment: Resources) -> Catalog:
     """The catalog that the state holds for this scan."""
     source = query_of(state).datasource_id
     return Catalog(

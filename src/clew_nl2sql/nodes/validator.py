@@ -11,7 +11,7 @@ from typing import Any
 from clew import Context, node
 from clew_nl2sql.errors import ErrorSeverity, Nl2sqlError, PipelineError, SecurityViolationError
 from clew_nl2sql.nodes.schema_retriever import query_of, visible_catalog
-from clew_nl2sql.resources import Equipment
+from clew_nl2sql.resources import Resources
 from clew_nl2sql.schemas import LogicalValidatorResponse, PhysicalValidatorResponse
 from clew_nl2sql.sql.guard import CheckedQuery, check
 from clew_nl2sql.state import SubgraphExecutionState
@@ -20,7 +20,7 @@ LOGICAL, PHYSICAL = "logical_validator", "physical_validator"
 
 
 @node(name=LOGICAL, writes=("logical_validator_response", "errors", "reasoning"), timeout=600.0)
-def LogicalValidatorNode(state: SubgraphExecutionState, equipment: Equipment, ctx: Context) -> dict[str, Any]:
+def LogicalValidatorNode(state: SubgraphExecutionState, equipment: Resources, ctx: Context) -> dict[str, Any]:
     """Let the guard read the proposal."""
     plan = state.ast_planner_response.plan if state.ast_planner_response else None
     try:
@@ -42,7 +42,7 @@ def LogicalValidatorNode(state: SubgraphExecutionState, equipment: Equipment, ct
 
 @node(name=PHYSICAL, writes=("physical_validator_response", "errors", "reasoning"), timeout=600.0)
 def PhysicalValidatorNode(
-    state: SubgraphExecutionState, equipment: Equipment, ctx: Context
+    state: SubgraphExecutionState, equipment: Resources, ctx: Context
 ) -> dict[str, Any]:
     """Let the database explain the query."""
     source = query_of(state).datasource_id
@@ -59,7 +59,7 @@ def PhysicalValidatorNode(
     }
 
 
-def checked(state: SubgraphExecutionState, equipment: Equipment, ctx: Context, sql: str) -> CheckedQuery:
+def checked(state: SubgraphExecutionState, equipment: Resources, ctx: Context, sql: str) -> CheckedQuery:
     """A query that may be sent for this user, or the guard's refusal."""
     catalog = visible_catalog(state, equipment)
     every: tuple[str, ...] = ctx.record("tables", equipment.table_names, catalog.name)

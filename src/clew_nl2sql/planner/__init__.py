@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from clew_nl2sql.planner.catalog import Catalog, Column, ForeignKey, Table, catalog_from_sqlite
 
 if TYPE_CHECKING:
-    from clew_nl2sql.planner.plan import Candidate, Link, Plan
+    from clew_nl2sql.planner.plan import Candidate, LinkedSpan, Plan
     from clew_nl2sql.planner.rule_planner import RulePlanner
 
 __all__ = [
@@ -26,7 +26,7 @@ __all__ = [
     "Catalog",
     "Column",
     "ForeignKey",
-    "Link",
+    "LinkedSpan",
     "Plan",
     "RulePlanner",
     "Table",
@@ -36,7 +36,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Load what needs sqlglot only when it is asked for: a catalog alone is cheap."""
-    if name in ("Candidate", "Link", "Plan"):
+    if name in ("Candidate", "LinkedSpan", "Plan"):
         from clew_nl2sql.planner import plan as plans
 
         return getattr(plans, name)

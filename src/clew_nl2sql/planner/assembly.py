@@ -12,10 +12,10 @@ from typing import NamedTuple
 from clew_nl2sql.planner.assignment_search import Assignment
 from clew_nl2sql.planner.joins import join_tree, multiplies
 from clew_nl2sql.planner.lexicon import word_set
-from clew_nl2sql.planner.parsed_question import Reading
-from clew_nl2sql.planner.query import Condition, Item, Query, Scalar
+from clew_nl2sql.planner.parsed_question import ParsedQuestion
+from clew_nl2sql.planner.query import Condition, Query, Scalar, SelectItem
 from clew_nl2sql.planner.render import tree_of
-from clew_nl2sql.planner.schema_index import Schema
+from clew_nl2sql.planner.schema_index import SchemaIndex
 
 _DESCENDING = word_set(
     "high highest large largest big biggest old oldest most latest newest greatest tallest longest"
@@ -30,7 +30,7 @@ _EVERYTHING = word_set("information info detail details data everything record r
 
 
 Names = tuple[str, ...]
-Selection = tuple[tuple[Item, ...], Names]
+Selection = tuple[tuple[SelectItem, ...], Names]
 Variant = tuple[Query, Names]
 
 
@@ -44,16 +44,16 @@ class Draft(NamedTuple):
 class _Parts:
     """The acts of an assignment, sorted by what they build."""
 
-    def __init__(self, reading: Reading, assignment: Assignment):
-        self.items: list[tuple[int, Item]] = []
+    def __init__(self, reading: ParsedQuestion, assignment: Assignment):
+        self.items: list[tuple[int, SelectItem]] = []
         self.conditions: list[tuple[int, int, Condition]] = []
         self.excluded: list[tuple[int, Condition]] = []
         self.group: list[int] = []
         self.group_tables: list[int] = []
         self.counted: list[int] = []
         self.having: list[Condition] = []
-        self.orders: list[tuple[Item, int]] = []  # with where it is said
-        self.ranking: tuple[Item, bool, int] | None = None
+        self.orders: list[tuple[SelectItem, int]] = []  # with where it is said
+        self.ranking: tuple[SelectItem, bool, int] | None = None
         self.entities: list[int] = []
         self.shown: list[tuple[int, int]] = []
         self.negative: list[tuple[int, int]] = []
@@ -69,31 +69,31 @@ class _Parts:
     def _take(self, start: int, end: int, act: tuple[object, ...]) -> None:
         role, rest = act[0], act[1:]
         if role == "full":
-            self.items.append((start, Item(rest[0])))  # type: ignore[arg-type]
-            self.items.append((start, Item(rest[1])))  # type: ignore[arg-type]
+            self.items.append((start, SelectItem(rest[0])))  # type: ignore[arg-type]
+            self.items.append((start, SelectItem(rest[1])))  # type: ignore[arg-type]
         elif role == "sel":
-            self.items.append((start, Item(rest[0])))  # type: ignore[arg-type]
+            self.items.append((start, SelectItem(rest[0])))  # type: ignore[arg-type]
         elif role == "agg":
-            self.items.append((start, Item(rest[1], rest[0])))  # type: ignore[arg-type]
+            self.items.append((start, SelectItem(rest[1], rest[0])))  # type: ignore[arg-type]
         elif role == "cnt":
-            self.items.append((start, Item(None, "count")))
+            self.items.append((start, SelectItem(None, "count")))
             self._count(rest[0])
         elif role in ("cntd", "cntc"):
-            self.items.append((start, Item(rest[0], "count", role == "cntd")))  # type: ignore[arg-type]
+            self.items.append((start, SelectItem(rest[0], "count", role == "cntd")))  # type: ignore[arg-type]
         elif role == "sumc":
-            self.items.append((start, Item(rest[0], "sum")))  # type: ignore[arg-type]
+            self.items.append((start, SelectItem(rest[0], "sum")))  # type: ignore[arg-type]
         elif role == "cnd":
-            self.conditions.append((start, end, Condition(Item(rest[0]), rest[1], rest[2])))  # type: ignore[arg-type]
+            self.conditions.append((start, end, Condition(SelectItem(rest[0]), rest[1], rest[2])))  # type: ignore[arg-type]
         elif role == "exc":
-            self.excluded.append((start, Condition(Item(rest[0]), rest[1], rest[2])))  # type: ignore[arg-type]
+            self.excluded.append((start, Condition(SelectItem(rest[0]), rest[1], rest[2])))  # type: ignore[arg-type]
         elif role == "cnd2":
-            self.conditions.append((start, end, Condition(Item(rest[0]), "=", rest[1])))  # type: ignore[arg-type]
-            self.conditions.append((start, end, Condition(Item(rest[2]), "=", rest[3])))  # type: ignore[arg-type]
+            self.conditions.append((start, end, Condition(SelectItem(rest[0]), "=", rest[1])))  # type: ignore[arg-type]
+            self.conditions.append((start, end, Condition(SelectItem(rest[2]), "=", rest[3])))  # type: ignore[arg-type]
         elif role == "cmpcol":
-            self.conditions.append((start, end, Condition(Item(rest[0]), rest[1], Item(rest[2]))))  # type: ignore[arg-type]
+            self.conditions.append((start, end, Condition(SelectItem(rest[0]), rest[1], SelectItem(rest[2]))))  # type: ignore[arg-type]
         elif role == "cmpagg":
             inner = Scalar(rest[2], rest[0])  # type: ignore[arg-type]
-            self.conditions.append((start, end, Condition(Item(rest[0]), rest[1], inner)))  # type: ignore[arg-type]
+            self.conditions.append((start, end, Condition(SelectItem(rest[0]), rest[1], inner)))  # type: ignore[arg-type]
         elif role == "grp":
             self.group.append(rest[0])  # type: ignore[arg-type]
         elif role == "grpt":
@@ -111,31 +111,31 @@ class _Parts:
 
     def _take_ranking(self, start: int, role: object, rest: tuple[object, ...]) -> None:
         if role == "hav":
-            self.having.append(Condition(Item(None, "count"), rest[0], rest[1]))  # type: ignore[arg-type]
+            self.having.append(Condition(SelectItem(None, "count"), rest[0], rest[1]))  # type: ignore[arg-type]
             self._count(rest[2])
         elif role == "hva":
-            self.having.append(Condition(Item(rest[1], rest[0]), rest[2], rest[3]))  # type: ignore[arg-type]
+            self.having.append(Condition(SelectItem(rest[1], rest[0]), rest[2], rest[3]))  # type: ignore[arg-type]
         elif role == "supc":
-            self.ranking = (Item(None, "count"), bool(rest[0]), int(rest[1]))  # type: ignore[call-overload]
+            self.ranking = (SelectItem(None, "count"), bool(rest[0]), int(rest[1]))  # type: ignore[call-overload]
             self._count(rest[2])
         elif role == "supcol":
-            self.ranking = (Item(rest[0]), bool(rest[1]), int(rest[2]))  # type: ignore[arg-type,call-overload]
+            self.ranking = (SelectItem(rest[0]), bool(rest[1]), int(rest[2]))  # type: ignore[arg-type,call-overload]
         elif role == "supagg":
-            self.ranking = (Item(rest[1], rest[0]), bool(rest[2]), int(rest[3]))  # type: ignore[arg-type,call-overload]
+            self.ranking = (SelectItem(rest[1], rest[0]), bool(rest[2]), int(rest[3]))  # type: ignore[arg-type,call-overload]
         elif role == "ord":
-            self.orders.append((Item(rest[0]), start))  # type: ignore[arg-type]
+            self.orders.append((SelectItem(rest[0]), start))  # type: ignore[arg-type]
         elif role == "ordc":
-            self.orders.append((Item(None, "count"), start))
+            self.orders.append((SelectItem(None, "count"), start))
             self._count(rest[0])
         elif role == "ordagg":
-            self.orders.append((Item(rest[1], rest[0]), start))  # type: ignore[arg-type]
+            self.orders.append((SelectItem(rest[1], rest[0]), start))  # type: ignore[arg-type]
 
     def _count(self, table: object) -> None:
         if table is not None:
             self.counted.append(table)  # type: ignore[arg-type]
 
 
-def assemble(reading: Reading, assignment: Assignment) -> list[Draft]:
+def assemble(reading: ParsedQuestion, assignment: Assignment) -> list[Draft]:
     """Every query that an assignment may mean."""
     parts = _Parts(reading, assignment)
     schema = reading.schema
@@ -152,15 +152,15 @@ def assemble(reading: Reading, assignment: Assignment) -> list[Draft]:
     return drafts
 
 
-def _counted_once(schema: Schema, parts: _Parts, query: Query) -> list[Variant]:
+def _counted_once(schema: SchemaIndex, parts: _Parts, query: Query) -> list[Variant]:
     """ "How many customers bought rope": each once, where the join has one of them in several rows."""
-    if query.select != (Item(None, "count"),) or query.group or query.having or not parts.counted:
+    if query.select != (SelectItem(None, "count"),) or query.group or query.having or not parts.counted:
         return []
     table = parts.counted[0]
     key, tree = schema.tables[table].key, tree_of(query, schema)
     if key is None or tree is None or not multiplies(schema, tree, table):
         return []
-    return [(query._replace(select=(Item(key, "count", True),)), ("count:once",))]
+    return [(query._replace(select=(SelectItem(key, "count", True),)), ("count:once",))]
 
 
 def _with_keys(query: Query, via: frozenset[int]) -> Query:
@@ -174,28 +174,28 @@ def _with_keys(query: Query, via: frozenset[int]) -> Query:
     return query._replace(via=via, where=where, compound=compound)
 
 
-def _selections(reading: Reading, parts: _Parts) -> list[Selection]:
+def _selections(reading: ParsedQuestion, parts: _Parts) -> list[Selection]:
     """What is asked for: the selected items, or a table's display column, its key, or everything."""
     schema = reading.schema
-    placed = parts.items + [(at, Item(schema.tables[t].display)) for at, t in parts.shown]
+    placed = parts.items + [(at, SelectItem(schema.tables[t].display)) for at, t in parts.shown]
     items = [item for _, item in sorted(placed, key=lambda p: p[0])]
     items = list(dict.fromkeys(items))
     for table in parts.group_tables:
         if not any(
             i.column is not None and not i.agg and schema.columns[i.column].table == table for i in items
         ):
-            items.insert(0, Item(schema.tables[table].display))
+            items.insert(0, SelectItem(schema.tables[table].display))
             parts_named = ("show:group",)
-            swapped = [Item(schema.tables[table].key)] + items[1:]
+            swapped = [SelectItem(schema.tables[table].key)] + items[1:]
             return [
                 (tuple(items), parts_named),
                 (tuple(swapped), ("show:groupkey",)),
                 (tuple(items[1:]), ("show:nogroup",)),
             ]
     for column in parts.group:
-        if Item(column) not in items:
+        if SelectItem(column) not in items:
             bare = tuple(items)
-            items.insert(0, Item(column))
+            items.insert(0, SelectItem(column))
             if bare:
                 return [(tuple(items), ("grpcol",)), (bare, ("grpcol:hidden",))]
     found: list[Selection] = []
@@ -205,9 +205,9 @@ def _selections(reading: Reading, parts: _Parts) -> list[Selection]:
             table = parts.shown[0][1]
             key = schema.tables[table].key
             if key is not None and key != schema.tables[table].display:
-                found.append(((Item(key),), ("show:key",)))
+                found.append(((SelectItem(key),), ("show:key",)))
             if any(t.lemma in _EVERYTHING for t in reading.tokens):
-                found.append(((Item(None),), ("show:all",)))
+                found.append(((SelectItem(None),), ("show:all",)))
             found.extend(_first_and_last(schema, table))
         return found
     tables = list(
@@ -216,25 +216,25 @@ def _selections(reading: Reading, parts: _Parts) -> list[Selection]:
     for table in tables[:2]:
         entry = schema.tables[table]
         if entry.display is not None:
-            found.append(((Item(entry.display),), ("show:default",)))
+            found.append(((SelectItem(entry.display),), ("show:default",)))
         if entry.key is not None and entry.key != entry.display:
-            found.append(((Item(entry.key),), ("show:defaultkey",)))
+            found.append(((SelectItem(entry.key),), ("show:defaultkey",)))
         if any(t.lemma in _EVERYTHING for t in reading.tokens) and table == tables[0]:
-            found.append(((Item(None),), ("show:all",)))
+            found.append(((SelectItem(None),), ("show:all",)))
     return found
 
 
-def _first_and_last(schema: Schema, table: int) -> list[Selection]:
+def _first_and_last(schema: SchemaIndex, table: int) -> list[Selection]:
     columns = {schema.columns[c].core: c for c in schema.tables[table].columns}
     first, last = columns.get(("first", "name")), columns.get(("last", "name"))
     if first is None or last is None:
         return []
-    return [((Item(first), Item(last)), ("show:fullname",))]
+    return [((SelectItem(first), SelectItem(last)), ("show:fullname",))]
 
 
-def _grouped(schema: Schema, parts: _Parts, items: tuple[Item, ...]) -> list[Variant]:
+def _grouped(schema: SchemaIndex, parts: _Parts, items: tuple[SelectItem, ...]) -> list[Variant]:
     tables = frozenset(parts.entities + parts.counted + parts.group_tables)
-    if items == (Item(None),) and not tables:
+    if items == (SelectItem(None),) and not tables:
         return []
     query = Query(items, tables)
     plain = [i.column for i in items if not i.agg and i.column is not None]
@@ -274,7 +274,7 @@ def _grouped(schema: Schema, parts: _Parts, items: tuple[Item, ...]) -> list[Var
     return found
 
 
-def _filtered(reading: Reading, parts: _Parts, query: Query) -> list[Variant]:
+def _filtered(reading: ParsedQuestion, parts: _Parts, query: Query) -> list[Variant]:
     conditions = _alternatives(reading, parts.conditions)
     if parts.negative or parts.excluded:
         return _negated(reading, parts, query)
@@ -297,7 +297,9 @@ def _filtered(reading: Reading, parts: _Parts, query: Query) -> list[Variant]:
     return found
 
 
-def _nested(reading: Reading, conditions: list[tuple[int, int, Condition]]) -> tuple[Condition, ...] | None:
+def _nested(
+    reading: ParsedQuestion, conditions: list[tuple[int, int, Condition]]
+) -> tuple[Condition, ...] | None:
     """Conditions that follow a compared aggregate, taken as conditions on what is aggregated."""
     schema = reading.schema
     for at, _, compared in conditions:
@@ -317,13 +319,17 @@ def _rivals(conditions: list[tuple[int, int, Condition]]) -> tuple[Condition, Co
     """Two conditions on one column that no row can meet at once."""
     for n, (_, _, first) in enumerate(conditions):
         for _, _, second in conditions[n + 1 :]:
-            if first.item == second.item and first != second and not isinstance(first.value, Scalar | Item):
+            if (
+                first.item == second.item
+                and first != second
+                and not isinstance(first.value, Scalar | SelectItem)
+            ):
                 return first, second
     return None
 
 
 def _alternatives(
-    reading: Reading, conditions: list[tuple[int, int, Condition]]
+    reading: ParsedQuestion, conditions: list[tuple[int, int, Condition]]
 ) -> list[tuple[tuple[Condition, ...], tuple[str, ...]]]:
     """AND everywhere; OR where one was said, and between two values of one column."""
     together = tuple(c for _, _, c in conditions)
@@ -341,7 +347,9 @@ def _alternatives(
     return found
 
 
-def _either_said(reading: Reading, conditions: list[tuple[int, int, Condition]]) -> tuple[Condition, ...]:
+def _either_said(
+    reading: ParsedQuestion, conditions: list[tuple[int, int, Condition]]
+) -> tuple[Condition, ...]:
     made: list[Condition] = []
     last_end = 0
     for start, end, condition in conditions:
@@ -351,7 +359,7 @@ def _either_said(reading: Reading, conditions: list[tuple[int, int, Condition]])
     return tuple(made)
 
 
-def _negated(reading: Reading, parts: _Parts, query: Query) -> list[Variant]:
+def _negated(reading: ParsedQuestion, parts: _Parts, query: Query) -> list[Variant]:
     """NOT IN over the key path, or EXCEPT of the same selection."""
     schema = reading.schema
     where = tuple(c for _, _, c in parts.conditions)
@@ -377,9 +385,9 @@ def _negated(reading: Reading, parts: _Parts, query: Query) -> list[Variant]:
         tree = join_tree(schema, [entity, *far])
         if tree is not None and tree.on:
             left, right = tree.on[0]
-            sub = Query((Item(right),), frozenset(far), tuple(inner))
+            sub = Query((SelectItem(right),), frozenset(far), tuple(inner))
             kept = frozenset(t for t in base.tables if t == entity or t not in tree.tables)
-            absent = Condition(Item(left), "not in", sub)
+            absent = Condition(SelectItem(left), "not in", sub)
             found.append((base._replace(where=(*outer, absent), tables=kept), ("not:in",)))
     if not any(i.agg for i in query.select) and not query.group:
         second = Query(query.select, frozenset(far), tuple(inner))
@@ -388,7 +396,7 @@ def _negated(reading: Reading, parts: _Parts, query: Query) -> list[Variant]:
     return found
 
 
-def _ordered(reading: Reading, parts: _Parts, query: Query) -> list[Variant]:
+def _ordered(reading: ParsedQuestion, parts: _Parts, query: Query) -> list[Variant]:
     if parts.ranking is not None:
         item, desc, limit = parts.ranking
         best = query._replace(order=((item, desc),), limit=parts.limit or limit)
@@ -405,12 +413,14 @@ def _ordered(reading: Reading, parts: _Parts, query: Query) -> list[Variant]:
     return [(query, ())]
 
 
-def _directed(reading: Reading, orders: list[tuple[Item, int]], desc: bool) -> tuple[tuple[Item, bool], ...]:
+def _directed(
+    reading: ParsedQuestion, orders: list[tuple[SelectItem, int]], desc: bool
+) -> tuple[tuple[SelectItem, bool], ...]:
     """Each item with its own direction, where both are said: "by price descending, then by name ascending"."""
     said = [(at, word in _DOWN) for at, word in enumerate(reading.low) if word in _DOWN or word in _UP]
     if len({down for _, down in said}) < 2 or len(orders) < 2:
         return tuple(dict.fromkeys((item, desc) for item, _ in orders))
-    found: dict[Item, bool] = {}
+    found: dict[SelectItem, bool] = {}
     ends = [start for _, start in orders[1:]] + [len(reading.low)]
     before = orders[0][1] > said[0][0]  # "in descending order of price" and not "by price descending"
     for (item, start), end in zip(orders, ends):
@@ -421,7 +431,7 @@ def _directed(reading: Reading, orders: list[tuple[Item, int]], desc: bool) -> t
     return tuple(found.items())
 
 
-def _asks_order(reading: Reading) -> bool:
+def _asks_order(reading: ParsedQuestion) -> bool:
     """Whether some order is asked for; an order that customers place is none."""
     for at, word in enumerate(reading.low):
         if word in _ORDERED and at not in reading.verbs:
@@ -431,7 +441,7 @@ def _asks_order(reading: Reading) -> bool:
     return False
 
 
-def _descends(reading: Reading) -> bool:
+def _descends(reading: ParsedQuestion) -> bool:
     for at, word in enumerate(reading.low):
         if word in _DOWN:
             return True
@@ -441,7 +451,7 @@ def _descends(reading: Reading) -> bool:
     return False
 
 
-def _distinct(reading: Reading, query: Query) -> list[Variant]:
-    if any(i.agg for i in query.select) or query.compound is not None or query.select == (Item(None),):
+def _distinct(reading: ParsedQuestion, query: Query) -> list[Variant]:
+    if any(i.agg for i in query.select) or query.compound is not None or query.select == (SelectItem(None),):
         return [(query, ())]
     return [(query, ("all",)), (query._replace(distinct=True), ("distinct",))]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from clew_nl2sql.planner.decisions import Decision, Option
-from clew_nl2sql.planner.linear_model import Model, log_softmax, score
+from clew_nl2sql.planner.linear_model import LinearModel, log_softmax, score
 
 BEAM = 40
 FAR = 7.0  # options this much less likely than the best one of their decision are not tried
@@ -24,7 +24,7 @@ class Assignment(NamedTuple):
     used: frozenset[str]
 
 
-def assignments(decisions: list[Decision], model: Model, *, beam: int = BEAM) -> list[Assignment]:
+def assignments(decisions: list[Decision], model: LinearModel, *, beam: int = BEAM) -> list[Assignment]:
     """The most likely assignments, best first."""
     states = [Assignment(0.0, (), 0.0, frozenset())]
     taken = _overlaps(decisions)

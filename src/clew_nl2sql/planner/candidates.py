@@ -5,25 +5,25 @@ from __future__ import annotations
 from clew_nl2sql.planner.assembly import assemble
 from clew_nl2sql.planner.assignment_search import assignments
 from clew_nl2sql.planner.cue_decisions import decisions
-from clew_nl2sql.planner.features import Describer, Ranked
-from clew_nl2sql.planner.linear_model import Model
-from clew_nl2sql.planner.parsed_question import Reading
+from clew_nl2sql.planner.features import CandidateFeatures, FeatureExtractor
+from clew_nl2sql.planner.linear_model import LinearModel
+from clew_nl2sql.planner.parsed_question import ParsedQuestion
 from clew_nl2sql.planner.query import Query
 
 MOST = 64
 
 
-def candidates(reading: Reading, model: Model, *, most: int = MOST) -> list[Ranked]:
+def candidates(reading: ParsedQuestion, model: LinearModel, *, most: int = MOST) -> list[CandidateFeatures]:
     """The candidates of a question, in the order in which the search met them."""
     states = assignments(decisions(reading), model)
-    describer = Describer(reading, states[0].score)
-    found: dict[Query, Ranked] = {}
+    describer = FeatureExtractor(reading, states[0].score)
+    found: dict[Query, CandidateFeatures] = {}
     for state in states:
         for draft in assemble(reading, state):
             if draft.query not in found:
                 described = describer.features(state, draft)
                 if described is not None:
-                    found[draft.query] = Ranked(draft.query, described, state)
+                    found[draft.query] = CandidateFeatures(draft.query, described, state)
         if len(found) >= most:
             break
     return list(found.values())

@@ -18,7 +18,7 @@ T = TypeVar("T")
 KEPT = 32
 
 
-class Kept(Generic[T]):
+class CatalogCache(Generic[T]):
     """A function of a catalog that remembers its latest results."""
 
     def __init__(self, make: Callable[[Catalog], T]):

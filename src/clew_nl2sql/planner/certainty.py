@@ -11,9 +11,9 @@ import math
 from collections.abc import Mapping, Sequence
 
 from clew_nl2sql.planner.expectations import abilities, promises
-from clew_nl2sql.planner.features import Ranked, band, shape
+from clew_nl2sql.planner.features import CandidateFeatures, band, shape
 from clew_nl2sql.planner.lexicon import FILLER
-from clew_nl2sql.planner.parsed_question import NEGATIONS, Reading
+from clew_nl2sql.planner.parsed_question import NEGATIONS, ParsedQuestion
 from clew_nl2sql.planner.query import Query
 
 Facts = list[tuple[str, float]]
@@ -24,7 +24,7 @@ _TELLING = (
 )  # fmt: skip
 
 
-def of_candidate(reading: Reading, best: Ranked) -> Facts:
+def of_candidate(reading: ParsedQuestion, best: CandidateFeatures) -> Facts:
     """What the winner itself says: its shape, its weakest link, the words it leaves over."""
     named = dict(best.features)
     left = unmapped(reading, best)
@@ -58,7 +58,7 @@ def of_field(share: float, second: float, outcome: str, agreeing: int) -> Facts:
     ]
 
 
-def unmapped(reading: Reading, best: Ranked) -> list[str]:
+def unmapped(reading: ParsedQuestion, best: CandidateFeatures) -> list[str]:
     """Words of the question that the query does not account for."""
     covered: set[int] = set()
     for decision, option in best.assignment.choices:

@@ -10,10 +10,10 @@ import math
 from collections import Counter
 
 from clew_nl2sql.planner.catalog import Catalog
-from clew_nl2sql.planner.catalog_cache import Kept
+from clew_nl2sql.planner.catalog_cache import CatalogCache
 from clew_nl2sql.planner.inflection import lemma, parts
 from clew_nl2sql.planner.lexicon import FILLER
-from clew_nl2sql.planner.schema_index import Schema, prepare
+from clew_nl2sql.planner.schema_index import SchemaIndex, prepare
 from clew_nl2sql.planner.schema_linking import Mention, Target
 from clew_nl2sql.planner.tokens import Token
 
@@ -25,7 +25,7 @@ KEPT_TARGETS = 3
 class CommentIndex:
     """The commented tables and columns of a schema, as bags of words."""
 
-    def __init__(self, schema: Schema):
+    def __init__(self, schema: SchemaIndex):
         self._entries: list[tuple[int, int | None, Counter[str]]] = []
         for table in schema.tables:
             source = schema.catalog.tables[table.id]
@@ -69,7 +69,7 @@ def _index(catalog: Catalog) -> CommentIndex:
     return CommentIndex(prepare(catalog))
 
 
-comment_index = Kept(_index)  # the comment index of a catalog, kept for the next question
+comment_index = CatalogCache(_index)  # the comment index of a catalog, kept for the next question
 
 
 def link_comments(tokens: list[Token], taken: set[int], index: CommentIndex) -> list[Mention]:

@@ -18,7 +18,7 @@ from clew_nl2sql.planner.decisions import (
     near_mentions,
     target_features,
 )
-from clew_nl2sql.planner.parsed_question import Reading
+from clew_nl2sql.planner.parsed_question import ParsedQuestion
 from clew_nl2sql.planner.value_decisions import (
     amount_decision,
     implied_columns,
@@ -28,7 +28,7 @@ from clew_nl2sql.planner.value_decisions import (
 )
 
 
-def cue_decision(reading: Reading, number: int) -> Decision:
+def cue_decision(reading: ParsedQuestion, number: int) -> Decision:
     """What one cue does."""
     cue = reading.cues[number]
     context = reading.context(cue.start, cue.end)
@@ -49,11 +49,11 @@ def cue_decision(reading: Reading, number: int) -> Decision:
     return Decision(f"c{number}", cue.kind, cue.start, cue.end, tuple(options))
 
 
-def _different(reading: Reading, start: int, end: int) -> bool:
+def _different(reading: ParsedQuestion, start: int, end: int) -> bool:
     return any(reading.word(at) in ("different", "distinct", "unique") for at in range(start, end))
 
 
-def _count(reading: Reading, cue: Cue, flat: list[str]) -> list[Option]:
+def _count(reading: ParsedQuestion, cue: Cue, flat: list[str]) -> list[Option]:
     made = []
     for number, rank in near_mentions(reading, cue.end, 2):
         mention = reading.mentions[number]
@@ -91,7 +91,7 @@ def _count(reading: Reading, cue: Cue, flat: list[str]) -> list[Option]:
     return made
 
 
-def _keys_to(reading: Reading, table: int) -> list[int]:
+def _keys_to(reading: ParsedQuestion, table: int) -> list[int]:
     """Columns whose distinct values are rows of a table: its key, and keys of others that refer to it."""
     key = reading.schema.tables[table].key
     if key is None:
@@ -99,7 +99,7 @@ def _keys_to(reading: Reading, table: int) -> list[int]:
     return [key] + [source for source, target in reading.schema.edges if target == key][:3]
 
 
-def _shape(role: str, reading: Reading, cue: Cue, mention: int, target: Any, place: str) -> list[str]:
+def _shape(role: str, reading: ParsedQuestion, cue: Cue, mention: int, target: Any, place: str) -> list[str]:
     """How a cue and a column near it stand to each other, as features of a role."""
     column = reading.schema.columns[target.column]
     where = reading.mentions[mention]
@@ -118,7 +118,7 @@ def _shape(role: str, reading: Reading, cue: Cue, mention: int, target: Any, pla
     return [f"{role}.{each}" for each in told]
 
 
-def _aggregate(reading: Reading, number: int, cue: Cue, flat: list[str]) -> list[Option]:
+def _aggregate(reading: ParsedQuestion, number: int, cue: Cue, flat: list[str]) -> list[Option]:
     made = []
     compared = _comparison_before(reading, cue.start)
     for mention, target, place in near_columns(reading, cue.start, cue.end, before=2, after=3):
@@ -150,7 +150,7 @@ def _aggregate(reading: Reading, number: int, cue: Cue, flat: list[str]) -> list
     return made
 
 
-def _measured(reading: Reading, cue: Cue, flat: list[str]) -> list[Option]:
+def _measured(reading: ParsedQuestion, cue: Cue, flat: list[str]) -> list[Option]:
     """ "How old is …": the column that the adjective measures, or its average or extreme if that was asked."""
     functions = [c.what for c in reading.cues if c.kind == "agg"]
     functions += ["max" if c.what == "desc" else "min" for c in reading.cues if c.kind == "super"]
@@ -172,7 +172,7 @@ _EXTREMES = {
 }  # fmt: skip
 
 
-def _comparison(reading: Reading, cue: Cue, flat: list[str]) -> list[Option]:
+def _comparison(reading: ParsedQuestion, cue: Cue, flat: list[str]) -> list[Option]:
     """Two columns compared, or a column with the extreme of some rows ("than any", "than the largest")."""
     made = []
     near = near_columns(reading, cue.start, cue.end, before=2, after=2, each=3)
@@ -210,7 +210,7 @@ _DENIED = {">": "<=", "<": ">="}
 _TURNED = {">": "<", "<": ">", ">=": "<=", "<=": ">="}
 
 
-def _comparison_before(reading: Reading, start: int) -> tuple[str, str] | None:
+def _comparison_before(reading: ParsedQuestion, start: int) -> tuple[str, str] | None:
     for at in range(start - 1, max(-1, start - 5), -1):
         found = comparative(reading.low, at)
         if found:
@@ -219,7 +219,7 @@ def _comparison_before(reading: Reading, start: int) -> tuple[str, str] | None:
     return None
 
 
-def _superlative(reading: Reading, number: int, cue: Cue, flat: list[str]) -> list[Option]:
+def _superlative(reading: ParsedQuestion, number: int, cue: Cue, flat: list[str]) -> list[Option]:
     made = []
     inner = [n for n, c in enumerate(reading.cues) if n > number and 0 <= c.start - cue.end <= 2]
     counts = tuple(f"c{n}" for n in inner if reading.cues[n].kind == "count")
@@ -261,7 +261,7 @@ def _direction(cue: Cue, flip: bool) -> bool:
     return not flip
 
 
-def _ranked(reading: Reading, cue: Cue, flat: list[str], sums: list[int]) -> list[Option]:
+def _ranked(reading: ParsedQuestion, cue: Cue, flat: list[str], sums: list[int]) -> list[Option]:
     made = []
     desc = cue.what == "desc"
     for mention, target, place in near_columns(reading, cue.start, cue.end, before=1, after=3):
@@ -288,7 +288,7 @@ def _ranked(reading: Reading, cue: Cue, flat: list[str], sums: list[int]) -> lis
     return made
 
 
-def decisions(reading: Reading) -> list[Decision]:
+def decisions(reading: ParsedQuestion) -> list[Decision]:
     """Every decision of a question: what consumes first, what may be consumed last."""
     made = [amount_decision(reading, n) for n in range(len(reading.amounts))]
     made += [value_decision(reading, n) for n in range(len(reading.values))]

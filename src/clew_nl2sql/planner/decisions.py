@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from clew_nl2sql.planner.parsed_question import NEGATIONS, Reading
+from clew_nl2sql.planner.parsed_question import NEGATIONS, ParsedQuestion
 from clew_nl2sql.planner.schema_linking import Mention, Target
 
 
@@ -40,7 +40,7 @@ def quality_band(quality: float) -> str:
     return "low"
 
 
-def target_features(reading: Reading, number: int, mention: Mention, target: Target) -> list[str]:
+def target_features(reading: ParsedQuestion, number: int, mention: Mention, target: Target) -> list[str]:
     """How well a mention's words fit a target, and how its table fits the rest of the question."""
     named = {t for _, t in reading.table_mentions}
     later = next((t for m, t in reading.table_mentions if m > number), None)
@@ -76,7 +76,7 @@ def target_features(reading: Reading, number: int, mention: Mention, target: Tar
     return found
 
 
-def _linked_tables(reading: Reading, table: int) -> list[int]:
+def _linked_tables(reading: ParsedQuestion, table: int) -> list[int]:
     columns = reading.schema.columns
     pairs = [(columns[a].table, columns[b].table) for a, b in reading.schema.edges]
     return [b if a == table else a for a, b in pairs if table in (a, b)]
@@ -87,7 +87,7 @@ TABLE_ROLES = (*AFFIRMATIVE, "neg")
 COLUMN_ROLES = ("sel", "grp", "ord")
 
 
-def mention_decision(reading: Reading, number: int) -> Decision:
+def mention_decision(reading: ParsedQuestion, number: int) -> Decision:
     """The roles of one mention: select it, group or order by it, count it, list it, or nothing."""
     mention = reading.mentions[number]
     context = reading.context(mention.start, mention.end)
@@ -134,7 +134,7 @@ def mention_decision(reading: Reading, number: int) -> Decision:
     return Decision(f"m{number}", "mention", mention.start, mention.end, tuple(options))
 
 
-def _full_names(reading: Reading, number: int, context: list[str]) -> list[Option]:
+def _full_names(reading: ParsedQuestion, number: int, context: list[str]) -> list[Option]:
     """ "Full name", or "name" where a table has only a first and a last one: both columns."""
     mention = reading.mentions[number]
     if reading.word(mention.end - 1) not in ("name", "names"):
@@ -155,7 +155,7 @@ def _full_names(reading: Reading, number: int, context: list[str]) -> list[Optio
     return made
 
 
-def _names_by_display(reading: Reading, number: int, context: list[str]) -> list[Option]:
+def _names_by_display(reading: ParsedQuestion, number: int, context: list[str]) -> list[Option]:
     """ "The name of the party" where the party table calls it something else: the column that names a row."""
     mention = reading.mentions[number]
     if (
@@ -177,7 +177,7 @@ def _names_by_display(reading: Reading, number: int, context: list[str]) -> list
 
 
 def _added_up(
-    reading: Reading, mention: Mention, target: Target, context: list[str], shape: list[str]
+    reading: ParsedQuestion, mention: Mention, target: Target, context: list[str], shape: list[str]
 ) -> list[Option]:
     """ "The total amount" where a column is called that: of one row it is the column, of many the sum."""
     what = next((w for at, w in reading.within_names.items() if mention.start <= at < mention.end), "")
@@ -187,7 +187,7 @@ def _added_up(
     return [Option("within", ("agg", what, target.column), (), tuple(features))]
 
 
-def _inherited(reading: Reading, mention: Mention) -> str:
+def _inherited(reading: ParsedQuestion, mention: Mention) -> str:
     """The aggregate of an enumeration: in "the average age and weight" the weight is averaged too."""
     if reading.word(mention.start - 1) not in ("and", ","):
         return ""
@@ -198,7 +198,7 @@ def _inherited(reading: Reading, mention: Mention) -> str:
 
 
 def near_columns(
-    reading: Reading, start: int, end: int, *, before: int, after: int, each: int = 4
+    reading: ParsedQuestion, start: int, end: int, *, before: int, after: int, each: int = 4
 ) -> list[tuple[int, Target, str]]:
     """Column targets of mentions near a place, with how far away they are ("b0" is the last before it)."""
     found: list[tuple[int, Target, str]] = []
@@ -211,20 +211,20 @@ def near_columns(
     return found
 
 
-def near_mentions(reading: Reading, end: int, count: int) -> list[tuple[int, int]]:
+def near_mentions(reading: ParsedQuestion, end: int, count: int) -> list[tuple[int, int]]:
     """The next mentions after a place, with their rank."""
     later = [n for n, m in enumerate(reading.mentions) if m.start >= end]
     return [(number, rank) for rank, number in enumerate(later[:count])]
 
 
-def negated(reading: Reading, start: int, reach: int = 6) -> bool:
+def negated(reading: ParsedQuestion, start: int, reach: int = 6) -> bool:
     """Whether a negation stands shortly before a place."""
     return any(reading.word(at) in NEGATIONS for at in range(max(0, start - reach), start)) or (
         reading.word(start - 2) == "other" and reading.word(start - 1) == "than"
     )
 
 
-def gap_words(reading: Reading, first_end: int, second_start: int) -> str:
+def gap_words(reading: ParsedQuestion, first_end: int, second_start: int) -> str:
     """The words between two pieces, shortened: a feature."""
     if second_start - first_end > 3 or second_start < first_end:
         return "far" if second_start - first_end > 6 else "some"

@@ -13,14 +13,14 @@ from threading import Lock
 from typing import NamedTuple
 
 from clew_nl2sql.planner.catalog import Catalog
-from clew_nl2sql.planner.catalog_cache import Kept
+from clew_nl2sql.planner.catalog_cache import CatalogCache
 
 # A candidate may take so many steps of SQLite's machine. Steps, not seconds: on a busy computer the plan is the same.
 STRIDE, STRIDES = 5000, 600
 MOST_ROWS = 5000
 
 
-class Outcome(NamedTuple):
+class DryRunResult(NamedTuple):
     """What a candidate gave: a word for it, and a fingerprint of the rows that ignores their columns' order."""
 
     kind: str  # ok, empty, null, zero, failed, unknown
@@ -29,7 +29,7 @@ class Outcome(NamedTuple):
     repeated: bool = False  # some rows are equal
 
 
-class Miniature:
+class SampleDatabase:
     """The sampled rows as a SQLite database in memory, which threads take in turn."""
 
     def __init__(self, catalog: Catalog):
@@ -47,14 +47,14 @@ class Miniature:
         self._connection.execute("PRAGMA query_only = ON")
         self._connection.set_progress_handler(self._stride, STRIDE)
 
-    def outcome(self, sql: str, *, ordered: bool) -> Outcome:
+    def outcome(self, sql: str, *, ordered: bool) -> DryRunResult:
         """Run one SELECT."""
         with self._lock:
             self._strides = 0
             try:
                 rows = self._connection.execute(sql).fetchmany(MOST_ROWS)
             except sqlite3.Error:
-                return Outcome("failed", "")
+                return DryRunResult("failed", "")
         return outcome_of(rows, ordered=ordered)
 
     def _stride(self) -> int:
@@ -62,11 +62,11 @@ class Miniature:
         return int(self._strides > STRIDES)
 
 
-def outcome_of(rows: list[tuple[object, ...]], *, ordered: bool) -> Outcome:
+def outcome_of(rows: list[tuple[object, ...]], *, ordered: bool) -> DryRunResult:
     """What some rows amount to."""
     if not rows:
-        return Outcome("empty", "empty")
-    return Outcome(_kind(rows), _fingerprint(rows, ordered), len(rows), len(set(rows)) < len(rows))
+        return DryRunResult("empty", "empty")
+    return DryRunResult(_kind(rows), _fingerprint(rows, ordered), len(rows), len(set(rows)) < len(rows))
 
 
 def _kind(rows: list[tuple[object, ...]]) -> str:
@@ -103,13 +103,13 @@ def _affinity(declared: str) -> str:
     return _quoted(kept) if kept else ""
 
 
-def _build(catalog: Catalog) -> Miniature | None:
+def _build(catalog: Catalog) -> SampleDatabase | None:
     if not any(table.rows for table in catalog.tables):
         return None
     try:
-        return Miniature(catalog)
+        return SampleDatabase(catalog)
     except sqlite3.Error:
         return None
 
 
-miniature = Kept(_build)
+miniature = CatalogCache(_build)

@@ -12,19 +12,19 @@ from typing import NamedTuple
 from clew_nl2sql.planner.assembly import Draft
 from clew_nl2sql.planner.assignment_search import Assignment
 from clew_nl2sql.planner.decisions import TABLE_ROLES, Decision, Option
-from clew_nl2sql.planner.dry_run import Outcome
+from clew_nl2sql.planner.dry_run import DryRunResult
 from clew_nl2sql.planner.lexicon import FILLER
-from clew_nl2sql.planner.parsed_question import Reading
-from clew_nl2sql.planner.query import Item, Query, Scalar, columns_of
+from clew_nl2sql.planner.parsed_question import ParsedQuestion
+from clew_nl2sql.planner.query import Query, Scalar, SelectItem, columns_of
 from clew_nl2sql.planner.render import needed_tables, tree_of
-from clew_nl2sql.planner.schema_index import Schema
+from clew_nl2sql.planner.schema_index import SchemaIndex
 
 Sparse = list[tuple[str, float]]
 
 _LIKE_ONE = {"in": "=", "not in": "!="}  # a list of values does what one of them would do
 
 
-class Ranked(NamedTuple):
+class CandidateFeatures(NamedTuple):
     """A candidate before it has a score."""
 
     query: Query
@@ -64,7 +64,7 @@ def shape(query: Query) -> list[str]:
     return found
 
 
-def counts_single_rows(query: Query, schema: Schema) -> bool:
+def counts_single_rows(query: Query, schema: SchemaIndex) -> bool:
     """Whether a query ranks or picks the rows of one table by how many of them there are: one each."""
     counts = any(item.agg == "count" for item, _ in query.order) or any(c.item.agg for c in query.having)
     if not counts or len(query.group) != 1 or len(needed_tables(query, schema)) > 1:
@@ -75,10 +75,10 @@ def counts_single_rows(query: Query, schema: Schema) -> bool:
     return column.unique and (column.id == table.key or named or column.kind == "number")
 
 
-class Describer:
+class FeatureExtractor:
     """Features of one question's candidates. What several candidates share is described once."""
 
-    def __init__(self, reading: Reading, best: float):
+    def __init__(self, reading: ParsedQuestion, best: float):
         self._reading = reading
         self._best = best
         self._words = reading_words(reading)
@@ -167,7 +167,7 @@ class Describer:
         return found
 
 
-def outcome_features(reading: Reading, query: Query, outcome: Outcome) -> Sparse:
+def outcome_features(reading: ParsedQuestion, query: Query, outcome: DryRunResult) -> Sparse:
     """How the rehearsal's rows fit the question: one row for "what is the name", several for "names"."""
     if outcome.kind == "unknown":
         return []
@@ -195,7 +195,7 @@ def outcome_features(reading: Reading, query: Query, outcome: Outcome) -> Sparse
     ]
 
 
-def reading_words(reading: Reading) -> list[str]:
+def reading_words(reading: ParsedQuestion) -> list[str]:
     """Words and word pairs of the question that are neither schema nor value."""
     marks = [u.mark for u in reading.units]
     singles = [m for m in marks if m not in ("COL", "TAB", "VAL", "NUM", "the", "a")]
@@ -204,7 +204,7 @@ def reading_words(reading: Reading) -> list[str]:
     return list(dict.fromkeys(singles + pairs + [first]))
 
 
-def _leftovers(reading: Reading, assignment: Assignment) -> list[tuple[str, float]]:
+def _leftovers(reading: ParsedQuestion, assignment: Assignment) -> list[tuple[str, float]]:
     found = []
     for decision, option in assignment.choices:
         if option.act[0] == "none":
@@ -219,7 +219,7 @@ def _leftovers(reading: Reading, assignment: Assignment) -> list[tuple[str, floa
     return found
 
 
-def _fit(reading: Reading, decision: Decision, option: Option) -> str:
+def _fit(reading: ParsedQuestion, decision: Decision, option: Option) -> str:
     """How well a mention says the table or column that it was taken for."""
     for target in reading.mentions[int(decision.key[1:])].targets:
         if option.act[1] == (target.table if target.column is None else target.column) and (
@@ -229,7 +229,7 @@ def _fit(reading: Reading, decision: Decision, option: Option) -> str:
     return "-"
 
 
-def _piece(reading: Reading, decision: Decision) -> str:
+def _piece(reading: ParsedQuestion, decision: Decision) -> str:
     """What kind of piece a decision is about, for pieces that a query does not use."""
     number = int(decision.key[1:])
     if decision.kind == "mention":
@@ -250,7 +250,7 @@ def _piece(reading: Reading, decision: Decision) -> str:
     return f"{cue.what}{cue.degree}"
 
 
-def _selected(reading: Reading, query: Query, different: str) -> list[tuple[str, float]]:
+def _selected(reading: ParsedQuestion, query: Query, different: str) -> list[tuple[str, float]]:
     schema = reading.schema
     found: list[tuple[str, float]] = []
     filtered = {c.item.column for c in query.where if not isinstance(c.value, Query)}
@@ -275,12 +275,12 @@ def _selected(reading: Reading, query: Query, different: str) -> list[tuple[str,
     equal = [c for c in query.where if c.op == "="]
     clash = sum(1 for n, c in enumerate(equal) for d in equal[n + 1 :] if c.item == d.item and not d.either)
     found.append((f"clash={min(clash, 1)}", 1.0))
-    if len(set(query.select)) < len(query.select) or query.select.count(Item(None)) > 1:
+    if len(set(query.select)) < len(query.select) or query.select.count(SelectItem(None)) > 1:
         found.append(("twice", 1.0))
     return found
 
 
-def _transitions(reading: Reading, assignment: Assignment) -> list[tuple[str, float]]:
+def _transitions(reading: ParsedQuestion, assignment: Assignment) -> list[tuple[str, float]]:
     """Neighbouring mentions' roles with the words between them."""
     found: list[tuple[str, float]] = []
     steps = sorted(

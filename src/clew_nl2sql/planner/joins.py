@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from typing import NamedTuple
 
-from clew_nl2sql.planner.schema_index import Schema
+from clew_nl2sql.planner.schema_index import SchemaIndex
 
 
 class JoinTree(NamedTuple):
@@ -19,7 +19,9 @@ class JoinTree(NamedTuple):
     on: tuple[tuple[int, int], ...]  # (column of an earlier table, column of the new table)
 
 
-def join_tree(schema: Schema, needed: list[int], preferred: frozenset[int] = frozenset()) -> JoinTree | None:
+def join_tree(
+    schema: SchemaIndex, needed: list[int], preferred: frozenset[int] = frozenset()
+) -> JoinTree | None:
     """Connect `needed`; None if the keys do not connect them. Edges over `preferred` columns win ties."""
     if not needed:
         return None
@@ -32,7 +34,7 @@ def join_tree(schema: Schema, needed: list[int], preferred: frozenset[int] = fro
     return tree
 
 
-def _tree(schema: Schema, needed: list[int], preferred: frozenset[int]) -> JoinTree | None:
+def _tree(schema: SchemaIndex, needed: list[int], preferred: frozenset[int]) -> JoinTree | None:
     tables, on = [needed[0]], []
     for table in needed[1:]:
         if table in tables:
@@ -48,7 +50,7 @@ def _tree(schema: Schema, needed: list[int], preferred: frozenset[int]) -> JoinT
 
 
 def _path(
-    schema: Schema, sources: list[int], goal: int, preferred: frozenset[int]
+    schema: SchemaIndex, sources: list[int], goal: int, preferred: frozenset[int]
 ) -> list[tuple[int, int]] | None:
     neighbours = _neighbours(schema, preferred)
     seen: dict[int, tuple[int, int] | None] = dict.fromkeys(sources)
@@ -74,7 +76,7 @@ def _path(
     return path[::-1]
 
 
-def _neighbours(schema: Schema, preferred: frozenset[int]) -> dict[int, list[tuple[int, int]]]:
+def _neighbours(schema: SchemaIndex, preferred: frozenset[int]) -> dict[int, list[tuple[int, int]]]:
     result: dict[int, list[tuple[int, int]]] = {t.id: [] for t in schema.tables}
     edges = sorted(schema.edges, key=lambda e: not (e[0] in preferred or e[1] in preferred))
     for source, target in edges:
@@ -85,7 +87,7 @@ def _neighbours(schema: Schema, preferred: frozenset[int]) -> dict[int, list[tup
     return result
 
 
-def multiplies(schema: Schema, tree: JoinTree, table: int) -> bool:
+def multiplies(schema: SchemaIndex, tree: JoinTree, table: int) -> bool:
     """Whether a row of one table may be in several rows of the join."""
     steps: dict[int, list[tuple[int, int]]] = {}
     for left, right in tree.on:
@@ -104,7 +106,7 @@ def multiplies(schema: Schema, tree: JoinTree, table: int) -> bool:
     return False
 
 
-def distance(schema: Schema, first: int, second: int) -> int | None:
+def distance(schema: SchemaIndex, first: int, second: int) -> int | None:
     """How many joins lie between two tables."""
     if first == second:
         return 0

@@ -16,7 +16,7 @@ from importlib import resources
 from typing import NamedTuple
 
 
-class Model(NamedTuple):
+class LinearModel(NamedTuple):
     """Weights by feature, and how scores become a certainty."""
 
     roles: Mapping[str, float]
@@ -39,8 +39,8 @@ def log_softmax(scores: list[float]) -> list[float]:
 
 
 @lru_cache(maxsize=1)
-def shipped() -> Model:
+def shipped() -> LinearModel:
     """The weights that come with the package."""
     packed = resources.files(__package__).joinpath("weights.json.gz").read_bytes()
     data = json.loads(gzip.decompress(packed))
-    return Model(data["roles"], data["ranks"], data["certainty"], data["threshold"])
+    return LinearModel(data["roles"], data["ranks"], data["certainty"], data["threshold"])

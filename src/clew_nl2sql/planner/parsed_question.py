@@ -11,7 +11,7 @@ from typing import NamedTuple
 from clew_nl2sql.planner.comment_linking import comment_index, link_comments
 from clew_nl2sql.planner.cues import Amount, Cue, comparative, find_amounts, find_cues
 from clew_nl2sql.planner.lexicon import word_set
-from clew_nl2sql.planner.schema_index import Schema
+from clew_nl2sql.planner.schema_index import SchemaIndex
 from clew_nl2sql.planner.schema_linking import Mention, link_schema
 from clew_nl2sql.planner.tokens import Token, tokenize
 from clew_nl2sql.planner.value_linking import ValueIndex, ValueMention, link_values
@@ -39,7 +39,7 @@ _ORDER_BEFORE = word_set(
 _IMPERATIVES = word_set("show list find give return count select report display name order sort state")
 
 
-class Unit(NamedTuple):
+class QuestionUnit(NamedTuple):
     """A word, or a mention folded into its mark, with its tokens' place."""
 
     mark: str
@@ -48,10 +48,10 @@ class Unit(NamedTuple):
     zone: str
 
 
-class Reading:
+class ParsedQuestion:
     """Everything that linking found in one question."""
 
-    def __init__(self, question: str, schema: Schema, index: ValueIndex):
+    def __init__(self, question: str, schema: SchemaIndex, index: ValueIndex):
         self.question = question
         self.schema = schema
         self.tokens: list[Token] = tokenize(question)
@@ -215,7 +215,7 @@ class Reading:
             for c in self.cues
         )
 
-    def _fold(self) -> list[Unit]:
+    def _fold(self) -> list[QuestionUnit]:
         marks: dict[int, tuple[str, int]] = {}
         for amount in self.amounts:
             marks[amount.start] = ("NUM", amount.start + 1)
@@ -234,7 +234,7 @@ class Reading:
                     zone = _ZONES.get(word, _ZONES.get(mark, zone))
                 if at == 0 and zone == "rel":
                     zone = "ask"
-            units.append(Unit(mark, at, end, zone))
+            units.append(QuestionUnit(mark, at, end, zone))
             at = max(end, at + 1)
         return units
 

@@ -10,7 +10,7 @@ import msgspec
 from sqlglot import exp
 
 
-class Link(msgspec.Struct, frozen=True, kw_only=True):
+class LinkedSpan(msgspec.Struct, frozen=True, kw_only=True):
     """A piece of the question and what it was taken for: `kind` is table, column, value, number or word."""
 
     text: str
@@ -38,6 +38,6 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     certainty: float
     abstained: bool
     candidates: tuple[Candidate, ...]
-    links: tuple[Link, ...]
+    links: tuple[LinkedSpan, ...]
     unmapped: tuple[str, ...]
     hash: str

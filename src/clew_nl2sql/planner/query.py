@@ -11,7 +11,7 @@ from typing import NamedTuple
 from clew_nl2sql.planner.catalog import Value
 
 
-class Item(NamedTuple):
+class SelectItem(NamedTuple):
     """A column or an aggregate of one; column None is `*`."""
 
     column: int | None
@@ -30,21 +30,21 @@ class Scalar(NamedTuple):
 class Condition(NamedTuple):
     """`item op value`; `either` joins it to the condition before it by OR."""
 
-    item: Item
+    item: SelectItem
     op: str  # = != > < >= <= between like, in, not in
-    value: Value | tuple[Value, ...] | Scalar | Query | int | Item
+    value: Value | tuple[Value, ...] | Scalar | Query | int | SelectItem
     either: bool = False
 
 
 class Query(NamedTuple):
     """One SELECT, perhaps with a second one behind a set operation."""
 
-    select: tuple[Item, ...]
+    select: tuple[SelectItem, ...]
     tables: frozenset[int] = frozenset()
     where: tuple[Condition, ...] = ()
     group: tuple[int, ...] = ()
     having: tuple[Condition, ...] = ()
-    order: tuple[tuple[Item, bool], ...] = ()  # with True for descending
+    order: tuple[tuple[SelectItem, bool], ...] = ()  # with True for descending
     limit: int | None = None
     distinct: bool = False
     compound: tuple[str, Query] | None = None
@@ -57,7 +57,7 @@ def columns_of(query: Query) -> list[int]:
     for condition in query.where + query.having:
         if condition.item.column is not None:
             found.append(condition.item.column)
-        if isinstance(condition.value, Item) and condition.value.column is not None:
+        if isinstance(condition.value, SelectItem) and condition.value.column is not None:
             found.append(condition.value.column)
     found.extend(query.group)
     found.extend(item.column for item, _ in query.order if item.column is not None)

@@ -13,8 +13,8 @@ from sqlglot.tokens import Tokenizer
 
 from clew_nl2sql.planner.catalog import DATES_LOOKED_AT, Value, are_dates
 from clew_nl2sql.planner.joins import JoinTree, join_tree
-from clew_nl2sql.planner.query import Condition, Item, Query, Scalar, columns_of
-from clew_nl2sql.planner.schema_index import Schema
+from clew_nl2sql.planner.query import Condition, Query, Scalar, SelectItem, columns_of
+from clew_nl2sql.planner.schema_index import SchemaIndex
 
 _RESERVED = frozenset(word for keyword in Tokenizer.KEYWORDS for word in keyword.split())
 _FOLDING = ("postgres", "redshift")  # dialects that read an unquoted name as lower case
@@ -31,22 +31,22 @@ _SET_OPERATIONS: dict[str, type[exp.Expression]] = {
 }  # fmt: skip
 
 
-class Unjoinable(Exception):
+class UnjoinableTablesError(Exception):
     """The tables of a query are not connected by keys. Caught by the planner: such a candidate is dropped."""
 
 
-def needed_tables(query: Query, schema: Schema) -> list[int]:
+def needed_tables(query: Query, schema: SchemaIndex) -> list[int]:
     """The tables of a query's own FROM, in the order in which it speaks of them."""
     tables = [schema.columns[c].table for c in columns_of(query)]
     return list(dict.fromkeys(tables + sorted(query.tables)))
 
 
-def tree_of(query: Query, schema: Schema) -> JoinTree | None:
+def tree_of(query: Query, schema: SchemaIndex) -> JoinTree | None:
     """How the query's tables join."""
     return join_tree(schema, needed_tables(query, schema), frozenset(columns_of(query)) | query.via)
 
 
-def to_expression(query: Query, schema: Schema) -> exp.Expression:
+def to_expression(query: Query, schema: SchemaIndex) -> exp.Expression:
     """The whole query, set operation included."""
     first = _select(query, schema)
     if query.compound is None:
@@ -63,7 +63,7 @@ def to_sql(expression: exp.Expression, dialect: str) -> str:
 class _Scope:
     """Names of the tables inside one SELECT."""
 
-    def __init__(self, schema: Schema, tree: JoinTree):
+    def __init__(self, schema: SchemaIndex, tree: JoinTree):
         self.schema = schema
         several = len(tree.tables) > 1
         self.alias = {table: f"T{at}" if several else None for at, table in enumerate(tree.tables, 1)}
@@ -75,7 +75,7 @@ class _Scope:
             this=_identifier(column.name, self.schema), table=exp.to_identifier(alias) if alias else None
         )
 
-    def item(self, item: Item) -> exp.Expression:
+    def item(self, item: SelectItem) -> exp.Expression:
         body: exp.Expression = exp.Star() if item.column is None else self.column(item.column)
         if not item.agg:
             return body
@@ -84,16 +84,16 @@ class _Scope:
         return _FUNCTIONS[item.agg](this=body)
 
 
-def _identifier(name: str, schema: Schema) -> exp.Identifier:
+def _identifier(name: str, schema: SchemaIndex) -> exp.Identifier:
     folded = schema.catalog.dialect in _FOLDING and name != name.lower()
     quoted = folded or name.upper() in _RESERVED or not _SIMPLE.match(name)
     return exp.to_identifier(name, quoted=quoted)
 
 
-def _select(query: Query, schema: Schema) -> exp.Select:
+def _select(query: Query, schema: SchemaIndex) -> exp.Select:
     tree = tree_of(query, schema)
     if tree is None:
-        raise Unjoinable
+        raise UnjoinableTablesError
     scope = _Scope(schema, tree)
     select = exp.Select(expressions=[scope.item(item) for item in query.select])
     select = select.from_(_table(schema, scope, tree.tables[0]), copy=False)
@@ -115,13 +115,13 @@ def _select(query: Query, schema: Schema) -> exp.Select:
     return select.limit(query.limit, copy=False) if query.limit is not None else select
 
 
-def _table(schema: Schema, scope: _Scope, number: int) -> exp.Expr:
+def _table(schema: SchemaIndex, scope: _Scope, number: int) -> exp.Expr:
     table = exp.Table(this=_identifier(schema.tables[number].name, schema))
     alias = scope.alias[number]
     return exp.alias_(table, alias, table=True) if alias else table
 
 
-def _conditions(conditions: tuple[Condition, ...], scope: _Scope, schema: Schema) -> exp.Expr:
+def _conditions(conditions: tuple[Condition, ...], scope: _Scope, schema: SchemaIndex) -> exp.Expr:
     """AND of groups; each group is an OR of conditions that were joined by `either`."""
     groups: list[list[exp.Expr]] = []
     for condition in conditions:
@@ -133,7 +133,7 @@ def _conditions(conditions: tuple[Condition, ...], scope: _Scope, schema: Schema
     return exp.and_(*[exp.or_(*group) if len(group) > 1 else group[0] for group in groups])
 
 
-def _by_year(condition: Condition, left: exp.Expression, schema: Schema) -> exp.Expr | None:
+def _by_year(condition: Condition, left: exp.Expression, schema: SchemaIndex) -> exp.Expr | None:
     """A year against a column of dates: its first and last day instead.
 
     What is after 2020 is after its last day, which neither the text nor the date 2020-05-01 is."""
@@ -170,7 +170,7 @@ def _by_year(condition: Condition, left: exp.Expression, schema: Schema) -> exp.
     return exp.Between(this=left, low=_literal(since), high=_literal(until))
 
 
-def _condition(condition: Condition, scope: _Scope, schema: Schema) -> exp.Expr:
+def _condition(condition: Condition, scope: _Scope, schema: SchemaIndex) -> exp.Expr:
     left = scope.item(condition.item)
     value = condition.value
     if (by_year := _by_year(condition, left, schema)) is not None:
@@ -185,13 +185,13 @@ def _condition(condition: Condition, scope: _Scope, schema: Schema) -> exp.Expr:
     if (
         condition.op == "between"
         and isinstance(value, tuple)
-        and not isinstance(value, Query | Item | Scalar)
+        and not isinstance(value, Query | SelectItem | Scalar)
     ):
         return exp.Between(this=left, low=_literal(value[0]), high=_literal(value[1]))
     if isinstance(value, Scalar):
-        source = Query((Item(value.column, value.agg),), where=value.where)
+        source = Query((SelectItem(value.column, value.agg),), where=value.where)
         right: exp.Expr = exp.Subquery(this=_select(source, schema))
-    elif isinstance(value, Item):
+    elif isinstance(value, SelectItem):
         right = scope.item(value)
     else:
         right = _literal(value)  # type: ignore[arg-type]  # what is left is a plain value

@@ -25,12 +25,12 @@ from clew_nl2sql.planner.certainty import (
     of_field,
     unmapped,
 )
-from clew_nl2sql.planner.dry_run import Outcome, miniature
-from clew_nl2sql.planner.features import Ranked, outcome_features
-from clew_nl2sql.planner.linear_model import Model, shipped
-from clew_nl2sql.planner.parsed_question import Reading
-from clew_nl2sql.planner.plan import Candidate, Link, Plan
-from clew_nl2sql.planner.render import Unjoinable, to_expression, to_sql
+from clew_nl2sql.planner.dry_run import DryRunResult, miniature
+from clew_nl2sql.planner.features import CandidateFeatures, outcome_features
+from clew_nl2sql.planner.linear_model import LinearModel, shipped
+from clew_nl2sql.planner.parsed_question import ParsedQuestion
+from clew_nl2sql.planner.plan import Candidate, LinkedSpan, Plan
+from clew_nl2sql.planner.render import UnjoinableTablesError, to_expression, to_sql
 from clew_nl2sql.planner.schema_index import prepare
 from clew_nl2sql.planner.unsupported import CEILING, is_beyond
 from clew_nl2sql.planner.value_linking import value_index
@@ -39,33 +39,35 @@ REHEARSED = 16
 SHOWN = 5
 
 
-class Contender(NamedTuple):
+class ScoredCandidate(NamedTuple):
     """A candidate with its SQL and how the rehearsal went."""
 
-    ranked: Ranked
+    ranked: CandidateFeatures
     expression: exp.Expression
-    outcome: Outcome
+    outcome: DryRunResult
     score: float
     share: float = 0.0
 
 
-class Field(NamedTuple):
+class CandidatePool(NamedTuple):
     """The contenders that were rehearsed, the answers they agree on, and the best of them."""
 
-    contenders: list[Contender]
-    answers: list[tuple[float, list[Contender]]]  # likeliest first, each with its members, likeliest first
+    contenders: list[ScoredCandidate]
+    answers: list[
+        tuple[float, list[ScoredCandidate]]
+    ]  # likeliest first, each with its members, likeliest first
 
 
 class RulePlanner:
     """The deterministic planner. `threshold` moves the point between answering more and being right more."""
 
-    def __init__(self, *, threshold: float | None = None, model: Model | None = None):
+    def __init__(self, *, threshold: float | None = None, model: LinearModel | None = None):
         self._model = model or shipped()
         self._threshold = self._model.threshold if threshold is None else threshold
 
     def plan(self, question: str, catalog: Catalog) -> Plan:
         """Read one question against one catalog."""
-        reading = Reading(question, prepare(catalog), value_index(catalog))
+        reading = ParsedQuestion(question, prepare(catalog), value_index(catalog))
         field = compete(reading, catalog, self._model)
         if not field.answers:
             return _empty(question, reading)
@@ -89,7 +91,7 @@ class RulePlanner:
         )
 
 
-def compete(reading: Reading, catalog: Catalog, model: Model) -> Field:
+def compete(reading: ParsedQuestion, catalog: Catalog, model: LinearModel) -> CandidatePool:
     """Rank the candidates of a question and rehearse the best."""
     ranked = candidates(reading, model)
     scored = sorted(
@@ -100,29 +102,29 @@ def compete(reading: Reading, catalog: Catalog, model: Model) -> Field:
     for score, _, candidate in scored[:REHEARSED]:
         try:
             expression = to_expression(candidate.query, reading.schema)
-        except Unjoinable:
+        except UnjoinableTablesError:
             continue
-        outcome = Outcome("unknown", "")
+        outcome = DryRunResult("unknown", "")
         if stage is not None:
             outcome = stage.outcome(to_sql(expression, "sqlite"), ordered=is_ordered(candidate.query))
         weight = _score(model, outcome_features(reading, candidate.query, outcome))
-        contenders.append(Contender(candidate, expression, outcome, score + weight))
+        contenders.append(ScoredCandidate(candidate, expression, outcome, score + weight))
     return _field(contenders)
 
 
-def _score(model: Model, features: Iterable[tuple[str, float]]) -> float:
+def _score(model: LinearModel, features: Iterable[tuple[str, float]]) -> float:
     get = model.ranks.get
     return sum([get(name, 0.0) * value for name, value in features])
 
 
-def _field(contenders: list[Contender]) -> Field:
+def _field(contenders: list[ScoredCandidate]) -> CandidatePool:
     if not contenders:
-        return Field([], [])
+        return CandidatePool([], [])
     top = max(c.score for c in contenders)
     raw = [math.exp(c.score - top) for c in contenders]
     whole = sum(raw)
     shared = [c._replace(share=r / whole) for c, r in zip(contenders, raw)]
-    answers: dict[str, list[Contender]] = {}
+    answers: dict[str, list[ScoredCandidate]] = {}
     for number, contender in enumerate(shared):
         key = contender.outcome.fingerprint or f"#{number}"
         answers.setdefault(key, []).append(contender)
@@ -131,10 +133,10 @@ def _field(contenders: list[Contender]) -> Field:
         for members in answers.values()
     ]
     ordered.sort(key=lambda a: -a[0])
-    return Field(shared, ordered)
+    return CandidatePool(shared, ordered)
 
 
-def facts_of(reading: Reading, field: Field) -> Facts:
+def facts_of(reading: ParsedQuestion, field: CandidatePool) -> Facts:
     """What the certainty is computed from."""
     share, members = field.answers[0]
     second = field.answers[1][0] if len(field.answers) > 1 else 0.0
@@ -142,7 +144,7 @@ def facts_of(reading: Reading, field: Field) -> Facts:
     return of_field(share, second, best.outcome.kind, len(members)) + of_candidate(reading, best.ranked)
 
 
-def _shown(field: Field, dialect: str, certainty: float) -> list[Candidate]:
+def _shown(field: CandidatePool, dialect: str, certainty: float) -> list[Candidate]:
     """One candidate for each of the likeliest answers; what the best leaves is shared among the others."""
     rest = sum(share for share, _ in field.answers[1:]) or 1.0
     shown = []
@@ -153,7 +155,7 @@ def _shown(field: Field, dialect: str, certainty: float) -> list[Candidate]:
     return shown
 
 
-def _links(reading: Reading, best: Ranked) -> list[Link]:
+def _links(reading: ParsedQuestion, best: CandidateFeatures) -> list[LinkedSpan]:
     schema = reading.schema
     found = []
     for decision, option in sorted(best.assignment.choices, key=lambda c: c[0].start):
@@ -169,7 +171,9 @@ def _links(reading: Reading, best: Ranked) -> list[Link]:
             target = ", ".join(f"{schema.tables[c.table].name}.{c.name}" for c in columns)
         text = reading.question[first.start : last.end]
         found.append(
-            Link(text=text, kind=decision.kind, target=target, role=role, start=first.start, end=last.end)
+            LinkedSpan(
+                text=text, kind=decision.kind, target=target, role=role, start=first.start, end=last.end
+            )
         )
     return found
 
@@ -196,7 +200,7 @@ def _hash(dialect: str, sql: str, abstained: bool, certainty: float) -> str:
     return hashlib.sha256(packed).hexdigest()
 
 
-def _empty(question: str, reading: Reading) -> Plan:
+def _empty(question: str, reading: ParsedQuestion) -> Plan:
     words = tuple(t.text for t in reading.tokens if t.kind != "punct")
     return Plan(
         question=question,

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 from clew_nl2sql.planner.catalog import Catalog, Column, Kind, Table
-from clew_nl2sql.planner.catalog_cache import Kept
+from clew_nl2sql.planner.catalog_cache import CatalogCache
 from clew_nl2sql.planner.inflection import lemma, parts, split_joined
 from clew_nl2sql.planner.lexicon import ABBREVIATIONS, IDENTIFIER_WORDS, word_set
 
@@ -55,7 +55,7 @@ class SchemaTable:
         self.display: int | None = None
 
 
-class Schema:
+class SchemaIndex:
     """The prepared catalog."""
 
     def __init__(self, catalog: Catalog):
@@ -221,4 +221,4 @@ def _name_words(name: str, vocabulary: frozenset[str]) -> tuple[str, ...]:
     return tuple(longer or words or [name.lower()])
 
 
-prepare = Kept(Schema)  # the schema of a catalog, kept for the next question
+prepare = CatalogCache(SchemaIndex)  # the schema of a catalog, kept for the next question

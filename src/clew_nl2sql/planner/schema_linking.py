@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from clew_nl2sql.planner.lexicon import STOP, word_set
-from clew_nl2sql.planner.schema_index import Schema
+from clew_nl2sql.planner.schema_index import SchemaIndex
 from clew_nl2sql.planner.similarity import EXACT, alike
 from clew_nl2sql.planner.tokens import Token
 
@@ -46,7 +46,9 @@ class Mention(NamedTuple):
 _WAYS = {"exact": 0, "stem": 1, "synonym": 2, "prefix": 3, "fuzzy": 4}
 
 
-def link_schema(tokens: list[Token], schema: Schema, blocked: frozenset[int] = frozenset()) -> list[Mention]:
+def link_schema(
+    tokens: list[Token], schema: SchemaIndex, blocked: frozenset[int] = frozenset()
+) -> list[Mention]:
     """The mentions of a question, in order, that do not overlap. Tokens in `blocked` are left alone."""
     hits = _word_hits(tokens, schema, blocked)
     spans: dict[tuple[int, int], tuple[Target, ...]] = {}
@@ -68,7 +70,7 @@ class _Hits(dict[str, tuple[float, str]]):
     """Schema words that one token resembles."""
 
 
-def _word_hits(tokens: list[Token], schema: Schema, blocked: frozenset[int]) -> list[_Hits]:
+def _word_hits(tokens: list[Token], schema: SchemaIndex, blocked: frozenset[int]) -> list[_Hits]:
     words = {w for t in schema.tables for w in t.words} | {w for c in schema.columns for w in c.words}
     ordered = sorted(words)
     acronyms = {"".join(w[0] for w in c.words) for c in schema.columns if len(c.words) > 1}
@@ -89,7 +91,7 @@ def _word_hits(tokens: list[Token], schema: Schema, blocked: frozenset[int]) -> 
 
 
 def _targets(
-    start: int, end: int, tokens: list[Token], schema: Schema, hits: list[_Hits]
+    start: int, end: int, tokens: list[Token], schema: SchemaIndex, hits: list[_Hits]
 ) -> tuple[Target, ...]:
     run = [at for at in range(start, end) if hits[at]]
     if any(tokens[at].low in STOP for at in (start, end - 1)) and len(run) == 1:

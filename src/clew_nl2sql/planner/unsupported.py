@@ -7,9 +7,9 @@ asked. The same goes for a query that leaves out a comparison that the question 
 from __future__ import annotations
 
 from clew_nl2sql.planner.expectations import abilities
-from clew_nl2sql.planner.features import Ranked
+from clew_nl2sql.planner.features import CandidateFeatures
 from clew_nl2sql.planner.lexicon import word_set
-from clew_nl2sql.planner.parsed_question import Reading
+from clew_nl2sql.planner.parsed_question import ParsedQuestion
 from clew_nl2sql.planner.query import Condition
 from clew_nl2sql.planner.value_linking import ValueMention
 
@@ -22,7 +22,7 @@ _STATISTICS = word_set("median deviation variance correlation percentile quartil
 _SHARES = word_set("percentage percentages percent proportion proportions fraction share ratio")
 
 
-def is_beyond(reading: Reading, best: Ranked) -> bool:
+def is_beyond(reading: ParsedQuestion, best: CandidateFeatures) -> bool:
     """Whether the question asks for something that its best candidate cannot be."""
     return (
         _changes(reading)
@@ -35,13 +35,13 @@ def is_beyond(reading: Reading, best: Ranked) -> bool:
     )
 
 
-def _changes(reading: Reading) -> bool:
+def _changes(reading: ParsedQuestion) -> bool:
     """An order to change something, which begins with its verb."""
     first = next((at for at, word in enumerate(reading.low) if word not in _POLITE), 0)
     return reading.word(first) in _CHANGES and not _linked(reading, first)
 
 
-def _computes(reading: Reading) -> bool:
+def _computes(reading: ParsedQuestion) -> bool:
     """A figure that is computed from several: of two numbers, or of some rows among all."""
     for at, word in enumerate(reading.low):
         if _linked(reading, at):
@@ -55,7 +55,7 @@ def _computes(reading: Reading) -> bool:
     return False
 
 
-def _leaves_out(reading: Reading, best: Ranked) -> bool:
+def _leaves_out(reading: ParsedQuestion, best: CandidateFeatures) -> bool:
     """A comparison or a proper name that was said, with nothing in the query to show for it."""
     for decision, option in best.assignment.choices:
         number = int(decision.key[1:])
@@ -70,21 +70,21 @@ def _leaves_out(reading: Reading, best: Ranked) -> bool:
     return False
 
 
-def _forgets_denial(reading: Reading, best: Ranked) -> bool:
+def _forgets_denial(reading: ParsedQuestion, best: CandidateFeatures) -> bool:
     """A "not" that denies something, and a query that takes nothing away."""
     if "negation" in abilities(best.query) or any(_says_no(c) for c in best.query.where):
         return False
     return any(not _linked(reading, at) for at in reading.denials)
 
 
-def _tells_no_time(reading: Reading, best: Ranked) -> bool:
+def _tells_no_time(reading: ParsedQuestion, best: CandidateFeatures) -> bool:
     """A "when" whose answer would be no date."""
     columns = [reading.schema.columns[i.column] for i in best.query.select if i.column is not None]
     timed = any(c.kind == "date" or not _TIMES.isdisjoint(c.words) for c in columns)
     return reading.word(0) == "when" and not timed
 
 
-def _forgets_rank(reading: Reading, best: Ranked) -> bool:
+def _forgets_rank(reading: ParsedQuestion, best: CandidateFeatures) -> bool:
     """ "Who came first?", and a query that tells all of them, or one that has no order."""
     words = [at for at, token in enumerate(reading.tokens) if token.kind != "punct"]
     if not words or reading.word(words[-1]) not in ("first", "last"):
@@ -97,7 +97,7 @@ def _forgets_rank(reading: Reading, best: Ranked) -> bool:
     return not best.query.order and not any(d.start <= words[-1] < d.end for d in taken)
 
 
-def _adds_nothing_up(reading: Reading, best: Ranked) -> bool:
+def _adds_nothing_up(reading: ParsedQuestion, best: CandidateFeatures) -> bool:
     """ "The total amount of the orders" where a column is called that, and a query that lists it row by row."""
     query, columns = best.query, reading.schema.columns
     if not reading.within_names or query.group or query.limit or reading.word(1) not in ("is", "was"):
@@ -115,7 +115,7 @@ def _says_no(condition: Condition) -> bool:
     return str(condition.value).lower() in ("no", "n", "false", "f", "0", "none")
 
 
-def _is_name(reading: Reading, value: ValueMention) -> bool:
+def _is_name(reading: ParsedQuestion, value: ValueMention) -> bool:
     """A value that is quoted, or has a capital inside the question, and is no word for a table or column."""
     capital = value.start > 0 and reading.tokens[value.start].text[:1].isupper()
     if any(m.start < value.end and value.start < m.end for m in reading.mentions):
@@ -123,6 +123,6 @@ def _is_name(reading: Reading, value: ValueMention) -> bool:
     return value.quoted or (capital and bool(value.holders) and value.holders[0].way == "exact")
 
 
-def _linked(reading: Reading, at: int) -> bool:
+def _linked(reading: ParsedQuestion, at: int) -> bool:
     spans = [(m.start, m.end) for m in reading.mentions] + [(v.start, v.end) for v in reading.values]
     return any(start <= at < end for start, end in spans)

@@ -17,10 +17,10 @@ from clew_nl2sql.planner.decisions import (
     target_features,
 )
 from clew_nl2sql.planner.lexicon import DEGREES
-from clew_nl2sql.planner.parsed_question import Reading
+from clew_nl2sql.planner.parsed_question import ParsedQuestion
 from clew_nl2sql.planner.schema_index import SchemaColumn
 from clew_nl2sql.planner.schema_linking import Target
-from clew_nl2sql.planner.value_linking import Holder, ValueMention
+from clew_nl2sql.planner.value_linking import ValueMatch, ValueMention
 
 _LIKE_WORDS = {
     "contain": "part", "contains": "part", "containing": "part", "contained": "part", "include": "part",
@@ -32,7 +32,7 @@ _LIKE_WORDS = {
 _PATTERN = {"part": "%{}%", "weak": "%{}%", "head": "{}%", "tail": "%{}"}
 
 
-def value_decision(reading: Reading, number: int) -> Decision:
+def value_decision(reading: ParsedQuestion, number: int) -> Decision:
     """The columns that a value may filter."""
     value = reading.values[number]
     context = reading.context(value.start, value.end)
@@ -59,7 +59,7 @@ def value_decision(reading: Reading, number: int) -> Decision:
     return Decision(f"v{number}", "value", value.start, value.end, tuple(options))
 
 
-def _like_kind(reading: Reading, value: ValueMention) -> str:
+def _like_kind(reading: ParsedQuestion, value: ValueMention) -> str:
     weak = ""
     for at in range(value.start - 1, max(-1, value.start - 7), -1):
         found = _LIKE_WORDS.get(reading.word(at), "")
@@ -73,12 +73,14 @@ def _like_kind(reading: Reading, value: ValueMention) -> str:
     return weak
 
 
-def _edge_before(reading: Reading, at: int) -> str:
+def _edge_before(reading: ParsedQuestion, at: int) -> str:
     words = [reading.word(n) for n in range(at - 1, max(-1, at - 4), -1)]
     return next((k for w in words if (k := _LIKE_WORDS.get(w, "")) in ("head", "tail")), "")
 
 
-def _naming(reading: Reading, value: ValueMention, column: int) -> tuple[int | None, Target | None, str]:
+def _naming(
+    reading: ParsedQuestion, value: ValueMention, column: int
+) -> tuple[int | None, Target | None, str]:
     """The nearest mention that names a value's column, if one does."""
     near = near_columns(reading, value.start, value.end, before=3, after=2, each=10)
     for number, target, place in near:
@@ -89,7 +91,12 @@ def _naming(reading: Reading, value: ValueMention, column: int) -> tuple[int | N
 
 
 def _holder_features(
-    reading: Reading, value: ValueMention, holder: Holder, rank: int, place: str, target: Target | None
+    reading: ParsedQuestion,
+    value: ValueMention,
+    holder: ValueMatch,
+    rank: int,
+    place: str,
+    target: Target | None,
 ) -> list[str]:
     column = reading.schema.columns[holder.column]
     named = {t for _, t in reading.table_mentions}
@@ -133,7 +140,12 @@ def _sort_of(column: SchemaColumn) -> str:
 
 
 def _held(
-    reading: Reading, value: ValueMention, holder: Holder, rank: int, context: list[str], likeness: str
+    reading: ParsedQuestion,
+    value: ValueMention,
+    holder: ValueMatch,
+    rank: int,
+    context: list[str],
+    likeness: str,
 ) -> list[Option]:
     number, target, place = _naming(reading, value, holder.column)
     uses = (f"m{number}",) if number is not None else ()
@@ -166,7 +178,9 @@ def _v(role: str, shape: list[str], flat: list[str]) -> tuple[str, ...]:
     return tuple(shape) + tuple(f"v.{role}|{f}" for f in shape[:3] + flat)
 
 
-def _patterned(reading: Reading, value: ValueMention, context: list[str], likeness: str) -> list[Option]:
+def _patterned(
+    reading: ParsedQuestion, value: ValueMention, context: list[str], likeness: str
+) -> list[Option]:
     """Nobody is known to hold it: the columns named near may, equal or by pattern."""
     made = []
     for number, target, place in near_columns(reading, value.start, value.end, before=2, after=1):
@@ -190,7 +204,7 @@ def _patterned(reading: Reading, value: ValueMention, context: list[str], likene
     return made
 
 
-def amount_decision(reading: Reading, number: int) -> Decision:
+def amount_decision(reading: ParsedQuestion, number: int) -> Decision:
     """What a number is for."""
     amount = reading.amounts[number]
     context = reading.context(amount.start, amount.start + 1)
@@ -220,7 +234,7 @@ def _excluded(option: Option, flat: list[str]) -> Option:
     return Option("n.exc", ("exc", *option.act[1:]), option.uses, features)
 
 
-def _started(reading: Reading, amount: Amount, flat: list[str]) -> list[Option]:
+def _started(reading: ParsedQuestion, amount: Amount, flat: list[str]) -> list[Option]:
     """A code that starts with, ends with or contains a number."""
     words = reading.low[max(0, amount.start - 4) : amount.start]
     likeness = next((k for w in reversed(words) if (k := _LIKE_WORDS.get(w, "weak")) != "weak"), "")
@@ -243,7 +257,7 @@ def _size(amount: Amount) -> str:
     return "small" if first <= 10 else "mid" if first <= 100 else "big"
 
 
-def _inner_cues(reading: Reading, amount: Amount) -> tuple[str, ...]:
+def _inner_cues(reading: ParsedQuestion, amount: Amount) -> tuple[str, ...]:
     """Counting cues that belong to the comparison: "the number of students is more than 5"."""
     return tuple(
         f"c{n}"
@@ -284,7 +298,7 @@ def _comparable(column: SchemaColumn, amount: Amount) -> bool:
     return any(not isinstance(v, str) or v[:1].isdigit() for v in column.source.values)
 
 
-def _compared(reading: Reading, amount: Amount, flat: list[str]) -> list[Option]:
+def _compared(reading: ParsedQuestion, amount: Amount, flat: list[str]) -> list[Option]:
     made = []
     for number, target, place in near_columns(reading, amount.start, amount.end, before=3, after=2):
         column = reading.schema.columns[target.column]  # type: ignore[index]
@@ -316,7 +330,7 @@ def _compared(reading: Reading, amount: Amount, flat: list[str]) -> list[Option]
     return made
 
 
-def _implied(reading: Reading, amount: Amount, flat: list[str]) -> list[Option]:
+def _implied(reading: ParsedQuestion, amount: Amount, flat: list[str]) -> list[Option]:
     """Columns that the adjective measures, in any table that may be meant."""
     made = []
     degree = amount.degree
@@ -337,7 +351,7 @@ def _implied(reading: Reading, amount: Amount, flat: list[str]) -> list[Option]:
     return made
 
 
-def implied_columns(reading: Reading, degree: str) -> list[tuple[SchemaColumn, bool, int]]:
+def implied_columns(reading: ParsedQuestion, degree: str) -> list[tuple[SchemaColumn, bool, int]]:
     """Number and date columns whose names hold a word that the adjective measures; best words first."""
     made: list[tuple[SchemaColumn, bool, int]] = []
     for rank, (word, flip) in enumerate(DEGREES.get(degree, ())):
@@ -354,7 +368,7 @@ def turned(degree: str, minus: bool) -> bool:
     return minus != usual
 
 
-def table_fit(reading: Reading, column: SchemaColumn, prefix: str) -> list[str]:
+def table_fit(reading: ParsedQuestion, column: SchemaColumn, prefix: str) -> list[str]:
     """How a column that nobody named fits the tables that were named."""
     named = {t for _, t in reading.table_mentions}
     touched = {t.table for m in reading.mentions for t in m.targets if t.quality >= m.best().quality - 1e-9}
@@ -362,7 +376,7 @@ def table_fit(reading: Reading, column: SchemaColumn, prefix: str) -> list[str]:
     return [f"{prefix}.tfit={fit or ('touched' if column.table in touched else 'none')}"]
 
 
-def _held_numbers(reading: Reading, amount: Amount, flat: list[str]) -> list[Option]:
+def _held_numbers(reading: ParsedQuestion, amount: Amount, flat: list[str]) -> list[Option]:
     """Columns that hold the number, or are years when it looks like one, though nothing names them."""
     made: list[Option] = []
     first = amount.values[0]
@@ -392,7 +406,7 @@ def _held_condition(amount: Amount, column: SchemaColumn) -> tuple[object, ...]:
     return _condition(amount, column.id)
 
 
-def _having(reading: Reading, amount: Amount, flat: list[str], cues: tuple[str, ...]) -> list[Option]:
+def _having(reading: ParsedQuestion, amount: Amount, flat: list[str], cues: tuple[str, ...]) -> list[Option]:
     if amount.op in ("!=", "in") or not isinstance(amount.values[0], int):
         return []
     made = []

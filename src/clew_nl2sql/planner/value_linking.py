@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 from clew_nl2sql.planner.aliases import also_known_as
 from clew_nl2sql.planner.catalog import Catalog, Value
-from clew_nl2sql.planner.catalog_cache import Kept
+from clew_nl2sql.planner.catalog_cache import CatalogCache
 from clew_nl2sql.planner.inflection import lemma, stem
 from clew_nl2sql.planner.lexicon import FILLER, MONTHS, STOP, word_set
-from clew_nl2sql.planner.schema_index import Schema, prepare
+from clew_nl2sql.planner.schema_index import SchemaIndex, prepare
 from clew_nl2sql.planner.similarity import similar_text
 from clew_nl2sql.planner.tokens import Token
 
@@ -27,7 +27,7 @@ _ISO = re.compile(r"\d{4}-\d{2}-\d{2}")
 _PLAIN = re.compile(r"[^\w.]+|\.(?!\d)", re.UNICODE)
 
 
-class Holder(NamedTuple):
+class ValueMatch(NamedTuple):
     """A column that holds a value, as the database spells it, and how it was found."""
 
     column: int
@@ -42,14 +42,14 @@ class ValueMention(NamedTuple):
     end: int
     text: str
     quoted: bool
-    holders: tuple[Holder, ...]
+    holders: tuple[ValueMatch, ...]
     pairs: tuple[tuple[int, Value, int, Value], ...] = ()  # two columns of one row that hold it between them
 
 
 class ValueIndex:
     """Every known text value of a catalog, by its plain spelling and by its lemmas."""
 
-    def __init__(self, schema: Schema):
+    def __init__(self, schema: SchemaIndex):
         self.plain: dict[str, list[tuple[int, Value]]] = {}
         self.lemmas: dict[str, list[tuple[int, Value]]] = {}
         self.stems: dict[str, list[tuple[int, Value]]] = {}
@@ -75,7 +75,7 @@ def _index(catalog: Catalog) -> ValueIndex:
     return ValueIndex(prepare(catalog))
 
 
-value_index = Kept(_index)  # the value index of a catalog, kept for the next question
+value_index = CatalogCache(_index)  # the value index of a catalog, kept for the next question
 
 
 @lru_cache(maxsize=100_000)
@@ -106,7 +106,7 @@ def link_values(tokens: list[Token], index: ValueIndex) -> list[ValueMention]:
                 found.append(mention)
     for start, token in enumerate(tokens):
         if not any(m.start <= start < m.end for m in found) and token.kind == "word" and len(token.low) >= 5:
-            holders = [Holder(c, v, "stem") for c, v in index.stems.get(stem(token.low), ())]
+            holders = [ValueMatch(c, v, "stem") for c, v in index.stems.get(stem(token.low), ())]
             if holders and token.low not in FILLER:
                 found.append(ValueMention(start, start + 1, token.text, False, _kept(holders)))
     return _listed(sorted(found, key=lambda m: (m.start, m.end)), tokens)
@@ -142,7 +142,7 @@ def _joined(mentions: list[ValueMention]) -> ValueMention:
     holders = []
     for column in _shared(mentions):
         each = [next(h for h in m.holders if h.column == column) for m in mentions]
-        holders.append(Holder(column, tuple(h.value for h in each), each[0].way))  # type: ignore[misc]
+        holders.append(ValueMatch(column, tuple(h.value for h in each), each[0].way))  # type: ignore[misc]
     text = " ".join(m.text for m in mentions)
     quoted = all(m.quoted for m in mentions)
     return ValueMention(mentions[0].start, mentions[-1].end, text, quoted, tuple(holders))
@@ -173,16 +173,16 @@ def _phrase(start: int, end: int, tokens: list[Token], index: ValueIndex) -> Val
     return ValueMention(start, end, " ".join(t.text for t in run), False, _kept(holders))
 
 
-def _people_of(text: str, index: ValueIndex) -> list[Holder]:
+def _people_of(text: str, index: ValueIndex) -> list[ValueMatch]:
     """A Bangladeshi, an Icelander and an Angolan are of a place whose name they begin with."""
     for ending in ("i", "n", "an", "ian", "ese", "er", "ish"):
         place = text[: -len(ending)]
         if text.endswith(ending) and len(place) >= 4 and place in index.plain:
-            return [Holder(c, v, "alias") for c, v in index.plain[place]]
+            return [ValueMatch(c, v, "alias") for c, v in index.plain[place]]
     return []
 
 
-def _in_dates(month: int, index: ValueIndex) -> list[Holder]:
+def _in_dates(month: int, index: ValueIndex) -> list[ValueMatch]:
     """Date columns, with the way in which they write a month: "-03-" or "mar"."""
     short = next(name for name, number in MONTHS.items() if number == month and len(name) == 3)
     found: dict[int, str] = {}
@@ -192,7 +192,7 @@ def _in_dates(month: int, index: ValueIndex) -> list[Holder]:
                 found[column] = f"-{month:02d}-"
             elif any(ch.isdigit() for ch in text) and any(w[:3] == short for w in text.split()):
                 found[column] = short
-    return [Holder(column, part, "part") for column, part in sorted(found.items())]
+    return [ValueMatch(column, part, "part") for column, part in sorted(found.items())]
 
 
 def _shouted(at: int, token: Token) -> bool:
@@ -223,29 +223,29 @@ def _pairs(text: str, index: ValueIndex) -> list[tuple[int, Value, int, Value]]:
     return found[:3]
 
 
-def _kept(holders: list[Holder]) -> tuple[Holder, ...]:
-    seen: dict[int, Holder] = {}
+def _kept(holders: list[ValueMatch]) -> tuple[ValueMatch, ...]:
+    seen: dict[int, ValueMatch] = {}
     for holder in holders:
         seen.setdefault(holder.column, holder)
     return tuple(seen.values())[:KEPT_HOLDERS]
 
 
-def _exact(text: str, index: ValueIndex) -> list[Holder]:
-    exact = [Holder(c, v, "exact") for c, v in index.plain.get(text, ())]
+def _exact(text: str, index: ValueIndex) -> list[ValueMatch]:
+    exact = [ValueMatch(c, v, "exact") for c, v in index.plain.get(text, ())]
     if exact:
         return exact
-    return [Holder(c, v, "lemma") for c, v in index.lemmas.get(_lemmas(text), ())]
+    return [ValueMatch(c, v, "lemma") for c, v in index.lemmas.get(_lemmas(text), ())]
 
 
-def _aliases(text: str, index: ValueIndex) -> list[Holder]:
-    found: list[Holder] = []
+def _aliases(text: str, index: ValueIndex) -> list[ValueMatch]:
+    found: list[ValueMatch] = []
     for form in dict.fromkeys((text, _lemmas(text))):
         for other in also_known_as(form):
-            found.extend(Holder(c, v, "alias") for c, v in index.plain.get(other, ()))
+            found.extend(ValueMatch(c, v, "alias") for c, v in index.plain.get(other, ()))
     return found
 
 
-def _spelled(text: str, index: ValueIndex) -> list[Holder]:
+def _spelled(text: str, index: ValueIndex) -> list[ValueMatch]:
     if len(text) < 4:
         return []
     scored = []
@@ -254,10 +254,10 @@ def _spelled(text: str, index: ValueIndex) -> list[Holder]:
             likeness = similar_text(text, other)
             if likeness >= 0.75:
                 scored.append((-likeness, column, value))
-    return [Holder(column, value, "fuzzy") for _, column, value in sorted(scored)[:4]]
+    return [ValueMatch(column, value, "fuzzy") for _, column, value in sorted(scored)[:4]]
 
 
-def _parts(text: str, index: ValueIndex, *, whole_words: bool) -> list[Holder]:
+def _parts(text: str, index: ValueIndex, *, whole_words: bool) -> list[ValueMatch]:
     """Columns with values that contain the text: the value given is the text itself, to be matched by LIKE."""
     counts: dict[int, int] = {}
     padded = f" {text} "
@@ -265,4 +265,4 @@ def _parts(text: str, index: ValueIndex, *, whole_words: bool) -> list[Holder]:
         if (padded in f" {other} ") if whole_words else (text in other):
             counts[column] = counts.get(column, 0) + 1
     ranked = sorted(counts, key=lambda c: (-counts[c], c))
-    return [Holder(column, text, "part") for column in ranked]
+    return [ValueMatch(column, text, "part") for column in ranked]

@@ -14,7 +14,7 @@ from typing import Any
 from clew_nl2sql.errors import QueryFailedError, QueryTimeoutError, RefusedQueryError, SourceDownError
 from clew_nl2sql.planner.catalog import Catalog, ForeignKey
 from clew_nl2sql.sources.protocol import Result, distinct_names
-from clew_nl2sql.sources.table_samples import SECONDS, Described, sampled_table
+from clew_nl2sql.sources.table_samples import SECONDS, ColumnDescription, sampled_table
 from clew_nl2sql.sql.function_calls import called_names, refuse_defined
 from clew_nl2sql.sql.guard import CheckedQuery
 
@@ -163,9 +163,9 @@ def _catalog(connection: Any, name: str) -> Catalog:
                 ForeignKey(table=table, column=column, target_table=target, target_column=referred)
                 for column, referred in zip(own, targets)
             ]
-    columns: dict[str, list[Described]] = {}
+    columns: dict[str, list[ColumnDescription]] = {}
     for table, column, declared, comment in ask(_COLUMNS):
-        described = Described(column, declared, comment or "", (table, column) in primary)
+        described = ColumnDescription(column, declared, comment or "", (table, column) in primary)
         columns.setdefault(table, []).append(described)
     tables = tuple(
         sampled_table(

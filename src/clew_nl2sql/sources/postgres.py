@@ -20,7 +20,7 @@ from clew_nl2sql.errors import QueryFailedError, QueryTimeoutError, RefusedQuery
 from clew_nl2sql.planner.catalog import Catalog, ForeignKey
 from clew_nl2sql.sources.postgres_dates import tell_odd_moments
 from clew_nl2sql.sources.protocol import Result, distinct_names
-from clew_nl2sql.sources.table_samples import SECONDS, Described, sampled_table
+from clew_nl2sql.sources.table_samples import SECONDS, ColumnDescription, sampled_table
 from clew_nl2sql.sql.function_calls import called_names, refuse_defined
 from clew_nl2sql.sql.guard import CheckedQuery
 
@@ -169,9 +169,9 @@ def _catalog(connection: Any) -> Catalog:
             return []
 
     connection.execute(f"SET LOCAL statement_timeout = {int(SECONDS * 1000)}")
-    columns: dict[str, list[Described]] = {}
+    columns: dict[str, list[ColumnDescription]] = {}
     for table, column, declared, comment, key in ask(_COLUMNS):
-        columns.setdefault(table, []).append(Described(column, declared, comment or "", key))
+        columns.setdefault(table, []).append(ColumnDescription(column, declared, comment or "", key))
     tables = tuple(
         sampled_table(
             sample, "postgres", name, columns.get(name, []), comment=comment or "", estimate=size, view=view

@@ -15,7 +15,7 @@ from pathlib import Path
 from clew_nl2sql.errors import QueryFailedError, QueryTimeoutError, RefusedQueryError, SourceDownError
 from clew_nl2sql.planner.catalog import Catalog, ForeignKey, Table
 from clew_nl2sql.sources.protocol import Result, distinct_names
-from clew_nl2sql.sources.table_samples import SECONDS, Described, sampled_table
+from clew_nl2sql.sources.table_samples import SECONDS, ColumnDescription, sampled_table
 from clew_nl2sql.sql.guard import CheckedQuery
 
 _TABLES = """
@@ -131,12 +131,12 @@ def _catalog(connection: sqlite3.Connection, name: str) -> Catalog:
     return Catalog(tables=tuple(tables.values()), foreign_keys=tuple(keys), dialect="sqlite", name=name)
 
 
-def _described(connection: sqlite3.Connection, table: str) -> list[Described]:
+def _described(connection: sqlite3.Connection, table: str) -> list[ColumnDescription]:
     try:
         rows = connection.execute("SELECT name, type, pk FROM pragma_table_info(?)", (table,)).fetchall()
     except sqlite3.Error:
         return []
-    return [Described(name, declared or "", primary_key=bool(key)) for name, declared, key in rows]
+    return [ColumnDescription(name, declared or "", primary_key=bool(key)) for name, declared, key in rows]
 
 
 def _key(table: Table, column: str, target: Table | None, referred: str | None) -> ForeignKey | None:

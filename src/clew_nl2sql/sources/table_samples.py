@@ -24,7 +24,7 @@ SECONDS = 5.0  # for one query; a view that takes longer is there without a samp
 Ask = Callable[[str], list[tuple[Any, ...]]]  # a query's rows; none if it cannot be asked
 
 
-class Described(NamedTuple):
+class ColumnDescription(NamedTuple):
     """A column as the database describes it."""
 
     name: str
@@ -37,7 +37,7 @@ def sampled_table(
     ask: Ask,
     dialect: str,
     name: str,
-    described: Sequence[Described],
+    described: Sequence[ColumnDescription],
     *,
     comment: str = "",
     estimate: int | None = None,
@@ -67,7 +67,7 @@ def _nothing(_: str) -> list[tuple[Any, ...]]:
     return []
 
 
-def _column(ask: Ask, dialect: str, table: exp.Table, column: Described, is_whole: bool) -> Column:
+def _column(ask: Ask, dialect: str, table: exp.Table, column: ColumnDescription, is_whole: bool) -> Column:
     found = ask(_most_frequent(table, column.name).sql(dialect))
     kept = [value for value in (_plain(row[0]) for row in found[:SAMPLE]) if value is not None]
     values = tuple(value for value in kept if not isinstance(value, str) or len(value) <= LONGEST_VALUE)

@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from clew.engine.records import Journaled, Retry
+from clew.engine.records import FinishedItem, Retry
 from clew.errors import ClewError
-from clew.runtime.drivers.asyncio_driver import Looping
-from clew.runtime.drivers.blocking import Blocking
-from clew.runtime.drivers.lease_renewal import Heartbeat
+from clew.runtime.drivers.asyncio_driver import AsyncioDriver
+from clew.runtime.drivers.blocking import BlockingDriver
+from clew.runtime.drivers.lease_renewal import LeaseRenewer
 from clew.runtime.drivers.session import Session
 from clew.runtime.engine import Engine
-from clew.runtime.log.repository import Archive
-from clew.runtime.log.writer import Ledger
-from clew.runtime.opener import Opener
+from clew.runtime.log.repository import RunRepository
+from clew.runtime.log.writer import LogWriter
+from clew.runtime.opener import RunOpener
 from clew.stores.memory.store import MemoryStore
 from tests.explore.checking.driving.drivers import explore
 from tests.explore.checking.test_drivers import case_of
@@ -39,7 +39,7 @@ def unwritten(kind: type) -> Change:
     """Records of a kind are let fall."""
 
     def change(right: Any) -> Any:
-        def write(self: Ledger, records: Any) -> None:
+        def write(self: LogWriter, records: Any) -> None:
             kept = [record for record in records if type(record) is not kind]
             if kept:
                 right(self, kept)
@@ -52,7 +52,7 @@ def unwritten(kind: type) -> Change:
 def forgiving(right: Any) -> Any:
     """A write that failed is not the last one."""
 
-    def write(self: Ledger, records: Any) -> None:
+    def write(self: LogWriter, records: Any) -> None:
         try:
             right(self, records)
         except Exception:
@@ -82,7 +82,7 @@ def of_any_attempt(right: Any) -> Any:
 def forgotten(right: Any) -> Any:
     """Outcomes that were journaled are not used."""
 
-    def machine_at(self: Opener, log: Any, *rest: Any) -> Any:
+    def machine_at(self: RunOpener, log: Any, *rest: Any) -> Any:
         log.journal = {}
         return right(self, log, *rest)
 
@@ -107,7 +107,7 @@ MISTAKES: dict[str, tuple[type, str, Change, str, dict[str, Any], str]] = {
         "although what it builds on could not be written",
     ),
     "writing goes on after a write that failed": (
-        Ledger,
+        LogWriter,
         "write",
         forgiving,
         "fan-out",
@@ -115,15 +115,15 @@ MISTAKES: dict[str, tuple[type, str, Change, str, dict[str, Any], str]] = {
         "although what it builds on could not be written",
     ),
     "an outcome is not journaled": (
-        Ledger,
+        LogWriter,
         "write",
-        unwritten(Journaled),
+        unwritten(FinishedItem),
         "fan-out",
         {},
         "has completed, and what came of it is not kept",
     ),
     "a failed attempt is not kept": (
-        Ledger,
+        LogWriter,
         "write",
         unwritten(Retry),
         "retried",
@@ -131,7 +131,7 @@ MISTAKES: dict[str, tuple[type, str, Change, str, dict[str, Any], str]] = {
         "flaky#0 is at attempt 0 again",
     ),
     "what was journaled is not used": (
-        Opener,
+        RunOpener,
         "machine_at",
         forgotten,
         "fan-out",
@@ -139,7 +139,7 @@ MISTAKES: dict[str, tuple[type, str, Change, str, dict[str, Any], str]] = {
         "is executed again, although what came of it is kept",
     ),
     "a run is not released": (
-        Archive,
+        RunRepository,
         "release",
         nothing,
         "chain",
@@ -147,7 +147,7 @@ MISTAKES: dict[str, tuple[type, str, Change, str, dict[str, Any], str]] = {
         "the engine owns the run without knowing",
     ),
     "what could not be released is forgotten": (
-        Opener,
+        RunOpener,
         "left",
         nothing,
         "chain",
@@ -163,7 +163,7 @@ MISTAKES: dict[str, tuple[type, str, Change, str, dict[str, Any], str]] = {
         "and on the disk it is under way",
     ),
     "a run that is gone on with is not under way": (
-        Archive,
+        RunRepository,
         "begin",
         nothing,
         "fan-out",
@@ -179,7 +179,7 @@ MISTAKES: dict[str, tuple[type, str, Change, str, dict[str, Any], str]] = {
         "was called again, although what came of it was kept",
     ),
     "a lease is not renewed before a call": (
-        Heartbeat,
+        LeaseRenewer,
         "_renew",
         nothing,
         "nested",
@@ -187,7 +187,7 @@ MISTAKES: dict[str, tuple[type, str, Change, str, dict[str, Any], str]] = {
         "was called again, although what came of it was kept",
     ),
     "the driver does not hear of a cancellation": (
-        Blocking,
+        BlockingDriver,
         "_nudge",
         nothing,
         "retried",
@@ -195,7 +195,7 @@ MISTAKES: dict[str, tuple[type, str, Change, str, dict[str, Any], str]] = {
         "was cancelled, and its driver waits for something else",
     ),
     "the loop does not hear of a cancellation": (
-        Looping,
+        AsyncioDriver,
         "_nudge",
         nothing,
         "retried",
@@ -224,6 +224,6 @@ MISTAKES: dict[str, tuple[type, str, Change, str, dict[str, Any], str]] = {
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_it_is_found(mistake: str, monkeypatch: pytest.MonkeyPatch) -> None:
     place, name, change, graph, options, message = MISTAKES[mistake]
-    driver = "asyncio" if place is Looping else "blocking"
+    driver = "asyncio" if place is AsyncioDriver else "blocking"
     monkeypatch.setattr(place, name, change(getattr(place, name)))
     assert message in explore(case_of(graph, driver, **options), fail_fast=True).wrong

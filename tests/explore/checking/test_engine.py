@@ -19,7 +19,7 @@ from clew.errors import RunStateError
 from clew.explore import Check
 from clew.explore.systems import MemoryStorage
 from clew.runtime.calls.context import RunContext
-from clew.runtime.calls.recorder import History
+from clew.runtime.calls.recorder import ItemCalls
 from clew.runtime.log.run_log import RunLog
 from tests.explore.checking.page import rows, says, told
 
@@ -223,7 +223,7 @@ def names_of(name: str, faults: set[str]) -> set[str]:
 
 
 def test_an_engine_that_forgets_recordings_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(History, "candidates", lambda *_: ())
+    monkeypatch.setattr(ItemCalls, "candidates", lambda *_: ())
     assert "effects_once" in names_of("recorded", {"crash"})
 
 

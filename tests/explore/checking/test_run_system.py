@@ -9,7 +9,7 @@ import pytest
 from clew import Context, Graph, RetryPolicy, node
 from clew.explore import Check, Invariant, RunSystem, World
 from clew.explore.checking.check import _trial
-from clew.explore.checking.faults import Watching
+from clew.explore.checking.faults import CrashPointWatch
 from clew.explore.systems import MemoryStorage
 
 
@@ -186,7 +186,7 @@ def test_a_process_that_was_brought_back_goes_on_as_if_nothing_had_happened(grap
         trial = _trial(worlds[1], choices[-1])  # which brings the process back
         points.update(trial.points)
         seen: list[str] = []
-        with Watching(seen.append):
+        with CrashPointWatch(seen.append):
             plain.choose(choices[-1])
         assert tuple(seen) == trial.points
         restored.choose(choices[-1])

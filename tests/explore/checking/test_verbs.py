@@ -20,9 +20,9 @@ import pytest
 
 from clew import SQLiteStore
 from clew.runtime.drivers.session import Session
-from clew.runtime.inspection import Looking
-from clew.runtime.log.writer import Ledger
-from clew.runtime.opener import Opener
+from clew.runtime.inspection import RunInspection
+from clew.runtime.log.writer import LogWriter
+from clew.runtime.opener import RunOpener
 from clew.runtime.review import retention
 from tests.explore.checking.driving.case import Case, Outside
 from tests.explore.checking.driving.drivers import Explored, explore
@@ -200,7 +200,7 @@ def half(right: Any) -> Any:
 def claiming(right: Any) -> Any:
     """Who forks a run becomes its owner."""
 
-    def forked(self: Opener, parent: str, *args: Any) -> Any:
+    def forked(self: RunOpener, parent: str, *args: Any) -> Any:
         self.claim(parent)
         return right(self, parent, *args)
 
@@ -209,7 +209,7 @@ def claiming(right: Any) -> Any:
 
 MISTAKES: dict[str, tuple[type, str, Any, str, str]] = {
     "writes are let fall": (
-        Ledger,
+        LogWriter,
         "attach",
         lambda right: lambda *_: None,
         "writes with `ctx.transaction`",
@@ -230,7 +230,7 @@ MISTAKES: dict[str, tuple[type, str, Any, str, str]] = {
         "",
     ),
     "a fork owns its parent": (
-        Opener,
+        RunOpener,
         "forked",
         claiming,
         "`fork`",
@@ -238,7 +238,7 @@ MISTAKES: dict[str, tuple[type, str, Any, str, str]] = {
     ),
     "a run goes by half": (SQLiteStore, "delete", half, "`delete`", "there is something left"),
     "pruning claims for nobody": (
-        Looking,
+        RunInspection,
         "_remove",
         lambda right: lambda self, run_id: retention._delete(self.store, run_id),
         "`prune`",

@@ -23,7 +23,7 @@ from clew.explore.systems import (
     HTTPFake,
     MemoryStorage,
     RedisSystem,
-    Replayed,
+    ResettableSystem,
     SQLiteSystem,
 )
 from tests.explore.systems.servers import RedisServer
@@ -189,7 +189,7 @@ def http() -> Iterator[Place]:
 @pytest.fixture
 def replayed() -> Place:
     storage = MemoryStorage()
-    return Replayed(lambda: storage.observe().data, storage.clear), InMemory(storage)
+    return ResettableSystem(lambda: storage.observe().data, storage.clear), InMemory(storage)
 
 
 @pytest.fixture(params=["memory", "sqlite", "private_sqlite", "on_redis", "files", "http", "replayed"])

@@ -15,7 +15,7 @@ import pytest
 from clew.errors import RollbackError, SystemSetupError, UnknownCheckpointError
 from clew.explore.model.system import System
 from clew.explore.systems import FileSystem
-from clew.explore.systems.files.scan import Scan
+from clew.explore.systems.files.scan import DirectoryScan
 
 Step = Callable[[Path], object]
 
@@ -277,7 +277,7 @@ def test_a_status_is_trusted_once_it_is_older_than_a_tick_of_the_clock(
     now = time.time_ns() - age * 10**9 + 10**9 * (age == 0) + 1  # of a fresh one: still to come
     times = {"st_atime_ns": now, "st_mtime_ns": now, "st_ctime_ns": now}
     status = os.stat_result((0o100644, 1, 1, 1, 0, 0, 3, 0, 0, 0), times)
-    scan = Scan(os.fsencode(root))
+    scan = DirectoryScan(os.fsencode(root))
     scan._last[b"file"] = scan._entry(b"file", os.fsencode(file), status)
     file.write_text("two")
     again = scan._entry(b"file", os.fsencode(file), status)

@@ -15,7 +15,7 @@ import valkey
 from clew.errors import ExplorationWarning, RollbackError, SystemSetupError, UnknownCheckpointError
 from clew.explore.model.system import System
 from clew.explore.systems import RedisSystem
-from clew.explore.systems.redis.system import Entry
+from clew.explore.systems.redis.system import KeyEntry
 from tests.explore.systems.servers import RedisServer
 
 Step = Callable[[Any], object]
@@ -384,7 +384,7 @@ def test_what_released_checkpoints_held_is_freed(app: Any, system: RedisSystem) 
         assert 10_000 < system.size(token) < 30_000
         system.rollback(before)
         system.release(token)
-    held = [each for each in gc.get_objects() if isinstance(each, Entry) and each.key == b"key"]
+    held = [each for each in gc.get_objects() if isinstance(each, KeyEntry) and each.key == b"key"]
     assert len(held) <= 1
     assert system.size(before) == 0
 

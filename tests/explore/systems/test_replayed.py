@@ -1,4 +1,4 @@
-"""Replayed: a system that can only be reset."""
+"""ResettableSystem: a system that can only be reset."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from clew.errors import RollbackError, SystemSetupError, UnknownCheckpointError
 from clew.explore import BFS, Action, Agent, Invariant, Observation, World
 from clew.explore.model.system import System
-from clew.explore.systems import MemoryQueue, Replayed
+from clew.explore.systems import MemoryQueue, ResettableSystem
 
 
 class Counter:
@@ -24,7 +24,7 @@ class Counter:
 
 def test_only_the_initial_state_can_be_restored() -> None:
     counter = Counter()
-    system = Replayed(lambda: counter.value, counter.reset)
+    system = ResettableSystem(lambda: counter.value, counter.reset)
     assert isinstance(system, System)
     assert system.ordering == "lifo"
     first = system.checkpoint("initial")
@@ -45,14 +45,14 @@ def test_only_the_initial_state_can_be_restored() -> None:
 
 def test_a_system_that_is_fresh_is_not_reset() -> None:
     counter = Counter()
-    system = Replayed(lambda: Observation("x", counter.value), counter.reset, is_fresh=True)
+    system = ResettableSystem(lambda: Observation("x", counter.value), counter.reset, is_fresh=True)
     assert system.observe() == Observation("x", 99)
     assert counter.resets == 0
 
 
 def test_a_reset_that_does_not_reset_is_an_error() -> None:
     counter = Counter()
-    system = Replayed(lambda: counter.value, lambda: None, is_fresh=True)
+    system = ResettableSystem(lambda: counter.value, lambda: None, is_fresh=True)
     token = system.checkpoint("initial")
     counter.value = 1
     with pytest.raises(RollbackError, match="did not bring back"):
@@ -61,7 +61,7 @@ def test_a_reset_that_does_not_reset_is_an_error() -> None:
 
 def test_functions_are_asked_for() -> None:
     with pytest.raises(SystemSetupError, match="reset"):
-        Replayed(lambda: 1, None)  # type: ignore[arg-type]
+        ResettableSystem(lambda: 1, None)  # type: ignore[arg-type]
 
 
 def test_an_agent_reaches_every_state_by_replay() -> None:
@@ -73,7 +73,7 @@ def test_an_agent_reaches_every_state_by_replay() -> None:
     def push(world: World) -> None:
         queue.push(counter.value)
 
-    world = World(systems={"counter": Replayed(lambda: counter.value, counter.reset), "queue": queue})
+    world = World(systems={"counter": ResettableSystem(lambda: counter.value, counter.reset), "queue": queue})
     result = Agent(
         world,
         [

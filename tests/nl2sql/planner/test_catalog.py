@@ -6,7 +6,7 @@ import sqlite3
 from pathlib import Path
 
 from clew_nl2sql.planner import RulePlanner, catalog_from_sqlite
-from clew_nl2sql.planner.schema_index import Schema
+from clew_nl2sql.planner.schema_index import SchemaIndex
 from tests.nl2sql.planner.museums import build
 
 
@@ -72,6 +72,6 @@ def test_a_key_that_nobody_declared_is_found_by_its_values(tmp_path: Path) -> No
         INSERT INTO dog VALUES (1, 2, 'Rex'), (2, 2, 'Bo');
         """,
     )
-    schema = Schema(catalog_from_sqlite(path))
+    schema = SchemaIndex(catalog_from_sqlite(path))
     names = [(schema.columns[a].name, schema.columns[b].name) for a, b in schema.edges]
     assert names == [("owner_id", "owner_id")]

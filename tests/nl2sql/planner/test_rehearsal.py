@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from clew_nl2sql.planner import Catalog, Column, Table, catalog_from_sqlite
-from clew_nl2sql.planner.dry_run import Miniature, miniature
+from clew_nl2sql.planner.dry_run import SampleDatabase, miniature
 from tests.nl2sql.planner.museums import build
 
 
 @pytest.fixture
-def stage(tmp_path: Path) -> Miniature:
-    return Miniature(catalog_from_sqlite(build(tmp_path / "museums.sqlite")))
+def stage(tmp_path: Path) -> SampleDatabase:
+    return SampleDatabase(catalog_from_sqlite(build(tmp_path / "museums.sqlite")))
 
 
 @pytest.mark.parametrize(
@@ -28,11 +28,11 @@ def stage(tmp_path: Path) -> Miniature:
         ("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n", "failed"),
     ],
 )
-def test_outcomes(stage: Miniature, sql: str, kind: str) -> None:
+def test_outcomes(stage: SampleDatabase, sql: str, kind: str) -> None:
     assert stage.outcome(sql, ordered=False).kind == kind
 
 
-def test_the_same_rows_are_the_same_answer(stage: Miniature) -> None:
+def test_the_same_rows_are_the_same_answer(stage: SampleDatabase) -> None:
     first = stage.outcome("SELECT name, age FROM artist", ordered=False)
     turned = stage.outcome("SELECT age, name FROM artist ORDER BY age", ordered=False)
     other = stage.outcome("SELECT name, artist_id FROM artist", ordered=False)
@@ -40,7 +40,7 @@ def test_the_same_rows_are_the_same_answer(stage: Miniature) -> None:
     assert first.fingerprint != other.fingerprint
 
 
-def test_order_counts_where_it_is_asked_for(stage: Miniature) -> None:
+def test_order_counts_where_it_is_asked_for(stage: SampleDatabase) -> None:
     up = stage.outcome("SELECT name FROM artist ORDER BY age", ordered=True)
     down = stage.outcome("SELECT name FROM artist ORDER BY age DESC", ordered=True)
     assert up.fingerprint != down.fingerprint

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from clew.cli.options import IdOption, JsonOption, StoreOption, find_run, store_at
-from clew.cli.output import Failed, count, note, say, say_json, say_table
+from clew.cli.output import CommandError, count, note, say, say_json, say_table
 from clew.cli.progress import progress
 from clew.cli.run_output import id_of
 
@@ -112,12 +112,14 @@ def _addresses(given: list[str] | None, samples: bool, stack: ExitStack) -> dict
     for pair in given or ():
         name, split, address = pair.partition("=")
         if not split or not name or not address:
-            raise Failed(f"{pair!r} is no source", "write NAME=ADDRESS, like sales=sqlite:///sales.db")
+            raise CommandError(f"{pair!r} is no source", "write NAME=ADDRESS, like sales=sqlite:///sales.db")
         if name in found:
-            raise Failed(f"there are two sources called {name!r}", "give each its own name")
+            raise CommandError(f"there are two sources called {name!r}", "give each its own name")
         found[name] = address
     if not found:
-        raise Failed("there is no source to ask", "give --source NAME=ADDRESS, or --samples to try it out")
+        raise CommandError(
+            "there is no source to ask", "give --source NAME=ADDRESS, or --samples to try it out"
+        )
     return found
 
 
@@ -125,7 +127,7 @@ def _pipeline(addresses: dict[str, str], store: Any, model: str | None, listener
     try:
         from clew_nl2sql import Pipeline
     except ModuleNotFoundError as error:
-        raise Failed(f"{error.name!r} is not installed", "pip install 'clew[nl2sql]'") from error
+        raise CommandError(f"{error.name!r} is not installed", "pip install 'clew[nl2sql]'") from error
     from clew_nl2sql.errors import UsageError
 
     try:
@@ -139,7 +141,9 @@ def _models(given: str | None) -> dict[str, Any]:
         return {}
     name, split, address = given.partition("@")
     if not split:
-        raise Failed(f"{given!r} names no model", "write NAME@URL, like my-model@http://localhost:8000/v1")
+        raise CommandError(
+            f"{given!r} names no model", "write NAME@URL, like my-model@http://localhost:8000/v1"
+        )
     from clew_nl2sql import ChatModel, ModelDecomposer, ModelPlanner, ModelSynthesizer
 
     chat = ChatModel(address, name, api_key=os.environ.get("CLEW_MODEL_KEY"))
@@ -158,7 +162,9 @@ def _replayed(store: Any, run: str, as_json: bool) -> int:
     row = find_run(store, run)
     graph = graph_for(row.target)
     if graph is None:
-        raise Failed(f"run {row.run_id!r} is not a question", f"replay it with: clew replay {row.run_id}")
+        raise CommandError(
+            f"run {row.run_id!r} is not a question", f"replay it with: clew replay {row.run_id}"
+        )
     return report(store, graph, [row.run_id], strict=True, as_json=as_json)
 
 
@@ -170,9 +176,9 @@ def _user(allow: list[str] | None) -> UserContext | None:
     return UserContext(user_id=os.environ.get("USER", "somebody"), policies=tuple(allow))
 
 
-def _wrong(error: Exception) -> Failed:
+def _wrong(error: Exception) -> CommandError:
     what, _, hint = str(error).rpartition("; ")
-    return Failed(what or hint, hint if what else "`clew ask --help` says how it is used")
+    return CommandError(what or hint, hint if what else "`clew ask --help` says how it is used")
 
 
 # -- one question ----------------------------------------------------------------------------------------------
@@ -186,7 +192,7 @@ def _answered(verb: Callable[[], Answer], run_id: str, explain: bool, as_json: b
     except UsageError as error:
         raise _wrong(error) from error
     except KeyboardInterrupt:
-        raise Failed(
+        raise CommandError(
             f"run {run_id!r} was interrupted; all that it finished is kept",
             f"go on with: clew ask --resume {run_id} --source ...",
             code=1,
@@ -318,7 +324,7 @@ def _asked(
         return _answered(
             lambda: pipeline.ask(line, user=user, source=only, run_id=name), name, explain, as_json
         )
-    except Failed as failed:
+    except CommandError as failed:
         if not at_terminal:
             raise
         note(f"{failed.what}; {failed.hint}")

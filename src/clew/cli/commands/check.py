@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from clew.cli.options import JsonOption
-from clew.cli.output import Failed, note, say, say_json
+from clew.cli.output import CommandError, note, say, say_json
 from clew.cli.values import ValuesArgument, read_values
 
 
@@ -116,7 +116,7 @@ def _loaded(
             options["invariants"] = invariants
         return Check(found, values, **options)
     if values or invariants:
-        raise Failed(
+        raise CommandError(
             f"{target} is a check, which has its own values and invariants",
             "leave them out, or name its graph",
         )
@@ -131,7 +131,7 @@ def _replay(made: Any, path: str, as_json: bool) -> int:
         note(f"{path} has no counterexamples: nothing was wrong")
     for each in found:
         if each["invariant"] not in (*made.names, *each["choices"]):
-            raise Failed(
+            raise CommandError(
                 f"{path} has a counterexample to {each['invariant']!r}, and this check has no such invariant",
                 f"replay it with the check that found it; this one has {', '.join(made.names)}",
             )

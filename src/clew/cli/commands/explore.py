@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from clew.cli.options import JsonOption
-from clew.cli.output import Failed, complain, note, say, say_json
+from clew.cli.output import CommandError, complain, note, say, say_json
 from clew.errors import ExplorationAborted
 
 FORMS = (".json", ".html", ".xml", ".md", ".dot")
@@ -56,10 +56,12 @@ def explore(
 
     for report in reports or ():
         if Path(report).suffix.lower() not in FORMS:
-            raise Failed(f"there is no report {report!r}", f"end its name in {', '.join(FORMS)}")
+            raise CommandError(f"there is no report {report!r}", f"end its name in {', '.join(FORMS)}")
         folder = Path(report).parent
         if not folder.is_dir():  # better now than after an hour of exploring
-            raise Failed(f"there is no folder {str(folder)!r} for the report {report!r}", "make it first")
+            raise CommandError(
+                f"there is no folder {str(folder)!r} for the report {report!r}", "make it first"
+            )
     agent = load_target(target, Agent, "agent", "shop")
     if max_steps is not None:
         agent.max_steps = max_steps

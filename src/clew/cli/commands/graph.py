@@ -7,7 +7,7 @@ from typing import Annotated, Literal, cast
 import typer
 
 from clew.cli.options import JsonOption
-from clew.cli.output import Failed, say, say_json
+from clew.cli.output import CommandError, say, say_json
 from clew.runtime.loader import load_graph
 
 
@@ -38,5 +38,5 @@ def graph(
     elif form in ("mermaid", "dot", "svg"):
         say(loaded.draw(cast(Literal["mermaid", "dot", "svg"], form)))
     else:
-        raise Failed(f"there is no format {form!r}", "give text, mermaid, dot or svg")
+        raise CommandError(f"there is no format {form!r}", "give text, mermaid, dot or svg")
     return 0

@@ -8,7 +8,7 @@ import typer
 
 from clew.cli.commands.runs import row_json
 from clew.cli.options import JsonOption, StoreOption, inspector, store_at
-from clew.cli.output import Failed, say_json, say_line
+from clew.cli.output import CommandError, say_json, say_line
 from clew.cli.values import read_file
 from clew.errors import CheckpointError
 
@@ -33,13 +33,13 @@ def import_run(
     """
     document = read_file(file)
     if not isinstance(document, dict):
-        raise Failed(f"{file} is not an exported run", "make one with: clew export RUN -o FILE")
+        raise CommandError(f"{file} is not an exported run", "make one with: clew export RUN -o FILE")
     with store_at(store, create=True) as opened:
         try:
             row = inspector(opened).import_run(document)
         except CheckpointError as error:
             what, _, hint = str(error).rpartition("; ")
-            raise Failed(what or hint, hint if what else "export it again", code=1) from error
+            raise CommandError(what or hint, hint if what else "export it again", code=1) from error
         if as_json:
             say_json(row_json(opened, opened.row(row.run_id)))
         else:

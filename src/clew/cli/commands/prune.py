@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from clew.cli.options import JsonOption, StoreOption, store_at
-from clew.cli.output import Failed, count, say_json, say_line
+from clew.cli.output import CommandError, count, say_json, say_line
 from clew.runtime.log.run_rows import STATUSES
 from clew.runtime.review.retention import prune as prune_store
 
@@ -44,7 +44,7 @@ def prune(
     Those that are running or waiting stay unless --status asks for them, and so do parents of forks that stay.
     """
     if keep is None and older_than is None and status is None:
-        raise Failed(
+        raise CommandError(
             "prune deletes runs, and was not told which",
             "give --keep N, --older-than TIME or --status STATUS",
         )
@@ -71,5 +71,5 @@ def _seconds(text: str | None) -> float | None:
         return None
     found = re.fullmatch(r"(\d+(?:\.\d+)?)([smhdw])", text)
     if found is None:
-        raise Failed(f"{text!r} is no time", "give a number and a unit: 90s, 15m, 12h, 30d, 8w")
+        raise CommandError(f"{text!r} is no time", "give a number and a unit: 90s, 15m, 12h, 30d, 8w")
     return float(found[1]) * _UNITS[found[2]]

@@ -8,7 +8,7 @@ import msgspec
 import typer
 
 from clew.cli.options import GraphOption, JsonOption, StoreOption, find_run, store_at
-from clew.cli.output import Failed, say, say_json
+from clew.cli.output import CommandError, say, say_json
 from clew.graph import Graph
 from clew.runtime.loader import load_graph
 
@@ -47,7 +47,7 @@ def replay(
     if everything and run is not None and store is None:
         run, store = None, run  # clew replay runs.db --all
     if everything is (run is not None):
-        raise Failed("say what to replay", "give a RUN, or --all")
+        raise CommandError("say what to replay", "give a RUN, or --all")
     with store_at(store) as opened:
         runs = None if run is None else [find_run(opened, run).run_id]
         given = None if graph is None else load_graph(graph)
@@ -56,9 +56,9 @@ def replay(
 
 def report(store: Any, graph: Graph | None, runs: list[str] | None, *, strict: bool, as_json: bool) -> int:
     """Replay runs, or all of them for None, and print how each went; return the exit code."""
-    from clew.runtime.regression import Verdict, replays
+    from clew.runtime.regression import ReplayVerdict, replays
 
-    found: list[Verdict] = []
+    found: list[ReplayVerdict] = []
     for verdict in replays(store, graph, runs, strict=strict):
         found.append(verdict)
         if not as_json:

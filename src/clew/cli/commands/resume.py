@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from clew.cli.options import GraphOption, JsonOption, RunArgument, StoreOption, engine_of, find_run, store_at
-from clew.cli.output import Failed
+from clew.cli.output import CommandError
 from clew.cli.run_output import drive
 from clew.cli.values import read_json, read_object
 
@@ -48,7 +48,7 @@ def resume(
     What it finished is not done again. A finished run is shown as it is.
     """
     if answer is not None and answers is not None:
-        raise Failed("--answer and --answers were both given", "give one of them")
+        raise CommandError("--answer and --answers were both given", "give one of them")
     given: dict[str, Any] = {}
     if answer is not None:
         given["answer"] = read_json(answer, "--answer")

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from clew.cli.options import JsonOption, StoreOption, store_at
-from clew.cli.output import Failed, local_time, say, say_json, say_table
+from clew.cli.output import CommandError, local_time, say, say_json, say_table
 from clew.errors import StoreCorruptError
 from clew.runtime.log.reader import LAST
 from clew.runtime.log.run_rows import STATUSES, opened_row
@@ -36,7 +36,7 @@ def runs(
       clew runs --status failed --json
     """
     if status is not None and status not in STATUSES:
-        raise Failed(f"there is no status {status!r}", f"give one of {', '.join(STATUSES)}")
+        raise CommandError(f"there is no status {status!r}", f"give one of {', '.join(STATUSES)}")
     with store_at(store) as opened:
         found = [row_json(opened, row) for row in opened.rows(status)]
         times = [local_time(row.updated) for row in opened.rows(status)]

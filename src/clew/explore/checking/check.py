@@ -17,9 +17,9 @@ from typing import Any
 
 from clew.errors import DefinitionError
 from clew.explore.agent import Agent
-from clew.explore.checking.faults import Trial, checked_faults
-from clew.explore.checking.guarantees import PROMISES, End, promised
-from clew.explore.checking.narrative import Tale, tell
+from clew.explore.checking.faults import FaultPlan, checked_faults
+from clew.explore.checking.guarantees import PROMISES, RunEnd, promised
+from clew.explore.checking.narrative import Narrative, tell
 from clew.explore.checking.run_system import RunSystem
 from clew.explore.model.actions import Action
 from clew.explore.model.invariants import Invariant
@@ -141,7 +141,7 @@ class Check:
             progress=self._progress,
         ).explore()
 
-    def replay(self, choices: Iterable[str]) -> Tale:
+    def replay(self, choices: Iterable[str]) -> Narrative:
         """Make choices from the beginning, and tell what happens."""
         world, invariants = self._world(reduce=False)  # whatever can be chosen
         start = world.checkpoint("initial")
@@ -150,7 +150,7 @@ class Check:
         finally:
             world.rollback(start)
 
-    def _told(self, violation: Violation) -> Tale:
+    def _told(self, violation: Violation) -> Narrative:
         tale = self.replay(violation.actions)
         return tale.named(violation.name)
 
@@ -163,14 +163,14 @@ class Check:
         run.is_wary = is_wary or has_stumbled
         return World(systems={"run": run, **self.systems}), invariants
 
-    def _unbroken(self) -> tuple[dict[frozenset[tuple[str, str]], End], bool]:
+    def _unbroken(self) -> tuple[dict[frozenset[tuple[str, str]], RunEnd], bool]:
         """How runs without faults end, one item at a time, for whatever people answer, and whether anything failed by
         itself; nothing of them is left."""
         run = RunSystem(self.graph, self.values, **{**self._options, "faults": (), "reduce": False})
         world = World(systems={"run": run, **self.systems})
         start = world.checkpoint("initial")
         left = min(self._max_steps or _LONGEST, _LONGEST)
-        found: dict[frozenset[tuple[str, str]], End] = {}
+        found: dict[frozenset[tuple[str, str]], RunEnd] = {}
 
         def go_on() -> None:
             nonlocal left
@@ -182,7 +182,7 @@ class Check:
                 left -= 1
                 run.choose(choices[0])
             if run.has_ended:
-                found[frozenset(run.answered.items())] = End.of(run)
+                found[frozenset(run.answered.items())] = RunEnd.of(run)
 
         def answer_each(answers: list[str]) -> None:
             nonlocal left
@@ -206,9 +206,9 @@ class Check:
         run: RunSystem = world.systems["run"]
         if deepest is not None and run.depth >= deepest:
             return []
-        trials: dict[str, Trial] = {}
+        trials: dict[str, FaultPlan] = {}
 
-        def trial(choice: str) -> Trial:
+        def trial(choice: str) -> FaultPlan:
             if choice not in trials:
                 trials[choice] = _trial(world, choice)
             return trials[choice]
@@ -227,7 +227,7 @@ def _shortest(violations: Iterable[Violation]) -> list[Violation]:
     return list(found.values())
 
 
-def _trial(world: World, choice: str) -> Trial:
+def _trial(world: World, choice: str) -> FaultPlan:
     """What a choice would come by: it is made, and all of it is taken back."""
     run: RunSystem = world.systems["run"]
     here = world.checkpoint("trial")
@@ -246,7 +246,11 @@ class CheckResult:
     """What a check found: the exploration, and each counterexample as a story."""
 
     def __init__(
-        self, check: Check, explored: ExplorationResult, violations: list[Violation], tales: tuple[Tale, ...]
+        self,
+        check: Check,
+        explored: ExplorationResult,
+        violations: list[Violation],
+        tales: tuple[Narrative, ...],
     ) -> None:
         self.check = check
         self.explored = explored

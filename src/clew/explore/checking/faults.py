@@ -1,7 +1,7 @@
 """What may be chosen in a run under check, by name: faults, and the points of a choice at which they may happen.
 
 A name says all that is needed to make the choice again. What a choice would come by is found out by making it and
-taking it back: a `Trial`.
+taking it back: a `FaultPlan`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from clew.state import encode
 FAULTS = ("crash", "fail", "timeout", "store")
 
 
-class Died(BaseException):
+class ProcessKilled(BaseException):
     """The process is killed: nothing that a program could do about it happens."""
 
 
@@ -30,7 +30,7 @@ class CallTimedOut(TimeoutError):
     """A call was made, and its answer never came."""
 
 
-class Trial(msgspec.Struct, frozen=True):
+class FaultPlan(msgspec.Struct, frozen=True):
     """What a choice comes by: points at which the process may die, and operations of the store that may fail."""
 
     points: tuple[str, ...] = ()
@@ -39,7 +39,7 @@ class Trial(msgspec.Struct, frozen=True):
     raises: bool = False  # a body raises or asks, whatever comes of it
 
 
-class Watching:
+class CrashPointWatch:
     """While it lasts, a function is told of each point that is reached."""
 
     def __init__(self, reached: Callable[[str], None]) -> None:
@@ -52,7 +52,7 @@ class Watching:
         crash_points.watch(None)
 
 
-class Death:
+class CrashFault:
     """The process dies when it comes to a point for the Nth time; from then on nothing of it happens.
 
     A body may catch what kills it, or wrap it in a group. So whoever lets it die asks `has_come`, whatever came of
@@ -73,10 +73,10 @@ class Death:
     def check(self, *_: object) -> None:
         """Nothing goes on after it."""
         if self.has_come:
-            raise Died
+            raise ProcessKilled
 
 
-def inner_faults(faults: Iterable[str], choice: str, trial: Trial) -> list[str]:
+def inner_faults(faults: Iterable[str], choice: str, trial: FaultPlan) -> list[str]:
     """The faults that may happen in the middle of a choice."""
     found: list[str] = []
     verb, _, path = choice.partition(" ")

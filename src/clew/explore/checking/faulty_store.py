@@ -20,7 +20,7 @@ WRITES = frozenset({"create", "claim", "append", "update", "release", "renew", "
 """The operations that change something."""
 
 
-class Line:
+class FaultyStore:
     """A store that is reached over something that breaks."""
 
     def __init__(self, store: Store) -> None:
@@ -40,7 +40,7 @@ class Line:
             )
         return done
 
-    def at_once(self) -> Line:
+    def at_once(self) -> FaultyStore:
         """This one: what is reached over it is in memory."""
         return self
 

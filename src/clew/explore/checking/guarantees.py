@@ -28,11 +28,11 @@ from clew.explore.model.invariants import Invariant, Severity, told
 from clew.graph.names import nearest
 
 Check = Callable[[Any], Any]
-Ends = Mapping[frozenset[tuple[str, str]], "End"]
+Ends = Mapping[frozenset[tuple[str, str]], "RunEnd"]
 """How unbroken runs end, by what people answer."""
 
 
-class End(msgspec.Struct, frozen=True):
+class RunEnd(msgspec.Struct, frozen=True):
     """How a run ended: what counts when two are compared."""
 
     status: str
@@ -40,7 +40,7 @@ class End(msgspec.Struct, frozen=True):
     error: str  # its class, where it failed
 
     @classmethod
-    def of(cls, run: RunSystem) -> End:
+    def of(cls, run: RunSystem) -> RunEnd:
         """Of a run that is over."""
         if run.status != "failed":
             return cls(run.status, run.digest, "")
@@ -75,13 +75,13 @@ def _same_end(unbroken: Ends, faults: frozenset[str], what: str) -> Check:
         run: RunSystem = world.systems["run"]
         if not faults.issuperset(run.had) or bool(run.had) != bool(faults) or not run.has_ended:
             return True
-        ends, end = _comparable(unbroken, run), End.of(run)
+        ends, end = _comparable(unbroken, run), RunEnd.of(run)
         return True if not ends or end in ends else f"{what}: {_difference(run, end, ends[0])}"
 
     return check
 
 
-def _comparable(unbroken: Ends, run: RunSystem) -> list[End]:
+def _comparable(unbroken: Ends, run: RunSystem) -> list[RunEnd]:
     """The ends of unbroken runs in which people answered the same; more, where this one failed before it asked."""
     given = frozenset(run.answered.items())
     if given in unbroken:
@@ -89,7 +89,7 @@ def _comparable(unbroken: Ends, run: RunSystem) -> list[End]:
     return [end for answers, end in unbroken.items() if given <= answers]
 
 
-def _difference(run: RunSystem, end: End, other: End) -> str:
+def _difference(run: RunSystem, end: RunEnd, other: RunEnd) -> str:
     if end.status == other.status == "completed":
         return f"its last state is {dict(run.state.values)!r}"
     why = f"it failed with {_told(run)}" if end.error else f"it {end}"

@@ -17,17 +17,17 @@ from clew.state import decode, encode
 _ENDINGS = ("the run is completed", "the run is failed", "the run is waiting")
 
 
-class Chapter(msgspec.Struct, frozen=True):
+class NarrativeStep(msgspec.Struct, frozen=True):
     """One choice, and what came of it."""
 
     choice: str
     happened: tuple[str, ...]
 
 
-class Tale(msgspec.Struct, frozen=True):
+class Narrative(msgspec.Struct, frozen=True):
     """A path, told: its chapters, and which invariants did not hold at its end."""
 
-    chapters: tuple[Chapter, ...]
+    chapters: tuple[NarrativeStep, ...]
     wrong: tuple[tuple[str, str], ...]  # invariant and message
     name: str = ""  # of the invariant that it is told for
 
@@ -36,7 +36,7 @@ class Tale(msgspec.Struct, frozen=True):
         """The choices, to make them again."""
         return tuple(chapter.choice for chapter in self.chapters)
 
-    def named(self, name: str) -> Tale:
+    def named(self, name: str) -> Narrative:
         """The same, told for one invariant."""
         return msgspec.structs.replace(self, name=name)
 
@@ -54,7 +54,7 @@ def tell(
     choices: Sequence[str],
     invariants: Iterable[Invariant],
     offer: Callable[[World], Iterable[Action]],
-) -> Tale:
+) -> Narrative:
     """Make choices one by one; what happened at each, in words."""
     run = world.systems["run"]
     chapters = []
@@ -69,13 +69,13 @@ def tell(
         try:
             run.choose(choice)
         except Exception as error:  # nothing of Clew may raise here: it is what is wrong
-            chapters.append(Chapter(choice, (*run.story, f"raised {told(error)}")))
-            return Tale(tuple(chapters), ((choice, f"raised {told(error)}"),))
+            chapters.append(NarrativeStep(choice, (*run.story, f"raised {told(error)}")))
+            return Narrative(tuple(chapters), ((choice, f"raised {told(error)}"),))
         said = [line for line in run.story if not line.startswith(_ENDINGS)]
         last = run.story[len(said) :]  # that the run has ended comes after what it ended with
-        chapters.append(Chapter(choice, (*said, *_changes(before, _seen(world)), *last)))
+        chapters.append(NarrativeStep(choice, (*said, *_changes(before, _seen(world)), *last)))
     wrong = [(each.name, message) for each in invariants if (message := judge(each, world)) is not None]
-    return Tale(tuple(chapters), tuple(wrong))
+    return Narrative(tuple(chapters), tuple(wrong))
 
 
 def _seen(world: World) -> dict[str, Any]:

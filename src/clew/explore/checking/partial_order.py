@@ -39,7 +39,7 @@ from clew.graph import Graph
 from clew.graph.names import nearest
 
 
-class Commuting:
+class PartialOrderReduction:
     """Knows which item may go first."""
 
     def __init__(

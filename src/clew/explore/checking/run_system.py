@@ -43,35 +43,41 @@ from clew.errors import DefinitionError, StoreError
 from clew.explore.checking.effects import Effect, counted, is_kept, told
 from clew.explore.checking.faults import (
     CallTimedOut,
-    Death,
-    Trial,
-    Watching,
+    CrashFault,
+    CrashPointWatch,
+    FaultPlan,
     checked_answers,
     checked_faults,
     fault_of,
     inner_faults,
     text_of,
 )
-from clew.explore.checking.faulty_store import Line
-from clew.explore.checking.partial_order import Commuting
-from clew.explore.checking.simulated_disk import Disk, Image
-from clew.explore.checking.simulated_process import RUN, Life, Process, StillClock, errors_of
+from clew.explore.checking.faulty_store import FaultyStore
+from clew.explore.checking.partial_order import PartialOrderReduction
+from clew.explore.checking.simulated_disk import DiskImage, SimulatedDisk
+from clew.explore.checking.simulated_process import (
+    RUN,
+    FrozenClock,
+    ProcessSnapshot,
+    SimulatedProcess,
+    errors_of,
+)
 from clew.explore.model.invariants import told as told_error
 from clew.explore.model.observation import Observation
-from clew.explore.systems.version_tokens import Versions
+from clew.explore.systems.version_tokens import VersionTokens
 from clew.graph import Graph
 from clew.runtime.calls.scopes import Asking
-from clew.runtime.log.reader import Retrieval, StoredRun
+from clew.runtime.log.reader import RunReader, StoredRun
 from clew.state import GraphState, encode
 
 Status = Literal["new", "running", "dead", "completed", "failed", "waiting"]
 
 
-class Moment(msgspec.Struct, frozen=True):
+class RunSnapshot(msgspec.Struct, frozen=True):
     """Everything about a run under check, at one moment."""
 
-    image: Image
-    life: Life | None
+    image: DiskImage
+    life: ProcessSnapshot | None
     status: Status
     effects: tuple[Effect, ...]
     faults: tuple[str, ...]
@@ -118,18 +124,18 @@ class RunSystem:
         self.max_faults = max_faults
         self._answers = checked_answers(answers, graph)
         self._options = {"max_steps": max_run_steps, **options}
-        self._commuting = Commuting(graph, self.values, touches or {}, tuple(systems))
+        self._commuting = PartialOrderReduction(graph, self.values, touches or {}, tuple(systems))
         self._reduce = reduce
-        self._versions: Versions[Moment] = Versions()
-        self._now: Moment | None = None  # until something happens, the moment that the world is at
-        self.disk = Disk(StillClock())
-        self._line = Line(self.disk)  # of the process, to the disk
+        self._versions: VersionTokens[RunSnapshot] = VersionTokens()
+        self._now: RunSnapshot | None = None  # until something happens, the moment that the world is at
+        self.disk = SimulatedDisk(FrozenClock())
+        self._line = FaultyStore(self.disk)  # of the process, to the disk
         self.status: Status = "new"
         self._effects: list[Effect] = []  # in the order in which they happened
         self.depth = 0  # choices so far
         self.had: list[str] = []  # the faults so far, by name: which came first is not told
-        self._process: Process | None = None
-        self._death: Death | None = None  # while a process is about to die
+        self._process: SimulatedProcess | None = None
+        self._death: CrashFault | None = None  # while a process is about to die
         self.is_wary = False  # while a fault is still to come, every order is offered
         self.has_stumbled = False  # something has failed by itself, here or where this was taken back
         self._raised = 0  # bodies that raised in the last trial
@@ -144,8 +150,8 @@ class RunSystem:
         self.status = "running"
         self._settle()
 
-    def _new_process(self) -> Process:
-        self._process = Process(self.graph, self._line, self._options, self._effect)
+    def _new_process(self) -> SimulatedProcess:
+        self._process = SimulatedProcess(self.graph, self._line, self._options, self._effect)
         self._process.on_raise = self._on_raise
         return self._process
 
@@ -192,11 +198,11 @@ class RunSystem:
         """A token for this moment."""
         return self._versions.keep(self._moment())
 
-    def _moment(self) -> Moment:
+    def _moment(self) -> RunSnapshot:
         if self._now is None:
             life = None if self._process is None else self._process.write_down()
             effects, faults = tuple(self._effects), tuple(self.had)
-            self._now = Moment(self.disk.image(), life, self.status, effects, faults, self.depth)
+            self._now = RunSnapshot(self.disk.image(), life, self.status, effects, faults, self.depth)
         return self._now
 
     def rollback(self, token: int) -> None:
@@ -245,7 +251,7 @@ class RunSystem:
         return self._stored().row.error if self.disk.has(RUN) else None
 
     def _stored(self) -> StoredRun:
-        return Retrieval(self.graph, self.disk, str(self._options.get("on_conflict", "error"))).open(RUN)
+        return RunReader(self.graph, self.disk, str(self._options.get("on_conflict", "error"))).open(RUN)
 
     @property
     def effects(self) -> tuple[Effect, ...]:
@@ -283,7 +289,7 @@ class RunSystem:
         running = sorted(self._process.running, key=lambda path: self._process.running[path].order)  # type: ignore[union-attr]
         return [f"complete {path}" for path in running] + [f"retry {path}" for path in self._process.waiting]
 
-    def offered(self, trial: Callable[[str], Trial]) -> list[str]:
+    def offered(self, trial: Callable[[str], FaultPlan]) -> list[str]:
         """The choices that have to be tried: all, or fewer where orders cannot end differently."""
         choices, process = self.choices(), self._process
         if not self._reduce or process is None:
@@ -303,7 +309,7 @@ class RunSystem:
                 return choices  # a failure ends what is under way, so its place matters
         return [choice for choice in choices if choice.removeprefix("complete ") not in others]
 
-    def _is_calm(self, process: Process) -> bool:
+    def _is_calm(self, process: SimulatedProcess) -> bool:
         """Whether nothing has gone wrong in this process, and one thing only may: see `commuting`."""
         if self.is_wary or len(self.had) + 1 != self.max_faults or process.waiting or errors_of(process):
             return False
@@ -316,7 +322,7 @@ class RunSystem:
         resumed = [name for name in self.disk.names(RUN)[1:] if name[0] == "resume"]
         return len(resumed) > len(self.had)
 
-    def fault_choices(self, choices: Iterable[str], trial: Callable[[str], Trial]) -> list[str]:
+    def fault_choices(self, choices: Iterable[str], trial: Callable[[str], FaultPlan]) -> list[str]:
         """The faults that may happen now, given what a choice would come by if it were made."""
         if len(self.had) >= self.max_faults:
             return []
@@ -397,7 +403,7 @@ class RunSystem:
                 self._time_out(process, rest.removeprefix("out "))
             self._settle()
 
-    def _time_out(self, process: Process, rest: str) -> None:
+    def _time_out(self, process: SimulatedProcess, rest: str) -> None:
         path, _, number = rest.partition(" in call ")
         if not number:
             process.time_out(path)
@@ -411,7 +417,7 @@ class RunSystem:
                 if not left:
                     raise CallTimedOut(f"the answer to call {number} of {path} never came")
 
-        with Watching(reached):
+        with CrashPointWatch(reached):
             process.complete(path)
 
     def _resume(self, answers: Mapping[str, Any]) -> None:
@@ -442,10 +448,10 @@ class RunSystem:
         self.story.append(told)
 
     def _crash_in(self, choice: str, at: str, number: int) -> None:
-        self._death = death = Death(at, number)
+        self._death = death = CrashFault(at, number)
         self._line.on_operation = death.check
         try:
-            with Watching(death.reached):
+            with CrashPointWatch(death.reached):
                 self._make(choice)
         except (KeyboardInterrupt, SystemExit):
             raise
@@ -473,7 +479,7 @@ class RunSystem:
         finally:
             self._line.on_operation = None
 
-    def try_out(self, choice: str) -> Trial:
+    def try_out(self, choice: str) -> FaultPlan:
         """Make a choice and say what it came by; whoever asks takes the world back afterwards."""
         points: list[str] = []
         operations: list[str] = []
@@ -483,12 +489,12 @@ class RunSystem:
         had = len(errors_of(self._process))
         self._line.on_operation = operations.append  # which says None: none of them fails
         try:
-            with Watching(points.append):
+            with CrashPointWatch(points.append):
                 self._make(choice)
         except Exception:  # it is told where the choice is made
-            return Trial(tuple(points), tuple(operations), fails=True)
+            return FaultPlan(tuple(points), tuple(operations), fails=True)
         finally:
             self._line.on_operation = None
         fails = self.status == "failed" or len(errors_of(self._process)) > had
         self.has_stumbled = self.has_stumbled or (fails and not had)
-        return Trial(tuple(points), tuple(operations), fails, self._raised > 0)
+        return FaultPlan(tuple(points), tuple(operations), fails, self._raised > 0)

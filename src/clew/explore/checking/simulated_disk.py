@@ -14,7 +14,7 @@ from clew.stores.memory.store import MemoryStore
 from clew.stores.sqlite.lease_clock import BOOT_CLOCK, LeaseClock
 
 
-class Image(msgspec.Struct, frozen=True):
+class DiskImage(msgspec.Struct, frozen=True):
     """All that is on a disk."""
 
     runs: dict[str, Any]
@@ -22,7 +22,7 @@ class Image(msgspec.Struct, frozen=True):
     created: int
 
 
-class Disk(MemoryStore):
+class SimulatedDisk(MemoryStore):
     """A store in memory that keeps bytes, and outlives whoever writes to it."""
 
     encodes = True
@@ -34,12 +34,12 @@ class Disk(MemoryStore):
         """Whether there is such a run."""
         return run_id in self._runs
 
-    def image(self) -> Image:
+    def image(self) -> DiskImage:
         """What is on it now."""
         runs = {run_id: _copied(run) for run_id, run in self._runs.items()}
-        return Image(runs, dict(self._blobs), self._created)
+        return DiskImage(runs, dict(self._blobs), self._created)
 
-    def load(self, image: Image) -> None:
+    def load(self, image: DiskImage) -> None:
         """Hold what was on it then."""
         self._runs = {run_id: _copied(run) for run_id, run in image.runs.items()}
         self._blobs = dict(image.blobs)

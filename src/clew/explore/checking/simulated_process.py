@@ -4,8 +4,8 @@ It is the real thing from the opener down: the same machine, session, ledger and
 a `Disk`. Only the driver is another one: it starts whatever may run, and waits to be told which item completes,
 fails, or takes too long next. Node bodies are executed when their items complete. Time stands still.
 
-A process can be written down (`Life`) and brought back as often as one likes: its machine is copied, and what else it
-holds is on the disk, or is small. So going back to a moment costs what is open, not what has happened.
+A process can be written down (`ProcessSnapshot`) and brought back as often as one likes: its machine is copied, and
+what else it holds is on the disk, or is small. So going back to a moment costs what is open, not what has happened.
 
 What really happens outside is noted: each recorded call that is made, each execution of a node that is recorded as a
 whole. A call that is answered from its recording is not made.
@@ -34,7 +34,7 @@ from clew.graph import Graph
 from clew.runtime.calls.recorder import Recorder, is_async
 from clew.runtime.calls.scopes import Asking, Scope
 from clew.runtime.drivers.session import Session, Timer
-from clew.runtime.opener import NO_ANSWER, Opener
+from clew.runtime.opener import NO_ANSWER, RunOpener
 from clew.runtime.settings import Settings, read_settings
 from clew.state import encode
 from clew.stores import Store
@@ -42,7 +42,7 @@ from clew.stores import Store
 RUN = "checked"
 
 
-class StillClock:
+class FrozenClock:
     """Time that does not pass."""
 
     virtual = True
@@ -60,7 +60,7 @@ class StillClock:
         """It does not."""
 
 
-class Life(msgspec.Struct, frozen=True):
+class ProcessSnapshot(msgspec.Struct, frozen=True):
     """A process at one moment; nobody changes it."""
 
     machine: Machine
@@ -75,16 +75,16 @@ class Life(msgspec.Struct, frozen=True):
     start: Any
 
 
-class Process:
+class SimulatedProcess:
     """A program that runs the graph, while it lives."""
 
     def __init__(
         self, graph: Graph, disk: Store, options: Mapping[str, Any], note: Callable[[Effect, int], None]
     ) -> None:
         self._settings: Settings = read_settings(
-            {"seed": 0, "check_mutation": True, **options, "clock": StillClock(), "durability": "sync"}
+            {"seed": 0, "check_mutation": True, **options, "clock": FrozenClock(), "durability": "sync"}
         )
-        self._opener = Opener(graph, disk, self._settings, ())
+        self._opener = RunOpener(graph, disk, self._settings, ())
         self._note = note
         self._session: Session | None = None
         self.on_raise: Callable[[str, BaseException], None] = lambda path, error: None
@@ -103,7 +103,7 @@ class Process:
         self._live(session)
 
     def _live(self, session: Session) -> None:
-        session._recorder = _Watched(session, self._note)
+        session._recorder = _ObservingRecorder(session, self._note)
         self._session = session
         self.running = {}
         self._fill()
@@ -220,12 +220,12 @@ class Process:
 
     # -- writing it down ---------------------------------------------------------------------------------------
 
-    def write_down(self) -> Life:
+    def write_down(self) -> ProcessSnapshot:
         """This moment, to come back to."""
         session = self.session
         machine, copy = copy_of(session.machine)
         ledger = session.ledger
-        return Life(
+        return ProcessSnapshot(
             machine,
             {path: copy(item) for path, item in self.running.items()},
             tuple((when, n, _moved(timer, copy)) for when, n, timer in session.timers),
@@ -238,7 +238,7 @@ class Process:
             session.start,
         )
 
-    def bring_back(self, life: Life) -> None:
+    def bring_back(self, life: ProcessSnapshot) -> None:
         """Be as at that moment."""
         machine, copy = copy_of(life.machine)
         archive = self._opener.archive
@@ -261,7 +261,7 @@ class Process:
         session._numbers = itertools.count(max((n for _, n, _ in life.timers), default=-1) + 1)
         if life.held:
             session.hold(life.held)
-        session._recorder = _Watched(session, self._note)
+        session._recorder = _ObservingRecorder(session, self._note)
         self._session = session
         self.running = {path: copy(item) for path, item in life.running.items()}
 
@@ -270,7 +270,7 @@ def _moved(timer: Timer, copy: Callable[[Item], Item]) -> Timer:
     return timer if timer.item is None else msgspec.structs.replace(timer, item=copy(timer.item))
 
 
-class _Watched(Recorder):
+class _ObservingRecorder(Recorder):
     """A recorder that notes which calls are really made."""
 
     def __init__(self, session: Session, note: Callable[[Effect, int], None]) -> None:
@@ -335,7 +335,7 @@ async def _awaited(value: Any) -> Any:
     return await value if inspect.isawaitable(value) else value
 
 
-def errors_of(process: Process | None) -> list[list[Any]]:
+def errors_of(process: SimulatedProcess | None) -> list[list[Any]]:
     """The failures that a live process knows of, and that may not be on the disk yet."""
     if process is None:
         return []

@@ -38,7 +38,7 @@ class Snapshot(msgspec.Struct, frozen=True, gc=False):
         return {key: decode(encoded[key]) if key in encoded else fixed[key] for key in self.order}
 
 
-class Context:
+class WorldContext:
     """Values by name that belong to the state of a world."""
 
     def __init__(self, values: Mapping[str, Any] | None = None) -> None:

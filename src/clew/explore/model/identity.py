@@ -14,9 +14,9 @@ from typing import Any
 import msgspec
 
 from clew.errors import DefinitionError, EncodeError
-from clew.explore.model.context import Context
+from clew.explore.model.context import WorldContext
 from clew.explore.model.observation import Observation
-from clew.explore.model.states import Part, State
+from clew.explore.model.states import State, SystemState
 from clew.state.codec import encode
 
 _NOTHING: dict[str, Any] = {}
@@ -24,7 +24,7 @@ _BY_VALUE, _BY_DIGEST = b"v", b"d"
 _LENGTHS = [n.to_bytes(8, "big") for n in range(4096)]
 
 
-class Sight(msgspec.Struct, frozen=True, eq=False, gc=False):
+class WorldObservation(msgspec.Struct, frozen=True, eq=False, gc=False):
     """One look at a world: the digest of the state, and what was seen, in the order of the systems' names."""
 
     digest: bytes
@@ -32,13 +32,13 @@ class Sight(msgspec.Struct, frozen=True, eq=False, gc=False):
     encoded: tuple[bytes | None, ...]  # of each system's data; None where its digest was enough
 
 
-class Identity:
+class StateIdentity:
     """How a world is looked at."""
 
     def __init__(
         self,
         systems: Mapping[str, Any],
-        context: Context,
+        context: WorldContext,
         ignored: frozenset[str],
         canonical: Callable[[State], Any] | None,
     ) -> None:
@@ -55,7 +55,7 @@ class Identity:
         """Whether a value of the context tells states apart."""
         return self._whole and key not in self._ignored
 
-    def look(self) -> Sight:
+    def look(self) -> WorldObservation:
         """Observe all systems and the context."""
         pieces: list[bytes] = []
         observations: list[Observation] = []
@@ -83,10 +83,10 @@ class Identity:
                 pieces += (prefix, kind, _LENGTHS[size] if size < 4096 else size.to_bytes(8, "big"), part)
         if self._whole:
             pieces += (self._context_prefix, self._context.identity(self._ignored))
-        sight = Sight(sha256(b"".join(pieces)).digest(), tuple(observations), tuple(encoded))
+        sight = WorldObservation(sha256(b"".join(pieces)).digest(), tuple(observations), tuple(encoded))
         return sight if self._canonical is None else self._represented(sight)
 
-    def _represented(self, sight: Sight) -> Sight:
+    def _represented(self, sight: WorldObservation) -> WorldObservation:
         assert self._canonical is not None
         chosen = self._canonical(self.state(sight, None, 0.0))
         if isinstance(chosen, State):
@@ -98,7 +98,7 @@ class Identity:
                 raise EncodeError(
                     f"{error}; canonical returns a State or a value that can be encoded"
                 ) from error
-        return Sight(sha256(b"canonical" + standing).digest(), sight.observations, sight.encoded)
+        return WorldObservation(sha256(b"canonical" + standing).digest(), sight.observations, sight.encoded)
 
     def _standing(self, chosen: State) -> bytes:
         """The bytes of a state that stands for others, without what is ignored."""
@@ -110,10 +110,10 @@ class Identity:
         context = {key: value for key, value in chosen.context.items() if key not in self._ignored}
         return b"".join(pieces) + (encode(context, at="context") if self._whole else b"")
 
-    def state(self, sight: Sight, checkpoint_id: str | None, seconds: float) -> State:
+    def state(self, sight: WorldObservation, checkpoint_id: str | None, seconds: float) -> State:
         """A sight as a state that can be kept."""
         parts = tuple(
-            Part(
+            SystemState(
                 name,
                 encode(seen.data, at=name) if data is None else data,
                 dict(seen.metadata) if seen.metadata else _NOTHING,

@@ -19,18 +19,18 @@ from clew.explore.model.actions import Action, PathRules, Progress
 from clew.explore.model.states import ID_LENGTH, State, Transition
 
 
-class Step(msgspec.Struct, frozen=True, gc=False):
+class PathStep(msgspec.Struct, frozen=True, gc=False):
     """Where a shortest path stands: the state, what the path allows, and the step and transition before."""
 
     state_id: str
     progress: Progress
-    before: Step | None = None
+    before: PathStep | None = None
     transition: Transition | None = None
 
     def path(self) -> list[Transition]:
         """The transitions that lead here."""
         found: list[Transition] = []
-        step: Step | None = self
+        step: PathStep | None = self
         while step is not None and step.transition is not None:
             found.append(step.transition)
             step = step.before
@@ -49,7 +49,7 @@ class StateGraph:
         self._numbers = {name: number for number, name in enumerate(self.actions)}
         self._leaving: dict[str, list[Transition]] = {}
         self._sorted = 0  # so many transitions are in _leaving
-        self._found: dict[str, Step] = {}
+        self._found: dict[str, PathStep] = {}
         self._found_in = -1  # among so many transitions
 
     def add_state(self, state: State) -> State:
@@ -93,7 +93,7 @@ class StateGraph:
             raise KeyError(f"no path to state {state_id} is known")
         return step.path()
 
-    def _nearest(self) -> dict[str, Step]:
+    def _nearest(self) -> dict[str, PathStep]:
         """The end of a shortest path to each state, looked for again when transitions were added."""
         if self._found_in != len(self.transitions):
             self._found = {}
@@ -112,7 +112,7 @@ class StateGraph:
         self._sorted = len(transitions)
         return leaving.get(state_id, [])
 
-    def walk(self) -> Iterator[Step]:
+    def walk(self) -> Iterator[PathStep]:
         """Breadth first through what is known: states with what their paths allow, the nearest first.
 
         A path is left out where one to the same state that is not longer allows all that it allows.
@@ -120,10 +120,10 @@ class StateGraph:
         if self.initial_id is None:
             return
         rules, numbers = self._rules, self._numbers
-        level = [Step(self.initial_id, rules.start)]
+        level = [PathStep(self.initial_id, rules.start)]
         seen: dict[str, list[Progress]] = {self.initial_id: [rules.start]}
         while level:
-            below: list[Step] = []
+            below: list[PathStep] = []
             for step in level:
                 yield step
                 for transition in self.leaving(step.state_id):
@@ -137,7 +137,7 @@ class StateGraph:
                     others = seen.setdefault(transition.to_state_id, [])
                     if not any(rules.covers(other, progress) for other in others):
                         others.append(progress)
-                        below.append(Step(transition.to_state_id, progress, step, transition))
+                        below.append(PathStep(transition.to_state_id, progress, step, transition))
             level = below
 
     def allows(self, action_name: str, progress: Progress) -> bool:

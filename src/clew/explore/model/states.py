@@ -21,7 +21,7 @@ from clew.state.codec import decode, encode
 ID_LENGTH = 16
 
 
-class Part(msgspec.Struct, frozen=True, gc=False, array_like=True):
+class SystemState(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """What a state keeps of one system: the encoded data, metadata, and the system's own digest, if it gave one."""
 
     system: str
@@ -30,17 +30,17 @@ class Part(msgspec.Struct, frozen=True, gc=False, array_like=True):
     digest: bytes | None = None
 
 
-class Stored(Protocol):
+class SpilledData(Protocol):
     """What a state keeps, where it was moved out of memory."""
 
-    def load(self) -> tuple[Part, ...]: ...
+    def load(self) -> tuple[SystemState, ...]: ...
 
 
 class State(msgspec.Struct, frozen=True, eq=False, gc=False):
     """The world at one moment. Two states are equal if their digests are."""
 
     digest: bytes
-    held: tuple[Part, ...] | Stored
+    held: tuple[SystemState, ...] | SpilledData
     context_data: bytes
     checkpoint_id: str | None = None
     seconds: float = 0.0
@@ -51,7 +51,7 @@ class State(msgspec.Struct, frozen=True, eq=False, gc=False):
         return self.digest.hex()[:ID_LENGTH]
 
     @property
-    def parts(self) -> tuple[Part, ...]:
+    def parts(self) -> tuple[SystemState, ...]:
         """What is kept of each system, in the order of their names."""
         held = self.held
         return held if isinstance(held, tuple) else held.load()
@@ -86,7 +86,7 @@ class State(msgspec.Struct, frozen=True, eq=False, gc=False):
         """The same state with other data for a system: what `World(canonical=...)` may return."""
         self[system]
         parts = tuple(
-            Part(system, encode(data, at=system), part.metadata) if part.system == system else part
+            SystemState(system, encode(data, at=system), part.metadata) if part.system == system else part
             for part in self.parts
         )
         return State(self.digest, parts, self.context_data, self.checkpoint_id, self.seconds)

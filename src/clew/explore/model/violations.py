@@ -16,7 +16,7 @@ from clew.explore.model.states import Transition
 Cause = Literal["invariant", "action", "precondition"]
 
 
-class Kind(msgspec.Struct, frozen=True, gc=False):
+class ViolationKind(msgspec.Struct, frozen=True, gc=False):
     """What violations are grouped by."""
 
     cause: Cause
@@ -32,7 +32,7 @@ class Violation(msgspec.Struct, frozen=True):
     the exception, as text, where one was raised.
     """
 
-    kind: Kind
+    kind: ViolationKind
     message: str
     severity: Severity
     path: list[Transition]
@@ -80,10 +80,10 @@ class Violation(msgspec.Struct, frozen=True):
         return f"{self.kind.name} {what} {self.kind.exception}"
 
 
-class Found(msgspec.Struct):
+class ViolationGroup(msgspec.Struct):
     """All that was seen of one kind."""
 
-    kind: Kind
+    kind: ViolationKind
     severity: Severity
     message: str
     occurrences: list[tuple[str | None, str | None]]  # state and action
@@ -91,15 +91,15 @@ class Found(msgspec.Struct):
     count: int = 0
 
 
-class Findings:
+class ViolationLog:
     """Violations as they come in, by kind, in the order of discovery."""
 
     def __init__(self) -> None:
-        self.by_kind: dict[Kind, Found] = {}
+        self.by_kind: dict[ViolationKind, ViolationGroup] = {}
 
     def add(
         self,
-        kind: Kind,
+        kind: ViolationKind,
         severity: Severity,
         message: str,
         state_id: str | None,
@@ -109,7 +109,7 @@ class Findings:
         """One more: the action was done in the state (both None: the initial state is at fault)."""
         found = self.by_kind.get(kind)
         if found is None:
-            found = self.by_kind[kind] = Found(kind, severity, message, [], error)
+            found = self.by_kind[kind] = ViolationGroup(kind, severity, message, [], error)
         found.count += 1
         found.occurrences.append((state_id, action))
 

@@ -32,8 +32,8 @@ from clew.errors import (
     UnknownCheckpointError,
 )
 from clew.explore.model.actions import Action
-from clew.explore.model.context import Context, Snapshot
-from clew.explore.model.identity import Identity, Sight
+from clew.explore.model.context import Snapshot, WorldContext
+from clew.explore.model.identity import StateIdentity, WorldObservation
 from clew.explore.model.invariants import told
 from clew.explore.model.states import Checkpoint, State
 from clew.explore.model.system import System
@@ -41,7 +41,7 @@ from clew.explore.model.system import System
 Place = bytes | str  # where a world was: the digest of an observed state, or the id of a checkpoint
 
 
-class Kept(msgspec.Struct, gc=False):
+class StoredCheckpoint(msgspec.Struct, gc=False):
     """A checkpoint as the world keeps it."""
 
     id: str
@@ -52,14 +52,14 @@ class Kept(msgspec.Struct, gc=False):
     digest: bytes | None = None
 
 
-class Way(msgspec.Struct, frozen=True):
+class ReplayPath(msgspec.Struct, frozen=True):
     """How the world came to a place: from another one, by these actions. From None: from where it was made."""
 
     origin: Place | None
     actions: tuple[Action, ...]
 
 
-Guide = Callable[[bytes], "Way | None"]
+Guide = Callable[[bytes], "ReplayPath | None"]
 
 
 class World:
@@ -79,7 +79,7 @@ class World:
         self,
         api: Any = None,
         systems: Mapping[str, System] | None = None,
-        context: Mapping[str, Any] | Context | None = None,
+        context: Mapping[str, Any] | WorldContext | None = None,
         *,
         identity_ignores: Iterable[str] = (),
         canonical: Callable[[State], Any] | None = None,
@@ -89,15 +89,15 @@ class World:
         self.systems: dict[str, Any] = dict(systems or {})
         for name, system in self.systems.items():
             _check_system(name, system)
-        self.context = context if isinstance(context, Context) else Context(context)
-        self._identity = Identity(self.systems, self.context, frozenset(identity_ignores), canonical)
+        self.context = context if isinstance(context, WorldContext) else WorldContext(context)
+        self._identity = StateIdentity(self.systems, self.context, frozenset(identity_ignores), canonical)
         self._ordered = [(name, self.systems[name]) for name in sorted(self.systems)]
-        self._kept: dict[str, Kept] = {}
+        self._kept: dict[str, StoredCheckpoint] = {}
         self._used: dict[str, int] = {}  # how often a name was asked for
         self._poison: str | None = None
         self._place: Place | None = None
         self._since: list[Action] = []
-        self._ways: dict[Place, Way] = {}
+        self._ways: dict[Place, ReplayPath] = {}
         self._guide: Guide | None = None
         self._led = False
 
@@ -127,13 +127,13 @@ class World:
         self._since.append(action)
         return returned
 
-    def look(self) -> Sight:
+    def look(self) -> WorldObservation:
         """The identity of the state that the world is in, and what it was made from."""
         if self._poison is not None:
             self._refuse_if_poisoned()
         return self._identity.look()
 
-    def state_of(self, sight: Sight, checkpoint_id: str | None = None) -> State:
+    def state_of(self, sight: WorldObservation, checkpoint_id: str | None = None) -> State:
         """A sight as a state that can be kept."""
         return self._identity.state(sight, checkpoint_id, time.time())
 
@@ -157,7 +157,7 @@ class World:
             self._arrive(kept.id)
         return kept.id
 
-    def hold(self, name: str, digest: bytes | None) -> Kept:
+    def hold(self, name: str, digest: bytes | None) -> StoredCheckpoint:
         """Make a checkpoint, of a state if its digest is given."""
         if self._poison is not None:
             self._refuse_if_poisoned()
@@ -179,11 +179,11 @@ class World:
             raise CheckpointError(
                 f"checkpoint {name!r}: the context cannot be kept: {told(error)}"
             ) from error
-        kept = Kept(self._new_id(name), name, tuple(tokens), snapshot, time.time(), digest)
+        kept = StoredCheckpoint(self._new_id(name), name, tuple(tokens), snapshot, time.time(), digest)
         self._kept[kept.id] = kept
         return kept
 
-    def adopt(self, kept: Kept) -> None:
+    def adopt(self, kept: StoredCheckpoint) -> None:
         """Know a checkpoint again whose tokens were written down and read back."""
         self._kept[kept.id] = kept
 
@@ -198,7 +198,7 @@ class World:
             if counts(key):
                 self.context.set(key, value)
 
-    def look_again(self) -> Sight:
+    def look_again(self) -> WorldObservation:
         """What the world shows after its systems were put back, also if it was poisoned."""
         return self._identity.look()
 
@@ -247,7 +247,7 @@ class World:
             except Exception:  # whatever it still holds, nobody will ask for it again
                 continue
 
-    def _find(self, checkpoint_id: str) -> Kept:
+    def _find(self, checkpoint_id: str) -> StoredCheckpoint:
         kept = self._kept.get(checkpoint_id)
         if kept is None:
             raise UnknownCheckpointError(f"Checkpoint not found: {checkpoint_id}")
@@ -266,7 +266,7 @@ class World:
             )
         self._place, self._since = kept.digest or kept.id, []
 
-    def return_to(self, kept: Kept) -> str | None:
+    def return_to(self, kept: StoredCheckpoint) -> str | None:
         """Be as at a checkpoint; or, nothing changed, the name of the system in which it is no longer valid."""
         at_fault = self._invalid(kept)
         if at_fault is not None:
@@ -286,7 +286,7 @@ class World:
             self._recover(kept)
         return None
 
-    def _invalid(self, kept: Kept) -> str | None:
+    def _invalid(self, kept: StoredCheckpoint) -> str | None:
         """The name of a system that cannot be taken back to it."""
         for (name, system), token in zip(self._ordered, kept.tokens):
             try:
@@ -297,7 +297,7 @@ class World:
             return name
         return None
 
-    def _recover(self, kept: Kept) -> None:
+    def _recover(self, kept: StoredCheckpoint) -> None:
         """Whether the world is sound again: it shows what was seen at the checkpoint, if something was."""
         if kept.digest is not None:
             try:
@@ -326,7 +326,7 @@ class World:
         if self._led:
             return
         if place != self._place and place not in self._ways:
-            self._ways[place] = Way(self._place, tuple(self._since))
+            self._ways[place] = ReplayPath(self._place, tuple(self._since))
         self._place, self._since = place, []
 
     def consult(self, guide: Guide | None) -> None:
@@ -392,7 +392,7 @@ def _check_options(systems: Any, context: Any, identity_ignores: Any, canonical:
         raise DefinitionError(
             f'systems are given by name, as {{"db": PostgresSystem(dsn)}}, not a {type(systems).__name__}'
         )
-    if context is not None and not isinstance(context, Mapping | Context):
+    if context is not None and not isinstance(context, Mapping | WorldContext):
         raise DefinitionError(f"context is a dict of values by name, not a {type(context).__name__}")
     if isinstance(identity_ignores, str):
         raise DefinitionError("identity_ignores is a list of names, not one text")

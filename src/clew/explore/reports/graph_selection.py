@@ -21,7 +21,7 @@ ARROWS = 140
 Pair = tuple[str, str]
 
 
-class Arrow(msgspec.Struct, frozen=True):
+class TransitionArrow(msgspec.Struct, frozen=True):
     """All transitions from one state to another. `paths` are the numbers of the violations that go this way."""
 
     source: str
@@ -37,7 +37,7 @@ class Selection(msgspec.Struct, frozen=True):
     """
 
     depths: dict[str, int]
-    arrows: tuple[Arrow, ...]
+    arrows: tuple[TransitionArrow, ...]
     loops: dict[str, tuple[str, ...]]  # actions that lead from a state to itself
     left_out_states: int
     left_out_arrows: int
@@ -61,7 +61,7 @@ def select(result: ExplorationResult) -> Selection:
     ranked = sorted(joined, key=lambda pair: (pair not in on_path, depths[pair[1]] <= depths[pair[0]]))
     kept = set(ranked[: max(ARROWS, len(on_path))])
     arrows = tuple(
-        Arrow(source, target, tuple(actions), tuple(on_path.get((source, target), ())))
+        TransitionArrow(source, target, tuple(actions), tuple(on_path.get((source, target), ())))
         for (source, target), actions in joined.items()
         if (source, target) in kept
     )

@@ -12,9 +12,9 @@ from html import escape
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from clew.drawing.geometry import Point, Rect, Route, Shape
+from clew.drawing.geometry import BoxShape, Point, Rect, Route
 from clew.drawing.layout import Edge, Layout, lay_out
-from clew.explore.reports.graph_selection import Arrow, Selection
+from clew.explore.reports.graph_selection import Selection, TransitionArrow
 from clew.explore.reports.state_diff import changes, one_line, tree
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def drawing(result: ExplorationResult, selection: Selection) -> str:
     if not selection.depths:  # an exploration that could not begin
         return '<svg xmlns="http://www.w3.org/2000/svg" class="states" width="1" height="1"></svg>'
     titles = _titles(result, selection)
-    shapes = {key: Shape(max(map(len, lines)) * CHARACTER + 26, 44.0) for key, lines in titles.items()}
+    shapes = {key: BoxShape(max(map(len, lines)) * CHARACTER + 26, 44.0) for key, lines in titles.items()}
     forward = [
         arrow for arrow in selection.arrows if selection.depths[arrow.target] > selection.depths[arrow.source]
     ]
@@ -99,14 +99,14 @@ def _summary(result: ExplorationResult, state: State) -> str:
     return text if len(text) <= DATA else f"{text[: DATA - 1]}…"
 
 
-def _label(arrow: Arrow, arrows: int) -> str:
+def _label(arrow: TransitionArrow, arrows: int) -> str:
     if arrows > MANY_ARROWS and not arrow.paths:
         return ""
     text = ", ".join(arrow.actions)
     return text if len(text) <= LABEL else f"{text[: LABEL - 1]}…"
 
 
-def _run(arrow: Arrow, label: str, route: Route) -> Iterator[str]:
+def _run(arrow: TransitionArrow, label: str, route: Route) -> Iterator[str]:
     tip = route.pieces[-1][-1]
     pieces = [*route.pieces[:-1], (*route.pieces[-1][:-1], (tip[0], tip[1] - 6))]
     yield f"<g {_marks(arrow)}><title>{escape(', '.join(arrow.actions))}</title>"
@@ -126,7 +126,7 @@ def _swing(points: tuple[Point, ...]) -> str:
     return path
 
 
-def _arc(arrow: Arrow, layout: Layout) -> str:
+def _arc(arrow: TransitionArrow, layout: Layout) -> str:
     """An arrow back or sideways: an arc from the side of one box to the side of the other."""
     source, target = layout.boxes[arrow.source], layout.boxes[arrow.target]
     right = target.x >= source.x
@@ -141,7 +141,7 @@ def _arc(arrow: Arrow, layout: Layout) -> str:
     )
 
 
-def _marks(arrow: Arrow, more: str = "") -> str:
+def _marks(arrow: TransitionArrow, more: str = "") -> str:
     classes = " ".join(filter(None, ["arrow", more, "wrong" if arrow.paths else ""]))
     paths = f' data-paths="{" ".join(map(str, arrow.paths))}"' if arrow.paths else ""
     return f'class="{classes}" data-from="{escape(arrow.source)}" data-to="{escape(arrow.target)}"{paths}'

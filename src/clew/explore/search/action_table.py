@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 Offer = Callable[["World"], Iterable[Action]]
 
 
-class Refused(msgspec.Struct, frozen=True):
+class FailedPrecondition(msgspec.Struct, frozen=True):
     """A precondition that raised."""
 
     action: str
     error: Exception
 
 
-class Repertoire:
+class ActionTable:
     """All actions that are known, in the order in which they became known."""
 
     def __init__(self, actions: Iterable[Action] | Offer) -> None:
@@ -65,11 +65,11 @@ class Repertoire:
         self.actions.append(action)
         return number
 
-    def offered(self, world: World) -> tuple[tuple[int, ...], list[Refused]]:
+    def offered(self, world: World) -> tuple[tuple[int, ...], list[FailedPrecondition]]:
         """The actions that are possible in the state that the world is in, and preconditions that raised."""
         if self._offer is not None:
             return self._of_world(world, self._offer)
-        refused: list[Refused] = []
+        refused: list[FailedPrecondition] = []
         closed = set()
         for number, precondition in self._guarded:
             try:
@@ -77,12 +77,12 @@ class Repertoire:
                     closed.add(number)
             except Exception as error:
                 closed.add(number)
-                refused.append(Refused(self.actions[number].name, error))
+                refused.append(FailedPrecondition(self.actions[number].name, error))
         return tuple(number for number in range(len(self.actions)) if number not in closed), refused
 
-    def _of_world(self, world: World, offer: Offer) -> tuple[tuple[int, ...], list[Refused]]:
+    def _of_world(self, world: World, offer: Offer) -> tuple[tuple[int, ...], list[FailedPrecondition]]:
         found: dict[int, None] = {}
-        refused: list[Refused] = []
+        refused: list[FailedPrecondition] = []
         for action in _listed(offer, world):
             _check(action)
             if action.requires or action.max_calls is not None:
@@ -96,7 +96,7 @@ class Repertoire:
                 if action.precondition is None or action.precondition(world):
                     found[number] = None
             except Exception as error:
-                refused.append(Refused(action.name, error))
+                refused.append(FailedPrecondition(action.name, error))
         return tuple(found), refused
 
     def possible(self, number: int, world: World) -> bool:

@@ -29,15 +29,15 @@ from typing import Any
 import msgspec
 
 from clew.errors import CheckpointError, JournalMismatchError, RollbackError, SystemSetupError
-from clew.explore.model.identity import Sight
+from clew.explore.model.identity import WorldObservation
 from clew.explore.model.invariants import told
-from clew.explore.model.world import Kept, World
+from clew.explore.model.world import StoredCheckpoint, World
 from clew.state.codec import decode, encode
 
 Pieces = Iterable[bytes]
 
 
-class Anchor(msgspec.Struct, frozen=True):
+class Baseline(msgspec.Struct, frozen=True):
     """What was kept: of which systems, how each looked, and the context."""
 
     initial: bytes
@@ -46,7 +46,7 @@ class Anchor(msgspec.Struct, frozen=True):
     context: bytes
 
 
-def pieces_of(world: World, initial: Kept) -> Iterator[tuple[int, bytes]]:
+def pieces_of(world: World, initial: StoredCheckpoint) -> Iterator[tuple[int, bytes]]:
     """What the systems, by number, have to keep of a checkpoint that the world has not left yet."""
     for number, (name, token) in enumerate(zip(sorted(world.systems), initial.tokens)):
         try:
@@ -60,15 +60,17 @@ def pieces_of(world: World, initial: Kept) -> Iterator[tuple[int, bytes]]:
             ) from error
 
 
-def describe(world: World, initial: Kept, sight: Sight) -> Anchor:
+def describe(world: World, initial: StoredCheckpoint, sight: WorldObservation) -> Baseline:
     """The record that makes an anchor complete."""
     assert initial.digest is not None
     names = sorted(world.systems)
     kept = tuple(name for name in names if _way_back(world.systems[name]) is not None)
-    return Anchor(initial.digest, kept, _looks(names, sight), encode(initial.context.values(), ordered=True))
+    return Baseline(
+        initial.digest, kept, _looks(names, sight), encode(initial.context.values(), ordered=True)
+    )
 
 
-def put_back(world: World, anchor: Anchor, read: Callable[[int], Pieces]) -> bool:
+def put_back(world: World, anchor: Baseline, read: Callable[[int], Pieces]) -> bool:
     """Be where the exploration began, and see that it is so; whether all that was kept is of these systems."""
     names, elsewhere = sorted(world.systems), []
     for number, name in enumerate(names):
@@ -129,7 +131,7 @@ def _has(system: Any, *methods: str) -> bool:
     return all(callable(getattr(system, method, None)) for method in methods)
 
 
-def _looks(names: list[str], sight: Sight) -> dict[str, bytes]:
+def _looks(names: list[str], sight: WorldObservation) -> dict[str, bytes]:
     """How each system looks; short, because it only has to be told apart."""
     found = {}
     for name, seen, data in zip(names, sight.observations, sight.encoded):
@@ -138,7 +140,7 @@ def _looks(names: list[str], sight: Sight) -> dict[str, bytes]:
     return found
 
 
-def _refuse(names: list[str], anchor: Anchor, sight: Sight, elsewhere: list[str]) -> None:
+def _refuse(names: list[str], anchor: Baseline, sight: WorldObservation, elsewhere: list[str]) -> None:
     now = _looks(names, sight)
     other = [name for name in names if anchor.looks.get(name) != now[name]]
     lacking = [name for name in other if name not in anchor.kept]

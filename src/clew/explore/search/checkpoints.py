@@ -21,19 +21,19 @@ import msgspec
 
 from clew.errors import CheckpointError, ExplorationWarning
 from clew.explore.model.states import State
-from clew.explore.model.world import Kept, World
-from clew.explore.spill import Attic, put_away
+from clew.explore.model.world import StoredCheckpoint, World
+from clew.explore.spill import SpillFile, put_away
 
 UNKNOWN_SIZE = 1024
 MOST_WRITTEN = 64  # times the size in memory
 
 
-class _Dumped(msgspec.Struct):
-    kept: Kept
+class _SpilledTokens(msgspec.Struct):
+    kept: StoredCheckpoint
     places: tuple[tuple[int, int], ...]
 
 
-class Keeper:
+class CheckpointCache:
     """The checkpoints of an exploration, by the number of their state."""
 
     def __init__(self, world: World, memory: int | None, oldest_first: bool) -> None:
@@ -45,14 +45,14 @@ class Keeper:
             callable(getattr(system, "dump", None)) and callable(getattr(system, "load", None))
             for system in self._systems
         )
-        self._kept: dict[int, Kept] = {}
-        self._dumped: dict[int, _Dumped] = {}
+        self._kept: dict[int, StoredCheckpoint] = {}
+        self._dumped: dict[int, _SpilledTokens] = {}
         self._sizes: dict[int, int] = {}
         self._failed: set[int] = set()
         self._done: list[int] = []
         self._in_memory: list[int] = []  # numbers of states whose parts are in memory
         self._part_sizes = 0
-        self._attic: Attic | None = None
+        self._attic: SpillFile | None = None
         self.used = 0
 
     # -- making -------------------------------------------------------------------------------------------
@@ -73,14 +73,14 @@ class Keeper:
         self.adopt(number, kept)
         return kept.id
 
-    def adopt(self, number: int, kept: Kept) -> None:
+    def adopt(self, number: int, kept: StoredCheckpoint) -> None:
         """Take over a checkpoint that was made of a state."""
         self._kept[number] = kept
         if self._memory is not None:
             self._sizes[number] = size = self._size(kept)
             self.used += size
 
-    def _size(self, kept: Kept) -> int:
+    def _size(self, kept: StoredCheckpoint) -> int:
         total = 64 + sum(map(len, kept.context.encoded.values()))
         for system, token in zip(self._systems, kept.tokens):
             measure = getattr(system, "size", None)
@@ -101,7 +101,7 @@ class Keeper:
         self.give_up(number)
         return False
 
-    def _read_back(self, number: int) -> Kept | None:
+    def _read_back(self, number: int) -> StoredCheckpoint | None:
         dumped = self._dumped.pop(number)
         assert self._attic is not None
         pieces = [self._attic.get(place) for place in dumped.places]
@@ -149,7 +149,7 @@ class Keeper:
             self._part_sizes += len(state.context_data) + sum(len(part.data) + 64 for part in state.parts)
 
     def _move_states(self, states: list[State]) -> None:
-        self._attic = self._attic or Attic()
+        self._attic = self._attic or SpillFile()
         for number in self._in_memory:
             states[number] = put_away(states[number], self._attic)
         self._in_memory.clear()
@@ -169,7 +169,7 @@ class Keeper:
                     self.give_up(number)
 
     def _write_down(self, number: int) -> None:
-        self._attic = self._attic or Attic()
+        self._attic = self._attic or SpillFile()
         kept = self._kept[number]
         try:
             pieces = [system.dump(token) for system, token in zip(self._systems, kept.tokens)]
@@ -183,7 +183,7 @@ class Keeper:
         places = tuple(self._attic.put(piece) for piece in pieces)
         self.give_up(number)
         kept.tokens = ()
-        self._dumped[number] = _Dumped(kept, places)
+        self._dumped[number] = _SpilledTokens(kept, places)
 
     def give_up(self, number: int) -> None:
         """Give up the checkpoint of a state."""

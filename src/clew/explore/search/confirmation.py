@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from clew.explore.model.state_graph import StateGraph
 from clew.explore.model.states import Transition
-from clew.explore.model.violations import Findings, Found, Kind, Violation
-from clew.explore.search.shrink_oracle import Foresight, Leads, leads_of
-from clew.explore.search.shrinker import Rehearsal, Shown, shrink
+from clew.explore.model.violations import Violation, ViolationGroup, ViolationKind, ViolationLog
+from clew.explore.search.shrink_oracle import Leads, ShrinkOracle, leads_of
+from clew.explore.search.shrinker import ReproducedPath, TrialRun, shrink
 
 
 def settle(
-    findings: Findings, graph: StateGraph, rehearsal: Rehearsal | None, *, everything: bool = False
+    findings: ViolationLog, graph: StateGraph, rehearsal: TrialRun | None, *, everything: bool = False
 ) -> list[Violation]:
     """The violations of all kinds, the most serious first, shorter paths first. Without rehearsal: as seen.
 
@@ -32,22 +32,22 @@ def settle(
 
 
 def _foresight(
-    found: Found, graph: StateGraph, leads: Leads, rehearsal: Rehearsal, everything: bool
-) -> Foresight:
+    found: ViolationGroup, graph: StateGraph, leads: Leads, rehearsal: TrialRun, everything: bool
+) -> ShrinkOracle:
     assert graph.initial_id is not None
-    return Foresight(
+    return ShrinkOracle(
         found, leads, graph.initial_id, rehearsal.rules, rehearsal.numbers, everything=everything
     )
 
 
 def _settled(
-    found: Found, path: list[Transition], rehearsal: Rehearsal | None, foresight: Foresight | None
+    found: ViolationGroup, path: list[Transition], rehearsal: TrialRun | None, foresight: ShrinkOracle | None
 ) -> Violation:
     kind = found.kind
     if rehearsal is None:
         return Violation(kind, found.message, found.severity, path, found.count, error=found.error)
     first = rehearsal.shows(rehearsal.numbered(path), kind)
-    shown: Shown | None = None
+    shown: ReproducedPath | None = None
     if first is not None:
         shrunk = shrink(rehearsal, first, kind, foresight)
         shown = rehearsal.shows(shrunk.path, kind)
@@ -67,10 +67,10 @@ def _settled(
     )
 
 
-def shortest_paths(findings: Findings, graph: StateGraph) -> dict[Kind, list[Transition]]:
+def shortest_paths(findings: ViolationLog, graph: StateGraph) -> dict[ViolationKind, list[Transition]]:
     """For each kind, the shortest path known to any place where it was seen."""
-    wanted: dict[str, dict[str, list[Kind]]] = {}
-    paths: dict[Kind, list[Transition]] = {}
+    wanted: dict[str, dict[str, list[ViolationKind]]] = {}
+    paths: dict[ViolationKind, list[Transition]] = {}
     for kind, found in findings.by_kind.items():
         for state_id, action in found.occurrences:
             if state_id is None or action is None:

@@ -34,38 +34,38 @@ from clew.errors import (
     StoreCorruptError,
     StoreError,
 )
-from clew.explore.model.identity import Sight
+from clew.explore.model.identity import WorldObservation
 from clew.explore.model.invariants import Invariant
 from clew.explore.model.states import State
-from clew.explore.model.violations import Kind
-from clew.explore.model.world import Kept, World
+from clew.explore.model.violations import ViolationKind
+from clew.explore.model.world import StoredCheckpoint, World
 from clew.explore.process_mark import lives_elsewhere, mark
 from clew.explore.search import baseline
-from clew.explore.search.action_table import Repertoire
+from clew.explore.search.action_table import ActionTable
 from clew.explore.spill import pack, unpack
-from clew.stores.kv import Shelf
+from clew.stores.kv import KeyValueTable
 
 FORMAT = 1
 _AT_ONCE = 4 << 20  # bytes of an anchor that are written together
 _PROCESS, _ANCHOR, _PIECES = "process", "anchor", "k"
 
 
-class Trouble(msgspec.Struct, frozen=True, array_like=True):
+class RecordedViolation(msgspec.Struct, frozen=True, array_like=True):
     """Something that was found wrong."""
 
-    kind: Kind
+    kind: ViolationKind
     severity: str
     message: str
     error: str | None = None
 
 
-class Outcome(msgspec.Struct, frozen=True, array_like=True):
+class ActionOutcome(msgspec.Struct, frozen=True, array_like=True):
     """What an action did in a state. `target` is None where it raised."""
 
     source: bytes
     action: str
     target: bytes | None
-    troubles: tuple[Trouble, ...] = ()
+    troubles: tuple[RecordedViolation, ...] = ()
 
 
 class _StateRecord(msgspec.Struct, frozen=True, array_like=True):
@@ -74,10 +74,10 @@ class _StateRecord(msgspec.Struct, frozen=True, array_like=True):
     checkpoint: str | None
     seconds: float
     enabled: tuple[str, ...]
-    troubles: tuple[Trouble, ...]
+    troubles: tuple[RecordedViolation, ...]
 
 
-class Head(msgspec.Struct, frozen=True):
+class JournalHeader(msgspec.Struct, frozen=True):
     """Which exploration a journal belongs to."""
 
     format: int
@@ -87,10 +87,12 @@ class Head(msgspec.Struct, frozen=True):
     initial: str
 
 
-def head_of(world: World, repertoire: Repertoire, invariants: list[Invariant], initial: bytes) -> Head:
+def head_of(
+    world: World, repertoire: ActionTable, invariants: list[Invariant], initial: bytes
+) -> JournalHeader:
     """The head of the journal of an exploration."""
     actions = repertoire.actions if repertoire.fixed else []
-    return Head(
+    return JournalHeader(
         FORMAT,
         [(action.name, list(action.requires), action.max_calls) for action in actions],
         [invariant.name for invariant in invariants],
@@ -103,26 +105,29 @@ class Journal:
     """A journal on a shelf."""
 
     def __init__(
-        self, shelf: Shelf, world: World, repertoire: Repertoire, invariants: list[Invariant]
+        self, shelf: KeyValueTable, world: World, repertoire: ActionTable, invariants: list[Invariant]
     ) -> None:
         self._shelf = shelf
         self._about = (world, repertoire, invariants)
-        self._outcomes: dict[tuple[bytes, str], Outcome] = {}
+        self._outcomes: dict[tuple[bytes, str], ActionOutcome] = {}
         self._states: dict[bytes, bytes] = {}
         self._pending: list[tuple[str, bytes | None]] = []
         self._next = 0
         self._stamp = 0
-        self._former: Head | None = None
-        self._anchor: baseline.Anchor | None = None
+        self._former: JournalHeader | None = None
+        self._anchor: baseline.Baseline | None = None
         self._is_open = self._has_begun = False
-        self.initial: list[Trouble] | None = None
+        self.initial: list[RecordedViolation] | None = None
         self.recalled = 0  # outcomes that a former process had written
 
     def open(self) -> None:
         """See whose journal it is; if the process that wrote it was killed, put the world back to where it began."""
         self._stamp = self._shelf.stamp()
         try:
-            self._former, self._anchor = self._read("head", Head), self._read(_ANCHOR, baseline.Anchor)
+            self._former, self._anchor = (
+                self._read("head", JournalHeader),
+                self._read(_ANCHOR, baseline.Baseline),
+            )
         except msgspec.MsgspecError as error:
             raise self._unreadable(error) from error
         self._refuse_if_explored()
@@ -171,13 +176,13 @@ class Journal:
 
     # -- the way back ---------------------------------------------------------------------------------------
 
-    def cast_anchor(self, initial: Kept, sight: Sight) -> None:
+    def cast_anchor(self, initial: StoredCheckpoint, sight: WorldObservation) -> None:
         """Keep what brings the world back, before anything is done to it; unless it is there from a former process."""
         if self._anchor is None:
             self._pending += self._keep(initial, sight)
         self.flush()
 
-    def _keep(self, initial: Kept, sight: Sight) -> list[tuple[str, bytes | None]]:
+    def _keep(self, initial: StoredCheckpoint, sight: WorldObservation) -> list[tuple[str, bytes | None]]:
         """Write what is to be kept; the last of it, which makes it complete, is left to be written."""
         world, counts = self._about[0], [0] * len(self._about[0].systems)
         self._write([(key, None) for key, _ in self._shelf.scan(_PIECES, check=False)])
@@ -219,19 +224,19 @@ class Journal:
         for key, data in self._shelf.scan("s"):
             self._states[bytes.fromhex(key[1:])] = data
         for key, data in self._shelf.scan("t"):
-            outcome = msgspec.msgpack.decode(data, type=Outcome)
+            outcome = msgspec.msgpack.decode(data, type=ActionOutcome)
             self._outcomes[outcome.source, outcome.action] = outcome
             self._next = int(key[1:]) + 1
         first = self._shelf.read("initial")
         if first is not None:
-            self.initial = msgspec.msgpack.decode(first, type=list[Trouble])
+            self.initial = msgspec.msgpack.decode(first, type=list[RecordedViolation])
         self.recalled = len(self._outcomes)
 
-    def outcome(self, source: bytes, action: str) -> Outcome | None:
+    def outcome(self, source: bytes, action: str) -> ActionOutcome | None:
         """What is known of an action in a state; handed out once."""
         return self._outcomes.pop((source, action), None) if self._outcomes else None
 
-    def state(self, digest: bytes) -> tuple[State, tuple[str, ...], tuple[Trouble, ...]]:
+    def state(self, digest: bytes) -> tuple[State, tuple[str, ...], tuple[RecordedViolation, ...]]:
         """A state that an outcome leads to, with the actions that were possible in it."""
         data = self._states.pop(digest, None)
         if data is None:
@@ -244,7 +249,7 @@ class Journal:
 
     # -- writing --------------------------------------------------------------------------------------------
 
-    def add_state(self, state: State, enabled: Iterable[str], troubles: list[Trouble]) -> None:
+    def add_state(self, state: State, enabled: Iterable[str], troubles: list[RecordedViolation]) -> None:
         """A new state."""
         record = _StateRecord(
             pack(state.parts),
@@ -256,12 +261,12 @@ class Journal:
         )
         self._add(f"s{state.digest.hex()}", record)
 
-    def add(self, outcome: Outcome) -> None:
+    def add(self, outcome: ActionOutcome) -> None:
         """What an action did."""
         self._add(f"t{self._next:012d}", outcome)
         self._next += 1
 
-    def add_initial(self, troubles: list[Trouble]) -> None:
+    def add_initial(self, troubles: list[RecordedViolation]) -> None:
         """What is wrong with the initial state."""
         self._add("initial", troubles)
 
@@ -286,7 +291,7 @@ class Journal:
         self._shelf.close()
 
 
-def _check(former: Head, head: Head) -> None:
+def _check(former: JournalHeader, head: JournalHeader) -> None:
     for what in ("format", "actions", "invariants", "systems"):
         was, now = getattr(former, what), getattr(head, what)
         if was != now:
@@ -296,7 +301,7 @@ def _check(former: Head, head: Head) -> None:
             )
 
 
-def _check_initial(former: Head, initial: str) -> None:
+def _check_initial(former: JournalHeader, initial: str) -> None:
     if former.initial != initial:
         raise JournalMismatchError(
             f"the exploration in the store began in state {former.initial[:16]}, and the world is in "

@@ -25,15 +25,15 @@ from typing import Any
 
 from clew.errors import ClewError, DefinitionError, DivergedError, ExplorationAborted
 from clew.explore.model.actions import Progress
-from clew.explore.model.identity import Sight
+from clew.explore.model.identity import WorldObservation
 from clew.explore.model.invariants import Invariant, Severity, complaint, judge, told
 from clew.explore.model.state_graph import StateGraph
 from clew.explore.model.states import ID_LENGTH, State, Transition
-from clew.explore.model.violations import Findings, Kind
+from clew.explore.model.violations import ViolationKind, ViolationLog
 from clew.explore.model.world import World
-from clew.explore.search.action_table import Repertoire
-from clew.explore.search.checkpoints import Keeper
-from clew.explore.search.journal import Journal, Outcome, Trouble
+from clew.explore.search.action_table import ActionTable
+from clew.explore.search.checkpoints import CheckpointCache
+from clew.explore.search.journal import ActionOutcome, Journal, RecordedViolation
 from clew.explore.search.strategies import Strategy
 
 RAISED = -1  # instead of a state: the action raised
@@ -49,7 +49,7 @@ class Search:
     def __init__(
         self,
         world: World,
-        repertoire: Repertoire,
+        repertoire: ActionTable,
         invariants: list[Invariant],
         strategy: Strategy,
         *,
@@ -71,8 +71,8 @@ class Search:
         self.journal = journal
         self.tick = tick
         self.graph = StateGraph(self.actions)
-        self.findings = Findings()
-        self.keeper = Keeper(world, memory, self.frontier.oldest_first)
+        self.findings = ViolationLog()
+        self.keeper = CheckpointCache(world, memory, self.frontier.oldest_first)
         self.limited = memory is not None
         self.steps = 0
         self.truncated = False
@@ -153,7 +153,7 @@ class Search:
             self._note(trouble, None, None)
         self._add_node(0, self.rules.start, -1, -1)
 
-    def _refuse_to_explore_the_store(self, before: Sight) -> None:
+    def _refuse_to_explore_the_store(self, before: WorldObservation) -> None:
         """What is written there would be a change of the world, and be rolled back."""
         after = self._look("")
         if after.digest == before.digest:
@@ -195,10 +195,10 @@ class Search:
             self._note(trouble, state, action)
         if journal is not None:
             digest = self.states[target].digest
-            journal.add(Outcome(self.states[state].digest, doing.name, digest, tuple(troubles)))
+            journal.add(ActionOutcome(self.states[state].digest, doing.name, digest, tuple(troubles)))
         return target
 
-    def _look(self, after: str) -> Sight:
+    def _look(self, after: str) -> WorldObservation:
         try:
             return self.world.look()
         except Exception as error:
@@ -224,15 +224,15 @@ class Search:
         self.raised[action] += 1
         if self.limited:
             self._make_room(state)
-        kind = Kind("action", doing.name, type(error).__name__)
+        kind = ViolationKind("action", doing.name, type(error).__name__)
         trace = None if kind in self.findings.by_kind else _trace(error)
-        trouble = Trouble(kind, ACTION_SEVERITY.value, complaint(error), trace)
+        trouble = RecordedViolation(kind, ACTION_SEVERITY.value, complaint(error), trace)
         self._note(trouble, state, action)
         if self.journal is not None:
-            self.journal.add(Outcome(self.states[state].digest, doing.name, None, (trouble,)))
+            self.journal.add(ActionOutcome(self.states[state].digest, doing.name, None, (trouble,)))
         return RAISED
 
-    def _recall(self, outcome: Outcome, node: int, state: int, action: int) -> int:
+    def _recall(self, outcome: ActionOutcome, node: int, state: int, action: int) -> int:
         """What the journal says happened, as if it had just happened."""
         self.steps += 1
         self.tried[action] += 1
@@ -257,7 +257,7 @@ class Search:
 
     # -- new states -----------------------------------------------------------------------------------------
 
-    def _find_new(self, sight: Sight, name: str, node: int, action: int) -> int:
+    def _find_new(self, sight: WorldObservation, name: str, node: int, action: int) -> int:
         number = len(self.states)
         checkpoint = self.keeper.hold(number, f"after_{name}_{self.steps}", sight.digest)
         self.here = number
@@ -266,7 +266,9 @@ class Search:
             self._add_node(number, self.rules.start, node, action)
         return number
 
-    def _discover(self, sight: Sight, checkpoint: str | None, node: int = -1, action: int = -1) -> None:
+    def _discover(
+        self, sight: WorldObservation, checkpoint: str | None, node: int = -1, action: int = -1
+    ) -> None:
         """A state that was never seen before; the world is in it."""
         state = self.world.state_of(sight, checkpoint)
         enabled, troubles = self._enabled()
@@ -290,25 +292,27 @@ class Search:
             self.keeper.count_state(number, state)
         return number
 
-    def _enabled(self) -> tuple[tuple[int, ...], list[Trouble]]:
+    def _enabled(self) -> tuple[tuple[int, ...], list[RecordedViolation]]:
         """The actions that are possible where the world is."""
         enabled, refused = self.repertoire.offered(self.world)
         troubles = []
         for each in refused:
-            kind = Kind("precondition", each.action, type(each.error).__name__)
-            troubles.append(Trouble(kind, ACTION_SEVERITY.value, complaint(each.error), _trace(each.error)))
+            kind = ViolationKind("precondition", each.action, type(each.error).__name__)
+            troubles.append(
+                RecordedViolation(kind, ACTION_SEVERITY.value, complaint(each.error), _trace(each.error))
+            )
         return enabled, troubles
 
-    def _judged(self) -> list[Trouble]:
+    def _judged(self) -> list[RecordedViolation]:
         world, troubles = self.world, []
         for invariant in self.invariants:
             message = judge(invariant, world)
             if message is not None:
-                kind = Kind("invariant", invariant.name)
-                troubles.append(Trouble(kind, invariant.severity.value, message))
+                kind = ViolationKind("invariant", invariant.name)
+                troubles.append(RecordedViolation(kind, invariant.severity.value, message))
         return troubles
 
-    def _note(self, trouble: Trouble, state: int | None, action: int | None) -> None:
+    def _note(self, trouble: RecordedViolation, state: int | None, action: int | None) -> None:
         self.findings.add(
             trouble.kind,
             Severity(trouble.severity),

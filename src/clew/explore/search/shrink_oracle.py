@@ -16,7 +16,7 @@ from collections.abc import Mapping
 
 from clew.explore.model.actions import PathRules, Progress
 from clew.explore.model.state_graph import StateGraph
-from clew.explore.model.violations import Found
+from clew.explore.model.violations import ViolationGroup
 
 Path = tuple[int, ...]
 Leads = dict[tuple[str, int], str]
@@ -32,12 +32,12 @@ def leads_of(graph: StateGraph, numbers: Mapping[str, int]) -> Leads:
     }
 
 
-class Foresight:
+class ShrinkOracle:
     """What is known of the paths on which one kind of violation was looked for."""
 
     def __init__(
         self,
-        found: Found,
+        found: ViolationGroup,
         leads: Leads,
         start: str,
         rules: PathRules,

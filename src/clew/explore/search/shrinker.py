@@ -17,13 +17,13 @@ import msgspec
 
 from clew.explore.model.invariants import Invariant, complaint, judge
 from clew.explore.model.states import ID_LENGTH, Transition
-from clew.explore.model.violations import Kind
+from clew.explore.model.violations import ViolationKind
 from clew.explore.model.world import World
-from clew.explore.search.action_table import Repertoire
-from clew.explore.search.shrink_oracle import Foresight, Path
+from clew.explore.search.action_table import ActionTable
+from clew.explore.search.shrink_oracle import Path, ShrinkOracle
 
 
-class Shown(msgspec.Struct, frozen=True):
+class ReproducedPath(msgspec.Struct, frozen=True):
     """A path that shows a violation, as it went when it was done."""
 
     path: Path
@@ -31,13 +31,13 @@ class Shown(msgspec.Struct, frozen=True):
     message: str
 
 
-class Rehearsal:
+class TrialRun:
     """Does paths from the initial state and looks for a violation of a kind."""
 
     def __init__(
         self,
         world: World,
-        repertoire: Repertoire,
+        repertoire: ActionTable,
         invariants: Sequence[Invariant],
         to_initial: Callable[[], None],
     ) -> None:
@@ -52,7 +52,7 @@ class Rehearsal:
         """A path as the numbers of its actions."""
         return tuple(self.numbers[step.action_name] for step in path)
 
-    def shows(self, path: Path, kind: Kind) -> Shown | None:
+    def shows(self, path: Path, kind: ViolationKind) -> ReproducedPath | None:
         """What is left of a path when it ends at the first violation of that kind; None if there is none."""
         world = self._world
         self._to_initial()
@@ -61,7 +61,7 @@ class Rehearsal:
         done: list[Transition] = []
         message = self._wrong(kind)
         if message is not None:
-            return Shown((), (), message)
+            return ReproducedPath((), (), message)
         for position, number in enumerate(path):
             if not (self.rules.allows(number, progress) and self._repertoire.possible(number, world)):
                 return None
@@ -69,20 +69,20 @@ class Rehearsal:
             try:
                 action.run(world)
             except Exception as error:
-                if kind != Kind("action", action.name, type(error).__name__):
+                if kind != ViolationKind("action", action.name, type(error).__name__):
                     return None
                 done.append(Transition(here, action.name, None, position + 1))
-                return Shown(path[: position + 1], tuple(done), complaint(error))
+                return ReproducedPath(path[: position + 1], tuple(done), complaint(error))
             progress = self.rules.after(number, progress)
             there = world.look().digest.hex()[:ID_LENGTH]
             done.append(Transition(here, action.name, there, position + 1))
             here = there
             message = self._wrong(kind)
             if message is not None:
-                return Shown(path[: position + 1], tuple(done), message)
+                return ReproducedPath(path[: position + 1], tuple(done), message)
         return None
 
-    def _wrong(self, kind: Kind) -> str | None:
+    def _wrong(self, kind: ViolationKind) -> str | None:
         if kind.cause == "invariant":
             return judge(self._invariants[kind.name], self._world)
         if kind.cause == "precondition":
@@ -92,7 +92,9 @@ class Rehearsal:
         return None
 
 
-def shrink(rehearsal: Rehearsal, first: Shown, kind: Kind, foresight: Foresight | None = None) -> Shown:
+def shrink(
+    rehearsal: TrialRun, first: ReproducedPath, kind: ViolationKind, foresight: ShrinkOracle | None = None
+) -> ReproducedPath:
     """The path that is left when nothing more can be left out."""
     best = first
     stretch = max(len(best.path) // 2, 1)
@@ -107,10 +109,14 @@ def shrink(rehearsal: Rehearsal, first: Shown, kind: Kind, foresight: Foresight 
 
 
 def _one_pass(
-    rehearsal: Rehearsal, shown: Shown, kind: Kind, stretch: int, foresight: Foresight | None
-) -> Shown | None:
+    rehearsal: TrialRun,
+    shown: ReproducedPath,
+    kind: ViolationKind,
+    stretch: int,
+    foresight: ShrinkOracle | None,
+) -> ReproducedPath | None:
     """Leave out stretches from the end to the beginning; what is left, or None if all were needed."""
-    best: Shown | None = None
+    best: ReproducedPath | None = None
     path = shown.path
     start = len(path) - stretch
     while start > -stretch:

@@ -27,7 +27,7 @@ from clew.explore.model.actions import Action
 Pairs = Iterator[tuple[int, int]]
 
 
-class Frontier(Protocol):
+class SearchFrontier(Protocol):
     """What is still to be tried."""
 
     @property
@@ -44,14 +44,14 @@ class Frontier(Protocol):
 class Strategy(Protocol):
     """Makes frontiers."""
 
-    def start(self, actions: Sequence[Action]) -> Frontier:
+    def start(self, actions: Sequence[Action]) -> SearchFrontier:
         """A new frontier. More actions may become known while it is used."""
 
 
 class BFS(msgspec.Struct, frozen=True):
     """Breadth first: the states nearest to the initial one before those further away. Paths are shortest."""
 
-    def start(self, actions: Sequence[Action]) -> Frontier:
+    def start(self, actions: Sequence[Action]) -> SearchFrontier:
         """A new frontier."""
         return _Queue()
 
@@ -59,7 +59,7 @@ class BFS(msgspec.Struct, frozen=True):
 class DFS(msgspec.Struct, frozen=True):
     """Depth first: on from the newest state, so that there is little to roll back."""
 
-    def start(self, actions: Sequence[Action]) -> Frontier:
+    def start(self, actions: Sequence[Action]) -> SearchFrontier:
         """A new frontier."""
         return _Stack()
 
@@ -72,7 +72,7 @@ class RandomWalk(msgspec.Struct, frozen=True):
     def __post_init__(self) -> None:
         _check_seed("RandomWalk", self.seed)
 
-    def start(self, actions: Sequence[Action]) -> Frontier:
+    def start(self, actions: Sequence[Action]) -> SearchFrontier:
         """A new frontier."""
         return _Walk(Random(self.seed))
 
@@ -80,7 +80,7 @@ class RandomWalk(msgspec.Struct, frozen=True):
 class CoverageGuided(msgspec.Struct, frozen=True):
     """The action that was tried least often comes first, in the state that waits longest for it."""
 
-    def start(self, actions: Sequence[Action]) -> Frontier:
+    def start(self, actions: Sequence[Action]) -> SearchFrontier:
         """A new frontier."""
         return _LeastTried()
 
@@ -93,7 +93,7 @@ class Weighted(msgspec.Struct, frozen=True):
     def __post_init__(self) -> None:
         _check_seed("Weighted", self.seed)
 
-    def start(self, actions: Sequence[Action]) -> Frontier:
+    def start(self, actions: Sequence[Action]) -> SearchFrontier:
         """A new frontier."""
         return _Lottery(Random(self.seed), actions)
 

@@ -17,7 +17,7 @@ _WHERE = {
     "MemoryStorage": "memory.fakes",
     "PostgresSystem": "postgres.system",
     "RedisSystem": "redis.system",
-    "Replayed": "replay",
+    "ResettableSystem": "replay",
     "SQLiteSystem": "sqlite.system",
 }
 

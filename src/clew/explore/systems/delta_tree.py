@@ -15,24 +15,24 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Generic, TypeVar
 
-from clew.explore.systems.version_tokens import Versions
+from clew.explore.systems.version_tokens import VersionTokens
 
 Item = TypeVar("Item", bound=Hashable)
 Facts = TypeVar("Facts")
 
 
-class Node(Generic[Item, Facts]):
+class DeltaNode(Generic[Item, Facts]):
     """One state: how it differs from its parent, and what its system wants to know about it besides."""
 
     __slots__ = ("children", "delta", "depth", "facts", "parent", "tokens")
 
-    def __init__(self, parent: Node[Item, Facts] | None, delta: dict[Item, int], facts: Facts) -> None:
+    def __init__(self, parent: DeltaNode[Item, Facts] | None, delta: dict[Item, int], facts: Facts) -> None:
         self.parent = parent
         self.depth: int = parent.depth + 1 if parent else 0  # greater than the parent's, also after a merge
         self.delta = delta
         self.facts = facts
         self.tokens = 0
-        self.children: set[Node[Item, Facts]] = set()
+        self.children: set[DeltaNode[Item, Facts]] = set()
 
 
 def add(total: dict[Item, int], delta: dict[Item, int], sign: int = 1) -> None:
@@ -53,20 +53,20 @@ class DeltaTree(Generic[Item, Facts]):
     """
 
     def __init__(self, facts: Facts) -> None:
-        self.here: Node[Item, Facts] = Node(None, {}, facts)
-        self._marked: Versions[Node[Item, Facts]] = Versions()
+        self.here: DeltaNode[Item, Facts] = DeltaNode(None, {}, facts)
+        self._marked: VersionTokens[DeltaNode[Item, Facts]] = VersionTokens()
 
     def begin_anew(self, facts: Facts) -> None:
         """Be at a new root."""
-        self._leave(Node(None, {}, facts))
+        self._leave(DeltaNode(None, {}, facts))
 
     def step(self, delta: dict[Item, int], facts: Facts) -> None:
         """Be at a new state, a child of the present one."""
-        child = Node(self.here, delta, facts)
+        child = DeltaNode(self.here, delta, facts)
         self.here.children.add(child)
         self._leave(child)
 
-    def move(self, node: Node[Item, Facts]) -> None:
+    def move(self, node: DeltaNode[Item, Facts]) -> None:
         """Be at a known state."""
         self._leave(node)
 
@@ -78,7 +78,7 @@ class DeltaTree(Generic[Item, Facts]):
     def __contains__(self, token: object) -> bool:
         return token in self._marked
 
-    def __getitem__(self, token: int) -> Node[Item, Facts]:
+    def __getitem__(self, token: int) -> DeltaNode[Item, Facts]:
         return self._marked[token]
 
     def release(self, token: int) -> None:
@@ -89,11 +89,11 @@ class DeltaTree(Generic[Item, Facts]):
             node.tokens -= 1
             self._prune(node)
 
-    def between(self, start: Node[Item, Facts], end: Node[Item, Facts]) -> dict[Item, int] | None:
+    def between(self, start: DeltaNode[Item, Facts], end: DeltaNode[Item, Facts]) -> dict[Item, int] | None:
         """What leads from one state to another; None if they have no common ancestor."""
         total: dict[Item, int] = {}
         up, down = start, end
-        going_down: list[Node[Item, Facts]] = []
+        going_down: list[DeltaNode[Item, Facts]] = []
         while up is not down:
             if up.depth >= down.depth:
                 add(total, up.delta, -1)
@@ -108,11 +108,11 @@ class DeltaTree(Generic[Item, Facts]):
             add(total, node.delta)
         return total
 
-    def _leave(self, node: Node[Item, Facts]) -> None:
+    def _leave(self, node: DeltaNode[Item, Facts]) -> None:
         left, self.here = self.here, node
         self._prune(left)
 
-    def _prune(self, node: Node[Item, Facts]) -> None:
+    def _prune(self, node: DeltaNode[Item, Facts]) -> None:
         """Drop a node that nobody needs, and then perhaps its parent; a root stays."""
         while not node.tokens and node is not self.here and node.parent is not None:
             parent = node.parent

@@ -25,7 +25,7 @@ _BASE = int.from_bytes(blake2b(b"clew row", digest_size=31).digest(), "big")
 _INVERSE = pow(_BASE, -1, _PRIME)
 
 
-class Cell(msgspec.Struct, frozen=True, eq=False):
+class ImmutableValue(msgspec.Struct, frozen=True, eq=False):
     """A value. Unless it is `fixed`, `value` is for showing only: the application gets a copy, which it may change."""
 
     encoded: bytes
@@ -38,25 +38,25 @@ class Cell(msgspec.Struct, frozen=True, eq=False):
         return self.value if self.fixed else decode(self.encoded)
 
 
-def cell(value: Any, at: str, salt: str = "") -> Cell:
+def cell(value: Any, at: str, salt: str = "") -> ImmutableValue:
     """A copy of a value. `at` is what an error calls it; `salt` goes into the number."""
     if type(value) in (str, int, bool, type(None)):
         return _fixed(value, salt)
     encoded = encode(value, at=at)
-    return Cell(encoded, _number(encoded, salt), decode(encoded))
+    return ImmutableValue(encoded, _number(encoded, salt), decode(encoded))
 
 
-def read_back(encoded: bytes, salt: str = "") -> Cell:
+def read_back(encoded: bytes, salt: str = "") -> ImmutableValue:
     """The cell of a value that was written down as its bytes."""
     return cell(decode(encoded), "value", salt)
 
 
 @lru_cache(maxsize=4096, typed=True)
-def _fixed(value: str | int | bool | None, salt: str) -> Cell:
+def _fixed(value: str | int | bool | None, salt: str) -> ImmutableValue:
     """A value that cannot change, so that its cell can be shared. (An explorer makes the same ones again and
     again.)"""
     encoded = encode(value)
-    return Cell(encoded, _number(encoded, salt), value, True)
+    return ImmutableValue(encoded, _number(encoded, salt), value, True)
 
 
 def _number(encoded: bytes, salt: str) -> int:
@@ -67,37 +67,37 @@ def _person(salt: str) -> bytes:
     return blake2b(salt.encode("utf-8", "surrogatepass"), digest_size=16).digest() if salt else b""
 
 
-def mixed(total: int, part: Cell, sign: int) -> int:
+def mixed(total: int, part: ImmutableValue, sign: int) -> int:
     """A sum with a cell more (or, with −1, less)."""
     return (total + sign * part.number) % _PRIME
 
 
-class Row(msgspec.Struct, frozen=True, eq=False):
+class ValueSequence(msgspec.Struct, frozen=True, eq=False):
     """Cells in order. It can be lengthened at both ends and shortened at the front."""
 
-    cells: Map[int, Cell]
+    cells: Map[int, ImmutableValue]
     start: int
     polynomial: int
     power: int  # the base to the length
 
-    def append(self, new: Cell) -> Row:
+    def append(self, new: ImmutableValue) -> ValueSequence:
         at = self.start + len(self.cells)
         polynomial = (self.polynomial * _BASE + new.number + 1) % _PRIME
-        return Row(self.cells.set(at, new), self.start, polynomial, self.power * _BASE % _PRIME)
+        return ValueSequence(self.cells.set(at, new), self.start, polynomial, self.power * _BASE % _PRIME)
 
-    def prepend(self, new: Cell) -> Row:
+    def prepend(self, new: ImmutableValue) -> ValueSequence:
         at = self.start - 1
         polynomial = (self.polynomial + (new.number + 1) * self.power) % _PRIME
-        return Row(self.cells.set(at, new), at, polynomial, self.power * _BASE % _PRIME)
+        return ValueSequence(self.cells.set(at, new), at, polynomial, self.power * _BASE % _PRIME)
 
-    def take_first(self) -> tuple[Cell, Row]:
+    def take_first(self) -> tuple[ImmutableValue, ValueSequence]:
         first = self.cells[self.start]
         power = self.power * _INVERSE % _PRIME
         polynomial = (self.polynomial - (first.number + 1) * power) % _PRIME
-        return first, Row(self.cells.delete(self.start), self.start + 1, polynomial, power)
+        return first, ValueSequence(self.cells.delete(self.start), self.start + 1, polynomial, power)
 
     @property
-    def first(self) -> Cell:
+    def first(self) -> ImmutableValue:
         return self.cells[self.start]
 
     @property
@@ -119,15 +119,15 @@ class Row(msgspec.Struct, frozen=True, eq=False):
     def __len__(self) -> int:
         return len(self.cells)
 
-    def __iter__(self) -> Iterator[Cell]:
+    def __iter__(self) -> Iterator[ImmutableValue]:
         cells, start = self.cells, self.start
         return (cells[start + place] for place in range(len(cells)))
 
 
-EMPTY_ROW = Row(Map(), 0, 0, 1)
+EMPTY_ROW = ValueSequence(Map(), 0, 0, 1)
 
 
-def row_of(written: list[bytes]) -> Row:
+def row_of(written: list[bytes]) -> ValueSequence:
     """The row whose values were written down."""
     row = EMPTY_ROW
     for encoded in written:

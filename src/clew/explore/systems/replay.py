@@ -1,5 +1,6 @@
-"""`Replayed`: a system that cannot be rolled back, only reset. The explorer reaches its states by doing the actions
-again.
+"""`ResettableSystem`: a system that cannot be rolled back, only reset.
+
+The explorer reaches its states by executing the actions again.
 
 A checkpoint of the state that `reset` makes (it shows the same) can be restored, by resetting. All other tokens are
 never valid, so an agent that wants such a state goes back to the initial one and replays the way from there.
@@ -16,7 +17,7 @@ from clew.explore.model.observation import Observation
 from clew.state.codec import encode
 
 
-class Replayed:
+class ResettableSystem:
     """A system that is observed and reset by functions of yours.
 
     Args:
@@ -32,7 +33,7 @@ class Replayed:
     ) -> None:
         for name, function in (("observe", observe), ("reset", reset)):
             if not callable(function):
-                raise SystemSetupError(f"Replayed: {name} is {function!r}, which cannot be called")
+                raise SystemSetupError(f"ResettableSystem: {name} is {function!r}, which cannot be called")
         self._observe = observe
         self._reset = reset
         self._is_ready = is_fresh
@@ -56,7 +57,7 @@ class Replayed:
             raise UnknownCheckpointError(f"Checkpoint not found: {token}")
         if token not in self._restorable:
             raise RollbackError(
-                f"checkpoint {token} of a Replayed system cannot be restored: only its initial state can. "
+                f"checkpoint {token} of a ResettableSystem cannot be restored: only its initial state can. "
                 "Go back to that and do the actions again (World.replay_to, or an Agent, does)"
             )
         self._reset()

@@ -10,7 +10,7 @@ from clew.errors import UnknownCheckpointError
 Version = TypeVar("Version")
 
 
-class Versions(Generic[Version]):
+class VersionTokens(Generic[Version]):
     """Tokens, the version that each stands for, and the bytes that it holds alone, where somebody counts them."""
 
     __slots__ = ("_kept", "_made", "_sizes")

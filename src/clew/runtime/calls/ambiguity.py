@@ -1,11 +1,11 @@
 """Doubts: whether a call that was begun, and has nothing to show for it, was made.
 
-Only a person can tell. What is to be done about it is the engine's ``on_ambiguous``: ``"retry"`` makes the call again
-with the same idempotency key, and costs nothing while all goes well. For ``"fail"`` and ``"ask"`` an `Intent` is made
-durable before a call: an intent without a recording is a doubt. The same goes for a node with side effects that is
-recorded as a whole; its intent has the number `WHOLE`, and is settled by another one when the attempt has ended in any
-way that is known, other than with an outcome, which speaks for itself. A node that has begun a recorded call is in no
-doubt as a whole: its calls are.
+Only a person can tell. What is to be done about it is the engine's ``on_ambiguous``: ``"retry"`` makes the call
+again with the same idempotency key, and costs nothing while all goes well. For ``"fail"`` and ``"ask"`` an
+`CallIntent` is made durable before a call: an intent without a recording is a doubt. The same goes for a node with
+side effects that is recorded as a whole; its intent has the number `WHOLE`, and is settled by another one when the
+attempt has ended in any way that is known, other than with an outcome, which speaks for itself. A node that has
+begun a recorded call is in no doubt as a whole: its calls are.
 
 All doubts about an item are cleared up before it makes a call. Else the calls that are made while another one is asked
 about would be cut short by the question, and be in doubt themselves.
@@ -27,7 +27,7 @@ WHOLE = -1
 """Stands for the number of a call where the whole node is meant."""
 
 
-class Intent(msgspec.Struct, frozen=True):
+class CallIntent(msgspec.Struct, frozen=True):
     """A call is about to be made; or, if it is settled, it or an attempt of a whole node ended without a result."""
 
     path: str
@@ -49,17 +49,17 @@ Made = tuple[tuple[int, ...], int, Place, str]
 """Epoch, attempt, place and name of a call."""
 
 
-class Known(Protocol):
+class CallHistory(Protocol):
     """What was recorded of an item."""
 
-    intents: list[Intent]
+    intents: list[CallIntent]
     own: set[int]  # those of this session, by their places
 
     def made(self) -> set[Made]:
         """The calls that have a recording."""
 
 
-def doubts(known: Known, epoch: tuple[int, ...], attempt: int) -> dict[tuple[Place, str], int]:
+def doubts(known: CallHistory, epoch: tuple[int, ...], attempt: int) -> dict[tuple[Place, str], int]:
     """The calls of an item that were begun and have nothing to show for it, by place and name, and how often.
 
     What the attempt that asks has begun itself is under way, and in no doubt.
@@ -97,7 +97,9 @@ def about(place: Place) -> str:
     return "!" if place == (WHOLE,) else f"!{told_place(place)}"
 
 
-def check(known: Known, policy: str, item: Item, attempt: int, place: Place, answers: Any) -> tuple[Any, ...]:
+def check(
+    known: CallHistory, policy: str, item: Item, attempt: int, place: Place, answers: Any
+) -> tuple[Any, ...]:
     """Before the call at `place` of an item: () to make it, or the response that a person has given for it.
 
     `answers` gives those to the questions about something. AmbiguousCallError, or a question, if there is a doubt about

@@ -18,7 +18,7 @@ from clew.engine.options import stream
 from clew.errors import RunCancelledError
 from clew.graph.key_functions import made_key, state_names, wanted_by_key
 from clew.runtime.calls.scopes import Scope, scope_of
-from clew.runtime.calls.transaction import Transaction
+from clew.runtime.calls.transaction import StoreTransaction
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -117,9 +117,9 @@ class RunContext:
         return scope
 
     @contextmanager
-    def transaction(self) -> Iterator[Transaction]:
+    def transaction(self) -> Iterator[StoreTransaction]:
         self._host.transact(self._item, self.attempt, [])  # says so now if there is no database
-        written = Transaction()
+        written = StoreTransaction()
         yield written
         self._host.transact(self._item, self.attempt, written.statements)
 

@@ -13,7 +13,7 @@ from clew.engine.frame import Item
 from clew.engine.machine import Machine
 from clew.runtime.calls.arguments import arguments, calls_of
 from clew.runtime.calls.context import RunContext
-from clew.runtime.calls.mutation_check import Guard, Input, Watch
+from clew.runtime.calls.mutation_check import Guard, Input, InputGuard
 from clew.runtime.calls.scopes import Scope, raise_question
 from clew.stores import Statement
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from clew.runtime.settings import Settings
 
 
-class Calls(Protocol):
+class CallHandler(Protocol):
     """Answers `ctx.record`: by making the call, or from a recording."""
 
     def call(
@@ -41,7 +41,7 @@ class Calls(Protocol):
 class Host:
     """Has nodes called."""
 
-    recorder: Calls
+    recorder: CallHandler
     cancelled = False
 
     def __init__(self, run_id: str, machine: Machine, settings: Settings) -> None:
@@ -81,7 +81,7 @@ class Host:
         """Call a generator, or any function whose inputs are compared by content, and check at its end."""
         inputs: list[Input] = []
         args, kwargs = arguments(item, context, inputs)
-        watch = (Watch if self.settings.check_mutation else Guard)(item, inputs)
+        watch = (InputGuard if self.settings.check_mutation else Guard)(item, inputs)
         func, mode = item.node.func, item.node.mode
         if mode == "sync":
             return watch.call(func, *args, **kwargs)

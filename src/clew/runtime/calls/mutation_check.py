@@ -84,7 +84,7 @@ class Guard:
         return value
 
 
-class Watch(Guard):
+class InputGuard(Guard):
     """The contents of a call's inputs, before the call."""
 
     __slots__ = ("_before",)

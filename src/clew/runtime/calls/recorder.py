@@ -25,7 +25,7 @@ import msgspec
 
 from clew.engine.frame import Item
 from clew.errors import EncodeError, StoreCorruptError, StoreError
-from clew.runtime.calls.ambiguity import WHOLE, Intent, Made, check, told_place
+from clew.runtime.calls.ambiguity import WHOLE, CallIntent, Made, check, told_place
 from clew.runtime.calls.scopes import Place, Scope, question_of
 from clew.runtime.crash_points import reach
 from clew.state import encode
@@ -72,24 +72,24 @@ class RecordedCall(msgspec.Struct, frozen=True):
         return f"sha256:{sha256(encode(self.response, at='response')).hexdigest()}"
 
 
-Recall = Callable[[str], Iterable[RecordedCall | Intent]]
+Recall = Callable[[str], Iterable[RecordedCall | CallIntent]]
 """What was recorded of an item, by its path."""
 
 
-class History:
+class ItemCalls:
     """What was recorded of one item, of all its attempts."""
 
-    def __init__(self, entries: Iterable[RecordedCall | Intent] = ()) -> None:
+    def __init__(self, entries: Iterable[RecordedCall | CallIntent] = ()) -> None:
         self.calls: list[RecordedCall] = []
-        self.intents: list[Intent] = []
+        self.intents: list[CallIntent] = []
         self.own: set[int] = set()  # intents of this session, by their places
         self._at: dict[Place, list[RecordedCall]] = {}
         for entry in sorted(entries, key=lambda entry: entry.n):
             self.add(entry)
 
-    def add(self, entry: RecordedCall | Intent) -> None:
+    def add(self, entry: RecordedCall | CallIntent) -> None:
         """Something more is recorded."""
-        if isinstance(entry, Intent):
+        if isinstance(entry, CallIntent):
             self.intents.append(entry)
         else:
             self.calls.append(entry)
@@ -108,12 +108,12 @@ class History:
         return {(call.epoch, call.attempt, call.place, call.name) for call in self.calls}
 
 
-def _next(entries: Sequence[RecordedCall | Intent]) -> int:
+def _next(entries: Sequence[RecordedCall | CallIntent]) -> int:
     """The place of the next entry of a kind."""
     return entries[-1].n + 1 if entries else 0
 
 
-class _Call(msgspec.Struct):
+class _PendingCall(msgspec.Struct):
     """One call of a node under way."""
 
     item: Item
@@ -121,7 +121,7 @@ class _Call(msgspec.Struct):
     scope: Scope
     name: str
     request: Request
-    history: History
+    history: ItemCalls
     started: float = 0.0
     began: float = 0.0
 
@@ -139,7 +139,7 @@ class Recorder:
         self._stretch = stretch
         self._recall = recall
         self._is_fresh = is_fresh
-        self._histories: dict[str, History] = {}
+        self._histories: dict[str, ItemCalls] = {}
         self._begun: dict[
             str, int
         ] = {}  # nodes that are recorded as a whole, and the attempts that are under way
@@ -162,7 +162,7 @@ class Recorder:
             )
         if is_async(fn) and self._session.off_loop is not None and self._must_read(item):
             return self._call_later(item, attempt, scope, name, fn, args, kwargs)
-        call = _Call(item, attempt, scope, name, (args, kwargs), self._history(item))
+        call = _PendingCall(item, attempt, scope, name, (args, kwargs), self._history(item))
         for found in call.history.candidates(item.strand.epoch, attempt, scope.place):
             if (
                 found.name == name
@@ -206,7 +206,7 @@ class Recorder:
         """Whether an exception of this very attempt is raised again."""
         return call.stretch == self._stretch
 
-    async def _acall(self, call: _Call, fn: Callable[..., Any]) -> Any:
+    async def _acall(self, call: _PendingCall, fn: Callable[..., Any]) -> Any:
         settled = self._settled(call)
         if settled:
             await self._akeep(call, settled[0], None)
@@ -219,7 +219,7 @@ class Recorder:
         args, kwargs = call.request
         return await self._await(call, fn(*args, **kwargs))
 
-    async def _await(self, call: _Call, awaitable: Any) -> Any:
+    async def _await(self, call: _PendingCall, awaitable: Any) -> Any:
         try:
             with call.scope:
                 response = await awaitable
@@ -247,18 +247,18 @@ class Recorder:
             return False
         return not self._is_fresh or any(item.strand.epoch)
 
-    async def _ahistory(self, item: Item) -> History:
+    async def _ahistory(self, item: Item) -> ItemCalls:
         """`_history`, without waiting on the loop."""
         off_loop = self._session.off_loop
         if off_loop is not None and self._must_read(item):
             return await off_loop.submit(self._history, item)
         return self._history(item)
 
-    def _history(self, item: Item) -> History:
+    def _history(self, item: Item) -> ItemCalls:
         path = item.path
         history = self._histories.get(path)
         if history is None:
-            entries: Iterable[RecordedCall | Intent] = ()
+            entries: Iterable[RecordedCall | CallIntent] = ()
             if self._recall is not None and self._must_read(item):
                 self._session.brace()  # so that what this session recorded is found
                 try:
@@ -267,10 +267,12 @@ class Recorder:
                     self._session.ledger.fail(error)
                     raise
             with self._lock:
-                history = self._histories.setdefault(path, History(entries))
+                history = self._histories.setdefault(path, ItemCalls(entries))
         return history
 
-    def _checked(self, item: Item, entries: list[RecordedCall | Intent]) -> list[RecordedCall | Intent]:
+    def _checked(
+        self, item: Item, entries: list[RecordedCall | CallIntent]
+    ) -> list[RecordedCall | CallIntent]:
         """What was recorded of an item; StoreCorruptError if that says that something is lost."""
         if entries:
             from clew.runtime.log.integrity import lost_recordings
@@ -279,7 +281,7 @@ class Recorder:
                 raise StoreCorruptError(wrong)
         return entries
 
-    def _check(self, call: _Call, value: Any, what: str) -> None:
+    def _check(self, call: _PendingCall, value: Any, what: str) -> None:
         """Refuse what cannot be stored, so that its node is told."""
         if self._session.ledger.encodes:
             try:
@@ -290,7 +292,7 @@ class Recorder:
                 )
                 raise EncodeError(f"{where} ({call.name!r}) cannot be recorded: {error}") from error
 
-    def _settled(self, call: _Call) -> tuple[Any, ...]:
+    def _settled(self, call: _PendingCall) -> tuple[Any, ...]:
         """A call begins: () to make it, or what a person has said that it gave, if there was a doubt."""
         session, item, place = self._session, call.item, call.scope.place
         call.started, call.began = session.clock.time(), session.clock.monotonic()
@@ -301,19 +303,19 @@ class Recorder:
             self._intend(call.history, item, call.attempt, place, call.name)
         return settled
 
-    def _cleared_up(self, history: History, item: Item, attempt: int, place: Place) -> tuple[Any, ...]:
+    def _cleared_up(self, history: ItemCalls, item: Item, attempt: int, place: Place) -> tuple[Any, ...]:
         """The response that a person has given for a call, or (); raises if there is a doubt."""
         session = self._session
         policy, answers = session.settings.on_ambiguous, session.machine.answers
         return check(history, policy, item, attempt, place, lambda about: list(answers(item, about).values()))
 
     def _intend(
-        self, history: History, item: Item, attempt: int, place: Place, name: str, is_settled: bool = False
+        self, history: ItemCalls, item: Item, attempt: int, place: Place, name: str, is_settled: bool = False
     ) -> None:
         """Keep that a call is about to be made; or, if it is settled, that it ended without a result."""
         with self._lock:
             n, epoch = _next(history.intents), item.strand.epoch
-            intent = Intent(item.path, attempt, place[-1], name, epoch, n, is_settled, place[:-1])
+            intent = CallIntent(item.path, attempt, place[-1], name, epoch, n, is_settled, place[:-1])
             history.add(intent)
             history.own.add(n)
             self._session.keep(intent)  # in the order of their numbers: a gap says that one is lost
@@ -328,7 +330,7 @@ class Recorder:
         """`begin`, without waiting on the loop."""
         return self._begin(item, await self._ahistory(item))
 
-    def _begin(self, item: Item, history: History) -> tuple[Any, ...]:
+    def _begin(self, item: Item, history: ItemCalls) -> tuple[Any, ...]:
         given = self._cleared_up(history, item, item.attempt, (WHOLE,))
         if not given:
             self._intend(history, item, item.attempt, (WHOLE,), "")
@@ -343,12 +345,12 @@ class Recorder:
 
     # -- after a call ------------------------------------------------------------------------------------
 
-    def _left(self, call: _Call) -> None:
+    def _left(self, call: _PendingCall) -> None:
         """The call was left with a question, and is made again with the answer: nobody doubts what became of it."""
         if self._session.settings.on_ambiguous != "retry" and not call.name.startswith(OWN):
             self._intend(call.history, call.item, call.attempt, call.scope.place, call.name, is_settled=True)
 
-    def _keep(self, call: _Call, response: Any, error: BaseException | None) -> None:
+    def _keep(self, call: _PendingCall, response: Any, error: BaseException | None) -> None:
         """Record a call. It is durable before the node goes on; what the library asks itself need not be: it has no
         effects, and whatever has some comes after it in the log."""
         if self._put(call, response, error):
@@ -356,7 +358,7 @@ class Recorder:
                 self._session.ledger.ensure()
             self._kept(call)
 
-    async def _akeep(self, call: _Call, response: Any, error: BaseException | None) -> None:
+    async def _akeep(self, call: _PendingCall, response: Any, error: BaseException | None) -> None:
         """`_keep`, without waiting on the loop."""
         if self._put(call, response, error, awaited=True):
             from clew.runtime.drivers.off_loop import settle
@@ -364,7 +366,9 @@ class Recorder:
             await settle(self._session)
             self._kept(call)
 
-    def _put(self, call: _Call, response: Any, error: BaseException | None, *, awaited: bool = False) -> bool:
+    def _put(
+        self, call: _PendingCall, response: Any, error: BaseException | None, *, awaited: bool = False
+    ) -> bool:
         """Have a recording written, and say whether there is one."""
         session, item, history = self._session, call.item, call.history
         if not call.name.startswith(OWN):
@@ -394,7 +398,7 @@ class Recorder:
             session.keep(made)  # in the order of their numbers: a gap says that one is lost
         return True
 
-    def _kept(self, call: _Call) -> None:
+    def _kept(self, call: _PendingCall) -> None:
         if not call.name.startswith(OWN):
             reach("after-journal")
         self._session.tell("call_recorded", call.item, name=call.name, reused=False)

@@ -15,7 +15,7 @@ from collections import deque
 
 from clew.engine.frame import Item
 from clew.engine.machine import Machine
-from clew.engine.options import Memory, Options
+from clew.engine.options import Options, PriorWork
 from clew.engine.program import Program
 from clew.engine.records import Outcome, Start
 from clew.graph import Graph
@@ -26,7 +26,7 @@ from clew.runtime.log.run_log import RunLog
 from clew.runtime.settings import Settings
 
 
-class Reuse:
+class ResultReuse:
     """The outcomes of a recorded run, by what they depend on."""
 
     def __init__(self, log: RunLog, program: Program, graph: Graph, settings: Settings) -> None:
@@ -46,7 +46,7 @@ class Reuse:
             on_conflict=settings.on_conflict,
         )
         machine = Machine.restore(
-            program, log.start, options, Memory(attempts=log.attempts, retraced=log.steps_by_place())
+            program, log.start, options, PriorWork(attempts=log.attempts, retraced=log.steps_by_place())
         )
         outcomes = log.outcomes()
         while (item := machine.take()) is not None:

@@ -35,7 +35,7 @@ def _first_words(sql: str) -> set[str]:
     return found
 
 
-class Transaction:
+class StoreTransaction:
     """Implements ``clew.graph.context.Transaction``."""
 
     def __init__(self) -> None:

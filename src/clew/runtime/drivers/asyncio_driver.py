@@ -27,13 +27,13 @@ from clew.runtime.calls.scopes import Asking
 from clew.runtime.drivers.dispatch import submit
 from clew.runtime.drivers.off_loop import settle
 from clew.runtime.drivers.session import Session, Timer
-from clew.runtime.drivers.thread_pool import Threads
+from clew.runtime.drivers.thread_pool import DaemonThreadPool
 from clew.runtime.log.writer import LONG
 
 _NEVER = float("inf")
 
 
-class Looping:
+class AsyncioDriver:
     """One session, driven on an event loop."""
 
     def __init__(self, session: Session) -> None:
@@ -47,7 +47,7 @@ class Looping:
         self._tasks: dict[Item, asyncio.Future[Any]] = {}
         self._news: asyncio.Future[None] | None = None
         self._alarm: tuple[float, asyncio.TimerHandle] | None = None
-        self._threads: Threads | None = None
+        self._threads: DaemonThreadPool | None = None
         self._driver: asyncio.Task[Any] | None = None
         self._began = 0.0  # when the inline call began
         self._limit: float | None = None  # how long the inline call may take
@@ -70,9 +70,9 @@ class Looping:
         self._cancelling = self._driver.cancelling()
         session.on_tell = self._nudge
         if session.clock.virtual:
-            from clew.runtime.drivers.sleep import Naps
+            from clew.runtime.drivers.sleep import SleepingNodes
 
-            session.naps = Naps(session, self._nudge)
+            session.naps = SleepingNodes(session, self._nudge)
         try:
             while not session.cancelled:
                 if self._broken is not None:
@@ -267,9 +267,9 @@ class Looping:
             self._tasks[item] = self._loop.create_task(self._run(item, asyncio.wrap_future(future)))
         session.watch(item)
 
-    def _own_threads(self) -> Threads:
+    def _own_threads(self) -> DaemonThreadPool:
         if self._threads is None:
-            self._threads = Threads()
+            self._threads = DaemonThreadPool()
         return self._threads
 
     async def _run(self, item: Item, future: asyncio.Future[Any] | None = None) -> None:

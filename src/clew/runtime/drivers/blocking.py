@@ -22,12 +22,12 @@ from clew.runtime.log.writer import LONG
 if TYPE_CHECKING:  # concurrent.futures costs more to import than a run without threads takes
     from concurrent.futures import Future
 
-    from clew.runtime.drivers.thread_pool import Threads
+    from clew.runtime.drivers.thread_pool import DaemonThreadPool
 
     Done = tuple[Item, int, float, float, Future[Any]] | None
 
 
-class Blocking:
+class BlockingDriver:
     """One session, driven by the calling thread."""
 
     def __init__(self, session: Session, *, inline: bool = True) -> None:
@@ -35,7 +35,7 @@ class Blocking:
         self._inline = inline
         self._done: SimpleQueue[Done] = SimpleQueue()
         self._in_flight: dict[Item, Future[Any]] = {}
-        self._threads: Threads | None = None
+        self._threads: DaemonThreadPool | None = None
 
     def drive(self) -> Iterator[None]:
         """Run until nothing can go on by itself."""
@@ -44,9 +44,9 @@ class Blocking:
         in_flight, outbox = self._in_flight, machine.outbox
         session.on_tell = self._nudge
         if session.clock.virtual:
-            from clew.runtime.drivers.sleep import Naps
+            from clew.runtime.drivers.sleep import SleepingNodes
 
-            session.naps = Naps(session, self._nudge)
+            session.naps = SleepingNodes(session, self._nudge)
         try:
             while not session.cancelled:
                 if outbox:
@@ -175,11 +175,11 @@ class Blocking:
         session.watch(item)
         future.add_done_callback(lambda f: self._done.put((item, attempt, started, began, f)))
 
-    def _own_threads(self) -> Threads:
+    def _own_threads(self) -> DaemonThreadPool:
         if self._threads is None:
-            from clew.runtime.drivers.thread_pool import Threads
+            from clew.runtime.drivers.thread_pool import DaemonThreadPool
 
-            self._threads = Threads()
+            self._threads = DaemonThreadPool()
         return self._threads
 
     def _nudge(self) -> None:

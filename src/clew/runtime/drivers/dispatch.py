@@ -18,14 +18,14 @@ from clew.errors import NodeError, RunCancelledError
 from clew.graph import Node
 from clew.runtime.calls.arguments import arguments
 from clew.runtime.drivers.session import Session
-from clew.runtime.drivers.thread_pool import Threads
+from clew.runtime.drivers.thread_pool import DaemonThreadPool
 
 
 def submit(
-    session: Session, item: Item, executor: Executor, own_threads: Callable[[], Threads]
+    session: Session, item: Item, executor: Executor, own_threads: Callable[[], DaemonThreadPool]
 ) -> Future[Any]:
     """Start an item on an executor."""
-    if isinstance(executor, Threads):
+    if isinstance(executor, DaemonThreadPool):
         return executor.submit(_called, session, item, item.attempt)
     from clew.runtime.drivers.executor_queue import note_start
 
@@ -35,7 +35,7 @@ def submit(
 
 
 def _hand(
-    session: Session, item: Item, executor: Executor, own_threads: Callable[[], Threads]
+    session: Session, item: Item, executor: Executor, own_threads: Callable[[], DaemonThreadPool]
 ) -> Future[Any]:
     if isinstance(executor, ThreadPoolExecutor):
         return executor.submit(_called, session, item, item.attempt)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     Attempt = tuple[Item, int]
 
 
-class Handed:
+class QueuedAttempts:
     """The attempts of a session that are with an executor which has a queue."""
 
     def __init__(self) -> None:
@@ -64,5 +64,5 @@ def note_start(session: Session, item: Item, executor: Executor, future: Future[
     """Let the session know when the call behind `future` starts."""
     if isinstance(executor, (ThreadPoolExecutor, ProcessPoolExecutor, Processes)):
         if session.handed is None:
-            session.handed = Handed()
+            session.handed = QueuedAttempts()
         session.handed.watch((item, item.attempt), future, session)

@@ -18,7 +18,7 @@ from clew.runtime.drivers.session import Session
 from clew.stores import Store
 
 
-class Heartbeat:
+class LeaseRenewer:
     """Renews leases, three times as often as they would run out."""
 
     def __init__(self, store: Store, lease: float) -> None:

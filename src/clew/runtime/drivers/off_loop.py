@@ -17,7 +17,7 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from clew.runtime.drivers.hold import Work
-from clew.runtime.drivers.thread_pool import Threads
+from clew.runtime.drivers.thread_pool import DaemonThreadPool
 from clew.stores import WouldWait
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class OffLoop:
 
     def __init__(self, *, is_quick: bool) -> None:
         self._is_quick = is_quick
-        self._threads = Threads(most=_MOST, idle=_IDLE)
+        self._threads = DaemonThreadPool(most=_MOST, idle=_IDLE)
 
     def submit(self, work: Callable[..., T], *args: Any) -> asyncio.Future[T]:
         """Begin some work on a thread."""

@@ -23,8 +23,8 @@ import msgspec
 
 from clew.engine.frame import Item
 from clew.engine.machine import Machine
-from clew.engine.options import Notice, Status
-from clew.engine.records import Deadline, Journaled, Retry, Single, Step
+from clew.engine.options import Notification, Status
+from clew.engine.records import Deadline, FinishedItem, Retry, SingleItemStep, Step
 from clew.errors import ClewError, NodeTimeoutError, OutputError, StoreUnavailableError
 from clew.runtime.calls.arguments import calls_of, unbuilt_input
 from clew.runtime.calls.cache import NO_RESULT, Cache, key_of
@@ -39,15 +39,15 @@ from clew.stores import Statement
 if TYPE_CHECKING:
     import asyncio
 
-    from clew.runtime.calls.reuse import Reuse
-    from clew.runtime.drivers.executor_queue import Handed
+    from clew.runtime.calls.reuse import ResultReuse
+    from clew.runtime.drivers.executor_queue import QueuedAttempts
     from clew.runtime.drivers.off_loop import OffLoop
-    from clew.runtime.drivers.sleep import Naps
-    from clew.runtime.log.writer import Ledger
+    from clew.runtime.drivers.sleep import SleepingNodes
+    from clew.runtime.log.writer import LogWriter
     from clew.runtime.settings import Settings
 
 
-_KEPT = {Single, Step, Journaled}  # what comes out most, and goes to the ledger as it is
+_KEPT = {SingleItemStep, Step, FinishedItem}  # what comes out most, and goes to the ledger as it is
 
 
 class Timer(msgspec.Struct, frozen=True):
@@ -76,9 +76,9 @@ class Session(Host):
     lost: BaseException | None = None  # somebody else has taken the run over
     earlier = Totals()  # what earlier stretches of the run counted
     measured = 0  # the number under which this one keeps what it counted
-    reuse: Reuse | None = None
-    handed: Handed | None = None  # attempts on an executor that has a queue
-    naps: Naps | None = None  # sync nodes that sleep by a virtual clock
+    reuse: ResultReuse | None = None
+    handed: QueuedAttempts | None = None  # attempts on an executor that has a queue
+    naps: SleepingNodes | None = None  # sync nodes that sleep by a virtual clock
     off_loop: OffLoop | None = None  # where a loop that drives it waits for the store
     catching_up: asyncio.Future[None] | None = None  # the thread there that writes what waits
     _recorder: Recorder | None = None
@@ -87,7 +87,7 @@ class Session(Host):
         self,
         run_id: str,
         machine: Machine,
-        ledger: Ledger,
+        ledger: LogWriter,
         settings: Settings,
         *,
         recall: Recall | None = None,
@@ -300,7 +300,7 @@ class Session(Host):
             self._held = dict(due)
             self.take = self._take
 
-    def use_again(self, reuse: Reuse) -> None:
+    def use_again(self, reuse: ResultReuse) -> None:
         """Settle items from what another run computed."""
         self.reuse = reuse
         self.take = self._take
@@ -424,7 +424,7 @@ class Session(Host):
         if self._kept or self._told:
             self._flush_all()
         elif outbox:
-            if len(outbox) == 1 and type(outbox[0]) is Single:
+            if len(outbox) == 1 and type(outbox[0]) is SingleItemStep:
                 self.ledger.write((outbox.pop(),))
             elif set(map(type, outbox)) <= _KEPT:  # the common case, and there may be many
                 records = outbox.copy()
@@ -441,7 +441,7 @@ class Session(Host):
                 records.extend(kept)
                 kept.clear()
         for record in outbox:
-            if isinstance(record, Notice):
+            if isinstance(record, Notification):
                 notices.append(record)
                 continue
             if isinstance(record, Deadline):

@@ -48,7 +48,7 @@ async def asleep(session: Session, seconds: float) -> None:
             session.forget(timer)
 
 
-class Naps:
+class SleepingNodes:
     """The naps of sync nodes on threads. Threads begin them; the driver takes note of them, and ends them."""
 
     def __init__(self, session: Session, nudge: Callable[[], None]) -> None:

@@ -23,7 +23,7 @@ T = TypeVar("T")
 _numbers = itertools.count(1)
 
 
-class Threads(Executor):
+class DaemonThreadPool(Executor):
     """As many daemon threads as are needed at once; they end when `shutdown` is called.
 
     With `most`, no more than so many. With `idle`, one that had nothing to do for so many seconds ends before.

@@ -19,11 +19,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from threading import Condition, Lock, Thread
 
-from clew.stores import Entry, Statement
+from clew.stores import LogEntry, Statement
 from clew.stores.protocol import OWN_STEP
 from clew.stores.timer import call_later, cancel
 
-Work = tuple[Sequence[Entry], Sequence[tuple[str, str, int]], Mapping[str, bytes], Sequence[Statement]]
+Work = tuple[Sequence[LogEntry], Sequence[tuple[str, str, int]], Mapping[str, bytes], Sequence[Statement]]
 """Entries to add, names of entries to drop, large contents, statements to execute: the arguments of an append."""
 
 LAG = 1024  # entries that it may be behind
@@ -31,7 +31,7 @@ ENOUGH = 256  # entries that are appended without waiting for more
 MOMENT = 0.01  # seconds
 
 
-class Follower:
+class BackgroundWriter:
     """Appends what it is given, later. `settle` is called if nothing is appended for a moment."""
 
     _thread: Thread | None = None
@@ -178,7 +178,7 @@ def joined(works: Sequence[Work]) -> Work:
     """Several works as one."""
     if len(works) == 1:
         return works[0]
-    entries: list[Entry] = []
+    entries: list[LogEntry] = []
     drop: list[tuple[str, str, int]] = []
     blobs: dict[str, bytes] = {}
     statements: list[Statement] = []

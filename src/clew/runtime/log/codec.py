@@ -41,7 +41,7 @@ import msgspec
 
 from clew.engine.chain import digest_after, outcome_bytes, stored_decision, stored_deltas
 from clew.engine.deltas import Delta
-from clew.engine.records import Choice, Journaled, Outcome, Single, Start, Step
+from clew.engine.records import Choice, FinishedItem, Outcome, SingleItemStep, Start, Step
 from clew.errors import ClassChangedError, DecodeError, EncodeError, RecordCorruptError, StoreCorruptError
 from clew.graph import Send
 from clew.runtime.calls.recorder import RecordedCall
@@ -49,13 +49,13 @@ from clew.runtime.log.large_values import Blobs, part_kept
 from clew.runtime.log.records import CALL, KIND_OF, KINDS, STEP, describe_entry
 from clew.runtime.log.stored_errors import error_of, plain_error
 from clew.state import canonical, decode, first_digest, stored_value, stored_values
-from clew.stores import Entry
+from clew.stores import LogEntry
 
 _json = msgspec.json.Encoder().encode
 _NO_DECISION = b"null"
 
 
-class Writer:
+class EntryEncoder:
     """Writes the records of one run as entries, and keeps the digests of its chains going."""
 
     def __init__(self, digests: Mapping[str, str], epoch: float) -> None:
@@ -67,17 +67,17 @@ class Writer:
         self._values = b""  # those of the values of a start
         self.blobs: Blobs = {}
 
-    def entry(self, record: Any) -> Entry:
+    def entry(self, record: Any) -> LogEntry:
         """One record as an entry. EncodeError, with node and path, if something in it has no encoding."""
         known = len(self.blobs)
         try:
-            return self._single(record) if type(record) is Single else self._entry(record)
+            return self._single(record) if type(record) is SingleItemStep else self._entry(record)
         except EncodeError as error:
             # what it had apart goes with it; what records before it had apart stays
             self.blobs = dict(islice(self.blobs.items(), known))
             raise _named(record, error) from error
 
-    def _entry(self, record: Any) -> Entry:
+    def _entry(self, record: Any) -> LogEntry:
         kind = KIND_OF[type(record)]
         self._parts, self._deltas = [], b""
         path, n, plain = kind.encode(record, self)
@@ -85,13 +85,13 @@ class Writer:
         if kind is STEP:
             before = self._digests[record.prefix]
             digest = self._digests[record.prefix] = digest_after(before, self._parts, self._deltas)
-            return Entry(kind.name, path, n, body, digest)
+            return LogEntry(kind.name, path, n, body, digest)
         if type(record) is Start:
             versions = dict.fromkeys(record.values, 0)
             self._digests[record.prefix] = bytes.fromhex(first_digest(self._values, versions))
-        return Entry(kind.name, path, n, body, _checksum(body))
+        return LogEntry(kind.name, path, n, body, _checksum(body))
 
-    def _single(self, step: Single) -> Entry:
+    def _single(self, step: SingleItemStep) -> LogEntry:
         """A step of one plain item: what `_entry` would write, in one go."""
         if step.decision is not None or step.deltas:
             return self._entry(step.step())
@@ -101,7 +101,7 @@ class Writer:
         digest = self._digests[""] = digest_after(self._digests[""], (part,))
         started, duration = round((step.started - self._epoch) * 1e6), round(step.duration * 1e6)
         body = _json([name, visit, msgspec.Raw(stored), started, duration])
-        return Entry(STEP.name, "", step.number, body, digest)
+        return LogEntry(STEP.name, "", step.number, body, digest)
 
     # -- parts of bodies, for the kinds ------------------------------------------------------------------
 
@@ -164,13 +164,13 @@ class Writer:
 
 def _named(record: Any, error: EncodeError) -> EncodeError:
     """The same, said of the node that is to blame."""
-    if isinstance(record, Single):
+    if isinstance(record, SingleItemStep):
         record = record.step()
     prefix = getattr(record, "prefix", "")
     outcomes: Sequence[Outcome] = ()
     if isinstance(record, Step):
         outcomes = record.outcomes
-    elif isinstance(record, Journaled):
+    elif isinstance(record, FinishedItem):
         outcomes = (record.outcome,)
     for outcome in outcomes:
         for name, value in outcome.update.items():
@@ -188,7 +188,7 @@ def _named(record: Any, error: EncodeError) -> EncodeError:
 # -- checking --------------------------------------------------------------------------------------------------------
 
 
-def check_entry(run_id: str, entry: Entry) -> None:
+def check_entry(run_id: str, entry: LogEntry) -> None:
     """Raise if an entry that is not a step does not fit its digest."""
     if entry.kind != STEP.name and _checksum(entry.body) != entry.digest:
         raise _damage(run_id, entry, DecodeError("its digest does not fit its content"))
@@ -267,7 +267,7 @@ def digest_of_start(body: bytes) -> bytes:
 # -- reading ---------------------------------------------------------------------------------------------------------
 
 
-class Reader:
+class EntryDecoder:
     """Reads entries as records; damage is found and named.
 
     Without `classes`, no class is built. With `keeps`, a large value of a step is not fetched: see `Kept`.
@@ -296,7 +296,7 @@ class Reader:
         self.fetched += len(content)
         return content
 
-    def record(self, entry: Entry) -> Any:
+    def record(self, entry: LogEntry) -> Any:
         """One entry as a record."""
         check_entry(self._run_id, entry)
         try:
@@ -312,7 +312,7 @@ class Reader:
         except (DecodeError, LookupError, TypeError, ValueError, AttributeError) as error:
             raise _damage(self._run_id, entry, error) from error
 
-    def _keeping(self, entry: Entry, body: bytes) -> Step:
+    def _keeping(self, entry: LogEntry, body: bytes) -> Step:
         """A step whose large values are not fetched."""
         tree = _plain(body)
         outcomes = tree["o"] if isinstance(tree, dict) else tree if isinstance(tree[0], list) else [tree]
@@ -349,7 +349,7 @@ class Reader:
         )
 
 
-def _damage(run_id: str, entry: Entry, error: Exception) -> RecordCorruptError | StoreCorruptError:
+def _damage(run_id: str, entry: LogEntry, error: Exception) -> RecordCorruptError | StoreCorruptError:
     if entry.kind == CALL.name:
         return RecordCorruptError(_damaged_call(run_id, entry, error))
     return StoreCorruptError(
@@ -358,7 +358,7 @@ def _damage(run_id: str, entry: Entry, error: Exception) -> RecordCorruptError |
     )
 
 
-def _damaged_call(run_id: str, entry: Entry, error: Exception) -> str:
+def _damaged_call(run_id: str, entry: LogEntry, error: Exception) -> str:
     """What RecordCorruptError says: node, path and, as far as it can be read, the call."""
     node = entry.path.rpartition("/")[2].partition("#")[0]
     try:

@@ -58,7 +58,7 @@ def described(content: bytes) -> Graph:
 _described: WeakKeyDictionary[Graph, tuple[str, bytes]] = WeakKeyDictionary()
 
 
-class Codes(Mapping[str, str]):
+class GraphFingerprint(Mapping[str, str]):
     """What a run keeps of a graph, made when somebody looks."""
 
     def __init__(self, graph: Graph, on_conflict: str) -> None:
@@ -79,7 +79,7 @@ def is_made_with(row: RunRow, graph: Graph) -> bool:
     """Whether a run was made with a graph of this structure; one that keeps no structure, with this very graph."""
     if row.structure:
         return row.structure == graph.structure_hash
-    return isinstance(row.codes, Codes) and row.codes.graph is graph
+    return isinstance(row.codes, GraphFingerprint) and row.codes.graph is graph
 
 
 _CONFLICT = ":conflict"
@@ -129,7 +129,7 @@ def _short(value: Any) -> str:
     return digest(b"clew:part", content)[:16]
 
 
-class Changes(msgspec.Struct, frozen=True):
+class FingerprintChanges(msgspec.Struct, frozen=True):
     """What is not what it was."""
 
     code: frozenset[str]  # nodes, also inside subgraphs
@@ -138,11 +138,11 @@ class Changes(msgspec.Struct, frozen=True):
     has_other_reducers: bool
 
 
-def changed_parts(row: RunRow, graph: Graph) -> Changes:
+def changed_parts(row: RunRow, graph: Graph) -> FingerprintChanges:
     """What has changed in a graph since a run was made with it."""
     then, now = row.codes, codes_of(graph)
     changed = {name for name in {*then, *now} if _differ(then.get(name), now.get(name))} if then else set()
-    return Changes(
+    return FingerprintChanges(
         code=frozenset(name for name in changed if _is_node(name)),
         wiring=frozenset(name[:-1] for name in changed if name.endswith(":")),
         bound=frozenset(name[1:] for name in changed if name.startswith("=")),

@@ -15,11 +15,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from clew.engine.frame import Item
 from clew.errors import DecodeError
-from clew.runtime.calls.ambiguity import Intent
+from clew.runtime.calls.ambiguity import CallIntent
 from clew.runtime.calls.recorder import RecordedCall
 from clew.runtime.log.codec import digest_of_start, digest_of_step
 from clew.runtime.log.records import CALL, INTENT, KINDS, START, STEP, is_own_step, without_epoch
-from clew.stores import Entry, RunRow
+from clew.stores import LogEntry, RunRow
 
 Visits = Mapping[str, int]
 """How often each node has run."""
@@ -28,12 +28,12 @@ Visits = Mapping[str, int]
 class Chains:
     """The chains of a log, checked in their stored form: by their numbers and digests, and nothing is decoded."""
 
-    def __init__(self, run_id: str, entries: Iterable[Entry], step: int, digest: str) -> None:
+    def __init__(self, run_id: str, entries: Iterable[LogEntry], step: int, digest: str) -> None:
         """`step` and `digest` are those of the state that the run's own steps among `entries` follow."""
         self._run_id = run_id
         self._step = step
         self._starts = {"": bytes.fromhex(digest)}
-        self._steps: dict[str, list[Entry]] = {"": []}  # by path in the store
+        self._steps: dict[str, list[LogEntry]] = {"": []}  # by path in the store
         self.digests: dict[str, list[str]] = {}  # of the states of each chain, as far as it is sound
         for entry in entries:
             if entry.kind == STEP.name:
@@ -55,7 +55,7 @@ class Chains:
             if told is not None:
                 yield f"run {self._run_id!r}: {told}"
 
-    def _follow(self, path: str, digest: bytes, steps: Iterable[Entry], first: int) -> str | None:
+    def _follow(self, path: str, digest: bytes, steps: Iterable[LogEntry], first: int) -> str | None:
         known = self.digests[path] = [digest.hex()]
         prefix, _ = without_epoch(path)
         for number, entry in enumerate(steps, start=first):
@@ -68,7 +68,7 @@ class Chains:
         return None
 
 
-def digest_after_entry(digest: bytes, entry: Entry) -> bytes:
+def digest_after_entry(digest: bytes, entry: LogEntry) -> bytes:
     """The digest that a step makes of the one before it; b"" if its bytes are no step."""
     try:
         return digest_of_step(digest, entry.body)
@@ -103,7 +103,10 @@ def _rest(number: int, prefix: str) -> str:
 
 
 def lost_entries(
-    row: RunRow, entries: Iterable[Entry], kinds: Collection[str] | None = None, visits: Visits | None = None
+    row: RunRow,
+    entries: Iterable[LogEntry],
+    kinds: Collection[str] | None = None,
+    visits: Visits | None = None,
 ) -> Iterator[str]:
     """A sentence for each kind of which there are fewer entries than there were, and for each gap in what is numbered.
 
@@ -139,7 +142,7 @@ def lost_entries(
         )
 
 
-def is_harmless(row: RunRow, entries: Sequence[Entry], kind: str, visits: Visits) -> bool:
+def is_harmless(row: RunRow, entries: Sequence[LogEntry], kind: str, visits: Visits) -> bool:
     """Whether all that is lost of a kind is known by its number, and of items that have run: nobody needs it."""
     numbers: dict[str, list[int]] = {}
     for entry in entries:
@@ -157,7 +160,7 @@ def has_run(path: str, visits: Visits) -> bool:
     return visit.isdigit() and int(visit) < visits.get(name, 0)
 
 
-def lost_recordings(run_id: str, item: Item, entries: Sequence[RecordedCall | Intent]) -> Iterator[str]:
+def lost_recordings(run_id: str, item: Item, entries: Sequence[RecordedCall | CallIntent]) -> Iterator[str]:
     """A sentence for each thing that what was recorded of an item says is lost.
 
     Recordings of an item are numbered in the order in which they were written. A later attempt is made when it is

@@ -1,6 +1,6 @@
 """Reading runs from a store. There is one path: entries, then the log that they make, then states.
 
-`Retrieval.open` reads the row of a run, once, and gives a `StoredRun`. That reads entries, and checks them: each one by
+`RunReader.open` reads the row of a run, once, and gives a `StoredRun`. That reads entries, and checks them: each one by
 itself, each chain by its digests, and whether all is there that was there when the run was last released. `log` gives
 what the entries mean together (`RunLog`), `state` a state. Nobody below this module calls back up.
 
@@ -34,9 +34,9 @@ from clew.errors import (
     UnknownRunError,
 )
 from clew.graph import Graph
-from clew.runtime.calls.ambiguity import Intent
+from clew.runtime.calls.ambiguity import CallIntent
 from clew.runtime.calls.recorder import Recall, RecordedCall
-from clew.runtime.log.codec import Reader
+from clew.runtime.log.codec import EntryDecoder
 from clew.runtime.log.fingerprints import conflict_rule, described
 from clew.runtime.log.integrity import (
     Chains,
@@ -59,7 +59,7 @@ from clew.runtime.log.records import (
     SNAPSHOT,
     START,
     STEP,
-    Accepted,
+    AcceptedChanges,
     Filled,
     is_own_step,
     names_of,
@@ -76,10 +76,10 @@ from clew.runtime.log.snapshots import (
     read_start,
     snapshot_entry,
 )
-from clew.runtime.log.state_cursor import Advance
+from clew.runtime.log.state_cursor import StateCursor
 from clew.runtime.log.writer import FIRST_SNAPSHOT, OUTWEIGH
 from clew.state import GraphState, decode
-from clew.stores import Entry, RunRow, Store
+from clew.stores import LogEntry, RunRow, Store
 
 T = TypeVar("T")
 
@@ -93,7 +93,7 @@ _COUNTED = names_of(*_OF_RUN, *_OF_ITEMS)
 _PARTLY_READ = names_of(*(kind for kind in KINDS.values() if kind.need == "open"))
 
 
-class Retrieval:
+class RunReader:
     """Opens the runs of one store for reading, with a graph or without one."""
 
     def __init__(self, graph: Graph | None, store: Store, on_conflict: str) -> None:
@@ -144,14 +144,14 @@ class Retrieval:
     def recall(self, run_id: str, *, intents: bool) -> Recall:
         """Give a function that looks up the recorded calls of one item of a run, and the intents to call."""
         if self.store.encodes:
-            reader = Reader(run_id, self.store.blob, classes=self.classes)
+            reader = EntryDecoder(run_id, self.store.blob, classes=self.classes)
             kinds = names_of(CALL, INTENT) if intents else names_of(CALL)
             return lambda path: [
                 reader.record(entry) for kind in kinds for entry in self.store.find(run_id, kind, path)
             ]
-        known: dict[str, list[RecordedCall | Intent]] = {}
+        known: dict[str, list[RecordedCall | CallIntent]] = {}
         for entry in self.store.entries(run_id):
-            if isinstance(entry, RecordedCall | Intent):
+            if isinstance(entry, RecordedCall | CallIntent):
                 known.setdefault(entry.path, []).append(entry)
         return lambda path: known.get(path, ())
 
@@ -159,16 +159,16 @@ class Retrieval:
 class StoredRun:
     """One run in a store: its row as it was when the run was opened, and what else is asked for."""
 
-    def __init__(self, runs: Retrieval, row: RunRow) -> None:
+    def __init__(self, runs: RunReader, row: RunRow) -> None:
         self.row = row
         self._runs = runs
         self.store = runs.store
         self._run_id = row.run_id
         self._reader = self._reader_of()
 
-    def _reader_of(self, *, keeps: bool = False) -> Reader:
+    def _reader_of(self, *, keeps: bool = False) -> EntryDecoder:
         row = self.row
-        return Reader(row.run_id, self.store.blob, row.created, classes=self._runs.classes, keeps=keeps)
+        return EntryDecoder(row.run_id, self.store.blob, row.created, classes=self._runs.classes, keeps=keeps)
 
     @cached_property
     def graph(self) -> Graph:
@@ -188,9 +188,9 @@ class StoredRun:
         return self.row if last is None else with_accepted(self.row, last)
 
     @cached_property
-    def _last_accepted(self) -> Accepted | None:
+    def _last_accepted(self) -> AcceptedChanges | None:
         found = self.store.last(self._run_id, ACCEPTED.name, "", LAST) if self.store.encodes else None
-        last: Accepted | None = None if found is None else self._reader.record(found)
+        last: AcceptedChanges | None = None if found is None else self._reader.record(found)
         return last
 
     @property
@@ -299,10 +299,10 @@ class StoredRun:
                 ]
         return found
 
-    def _own_steps(self, first: int, last: int) -> Sequence[Entry]:
+    def _own_steps(self, first: int, last: int) -> Sequence[LogEntry]:
         return self.store.within(self._run_id, (STEP.name,), _OWN, after=first - 1, upto=last)
 
-    def _open_items(self, visits: dict[str, int]) -> list[Entry]:
+    def _open_items(self, visits: dict[str, int]) -> list[LogEntry]:
         """Read what is known of items, and the strands inside those that are not in a step yet, given each node's
         visits."""
         found = list(self.store.within(self._run_id, names_of(*_OF_ITEMS)))
@@ -337,7 +337,7 @@ class StoredRun:
             )
         return advance.state(fetched=fetched)
 
-    def _walked(self, state: GraphState, upto: int | None, *, at_least: int = 0) -> Advance:
+    def _walked(self, state: GraphState, upto: int | None, *, at_least: int = 0) -> StateCursor:
         walk = self.walk(state, upto=upto, at_least=at_least)
         del state
         advance, _ = next(walk)
@@ -347,14 +347,14 @@ class StoredRun:
 
     def walk(
         self, state: GraphState, *, upto: int | None = None, at_least: int = 0
-    ) -> Iterator[tuple[Advance, int]]:
+    ) -> Iterator[tuple[StateCursor, int]]:
         """Move on from a state of the run, and after each step say how many bytes it takes; first of all, where that
         begins. Each step is checked, and that there is one for each number up to `at_least`."""
         filled = self._filled.get("")
         if filled:
             state = with_defaults(state, filled)
         program = self.program(state)
-        advance = Advance(
+        advance = StateCursor(
             program, state, seed=self.row.seed, on_conflict=self.on_conflict, fetch=self._fetched
         )
         del state  # a list that nobody else holds need not be copied
@@ -453,7 +453,7 @@ class StoredRun:
                 f"run {self._run_id!r}: the state at step {step} is damaged ({error})"
             ) from error
 
-    def missing_snapshots(self) -> Iterator[tuple[Entry, Blobs]]:
+    def missing_snapshots(self) -> Iterator[tuple[LogEntry, Blobs]]:
         """Make the snapshots that the run lacks after its last one: those that would have been written on the way."""
         since = 0
         state, weight = self.snapshot(LAST, keeps=True) or (self.start(), 0)

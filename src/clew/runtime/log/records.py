@@ -35,18 +35,18 @@ from typing import Any, Literal, Protocol
 import msgspec
 
 from clew.engine.deltas import NO_DELTAS, Delta, deltas_from
-from clew.engine.records import Journaled, Outcome, Question, Retry, Start, Step
-from clew.runtime.calls.ambiguity import Intent
+from clew.engine.records import FinishedItem, Outcome, Question, Retry, Start, Step
+from clew.runtime.calls.ambiguity import CallIntent
 from clew.runtime.calls.recorder import RecordedCall
 from clew.runtime.log.metrics import Measured
 from clew.runtime.log.stored_errors import error_of, plain_error
-from clew.stores import Entry
+from clew.stores import LogEntry
 from clew.stores.protocol import OWN_STEP
 
 # -- records that only the log has -------------------------------------------------------------------------------
 
 
-class Answered(msgspec.Struct, frozen=True):
+class AnswerRecord(msgspec.Struct, frozen=True):
     """Somebody answered the question of the item at `path` that was asked at `position`."""
 
     path: str
@@ -55,14 +55,14 @@ class Answered(msgspec.Struct, frozen=True):
     position: str = "0"
 
 
-class Labelled(msgspec.Struct, frozen=True):
+class LabelRecord(msgspec.Struct, frozen=True):
     """S(step) has a name."""
 
     label: str
     step: int
 
 
-class Resumed(msgspec.Struct, frozen=True):
+class ResumeRecord(msgspec.Struct, frozen=True):
     """The run had failed and continues: recorded exceptions of earlier stretches no longer count."""
 
     stretch: int
@@ -75,7 +75,7 @@ The run reads as if it had had them from the start; no digest covers them. Each 
 """
 
 
-class Accepted(msgspec.Struct, frozen=True):
+class AcceptedChanges(msgspec.Struct, frozen=True):
     """The run continues with another graph than it was made with, or with another rule for conflicts."""
 
     n: int
@@ -128,7 +128,7 @@ class Kind(msgspec.Struct, frozen=True):
     need: Need
     first: int | None  # the number of the first entry of a path; None if numbers may have gaps
     encode: Callable[[Any, Encoding], Encoded]
-    decode: Callable[[Entry, Any, Decoding], Any]
+    decode: Callable[[LogEntry, Any, Decoding], Any]
     is_temporary: bool = False  # entries are dropped again while the run continues
 
 
@@ -137,7 +137,7 @@ def _encode_start(start: Start, out: Encoding) -> Encoded:
     return with_epoch(start.prefix, start.epoch), 0, body
 
 
-def _decode_start(entry: Entry, body: Any, into: Decoding) -> Start:
+def _decode_start(entry: LogEntry, body: Any, into: Decoding) -> Start:
     prefix, _ = without_epoch(entry.path)
     return Start(prefix, body[0], frozenset(body[1]), tuple(body[2]))
 
@@ -151,7 +151,7 @@ def _encode_step(step: Step, out: Encoding) -> Encoded:
     return with_epoch(step.prefix, step.epoch), step.number, body
 
 
-def _decode_step(entry: Entry, body: Any, into: Decoding) -> Step:
+def _decode_step(entry: LogEntry, body: Any, into: Decoding) -> Step:
     prefix, epoch = without_epoch(entry.path)
     deltas = NO_DELTAS
     if isinstance(body, dict):
@@ -161,15 +161,15 @@ def _decode_step(entry: Entry, body: Any, into: Decoding) -> Step:
     return Step(prefix, entry.n, tuple(map(into.outcome, body)), epoch or _first_attempts(prefix), deltas)
 
 
-def _encode_journal(journaled: Journaled, out: Encoding) -> Encoded:
+def _encode_journal(journaled: FinishedItem, out: Encoding) -> Encoded:
     path = with_epoch(journaled.path, journaled.epoch)
     return path, journaled.n, [out.outcome(journaled.outcome), list(journaled.epoch)]
 
 
-def _decode_journal(entry: Entry, body: Any, into: Decoding) -> Journaled:
+def _decode_journal(entry: LogEntry, body: Any, into: Decoding) -> FinishedItem:
     path, _ = without_epoch(entry.path)
     outcome = into.outcome(body[0])
-    return Journaled(path[: len(path) - len(outcome.path)], outcome, tuple(body[1]), entry.n)
+    return FinishedItem(path[: len(path) - len(outcome.path)], outcome, tuple(body[1]), entry.n)
 
 
 def _encode_call(call: RecordedCall, out: Encoding) -> Encoded:
@@ -190,7 +190,7 @@ def _encode_call(call: RecordedCall, out: Encoding) -> Encoded:
     return call.path, call.n, body
 
 
-def _decode_call(entry: Entry, body: Any, into: Decoding) -> RecordedCall:
+def _decode_call(entry: LogEntry, body: Any, into: Decoding) -> RecordedCall:
     name, request, response, error, timestamp, duration, awaited, attempt, number, epoch, stretch = body
     return RecordedCall(
         path=entry.path,
@@ -219,7 +219,7 @@ def _place(plain: Any) -> tuple[int, ...]:
     return tuple(plain) if isinstance(plain, list) else (plain,)
 
 
-def _encode_intent(intent: Intent, out: Encoding) -> Encoded:
+def _encode_intent(intent: CallIntent, out: Encoding) -> Encoded:
     body = [
         out.value(intent.name, f"intent {intent.path}"),
         intent.attempt,
@@ -229,10 +229,10 @@ def _encode_intent(intent: Intent, out: Encoding) -> Encoded:
     return intent.path, intent.n, [*body, True] if intent.is_settled else body
 
 
-def _decode_intent(entry: Entry, body: Any, into: Decoding) -> Intent:
+def _decode_intent(entry: LogEntry, body: Any, into: Decoding) -> CallIntent:
     name, attempt, number, epoch, *settled = body
     *within, last = _place(number)
-    return Intent(entry.path, attempt, last, name, tuple(epoch), entry.n, bool(settled), tuple(within))
+    return CallIntent(entry.path, attempt, last, name, tuple(epoch), entry.n, bool(settled), tuple(within))
 
 
 def _encode_retry(retry: Retry, out: Encoding) -> Encoded:
@@ -240,7 +240,7 @@ def _encode_retry(retry: Retry, out: Encoding) -> Encoded:
     return path, retry.attempt, [retry.delay, out.value(plain_error(retry.error), f"retry {path}"), retry.due]
 
 
-def _decode_retry(entry: Entry, body: Any, into: Decoding) -> Retry:
+def _decode_retry(entry: LogEntry, body: Any, into: Decoding) -> Retry:
     path, epoch = without_epoch(entry.path)
     return Retry(None, path, entry.n, body[0], error_of(body[1]), body[2], epoch or _first_attempts(path))
 
@@ -250,11 +250,11 @@ def _encode_question(question: Question, out: Encoding) -> Encoded:
     return question.path, question.number, [question.node, asked, question.step, question.position]
 
 
-def _encode_answer(answer: Answered, out: Encoding) -> Encoded:
+def _encode_answer(answer: AnswerRecord, out: Encoding) -> Encoded:
     return answer.path, answer.number, [out.value(answer.answer, f"answer {answer.path}"), answer.position]
 
 
-def _encode_accepted(accepted: Accepted, out: Encoding) -> Encoded:
+def _encode_accepted(accepted: AcceptedChanges, out: Encoding) -> Encoded:
     body: list[Any] = [accepted.structure, dict(accepted.codes), accepted.description]
     filled = {strand: out.values(values) for strand, values in accepted.filled.items()}
     return "", accepted.n, [*body, filled] if filled else body
@@ -267,10 +267,10 @@ def _encode_snapshot(record: Any, out: Encoding) -> Encoded:
 STEP = Kind(OWN_STEP, Step, "steps inside subgraphs", "open", 1, _encode_step, _decode_step)
 START = Kind("start", Start, "starts of subgraphs", "open", None, _encode_start, _decode_start)
 JOURNAL = Kind(
-    "journal", Journaled, "journaled results", "always", None, _encode_journal, _decode_journal, True
+    "journal", FinishedItem, "journaled results", "always", None, _encode_journal, _decode_journal, True
 )
 CALL = Kind("call", RecordedCall, "recorded calls", "open", 0, _encode_call, _decode_call)
-INTENT = Kind("intent", Intent, "intended calls", "open", 0, _encode_intent, _decode_intent)
+INTENT = Kind("intent", CallIntent, "intended calls", "open", 0, _encode_intent, _decode_intent)
 RETRY = Kind("retry", Retry, "retries", "always", 1, _encode_retry, _decode_retry)
 QUESTION = Kind(
     "question",
@@ -284,39 +284,39 @@ QUESTION = Kind(
 )
 ANSWER = Kind(
     "answer",
-    Answered,
+    AnswerRecord,
     "answers",
     "always",
     0,
     _encode_answer,
-    lambda entry, body, into: Answered(entry.path, body[0], entry.n, body[1]),
+    lambda entry, body, into: AnswerRecord(entry.path, body[0], entry.n, body[1]),
 )
 LABEL = Kind(
     "label",
-    Labelled,
+    LabelRecord,
     "labels",
     "always",
     None,
     lambda label, out: (label.label, 0, label.step),
-    lambda entry, body, into: Labelled(entry.path, body),
+    lambda entry, body, into: LabelRecord(entry.path, body),
 )
 RESUME = Kind(
     "resume",
-    Resumed,
+    ResumeRecord,
     "resumes",
     "always",
     1,
     lambda resumed, out: ("", resumed.stretch, None),
-    lambda entry, body, into: Resumed(entry.n),
+    lambda entry, body, into: ResumeRecord(entry.n),
 )
 ACCEPTED = Kind(
     "accepted",
-    Accepted,
+    AcceptedChanges,
     "accepted changes",
     "always",
     0,
     _encode_accepted,
-    lambda entry, body, into: Accepted(entry.n, *body),
+    lambda entry, body, into: AcceptedChanges(entry.n, *body),
 )
 MEASURED = Kind(
     "measured",
@@ -356,12 +356,12 @@ def names_of(*kinds: Kind) -> tuple[str, ...]:
     return tuple(kind.name for kind in kinds)
 
 
-def is_own_step(entry: Entry) -> bool:
+def is_own_step(entry: LogEntry) -> bool:
     """Tell whether an entry is a step of the run itself, not of a subgraph."""
     return entry.kind == OWN_STEP and not entry.path
 
 
-def describe_entry(entry: Entry) -> str:
+def describe_entry(entry: LogEntry) -> str:
     """Say which entry is meant, for people."""
     if entry.kind != OWN_STEP:
         return f"{entry.kind} {entry.path}" if entry.path else f"{entry.kind} {entry.n}"

@@ -16,15 +16,15 @@ from typing import Any
 from clew.engine.records import Failure
 from clew.graph import Graph
 from clew.runtime.crash_points import reach
-from clew.runtime.log.codec import Writer
-from clew.runtime.log.fingerprints import Codes, description_of, kept_codes
+from clew.runtime.log.codec import EntryEncoder
+from clew.runtime.log.fingerprints import GraphFingerprint, description_of, kept_codes
 from clew.runtime.log.large_values import Blobs
-from clew.runtime.log.reader import Retrieval
+from clew.runtime.log.reader import RunReader
 from clew.runtime.log.records import SNAPSHOT
 from clew.runtime.log.run_log import RunLog
 from clew.runtime.log.run_rows import sealed_failures
 from clew.runtime.log.snapshots import is_fork, snapshot_entry, stored_fork, stored_start
-from clew.runtime.log.writer import Durability, Ledger
+from clew.runtime.log.writer import Durability, LogWriter
 from clew.state import GraphState
 from clew.stores import RunRow, Store
 from clew.stores.memory.store import NOWHERE
@@ -32,7 +32,7 @@ from clew.stores.memory.store import NOWHERE
 _DEEP = 16  # forks of forks, of which the last one gets a snapshot of its own
 
 
-class Archive:
+class RunRepository:
     """The runs of one graph in one store."""
 
     def __init__(self, graph: Graph | None, store: Store, on_conflict: str) -> None:
@@ -42,9 +42,9 @@ class Archive:
         self._keeps = store is not NOWHERE
 
     @cached_property
-    def runs(self) -> Retrieval:
+    def runs(self) -> RunReader:
         """The same runs, for reading."""
-        return Retrieval(self._graph, self._store, self._on_conflict)
+        return RunReader(self._graph, self._store, self._on_conflict)
 
     # -- writing -----------------------------------------------------------------------------------------
 
@@ -79,7 +79,7 @@ class Archive:
             updated=now,
             parent=parent,
             parent_step=parent_step,
-            codes=Codes(graph, on_conflict),
+            codes=GraphFingerprint(graph, on_conflict),
             description=graph,
             target=target,
         )
@@ -125,33 +125,33 @@ class Archive:
         durability: Durability,
         *,
         owes: bool = False,
-    ) -> Ledger:
+    ) -> LogWriter:
         """A ledger for a run that has just been created; with `owes`, without waiting for the disk."""
         if not self._store.encodes:
-            return Ledger(self._store, run_id, fence)
-        return Ledger(
+            return LogWriter(self._store, run_id, fence)
+        return LogWriter(
             self._store,
             run_id,
             fence,
             durability=durability,
-            writer=Writer({"": start.digest}, created),
+            writer=EntryEncoder({"": start.digest}, created),
             snapshot=lambda: self.runs.open(run_id).state(fetched=False),
             snapshots=lambda: self.runs.open(run_id).missing_snapshots(),
             owes=owes,
         )
 
-    def ledger(self, log: RunLog, fence: int, durability: Durability) -> Ledger:
+    def ledger(self, log: RunLog, fence: int, durability: Durability) -> LogWriter:
         """A ledger that goes on where a run's log ends."""
         run_id = log.row.run_id
         if not self._store.encodes:
-            return Ledger(self._store, run_id, fence)
+            return LogWriter(self._store, run_id, fence)
         digests = {prefix: known[-1] for prefix, known in log.digests.items()}
-        return Ledger(
+        return LogWriter(
             self._store,
             run_id,
             fence,
             durability=durability,
-            writer=Writer(digests, log.row.created),
+            writer=EntryEncoder(digests, log.row.created),
             snapshot=lambda: self.runs.open(run_id).state(fetched=False),
             snapshots=lambda: self.runs.open(run_id).missing_snapshots(),
             weight=log.weight,

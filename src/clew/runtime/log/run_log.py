@@ -15,15 +15,25 @@ import msgspec
 from clew.engine.chain import Chain
 from clew.engine.program import Program
 from clew.engine.program_inputs import program_of
-from clew.engine.reasons import Story
-from clew.engine.records import Failure, Journaled, Outcome, Question, Retry, Single, Start, Step, Withdrawn
+from clew.engine.reasons import RunLineage
+from clew.engine.records import (
+    Failure,
+    FinishedItem,
+    Outcome,
+    Question,
+    Retry,
+    SingleItemStep,
+    Start,
+    Step,
+    Withdrawn,
+)
 from clew.errors import InputError, RunStateError, UnknownRunError
 from clew.graph import Graph
-from clew.runtime.calls.ambiguity import Intent
+from clew.runtime.calls.ambiguity import CallIntent
 from clew.runtime.calls.recorder import RecordedCall
 from clew.runtime.log.fingerprints import conflict_rule
 from clew.runtime.log.metrics import Measured, Totals, lifetime
-from clew.runtime.log.records import Accepted, Answered, Filled, Labelled, Resumed
+from clew.runtime.log.records import AcceptedChanges, AnswerRecord, Filled, LabelRecord, ResumeRecord
 from clew.runtime.log.schema_changes import with_defaults
 from clew.runtime.result import Checkpoint, Origin
 from clew.state import GraphState, Position
@@ -248,7 +258,7 @@ def _check_answer(graph: Graph, path: str, answer: Any) -> None:
             ) from error
 
 
-def with_accepted(row: RunRow, accepted: Accepted) -> RunRow:
+def with_accepted(row: RunRow, accepted: AcceptedChanges) -> RunRow:
     """Give a row with the graph that the run continues with."""
     return msgspec.structs.replace(
         row, structure=accepted.structure, codes=accepted.codes, description=accepted.description
@@ -280,7 +290,7 @@ def fill(log: RunLog, filled: Filled) -> None:
             log.strands[prefix] = (begun, steps)
 
 
-def story_of(log: RunLog, parent: Callable[[str], RunLog]) -> Story:
+def story_of(log: RunLog, parent: Callable[[str], RunLog]) -> RunLineage:
     """What happened in a run, and before it in the runs that it was forked from."""
     start, steps = log.start, list(log.steps)
     outside = [(start.step, start.position.touched)]
@@ -289,7 +299,7 @@ def story_of(log: RunLog, parent: Callable[[str], RunLog]) -> Story:
         steps[:0] = [step for step in log.steps if step.number <= start.step]
         start = log.start
         outside.append((start.step, start.position.touched))
-    return Story(start, steps, outside)
+    return RunLineage(start, steps, outside)
 
 
 def read_log(row: RunRow, start: GraphState, records: Iterable[Any], on_conflict: str) -> RunLog:
@@ -306,21 +316,21 @@ class _Collected:
     def __init__(self, log: RunLog) -> None:
         self.log = log
         self.inner: list[Step] = []
-        self.journal: list[Journaled] = []
+        self.journal: list[FinishedItem] = []
         self.retries: list[Retry] = []
-        self.answers: dict[str, dict[int, Answered]] = {}
+        self.answers: dict[str, dict[int, AnswerRecord]] = {}
         self.done: set[str] = set()  # items of committed steps
 
     # -- one record at a time ----------------------------------------------------------------------------
 
-    def single(self, single: Single) -> None:
+    def single(self, single: SingleItemStep) -> None:
         self.step(single.step())
 
     def step(self, step: Step) -> None:
         (self.inner if step.prefix else self.log.steps).append(step)
         self.done.update(step.prefix + outcome.path for outcome in step.outcomes)
 
-    def journaled(self, journaled: Journaled) -> None:
+    def journaled(self, journaled: FinishedItem) -> None:
         self.journal.append(journaled)
 
     def withdrawn(self, withdrawn: Withdrawn) -> None:
@@ -341,13 +351,13 @@ class _Collected:
         if question.path not in asked or asked[question.path].number <= question.number:
             asked[question.path] = question
 
-    def answer(self, answer: Answered) -> None:
+    def answer(self, answer: AnswerRecord) -> None:
         self.answers.setdefault(answer.path, {})[answer.number] = answer
 
-    def label(self, label: Labelled) -> None:
+    def label(self, label: LabelRecord) -> None:
         self.log.labels[label.label] = label.step
 
-    def accepted(self, accepted: Accepted) -> None:
+    def accepted(self, accepted: AcceptedChanges) -> None:
         log = self.log
         if accepted.n >= log.accepted:
             log.accepted, log.filled = accepted.n + 1, accepted.filled
@@ -356,10 +366,10 @@ class _Collected:
     def measured(self, measured: Measured) -> None:
         self.log.measured.append(measured)
 
-    def resumed(self, resumed: Resumed) -> None:
+    def resumed(self, resumed: ResumeRecord) -> None:
         self.log.stretch = max(self.log.stretch, resumed.stretch)
 
-    def intent(self, intent: Intent) -> None:
+    def intent(self, intent: CallIntent) -> None:
         """Leave it to the recorder, which looks for intents where they matter."""
 
     def call(self, call: RecordedCall) -> None:
@@ -413,18 +423,18 @@ class _Collected:
 
 
 _TAKE: dict[type, Callable[[_Collected, Any], None]] = {
-    Single: _Collected.single,
+    SingleItemStep: _Collected.single,
     Step: _Collected.step,
-    Journaled: _Collected.journaled,
+    FinishedItem: _Collected.journaled,
     Withdrawn: _Collected.withdrawn,
     Start: _Collected.start,
     Retry: _Collected.retry,
     Question: _Collected.question,
-    Answered: _Collected.answer,
-    Labelled: _Collected.label,
-    Accepted: _Collected.accepted,
+    AnswerRecord: _Collected.answer,
+    LabelRecord: _Collected.label,
+    AcceptedChanges: _Collected.accepted,
     Measured: _Collected.measured,
-    Resumed: _Collected.resumed,
-    Intent: _Collected.intent,
+    ResumeRecord: _Collected.resumed,
+    CallIntent: _Collected.intent,
     RecordedCall: _Collected.call,
 }

@@ -17,7 +17,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from clew.engine.working_state import View
+from clew.engine.working_state import WorkingState
 from clew.errors import GraphChangedError
 from clew.graph import Graph
 from clew.graph.interface import may_send, required_fields, writers_of
@@ -48,7 +48,7 @@ def gained(graph: Graph, names: Collection[str]) -> dict[str, Any]:
     return schema.defaults(names)
 
 
-def check_can_run(run_id: str, view: View, rewired: Collection[str]) -> None:
+def check_can_run(run_id: str, view: WorkingState, rewired: Collection[str]) -> None:
     """Raise GraphChangedError if a node waits, or may be woken, for an input that nothing will provide.
 
     `rewired` are the nodes that fit into the graph in another way than when the run was made with it.

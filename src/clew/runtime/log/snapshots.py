@@ -36,8 +36,8 @@ from clew.state import (
     stored_value,
     stored_values,
 )
-from clew.state.position import STOPPED, Versions
-from clew.stores import Entry
+from clew.state.position import STOPPED, VersionMap
+from clew.stores import LogEntry
 
 PIECE = 1024  # items of a list that are kept together
 
@@ -97,10 +97,10 @@ def _decisions(decided: Mapping[str, str | list[str]]) -> dict[str, Any]:
     return {gate: tuple(made) if isinstance(made, list) else made for gate, made in decided.items()}
 
 
-def snapshot_entry(state: GraphState, blobs: Blobs) -> tuple[Entry, int]:
+def snapshot_entry(state: GraphState, blobs: Blobs) -> tuple[LogEntry, int]:
     """Make a snapshot; its weight is what it would take uncompressed, without blobs that it only refers to."""
     body, weight = _stored_state(state, blobs, in_pieces=True)
-    return Entry(SNAPSHOT.name, "", state.step, compress(body, 1), bytes.fromhex(state.digest)), weight
+    return LogEntry(SNAPSHOT.name, "", state.step, compress(body, 1), bytes.fromhex(state.digest)), weight
 
 
 def _stored_state(state: GraphState, blobs: Blobs, *, in_pieces: bool = False) -> tuple[bytes, int]:
@@ -211,7 +211,7 @@ def read_start(data: bytes, digest: str, blob: Lookup, *, classes: bool = True) 
 
 
 def read_snapshot(
-    entry: Entry, blob: Lookup, *, classes: bool = True, keeps: bool = False
+    entry: LogEntry, blob: Lookup, *, classes: bool = True, keeps: bool = False
 ) -> tuple[GraphState, int]:
     """Read a snapshot: the state, and its weight. With `keeps`, large values are not fetched: they are `Kept`."""
     return _state(_decompressed(entry.body), bytes(entry.digest).hex(), blob, classes, keeps=keeps)
@@ -222,12 +222,12 @@ def step_of_start(data: bytes) -> int:
     return msgspec.json.decode(data, type=_Form).step
 
 
-def is_of_step(entry: Entry) -> bool:
+def is_of_step(entry: LogEntry) -> bool:
     """Tell whether a snapshot holds the state that its digest says. DecodeError if it is damaged."""
     return msgspec.json.decode(_decompressed(entry.body), type=_Form).digest == bytes(entry.digest).hex()
 
 
-def blobs_of_snapshot(entry: Entry, blob: Lookup) -> Iterator[tuple[str, bytes]]:
+def blobs_of_snapshot(entry: LogEntry, blob: Lookup) -> Iterator[tuple[str, bytes]]:
     """The contents that a snapshot refers to: digest and content. DecodeError if it is damaged."""
     body = _decompressed(entry.body)
     yield from blobs_of(body, blob)
@@ -301,6 +301,6 @@ def _assembled(values: dict[str, Any], rest: dict[str, Any], digest: str) -> Gra
 
 
 def _fixed(run: NodeExecution) -> NodeExecution:
-    object.__setattr__(run, "input_versions", Versions(run.input_versions))
-    object.__setattr__(run, "output_versions", Versions(run.output_versions))
+    object.__setattr__(run, "input_versions", VersionMap(run.input_versions))
+    object.__setattr__(run, "output_versions", VersionMap(run.output_versions))
     return run

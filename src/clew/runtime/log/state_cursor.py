@@ -17,12 +17,12 @@ from msgspec.structs import replace
 from clew.engine.chain import executions_of
 from clew.engine.program import Program
 from clew.engine.records import Step
-from clew.engine.working_state import View
+from clew.engine.working_state import WorkingState
 from clew.runtime.log.large_values import Kept
 from clew.state import GraphState
 
 
-class Advance:
+class StateCursor:
     """Stands at a step of a run; `add` moves it on. `fetch` gives the content of a large value."""
 
     def __init__(
@@ -41,7 +41,7 @@ class Advance:
         self._seed = seed
         self._on_conflict = on_conflict
         self._fetch = fetch
-        self._view: View | None = None
+        self._view: WorkingState | None = None
         self.has_kept = any(type(value) is Kept for value in start.values.values())
         self.step = start.step
         self.digest = start.digest
@@ -50,7 +50,7 @@ class Advance:
         """Move on by the next step; `digest` is that of the state after it."""
         if self._view is None:
             assert self._start is not None
-            self._view = View.restore(self._program, self._start)
+            self._view = WorkingState.restore(self._program, self._start)
             self._history = dict(self._start.node_history)
             self._start = None
         if self.has_kept and self._program.reducers:
@@ -60,7 +60,7 @@ class Advance:
         self.digest = digest
         self.step = step.number
 
-    def _needed(self, view: View, step: Step) -> Step:
+    def _needed(self, view: WorkingState, step: Step) -> Step:
         """Fetch what a reducer of this step looks at."""
         reduced = {
             name for outcome in step.outcomes for name in outcome.update if name in self._program.reducers

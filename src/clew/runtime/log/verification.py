@@ -18,7 +18,7 @@ from clew.runtime.log.large_values import blobs_of
 from clew.runtime.log.records import SNAPSHOT, STEP
 from clew.runtime.log.run_rows import opened_row
 from clew.runtime.log.snapshots import blobs_of_snapshot, decode_fork, is_fork, is_of_step, step_of_start
-from clew.stores import Entry, RunRow, Store
+from clew.stores import LogEntry, RunRow, Store
 
 
 def complaints(store: Store, row: RunRow) -> Iterator[str]:
@@ -56,7 +56,7 @@ def _complaints(store: Store, row: RunRow) -> Iterator[str]:
             yield f"run {run_id!r}: step {first + len(known)} is missing: there is a snapshot of a later one"
 
 
-def check_log(row: RunRow, entries: Iterable[Entry]) -> tuple[Chains, list[str]]:
+def check_log(row: RunRow, entries: Iterable[LogEntry]) -> tuple[Chains, list[str]]:
     """Check the entries of a run, each by itself and all together: its chains, and a sentence for each damage."""
     entries = list(entries)
     for entry in entries:
@@ -74,7 +74,7 @@ def step_of(row: RunRow) -> int:
         raise StoreCorruptError(f"run {row.run_id!r}: what it began with is damaged ({error})") from error
 
 
-def _check_blobs(store: Store, row: RunRow, entries: Iterable[Entry]) -> None:
+def _check_blobs(store: Store, row: RunRow, entries: Iterable[LogEntry]) -> None:
     """Raise if a content that the run speaks of is not there, or is another."""
     where = "the description of its graph"
     try:

@@ -27,17 +27,17 @@ from typing import Any, Literal
 
 import msgspec
 
-from clew.engine.records import Journaled, Question, Single, Step, Withdrawn
+from clew.engine.records import FinishedItem, Question, SingleItemStep, Step, Withdrawn
 from clew.errors import EncodeError
 from clew.runtime.calls.recorder import RecordedCall
 from clew.runtime.crash_points import reach
-from clew.runtime.log.background_writer import Follower, Work, batches
-from clew.runtime.log.codec import Writer
+from clew.runtime.log.background_writer import BackgroundWriter, Work, batches
+from clew.runtime.log.codec import EntryEncoder
 from clew.runtime.log.large_values import Blobs
 from clew.runtime.log.records import JOURNAL, is_own_step, with_epoch
 from clew.runtime.log.snapshots import snapshot_entry
 from clew.state import GraphState
-from clew.stores import Entry, Statement, Store, WouldWait
+from clew.stores import LogEntry, Statement, Store, WouldWait
 
 Durability = Literal["sync", "async", "exit"]
 _TOGETHER = 64  # steps that are cheaper to hand to the follower in one go
@@ -59,10 +59,10 @@ Name = tuple[str, tuple[int, ...]]
 """An item: its path, and the attempts of the items around it."""
 
 
-class Ledger:
+class LogWriter:
     """Writes for one run. Without `writer` the store keeps the records as they are, and there is little to do."""
 
-    _follower: Follower | None = None
+    _follower: BackgroundWriter | None = None
     _failure: BaseException | None = None  # nothing is written after it: the log would have a hole
     _is_closing = False
     _never_waits = False
@@ -75,9 +75,9 @@ class Ledger:
         fence: int,
         *,
         durability: Durability = "sync",
-        writer: Writer | None = None,
+        writer: EntryEncoder | None = None,
         snapshot: Callable[[], GraphState] | None = None,
-        snapshots: Callable[[], Iterable[tuple[Entry, Blobs]]] | None = None,
+        snapshots: Callable[[], Iterable[tuple[LogEntry, Blobs]]] | None = None,
         weight: int = 0,
         since: int = 0,
         journaled: dict[tuple[str, tuple[int, ...]], list[int]] | None = None,
@@ -103,7 +103,7 @@ class Ledger:
         self._asked = dict(asked or {})  # by path: what waits for an answer
         self._late: list[Work] = []
         if owes:
-            self._follower = Follower(self._append, self._settle)
+            self._follower = BackgroundWriter(self._append, self._settle)
 
     @property
     def often(self) -> int:
@@ -156,7 +156,7 @@ class Ledger:
             if blobs:
                 writer.blobs.update(blobs)
             try:
-                if len(records) == 1 and type(records[0]) is Single and not self.attached:
+                if len(records) == 1 and type(records[0]) is SingleItemStep and not self.attached:
                     self._write_step(writer, records[0])
                 else:
                     self._write(writer, records)
@@ -168,7 +168,7 @@ class Ledger:
                 self.fail(error)
                 raise
 
-    def _write_step(self, writer: Writer, step: Single) -> None:
+    def _write_step(self, writer: EntryEncoder, step: SingleItemStep) -> None:
         """What `_write` does, for the most frequent record of all: there is nothing beside it."""
         if self._journaled:
             self._write(writer, [step.step()])
@@ -194,13 +194,13 @@ class Ledger:
         if self._since > FIRST_SNAPSHOT and self._since > OUTWEIGH * self._weight:
             self._write_snapshot()
 
-    def _write(self, writer: Writer, records: Sequence[Any]) -> None:
-        entries: list[Entry] = []
+    def _write(self, writer: EntryEncoder, records: Sequence[Any]) -> None:
+        entries: list[LogEntry] = []
         drop: list[tuple[str, str, int]] = []
         statements: list[Statement] = []
         refused: EncodeError | None = None
         for record in records:
-            if type(record) is Journaled:
+            if type(record) is FinishedItem:
                 numbers = self._journaled.setdefault((record.path, record.epoch), [])
                 numbers.append(numbers[-1] + 1 if numbers else 0)
                 record = msgspec.structs.replace(record, n=numbers[-1])
@@ -236,7 +236,7 @@ class Ledger:
         if self._is_due():
             self._write_snapshot()
 
-    def _make_room(self, writer: Writer, question: Question, entry: Entry) -> None:
+    def _make_room(self, writer: EntryEncoder, question: Question, entry: LogEntry) -> None:
         """A question that is asked again in other words, by an item that starts over, takes the place of the first one.
 
         Should the process die in between, it is asked again by whoever goes on.
@@ -255,7 +255,7 @@ class Ledger:
 
     def _detached(self, record: Any) -> list[Statement]:
         """What was attached to the items whose outcomes a record keeps."""
-        if isinstance(record, Journaled):
+        if isinstance(record, FinishedItem):
             items = [(record.path, record.epoch)]
         elif isinstance(record, Step):
             items = [(record.prefix + outcome.path, record.epoch) for outcome in record.outcomes]
@@ -289,9 +289,9 @@ class Ledger:
         else:
             self._behind_us().put(work)
 
-    def _behind_us(self) -> Follower:
+    def _behind_us(self) -> BackgroundWriter:
         if self._follower is None:
-            self._follower = Follower(self._append)
+            self._follower = BackgroundWriter(self._append)
         return self._follower
 
     def _is_taken_at_once(self, work: Work) -> bool:

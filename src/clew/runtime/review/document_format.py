@@ -24,7 +24,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from clew.errors import CheckpointError
-from clew.stores import Entry
+from clew.stores import LogEntry
 
 FORMAT = 2
 
@@ -115,7 +115,7 @@ def document_of(document: Any) -> Document:
 # -- contents ----------------------------------------------------------------------------------------------------
 
 
-def entry_json(entry: Entry) -> Json:
+def entry_json(entry: LogEntry) -> Json:
     """An entry of a log, its body as it is in a store."""
     return {
         "kind": entry.kind,
@@ -126,10 +126,10 @@ def entry_json(entry: Entry) -> Json:
     }
 
 
-def entries_of(form: RunForm) -> list[Entry]:
+def entries_of(form: RunForm) -> list[LogEntry]:
     """The entries of a document's log."""
     return [
-        Entry(each.kind, each.path, each.n, each.body.encode(), bytes.fromhex(each.digest))
+        LogEntry(each.kind, each.path, each.n, each.body.encode(), bytes.fromhex(each.digest))
         for each in form.entries
     ]
 

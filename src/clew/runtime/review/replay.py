@@ -29,10 +29,10 @@ import msgspec
 
 from clew.engine.frame import Item
 from clew.engine.machine import Machine
-from clew.engine.options import Memory, Options
+from clew.engine.options import Options, PriorWork
 from clew.engine.outcomes import read
 from clew.engine.program import Program
-from clew.engine.records import Journaled, Outcome, Question, Start, Step
+from clew.engine.records import FinishedItem, Outcome, Question, Start, Step
 from clew.error_text import message_of, type_name
 from clew.errors import (
     AmbiguousCallError,
@@ -47,7 +47,7 @@ from clew.errors import (
 from clew.graph import Send
 from clew.runtime.calls.ambiguity import told_place
 from clew.runtime.calls.host import Host
-from clew.runtime.calls.recorder import OWN, History, RecordedCall, Request, answer, same
+from clew.runtime.calls.recorder import OWN, ItemCalls, RecordedCall, Request, answer, same
 from clew.runtime.calls.scopes import Asking, Scope
 from clew.runtime.log.fingerprints import changed_reducers, structure_changes
 from clew.runtime.log.run_log import RunLog
@@ -136,14 +136,14 @@ class ReplayReport(msgspec.Struct, frozen=True):
 _RAISED: dict[str, type[ReplayError]] = {"call": ReplayMismatchError, "missing": ReplayMissingError}
 
 
-class Recordings:
+class RecordedCallSource:
     """Answers `ctx.record` from recordings; what it cannot answer is noted, should the node swallow the error."""
 
     def __init__(self, calls: Iterable[RecordedCall], asked: Mapping[str, Question]) -> None:
         by_path: dict[str, list[RecordedCall]] = {}
         for call in calls:
             by_path.setdefault(call.path, []).append(call)
-        self._histories = {path: History(found) for path, found in by_path.items()}
+        self._histories = {path: ItemCalls(found) for path, found in by_path.items()}
         self._asked = asked
         self.answered = 0
         self.wrong: list[tuple[Kind, str, str]] = []
@@ -191,18 +191,20 @@ class Recordings:
         raise ReplayMismatchError(f"{told}\n{diff}" if diff else told)
 
 
-_NOTHING = History()
+_NOTHING = ItemCalls()
 
 
-class _Rehearsal(Host):
+class _ReplayHost(Host):
     """Has nodes called with recordings for the outside world; nobody listens, and nothing sleeps."""
 
-    def __init__(self, run_id: str, machine: Machine, settings: Settings, recordings: Recordings) -> None:
+    def __init__(
+        self, run_id: str, machine: Machine, settings: Settings, recordings: RecordedCallSource
+    ) -> None:
         super().__init__(run_id, machine, settings)
         self.recorder = recordings
 
 
-class _Ended(msgspec.Struct):
+class _CallResult(msgspec.Struct):
     """How a call of a node ended: with a value, a question or an error."""
 
     value: Any = None
@@ -221,7 +223,7 @@ class Replayer:
         self._settled: set[str] = set()  # items that have an outcome in this replay
         self._reached: set[str] = set()  # items that had failed, and were called
         self._broken: list[str] = []  # subgraphs of which today's code makes nothing
-        self._recordings = Recordings(log.calls, log.asked)
+        self._recordings = RecordedCallSource(log.calls, log.asked)
         self._steps = log.steps_by_place()
         self._outcomes = log.outcomes()
         # of the step that was not committed
@@ -232,9 +234,9 @@ class Replayer:
             on_error="continue",  # a recorded failure is taken over like any outcome
             on_conflict=log.on_conflict,  # type: ignore[arg-type]
         )
-        memory = Memory(answers=log.answers, attempts=log.attempts, retraced=self._steps)
+        memory = PriorWork(answers=log.answers, attempts=log.attempts, retraced=self._steps)
         self._machine = Machine.restore(program, log.start, options, memory)
-        self._host = _Rehearsal(log.row.run_id, self._machine, settings, self._recordings)
+        self._host = _ReplayHost(log.row.run_id, self._machine, settings, self._recordings)
 
     def run(self) -> ReplayReport:
         """Replay to the end of what was recorded."""
@@ -282,16 +284,16 @@ class Replayer:
 
     # -- items -------------------------------------------------------------------------------------------
 
-    def _call(self, item: Item) -> _Ended:
+    def _call(self, item: Item) -> _CallResult:
         try:
             value = self._host.call(item)
             if item.node.mode in ("async", "async_generator"):
                 value = asyncio.run(_awaited(value))
         except Asking as asking:
-            return _Ended(asking=asking)
+            return _CallResult(asking=asking)
         except Exception as error:
-            return _Ended(error=error)
-        return _Ended(value)
+            return _CallResult(error=error)
+        return _CallResult(value)
 
     def _wrong_calls(self, item: Item) -> list[Divergence]:
         """What the recordings could not answer. Whatever the node did after that says nothing."""
@@ -375,7 +377,7 @@ class Replayer:
         records = list(self._machine.outbox)
         self._machine.outbox.clear()
         for record in records:
-            if isinstance(record, Journaled):
+            if isinstance(record, FinishedItem):
                 self._settled.add(record.path)
             elif isinstance(record, Start):
                 yield from self._check_start(record)

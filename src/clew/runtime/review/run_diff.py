@@ -36,7 +36,7 @@ class _Missing:
 MISSING: Any = _Missing()
 
 
-class Change(msgspec.Struct, frozen=True):
+class ValueChange(msgspec.Struct, frozen=True):
     """A value, or a part of what an item did, that differs; `MISSING` where there is none."""
 
     name: str
@@ -61,7 +61,7 @@ class ItemDiff(msgspec.Struct, frozen=True):
 
     path: str
     only_in: str | None  # the run's id, if only one of them has it
-    changes: tuple[Change, ...] = ()
+    changes: tuple[ValueChange, ...] = ()
 
     def __str__(self) -> str:
         if self.only_in is not None:
@@ -74,7 +74,7 @@ class StepDiff(msgspec.Struct, frozen=True):
 
     step: int
     items: tuple[ItemDiff, ...] = ()
-    values: tuple[Change, ...] = ()
+    values: tuple[ValueChange, ...] = ()
 
     def __str__(self) -> str:
         told = [f"step {self.step}"] if self.items else [f"before step {self.step + 1}: other values"]
@@ -91,7 +91,7 @@ class RunDiff(msgspec.Struct, frozen=True):
     common: str | None
     """The run that both have come from, if they have: `a`, `b` or a third."""
     steps: tuple[StepDiff, ...]
-    values: tuple[Change, ...]
+    values: tuple[ValueChange, ...]
     """Values that differ at the end."""
     status: tuple[str, str]
     ends: tuple[int, int]
@@ -268,10 +268,10 @@ def _told(outcome: Outcome) -> dict[str, Any]:
     return told
 
 
-def _changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[Change, ...]:
+def _changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[ValueChange, ...]:
     names = [*old, *(name for name in new if name not in old)]
     pairs = ((name, old.get(name, MISSING), new.get(name, MISSING)) for name in names)
-    return tuple(Change(name, was, now) for name, was, now in pairs if not _same(was, now))
+    return tuple(ValueChange(name, was, now) for name, was, now in pairs if not _same(was, now))
 
 
 def _same(one: Any, other: Any) -> bool:

@@ -24,19 +24,19 @@ from clew.engine.program_inputs import program_of
 from clew.error_text import line_of
 from clew.errors import CheckpointError, ClewError, StoreCorruptError
 from clew.graph import Graph
-from clew.runtime.log.codec import Reader, Writer
+from clew.runtime.log.codec import EntryDecoder, EntryEncoder
 from clew.runtime.log.fingerprints import described, description_of
 from clew.runtime.log.integrity import Chains
 from clew.runtime.log.large_values import Blobs, blobs_of
-from clew.runtime.log.reader import Retrieval
+from clew.runtime.log.reader import RunReader
 from clew.runtime.log.records import SNAPSHOT, with_epoch
-from clew.runtime.log.repository import Archive, fresh_owner
+from clew.runtime.log.repository import RunRepository, fresh_owner
 from clew.runtime.log.run_log import RunLog, read_log
 from clew.runtime.log.run_rows import sealed_failures
 from clew.runtime.log.snapshots import decode_fork, read_start, stored_fork, stored_start
 from clew.runtime.log.stored_errors import failure_of
 from clew.runtime.log.verification import check_log, digest_at
-from clew.runtime.log.writer import Ledger
+from clew.runtime.log.writer import LogWriter
 from clew.runtime.review.document_format import (
     FORMAT,
     Document,
@@ -53,7 +53,7 @@ from clew.runtime.review.document_format import (
 )
 from clew.runtime.review.json_documents import checkpoint_json, failure_json, recorded_io_json
 from clew.state import GraphState, decode, encode
-from clew.stores import Entry, RunRow, Store
+from clew.stores import LogEntry, RunRow, Store
 
 _ROW = ("graph", "target", "status", "created", "updated", "parent", "parent_step", "structure")
 """What a document has of a row as it is; the seed is text there, and codes and failures are taken apart."""
@@ -61,7 +61,7 @@ _ROW = ("graph", "target", "status", "created", "updated", "parent", "parent_ste
 
 def export_run(store: Store, run_id: str, on_conflict: str, *, latest: bool = False) -> Json:
     """A run as a document; with `latest`, its readable part has the last checkpoint only."""
-    run = Retrieval(None, store, on_conflict).open(run_id)
+    run = RunReader(None, store, on_conflict).open(run_id)
     log = run.whole()
     row, blobs = log.row, Blobs()
     start = stored_start(log.start, blobs)
@@ -86,7 +86,7 @@ def export_run(store: Store, run_id: str, on_conflict: str, *, latest: bool = Fa
     return document
 
 
-def import_run(store: Store, archive: Archive, document: Mapping[str, Any]) -> RunRow:
+def import_run(store: Store, archive: RunRepository, document: Mapping[str, Any]) -> RunRow:
     """Keep the run of a document; its row. CheckpointError if the document is not what was exported."""
     try:
         log, graph, entries, blobs = _checked(document)
@@ -100,7 +100,7 @@ def import_run(store: Store, archive: Archive, document: Mapping[str, Any]) -> R
     return archive.runs.open(log.row.run_id).row
 
 
-def _checked(document: Mapping[str, Any]) -> tuple[RunLog, Graph, list[Entry], Blobs]:
+def _checked(document: Mapping[str, Any]) -> tuple[RunLog, Graph, list[LogEntry], Blobs]:
     """The log of a document, its graph without code, its entries and large contents, when all of it is known to be what
     was exported."""
     form = document_of(document)
@@ -127,9 +127,9 @@ def _checked(document: Mapping[str, Any]) -> tuple[RunLog, Graph, list[Entry], B
     return log, graph, entries, blobs
 
 
-def _read(row: RunRow, start: GraphState, entries: Sequence[Entry], blobs: Mapping[str, bytes]) -> RunLog:
+def _read(row: RunRow, start: GraphState, entries: Sequence[LogEntry], blobs: Mapping[str, bytes]) -> RunLog:
     """The log that entries make; no class is built."""
-    reader = Reader(row.run_id, _lookup(blobs), row.created, classes=False)
+    reader = EntryDecoder(row.run_id, _lookup(blobs), row.created, classes=False)
     log = read_log(row, start, [reader.record(entry) for entry in entries], "error")
     chains = Chains(row.run_id, entries, start.step, start.digest)
     for _ in chains.damage(row):
@@ -144,17 +144,17 @@ def _read(row: RunRow, start: GraphState, entries: Sequence[Entry], blobs: Mappi
 # -- writing -----------------------------------------------------------------------------------------------------
 
 
-class _Capture:
+class _EntryCollector:
     """Stands where a ledger has its store: entries as a store that encodes would have them in the end."""
 
     def __init__(self) -> None:
-        self.entries: dict[tuple[str, str, int], Entry] = {}
+        self.entries: dict[tuple[str, str, int], LogEntry] = {}
         self.blobs: dict[str, bytes] = {}
 
     def append(
         self,
         run_id: str,
-        entries: Sequence[Entry],
+        entries: Sequence[LogEntry],
         fence: int,
         *,
         drop: Sequence[tuple[str, str, int]] = (),
@@ -167,13 +167,13 @@ class _Capture:
         self.blobs.update(blobs)
 
 
-def _entries(store: Store, log: RunLog, start: bytes, blobs: Blobs) -> Sequence[Entry]:
+def _entries(store: Store, log: RunLog, start: bytes, blobs: Blobs) -> Sequence[LogEntry]:
     """The entries of a run as bytes; the large contents that they and `start` speak of go to `blobs`."""
     run_id = log.row.run_id
     if not store.encodes:
-        capture = _Capture()
-        writer = Writer({"": log.start.digest}, log.row.created)
-        Ledger(capture, run_id, 0, writer=writer).write(store.entries(run_id))  # type: ignore[arg-type]
+        capture = _EntryCollector()
+        writer = EntryEncoder({"": log.start.digest}, log.row.created)
+        LogWriter(capture, run_id, 0, writer=writer).write(store.entries(run_id))  # type: ignore[arg-type]
         blobs.update(capture.blobs)
         return sorted(capture.entries.values(), key=lambda entry: entry.name)
     found = store.entries(run_id, after=log.start.step, skip=(SNAPSHOT.name,))
@@ -264,10 +264,10 @@ def differences(one: Any, other: Any, at: str = "") -> Iterator[tuple[str, Any, 
 
 def _keep(
     store: Store,
-    archive: Archive,
+    archive: RunRepository,
     log: RunLog,
     graph: Graph,
-    entries: Sequence[Entry],
+    entries: Sequence[LogEntry],
     blobs: Blobs,
 ) -> None:
     """Write a run, all of it or nothing."""
@@ -277,7 +277,7 @@ def _keep(
     row.parent_step = None if row.parent is None else row.parent_step
     if not store.encodes:
         classes = archive.runs.classes
-        reader = Reader(run_id, _lookup(blobs), row.created, classes=classes)
+        reader = EntryDecoder(run_id, _lookup(blobs), row.created, classes=classes)
         row.start = read_start(row.start, row.start_digest, _lookup(blobs), classes=classes)
         row.error, row.description = failures or None, graph
         store.create(row, entries=[reader.record(entry) for entry in entries])
@@ -299,7 +299,7 @@ def _keep(
         raise
 
 
-def _has_parent(store: Store, archive: Archive, row: RunRow, start: GraphState) -> bool:
+def _has_parent(store: Store, archive: RunRepository, row: RunRow, start: GraphState) -> bool:
     """Whether the run that this one was forked from is here, and its state is the one that it continued from."""
     if row.parent is None or row.parent_step is None:
         return False

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any, cast
 
 from clew.errors import CommitConflictError, RunExistsError, RunOwnedError
-from clew.stores.conformance.harness import LEASE, Place, an_entry, check, expect, names, refuses
+from clew.stores.conformance.harness import LEASE, StoreHarness, an_entry, check, expect, names, refuses
 from clew.stores.protocol import RunRow
 
 
 @check
-def what_is_not_waited_for_is_kept_by_the_same_rules(place: Place) -> None:
+def what_is_not_waited_for_is_kept_by_the_same_rules(place: StoreHarness) -> None:
     store = cast(Any, place.open())
     if not getattr(store, "defers", False):
         return

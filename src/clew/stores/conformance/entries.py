@@ -13,12 +13,22 @@ from clew.errors import (
     StoreError,
     UnknownRunError,
 )
-from clew.stores.conformance.harness import LEASE, LONG, NAMES, Place, an_entry, check, expect, names, refuses
-from clew.stores.protocol import Entry, RunRow
+from clew.stores.conformance.harness import (
+    LEASE,
+    LONG,
+    NAMES,
+    StoreHarness,
+    an_entry,
+    check,
+    expect,
+    names,
+    refuses,
+)
+from clew.stores.protocol import LogEntry, RunRow
 
 
 @check
-def entries_come_back_as_they_were_given(place: Place) -> None:
+def entries_come_back_as_they_were_given(place: StoreHarness) -> None:
     store, fence = place.owned()
     entries = [
         an_entry(1, b""),
@@ -33,12 +43,12 @@ def entries_come_back_as_they_were_given(place: Place) -> None:
     expect(list(again.entries("r")), [entries[3], *entries[:3]], "the log")
     if not store.encodes:
         whatever = object()
-        store.append("r", [Entry("label", "x", 0, whatever)], fence)
+        store.append("r", [LogEntry("label", "x", 0, whatever)], fence)
         expect(store.find("r", "label", "x")[0].body, whatever, "a body that is any object")
 
 
 @check
-def names_may_be_any_text(place: Place) -> None:
+def names_may_be_any_text(place: StoreHarness) -> None:
     store = place.open()
     for run_id in NAMES:
         store.create(RunRow(run_id, graph=run_id, parent=None, target=run_id))
@@ -64,7 +74,7 @@ def names_may_be_any_text(place: Place) -> None:
 
 
 @check
-def long_names_that_begin_alike_are_not_the_same(place: Place) -> None:
+def long_names_that_begin_alike_are_not_the_same(place: StoreHarness) -> None:
     store, fence = place.owned(LONG + "a")
     with refuses(UnknownRunError):
         store.row(LONG + "b")
@@ -74,7 +84,7 @@ def long_names_that_begin_alike_are_not_the_same(place: Place) -> None:
 
 
 @check
-def text_that_cannot_be_kept_is_refused(place: Place) -> None:
+def text_that_cannot_be_kept_is_refused(place: StoreHarness) -> None:
     store, fence = place.owned()
     for odd in ("nul\x00", "half \ud83e of a pair", "\ud83e" * 5_000):
         try:
@@ -95,7 +105,7 @@ def text_that_cannot_be_kept_is_refused(place: Place) -> None:
 
 
 @check
-def numbers_may_be_large(place: Place) -> None:
+def numbers_may_be_large(place: StoreHarness) -> None:
     store, fence = place.owned()
     numbers = [0, 1, 2**15, 2**31, 2**32 - 1, 2**32, 2**32 + 1, 2**53 + 1, 2**62]
     for kind, path in (("step", ""), ("step", "inner"), ("call", "")):
@@ -114,7 +124,7 @@ def numbers_may_be_large(place: Place) -> None:
 
 
 @check
-def bodies_may_be_large(place: Place) -> None:
+def bodies_may_be_large(place: StoreHarness) -> None:
     store, fence = place.owned()
     for n, size in enumerate((1_000, 4_096, 65_536, 5_000_000)):
         body = bytes(i * 31 % 251 for i in range(1_000)) * (size // 1_000)
@@ -128,7 +138,7 @@ def bodies_may_be_large(place: Place) -> None:
 
 
 @check
-def many_entries_are_one_append(place: Place) -> None:
+def many_entries_are_one_append(place: StoreHarness) -> None:
     store, fence = place.owned()
     steps = [an_entry(n, b"%d" % n) for n in range(1, 5_001)]
     calls = [an_entry(n, b"c%d" % n, kind="call", path=f"p{n % 7}") for n in range(1_000)]
@@ -140,7 +150,7 @@ def many_entries_are_one_append(place: Place) -> None:
 
 
 @check
-def entries_are_in_the_order_of_kind_path_and_number(place: Place) -> None:
+def entries_are_in_the_order_of_kind_path_and_number(place: StoreHarness) -> None:
     store, fence = place.owned()
     paths = ["", "B", "a", "a/b", "a b", "b", "é", "ﬀ", "🧵"]
     named = [
@@ -163,7 +173,7 @@ def entries_are_in_the_order_of_kind_path_and_number(place: Place) -> None:
 
 
 @check
-def the_last_entry_up_to_a_number_is_found(place: Place) -> None:
+def the_last_entry_up_to_a_number_is_found(place: StoreHarness) -> None:
     store, fence = place.owned()
     for kind, path in (("snapshot", ""), ("step", ""), ("step", "inner")):
         expect(store.last("r", kind, path, 99), None, "the last entry where there is none")
@@ -175,7 +185,7 @@ def the_last_entry_up_to_a_number_is_found(place: Place) -> None:
 
 
 @check
-def what_was_handed_out_does_not_change(place: Place) -> None:
+def what_was_handed_out_does_not_change(place: StoreHarness) -> None:
     store, fence = place.owned()
     store.append("r", [an_entry(1)], fence)
     log, found = store.entries("r"), store.find("r", "step", "")
@@ -185,13 +195,13 @@ def what_was_handed_out_does_not_change(place: Place) -> None:
 
 
 @check
-def the_same_entry_again_changes_nothing(place: Place) -> None:
+def the_same_entry_again_changes_nothing(place: StoreHarness) -> None:
     store, fence = place.owned()
     for first in (
         an_entry(1, b"first", digest=b"same"),
         an_entry(1, b"first", kind="call", path="p", digest=b"same"),
     ):
-        again = Entry(first.kind, first.path, 1, b"second", b"same")
+        again = LogEntry(first.kind, first.path, 1, b"second", b"same")
         store.append("r", [first], fence)
         store.append("r", [again], fence)
         store.append("r", [again, again], fence)
@@ -199,7 +209,7 @@ def the_same_entry_again_changes_nothing(place: Place) -> None:
 
 
 @check
-def another_content_under_the_same_name_is_a_conflict(place: Place) -> None:
+def another_content_under_the_same_name_is_a_conflict(place: StoreHarness) -> None:
     store, fence = place.owned()
     for first in (an_entry(1, b"first"), an_entry(1, b"first", kind="call", path="p")):
         other = an_entry(1, b"second", kind=first.kind, path=first.path)
@@ -211,7 +221,7 @@ def another_content_under_the_same_name_is_a_conflict(place: Place) -> None:
 
 
 @check
-def an_append_is_all_or_nothing(place: Place) -> None:
+def an_append_is_all_or_nothing(place: StoreHarness) -> None:
     store, fence = place.owned()
     content = b"content"
     digest = sha256(content).hexdigest()
@@ -239,7 +249,7 @@ def an_append_is_all_or_nothing(place: Place) -> None:
 
 
 @check
-def what_is_dropped_is_gone(place: Place) -> None:
+def what_is_dropped_is_gone(place: StoreHarness) -> None:
     store, fence = place.owned()
     journal = [an_entry(0, b"%d" % i, kind="journal", path=f"p{i}") for i in range(5)]
     store.append("r", journal, fence)
@@ -254,7 +264,7 @@ def what_is_dropped_is_gone(place: Place) -> None:
 
 
 @check
-def what_an_append_adds_and_drops_is_never_there(place: Place) -> None:
+def what_an_append_adds_and_drops_is_never_there(place: StoreHarness) -> None:
     store, fence = place.owned()
     first, second = (an_entry(0, body, kind="journal", path="p") for body in (b"first", b"second"))
     store.append("r", [first, an_entry(1)], fence, drop=[first.name])
@@ -265,7 +275,7 @@ def what_an_append_adds_and_drops_is_never_there(place: Place) -> None:
 
 
 @check
-def large_contents_are_kept_once_while_they_are_needed(place: Place) -> None:
+def large_contents_are_kept_once_while_they_are_needed(place: StoreHarness) -> None:
     store, fence = place.owned("a")
     contents = {sha256(content).hexdigest(): content for content in (b"", b"\x00\xff", b"x" * 5_000_000)}
     shared, other, large = contents
@@ -289,7 +299,7 @@ def large_contents_are_kept_once_while_they_are_needed(place: Place) -> None:
 
 
 @check
-def a_run_that_cannot_be_created_brings_nothing(place: Place) -> None:
+def a_run_that_cannot_be_created_brings_nothing(place: StoreHarness) -> None:
     store = place.open()
     store.create(RunRow("r"))
     digest = sha256(b"content").hexdigest()
@@ -300,7 +310,7 @@ def a_run_that_cannot_be_created_brings_nothing(place: Place) -> None:
 
 
 @check
-def a_part_of_a_log_is_read_by_kinds_and_paths(place: Place) -> None:
+def a_part_of_a_log_is_read_by_kinds_and_paths(place: StoreHarness) -> None:
     store, fence = place.owned()
     paths = ["a#1", "a#1/b#0", "a#1[2]", "a#10", "a#2", LONG, f"{LONG}2"]
     entries = [an_entry(0, kind=kind, path=path) for kind in ("start", "other") for path in paths]

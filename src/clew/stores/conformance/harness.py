@@ -11,7 +11,7 @@ from hashlib import sha256
 from typing import Any
 
 from clew.errors import ClewError
-from clew.stores.protocol import Entry, RunRow, Store
+from clew.stores.protocol import LogEntry, RunRow, Store
 
 OpenStore = Callable[[], Store]
 Check = Callable[[OpenStore], None]
@@ -34,12 +34,12 @@ NAMES = (
 )
 
 
-def check(function: Callable[[Place], None], into: list[Check] = checks) -> Check:
+def check(function: Callable[[StoreHarness], None], into: list[Check] = checks) -> Check:
     """Enter a check into the suite."""
 
     @wraps(function)
     def checked(open_store: OpenStore) -> None:
-        place = Place(open_store)
+        place = StoreHarness(open_store)
         try:
             function(place)
         finally:
@@ -50,12 +50,12 @@ def check(function: Callable[[Place], None], into: list[Check] = checks) -> Chec
     return checked
 
 
-def liveness_check(function: Callable[[Place], None]) -> Check:
+def liveness_check(function: Callable[[StoreHarness], None]) -> Check:
     """Enter a check into the suite for stores that can tell who is alive."""
     return check(function, liveness_checks)
 
 
-class Place:
+class StoreHarness:
     """Where a check works: opens stores, and remembers them."""
 
     def __init__(self, open_store: OpenStore) -> None:
@@ -76,8 +76,8 @@ class Place:
 
 def an_entry(
     n: int = 1, body: bytes = b"{}", *, kind: str = "step", path: str = "", digest: bytes | None = None
-) -> Entry:
-    return Entry(kind, path, n, body, sha256(body).digest() if digest is None else digest)
+) -> LogEntry:
+    return LogEntry(kind, path, n, body, sha256(body).digest() if digest is None else digest)
 
 
 @contextmanager

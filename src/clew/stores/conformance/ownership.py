@@ -16,7 +16,7 @@ from clew.errors import (
 )
 from clew.stores.conformance.harness import (
     LEASE,
-    Place,
+    StoreHarness,
     an_entry,
     at_once,
     check,
@@ -30,7 +30,7 @@ from clew.stores.protocol import Owner, RunRow
 
 
 @check
-def a_run_that_nobody_claimed_has_the_fence_0(place: Place) -> None:
+def a_run_that_nobody_claimed_has_the_fence_0(place: StoreHarness) -> None:
     store = place.open()
     store.create(RunRow("r"))
     store.append("r", [an_entry(1)], 0)
@@ -44,7 +44,7 @@ def a_run_that_nobody_claimed_has_the_fence_0(place: Place) -> None:
 
 
 @check
-def a_later_claim_makes_a_fence_stale(place: Place) -> None:
+def a_later_claim_makes_a_fence_stale(place: StoreHarness) -> None:
     store, first = place.owned()
     store.append("r", [an_entry(1)], first)
     other = place.open()
@@ -79,7 +79,7 @@ def a_later_claim_makes_a_fence_stale(place: Place) -> None:
 
 
 @check
-def a_living_owner_keeps_its_run_until_the_lease_runs_out(place: Place) -> None:
+def a_living_owner_keeps_its_run_until_the_lease_runs_out(place: StoreHarness) -> None:
     store, fence = place.owned()
     other = place.open()
     with refuses(RunOwnedError):
@@ -96,7 +96,7 @@ def a_living_owner_keeps_its_run_until_the_lease_runs_out(place: Place) -> None:
 
 
 @check
-def a_lease_runs_out_by_itself(place: Place) -> None:
+def a_lease_runs_out_by_itself(place: StoreHarness) -> None:
     """The store's clock goes on, so a short lease is over soon; and none is over before its time."""
     store = place.open()
     for number, lease in enumerate((0.05, 0.2)):
@@ -115,7 +115,7 @@ def a_lease_runs_out_by_itself(place: Place) -> None:
 
 
 @check
-def an_owner_that_renews_keeps_its_run_whatever_the_wall_clock_says(place: Place) -> None:
+def an_owner_that_renews_keeps_its_run_whatever_the_wall_clock_says(place: StoreHarness) -> None:
     """Two programs on one store, one an hour ahead, one an hour behind: neither takes the other's run."""
     store, other = place.open(), place.open()
     for number, (owners, others) in enumerate(((0.0, 3600.0), (0.0, -3600.0), (3600.0, 0.0), (-3600.0, 0.0))):
@@ -138,7 +138,7 @@ def an_owner_that_renews_keeps_its_run_whatever_the_wall_clock_says(place: Place
 
 
 @check
-def an_owner_may_claim_again(place: Place) -> None:
+def an_owner_may_claim_again(place: StoreHarness) -> None:
     store, first = place.owned()
     second = store.claim("r", "me", lease=LEASE)
     store.append("r", [an_entry(1)], second)
@@ -148,7 +148,7 @@ def an_owner_may_claim_again(place: Place) -> None:
 
 
 @check
-def a_released_run_is_free(place: Place) -> None:
+def a_released_run_is_free(place: StoreHarness) -> None:
     store, first = place.owned()
     store.release("r", first)
     store.append("r", [an_entry(1)], first)  # nobody has claimed it since
@@ -162,7 +162,7 @@ def a_released_run_is_free(place: Place) -> None:
 
 
 @check
-def a_fence_fits_its_own_run_only(place: Place) -> None:
+def a_fence_fits_its_own_run_only(place: StoreHarness) -> None:
     store, fence = place.owned("a")
     store.create(RunRow("b"))
     other = store.claim("b", "me", lease=LEASE)
@@ -175,7 +175,7 @@ def a_fence_fits_its_own_run_only(place: Place) -> None:
 
 
 @check
-def of_claims_at_once_one_wins(place: Place) -> None:
+def of_claims_at_once_one_wins(place: StoreHarness) -> None:
     stores = [place.open() for _ in range(4)]
     for run in range(5):
         run_id = f"r{run}"
@@ -194,7 +194,7 @@ def of_claims_at_once_one_wins(place: Place) -> None:
 
 
 @check
-def threads_append_at_once(place: Place) -> None:
+def threads_append_at_once(place: StoreHarness) -> None:
     store, fence = place.owned()
 
     def append(i: int) -> None:
@@ -209,7 +209,7 @@ def threads_append_at_once(place: Place) -> None:
 
 
 @check
-def two_stores_on_one_place_see_the_same(place: Place) -> None:
+def two_stores_on_one_place_see_the_same(place: StoreHarness) -> None:
     one, two = place.open(), place.open()
     one.create(RunRow("r"))
     fence = two.claim("r", "me", lease=LEASE)
@@ -226,7 +226,7 @@ def two_stores_on_one_place_see_the_same(place: Place) -> None:
 
 
 @check
-def nothing_is_wrong_with_a_sound_store(place: Place) -> None:
+def nothing_is_wrong_with_a_sound_store(place: StoreHarness) -> None:
     store, fence = place.owned()
     content = b"x" * 100_000
     store.append(
@@ -238,7 +238,7 @@ def nothing_is_wrong_with_a_sound_store(place: Place) -> None:
 
 
 @check
-def an_owner_is_known_until_it_lets_go(place: Place) -> None:
+def an_owner_is_known_until_it_lets_go(place: StoreHarness) -> None:
     store = place.open()
     store.create(RunRow("r"))
     expect(store.owner("r"), None, "the owner of a run that nobody claimed")
@@ -255,7 +255,7 @@ def an_owner_is_known_until_it_lets_go(place: Place) -> None:
 
 
 @liveness_check
-def a_closed_store_has_let_go_of_its_runs(place: Place) -> None:
+def a_closed_store_has_let_go_of_its_runs(place: StoreHarness) -> None:
     store, fence = place.owned()
     store.close()
     other = place.open()
@@ -269,7 +269,7 @@ def a_closed_store_has_let_go_of_its_runs(place: Place) -> None:
 
 
 @liveness_check
-def a_closed_store_says_so(place: Place) -> None:
+def a_closed_store_says_so(place: StoreHarness) -> None:
     store, fence = place.owned()
     store.close()
     for use in (lambda: store.row("r"), lambda: store.append("r", [an_entry()], fence), store.rows):

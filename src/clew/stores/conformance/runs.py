@@ -11,12 +11,12 @@ from clew.errors import (
     StoreError,
     UnknownRunError,
 )
-from clew.stores.conformance.harness import LEASE, Place, an_entry, check, expect, refuses
+from clew.stores.conformance.harness import LEASE, StoreHarness, an_entry, check, expect, refuses
 from clew.stores.protocol import RunRow
 
 
 @check
-def a_row_comes_back_as_it_was_given(place: Place) -> None:
+def a_row_comes_back_as_it_was_given(place: StoreHarness) -> None:
     store = place.open()
     body: Any = b'{"x": 1}\x00\xff' if store.encodes else {"x": object}
     row = RunRow(
@@ -31,7 +31,7 @@ def a_row_comes_back_as_it_was_given(place: Place) -> None:
 
 
 @check
-def an_id_is_taken_once(place: Place) -> None:
+def an_id_is_taken_once(place: StoreHarness) -> None:
     store = place.open()
     store.create(RunRow("r", "first"))
     with refuses(RunExistsError):
@@ -40,7 +40,7 @@ def an_id_is_taken_once(place: Place) -> None:
 
 
 @check
-def a_run_is_created_with_its_log(place: Place) -> None:
+def a_run_is_created_with_its_log(place: StoreHarness) -> None:
     store = place.open()
     entries = [an_entry(n) for n in (1, 2)] + [an_entry(0, kind="call", path="a#0"), an_entry(1, path="a#0/")]
     store.create(RunRow("p"))
@@ -61,7 +61,7 @@ def a_run_is_created_with_its_log(place: Place) -> None:
 
 
 @check
-def rows_are_listed_in_the_order_of_creation(place: Place) -> None:
+def rows_are_listed_in_the_order_of_creation(place: StoreHarness) -> None:
     store = place.open()
     ids = [f"r{i * 7 % 10}" for i in range(10)]
     for i, run_id in enumerate(ids):
@@ -72,7 +72,7 @@ def rows_are_listed_in_the_order_of_creation(place: Place) -> None:
 
 
 @check
-def a_run_that_is_let_go_of_has_a_census(place: Place) -> None:
+def a_run_that_is_let_go_of_has_a_census(place: StoreHarness) -> None:
     store, fence = place.owned()
     entries = [an_entry(n) for n in (1, 2, 3)] + [an_entry(n, kind="call", path="a#0") for n in (0, 1)]
     store.append("r", [*entries, an_entry(1, path="a#0/")], fence)
@@ -98,7 +98,7 @@ def a_run_that_is_let_go_of_has_a_census(place: Place) -> None:
 
 
 @check
-def an_update_changes_what_it_says(place: Place) -> None:
+def an_update_changes_what_it_says(place: StoreHarness) -> None:
     store, fence = place.owned()
     before = store.row("r")
     error: Any = b"\x00why" if store.encodes else ValueError("why")
@@ -116,7 +116,7 @@ def an_update_changes_what_it_says(place: Place) -> None:
 
 
 @check
-def a_row_belongs_to_who_asked_for_it(place: Place) -> None:
+def a_row_belongs_to_who_asked_for_it(place: StoreHarness) -> None:
     store = place.open()
     given = RunRow("r")
     store.create(given)
@@ -125,7 +125,7 @@ def a_row_belongs_to_who_asked_for_it(place: Place) -> None:
 
 
 @check
-def an_unknown_id_is_refused_by_name(place: Place) -> None:
+def an_unknown_id_is_refused_by_name(place: StoreHarness) -> None:
     store = place.open()
     uses: list[Callable[[], Any]] = [
         lambda: store.row("nobody"),
@@ -148,7 +148,7 @@ def an_unknown_id_is_refused_by_name(place: Place) -> None:
 
 
 @check
-def a_deleted_run_is_gone_with_all_it_had(place: Place) -> None:
+def a_deleted_run_is_gone_with_all_it_had(place: StoreHarness) -> None:
     store, fence = place.owned()
     store.append("r", [an_entry(1), an_entry(2), an_entry(1, kind="call", path="a")], fence)
     store.create(RunRow("other"))
@@ -163,7 +163,7 @@ def a_deleted_run_is_gone_with_all_it_had(place: Place) -> None:
 
 
 @check
-def a_fence_does_not_fit_another_run_of_the_same_id(place: Place) -> None:
+def a_fence_does_not_fit_another_run_of_the_same_id(place: StoreHarness) -> None:
     store, fence = place.owned()
     other = place.open()
     other.delete("r")
@@ -177,7 +177,7 @@ def a_fence_does_not_fit_another_run_of_the_same_id(place: Place) -> None:
 
 
 @check
-def a_run_with_a_fork_is_not_deleted(place: Place) -> None:
+def a_run_with_a_fork_is_not_deleted(place: StoreHarness) -> None:
     store = place.open()
     store.create(RunRow("parent"))
     store.create(RunRow("fork", parent="parent", parent_step=3))
@@ -189,7 +189,7 @@ def a_run_with_a_fork_is_not_deleted(place: Place) -> None:
 
 
 @check
-def a_run_that_is_not_there_has_no_fork(place: Place) -> None:
+def a_run_that_is_not_there_has_no_fork(place: StoreHarness) -> None:
     store = place.open()
     with refuses(UnknownRunError):
         store.create(RunRow("fork", parent="parent", parent_step=3))

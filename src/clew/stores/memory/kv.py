@@ -16,7 +16,7 @@ from clew.stores.kv import Change, check_key, conflict, in_pages
 from clew.stores.memory.store import MemoryStore
 
 
-class Rows:
+class MemoryRows:
     """What lies on a shelf."""
 
     def __init__(self) -> None:
@@ -27,19 +27,19 @@ class Rows:
 
 
 _guard = Lock()
-_shelves: WeakKeyDictionary[MemoryStore, dict[str, Rows]] = WeakKeyDictionary()
+_shelves: WeakKeyDictionary[MemoryStore, dict[str, MemoryRows]] = WeakKeyDictionary()
 
 
-def rows_of(store: MemoryStore, name: str) -> Rows:
+def rows_of(store: MemoryStore, name: str) -> MemoryRows:
     """The rows of a shelf of a store."""
     with _guard:
-        return _shelves.setdefault(store, {}).setdefault(name, Rows())
+        return _shelves.setdefault(store, {}).setdefault(name, MemoryRows())
 
 
-class MemoryShelf:
+class MemoryTable:
     """A shelf in a dict."""
 
-    def __init__(self, name: str, rows: Rows) -> None:
+    def __init__(self, name: str, rows: MemoryRows) -> None:
         self.name = name
         self._rows = rows
 

@@ -1,8 +1,8 @@
 """A store in memory: for tests, for graphs that need no durability, and the default of `Graph.run`.
 
-It keeps the last `keep` runs that have ended (all of them with ``keep=None``); runs that are running or waiting, and
-runs that another one was forked from, are never dropped. Entries may be any objects; what is not an `Entry` is kept in
-order and handed out as it is.
+It keeps the last `keep` runs that have ended (all of them with ``keep=None``); runs that are running or waiting,
+and runs that another one was forked from, are never dropped. Entries may be any objects; what is not an `LogEntry`
+is kept in order and handed out as it is.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from clew.stores.messages import (
     taken_over,
     unknown,
 )
-from clew.stores.protocol import OWN_STEP, Entry, Owner, RunRow, Statement
+from clew.stores.protocol import OWN_STEP, LogEntry, Owner, RunRow, Statement
 from clew.stores.sqlite.lease_clock import BOOT_CLOCK, LeaseClock
 
 
@@ -40,7 +40,7 @@ class _Run(msgspec.Struct):
     row: RunRow
     number: int  # never given twice, so that a fence fits one run only
     log: list[Any] = []
-    named: dict[tuple[str, str, int], Entry] = {}
+    named: dict[tuple[str, str, int], LogEntry] = {}
     blobs: set[str] = set()
     fence: int = 0
     owner: str = ""
@@ -102,7 +102,7 @@ class MemoryStore:
             if blobs:
                 self._put(run, blobs)
             for entry in entries:
-                if type(entry) is Entry:
+                if type(entry) is LogEntry:
                     run.named[entry.name] = entry
                 else:
                     run.log.append(entry)
@@ -219,14 +219,14 @@ class MemoryStore:
             raise StoreError(NO_DATABASE)
         with self._lock:
             run = self._owned(run_id, fence)
-            if Entry not in set(map(type, entries)) and not drop and not blobs:
+            if LogEntry not in set(map(type, entries)) and not drop and not blobs:
                 run.log += entries
                 return
-            fresh: dict[tuple[str, str, int], Entry] = {}
+            fresh: dict[tuple[str, str, int], LogEntry] = {}
             plain: list[Any] = []
             gone = frozenset(drop)
             for entry in entries:
-                if type(entry) is not Entry:
+                if type(entry) is not LogEntry:
                     plain.append(entry)
                 elif entry.name not in gone:
                     known = run.named.get(entry.name) or fresh.get(entry.name)
@@ -284,7 +284,7 @@ class MemoryStore:
         return [
             entry
             for entry in self.entries(run_id, after=after, upto=upto)
-            if type(entry) is Entry
+            if type(entry) is LogEntry
             and entry.kind in kinds
             and (paths is None or any(first <= entry.path < beyond for first, beyond in paths))
         ]
@@ -319,7 +319,7 @@ class MemoryStore:
         """Nothing to let go of: the runs stay readable."""
 
 
-class _Nowhere(MemoryStore):
+class _NullStore(MemoryStore):
     """Keeps nothing, and looks like a store in memory that has dropped the run already."""
 
     def create(self, row: RunRow, *_: Any, **__: Any) -> int:
@@ -343,5 +343,5 @@ class _Nowhere(MemoryStore):
             raise StoreError(NO_DATABASE)
 
 
-NOWHERE = _Nowhere()
+NOWHERE = _NullStore()
 """For a run of which nothing is left but the result that its caller has: what `Graph.run` makes."""

@@ -47,11 +47,11 @@ _HOPELESS = re.compile(
 )
 
 
-class BrokenRule(Exception):
+class ConstraintViolation(Exception):
     """A row breaks a constraint; the store knows what that means."""
 
 
-class Link:
+class StoreConnection:
     """The connections of a store, and its owner's slot."""
 
     def __init__(
@@ -165,7 +165,7 @@ class Link:
         said = " ".join(str(error).split()) or type(error).__name__
         state = error.sqlstate or ""
         if state.startswith("23"):
-            return BrokenRule(said)
+            return ConstraintViolation(said)
         if state in ("XX001", "XX002"):
             return StoreCorruptError(f"{what}: {self.name} is damaged ({said})")
         if isinstance(error, psycopg.OperationalError) or state == "25006":  # a server that only reads
@@ -179,7 +179,7 @@ class Link:
         self.pool.close()
 
 
-_links: WeakSet[Link] = WeakSet()
+_links: WeakSet[StoreConnection] = WeakSet()
 
 
 def _fresh_slot() -> int:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from clew.errors import StoreConflictError, StoreCorruptError, StoreVersionError
 from clew.stores.kv import FORMAT, Change, behind, check_key, conflict, in_pages, newer
-from clew.stores.postgres.connection import Link
+from clew.stores.postgres.connection import StoreConnection
 
 if TYPE_CHECKING:
     from clew.stores.postgres.connection import Cursor
@@ -55,15 +55,17 @@ _WRITE = """
 """
 
 
-def open_postgres_shelf(dsn: str, name: str) -> PostgresShelf:
+def open_postgres_shelf(dsn: str, name: str) -> PostgresKeyValueTable:
     """A shelf with a connection of its own."""
-    return PostgresShelf(Link(dsn, "clew", connect_timeout=10.0, patience=30.0), name, is_its_own=True)
+    return PostgresKeyValueTable(
+        StoreConnection(dsn, "clew", connect_timeout=10.0, patience=30.0), name, is_its_own=True
+    )
 
 
-class PostgresShelf:
+class PostgresKeyValueTable:
     """A shelf in a schema of a PostgreSQL database."""
 
-    def __init__(self, link: Link, name: str, *, is_its_own: bool = False) -> None:
+    def __init__(self, link: StoreConnection, name: str, *, is_its_own: bool = False) -> None:
         self.name = name
         self._link = link
         self._is_its_own = is_its_own

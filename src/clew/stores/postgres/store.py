@@ -25,10 +25,10 @@ from clew.errors import (
     UnknownRunError,
 )
 from clew.stores.messages import conflict, exists, has_fork, lost_content, owned, taken_over, unknown
-from clew.stores.postgres.connection import BrokenRule, Link, execute, rehearsed
+from clew.stores.postgres.connection import ConstraintViolation, StoreConnection, execute, rehearsed
 from clew.stores.postgres.migrations import key_of
 from clew.stores.postgres.owners import CLAIM, LEASE, OWNER, RELEASED, SERVER, UNTIL
-from clew.stores.protocol import OWN_STEP, Entry, Owner, RunRow, Statement
+from clew.stores.protocol import OWN_STEP, LogEntry, Owner, RunRow, Statement
 from clew.stores.sql_rows import COLUMNS, ROW, checked, checksum, complaints, counted, read_row, row_values
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ class PostgresStore:
     ) -> None:
         if not schema:
             raise StoreError("schema is the name of a schema, for Clew alone")
-        self._link = Link(
+        self._link = StoreConnection(
             dsn, schema, connect_timeout=connect_timeout, patience=patience, pool_size=pool_size
         )
 
@@ -136,7 +136,7 @@ class PostgresStore:
         *,
         owner: str = "",
         lease: float = 0.0,
-        entries: Sequence[Entry] = (),
+        entries: Sequence[LogEntry] = (),
     ) -> int:
         """Keep a new run, and claim it for an `owner`, in one statement. RunExistsError if its id is taken."""
         first, origin = row_values(row)
@@ -285,7 +285,7 @@ class PostgresStore:
     ) -> None:
         """Add entries, all or nothing, in one round trip unless there are statements."""
         if len(entries) == 1 and fence and not drop and not blobs and not statements:
-            entry: Entry = entries[0]
+            entry: LogEntry = entries[0]
             mine = (fence >> 32, fence, key_of(run_id))
             try:
                 if _is_own_step(entry.kind, entry.path):
@@ -296,22 +296,22 @@ class PostgresStore:
                     done = self._link.change(f"run {run_id!r}", _ADD_ENTRY, values)
                 if done:
                     return
-            except BrokenRule:
+            except ConstraintViolation:
                 pass  # the name is taken: see below by what
         self._append(run_id, entries, fence, drop, blobs, statements)
 
     def _append(
         self,
         run_id: str,
-        entries: Sequence[Entry],
+        entries: Sequence[LogEntry],
         fence: int,
         drop: Sequence[tuple[str, str, int]],
         blobs: Mapping[str, bytes],
         statements: Sequence[Statement],
     ) -> None:
         gone = frozenset(drop)
-        kept: dict[tuple[str, str, int], Entry] = {}
-        twice: Entry | None = None
+        kept: dict[tuple[str, str, int], LogEntry] = {}
+        twice: LogEntry | None = None
         for entry in entries:
             if entry.name not in gone and kept.setdefault(entry.name, entry).digest != entry.digest:
                 twice = twice or entry
@@ -324,13 +324,13 @@ class PostgresStore:
                 is_mine = self._with_statements(run_id, list(kept.values()), values, statements)
             else:
                 is_mine = self._link.change(f"run {run_id!r}", _ADD_ALL, values)
-        except BrokenRule as error:
+        except ConstraintViolation as error:
             raise CommitConflictError(conflict(run_id, self._differing(run_id, kept.values()))) from error
         if not is_mine:
             self._check_fence(run_id, fence)
 
     def _with_statements(
-        self, run_id: str, kept: Sequence[Entry], values: tuple[Any, ...], statements: Sequence[Statement]
+        self, run_id: str, kept: Sequence[LogEntry], values: tuple[Any, ...], statements: Sequence[Statement]
     ) -> int:
         def work(cursor: Cursor, _: bool) -> int:
             with cursor.connection.transaction():
@@ -346,7 +346,7 @@ class PostgresStore:
 
         return self._link.run(f"run {run_id!r}", work)
 
-    def _has(self, cursor: Cursor, run: int, entry: Entry) -> bool:
+    def _has(self, cursor: Cursor, run: int, entry: LogEntry) -> bool:
         if _is_own_step(entry.kind, entry.path):
             cursor.execute("SELECT 1 FROM steps WHERE run = %s AND n = %s", (run, entry.n))
         else:
@@ -360,7 +360,7 @@ class PostgresStore:
         if error is not None:
             raise error
 
-    def _differing(self, run_id: str, entries: Iterable[Entry]) -> Entry:
+    def _differing(self, run_id: str, entries: Iterable[LogEntry]) -> LogEntry:
         for entry in entries:
             known = self.last(run_id, entry.kind, entry.path, entry.n)
             if known is not None and known.n == entry.n and known.digest != entry.digest:
@@ -369,7 +369,7 @@ class PostgresStore:
 
     def entries(
         self, run_id: str, *, after: int = 0, upto: int | None = None, skip: Collection[str] = ()
-    ) -> Sequence[Entry]:
+    ) -> Sequence[LogEntry]:
         """A run's log by kind, path and n; of its own steps those after `after` and up to `upto` only."""
         statement = (
             f"{_STEPS} AND n > %s AND n <= %s AND NOT %s UNION ALL {_OTHERS} AND kind <> ALL(%s::text[])"
@@ -385,7 +385,7 @@ class PostgresStore:
         *,
         after: int = 0,
         upto: int | None = None,
-    ) -> Sequence[Entry]:
+    ) -> Sequence[LogEntry]:
         """A part of a run's log: some kinds, and of these the paths in some ranges; each is looked up in the index."""
         key, last = key_of(run_id), (1 << 63) - 1 if upto is None else upto
         has_own = OWN_STEP in kinds and (paths is None or any(high and not low for low, high in paths))
@@ -407,7 +407,7 @@ class PostgresStore:
             raise UnknownRunError(unknown(run_id))
         return counted(found[0][0] or "{}")
 
-    def find(self, run_id: str, kind: str, path: str) -> Sequence[Entry]:
+    def find(self, run_id: str, kind: str, path: str) -> Sequence[LogEntry]:
         """The entries of one kind and path, by n."""
         if _is_own_step(kind, path):
             return self._read(run_id, _STEPS, (key_of(run_id),))
@@ -415,7 +415,7 @@ class PostgresStore:
             run_id, f"{_OTHERS} AND kind = %s AND key = %s", (key_of(run_id), kind, key_of(path))
         )
 
-    def last(self, run_id: str, kind: str, path: str, n: int) -> Entry | None:
+    def last(self, run_id: str, kind: str, path: str, n: int) -> LogEntry | None:
         """The entry of one kind and path with the largest n up to `n`, or None."""
         up_to = "AND n <= %s ORDER BY n DESC LIMIT 1"
         if _is_own_step(kind, path):
@@ -425,7 +425,7 @@ class PostgresStore:
             found = self._read(run_id, f"{_OTHERS} AND kind = %s AND key = %s {up_to}", values)
         return found[0] if found else None
 
-    def _read(self, run_id: str, statement: str, values: Any) -> list[Entry]:
+    def _read(self, run_id: str, statement: str, values: Any) -> list[LogEntry]:
         found = self._link.run(
             f"run {run_id!r}", lambda cursor, _: cursor.execute(statement, values).fetchall()
         )
@@ -481,13 +481,13 @@ def _is_own_step(kind: str, path: str) -> bool:
     return kind == OWN_STEP and not path
 
 
-def _named(entry: Entry) -> tuple[str, str, str | None]:
+def _named(entry: LogEntry) -> tuple[str, str, str | None]:
     """Kind, key, and the path if it is not its own key."""
     key = key_of(entry.path)
     return entry.kind, key, None if key is entry.path else entry.path
 
 
-def _content(entry: Entry) -> tuple[int, bytes, bytes, int]:
+def _content(entry: LogEntry) -> tuple[int, bytes, bytes, int]:
     return entry.n, entry.body, entry.digest, checksum(entry.body, entry.digest)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from clew.stores.protocol import OWN_STEP, Entry
+from clew.stores.protocol import OWN_STEP, LogEntry
 from clew.stores.sql_rows import checksum
 from clew.stores.sqlite.file import insert
 
@@ -34,12 +34,12 @@ Found = list[tuple[Any, ...]]
 """Rows with kind, path, n, body, digest and checksum."""
 
 
-def is_own_step(entry: Entry) -> bool:
+def is_own_step(entry: LogEntry) -> bool:
     """Whether an entry lies in the table of steps."""
     return entry.kind == OWN_STEP and not entry.path and 0 <= entry.n < SPAN
 
 
-def put(db: sqlite3.Connection, number: int, entries: Sequence[Entry]) -> None:
+def put(db: sqlite3.Connection, number: int, entries: Sequence[LogEntry]) -> None:
     """Add entries. IntegrityError if the name of one is taken by another content."""
     steps = [entry for entry in entries if is_own_step(entry)]
     others = [entry for entry in entries if not is_own_step(entry)] if len(steps) < len(entries) else ()
@@ -47,7 +47,7 @@ def put(db: sqlite3.Connection, number: int, entries: Sequence[Entry]) -> None:
     insert(db, *_PUT_ENTRIES, [(number, *e.name, *_content(e)) for e in others])
 
 
-def _content(entry: Entry) -> tuple[bytes, bytes, int]:
+def _content(entry: LogEntry) -> tuple[bytes, bytes, int]:
     return entry.body, entry.digest, checksum(entry.body, entry.digest)
 
 

@@ -180,13 +180,13 @@ def _migrate(db: sqlite3.Connection, path: Path) -> None:
         raise
 
 
-class Inherited:
+class ForkedConnection:
     """Stands for a connection in a forked process, which must not use its parent's: opens another one when asked."""
 
     in_transaction = False
 
     def __init__(
-        self, parents: sqlite3.Connection | Inherited, reopen: Callable[[], sqlite3.Connection]
+        self, parents: sqlite3.Connection | ForkedConnection, reopen: Callable[[], sqlite3.Connection]
     ) -> None:
         self._parents = parents  # kept, because closing it here would disturb the parent
         self._reopen = reopen

@@ -17,17 +17,17 @@ from weakref import WeakSet
 _MOMENT = 1.0  # seconds
 
 
-class Guarded(Protocol):
+class ForkGuard(Protocol):
     """Whoever uses connections under a lock."""
 
     _lock: RLock
 
 
-_users: WeakSet[Guarded] = WeakSet()
+_users: WeakSet[ForkGuard] = WeakSet()
 _held: list[RLock] = []
 
 
-def guard(user: Guarded) -> None:
+def guard(user: ForkGuard) -> None:
     """Have forks wait for this one."""
     _users.add(user)
 

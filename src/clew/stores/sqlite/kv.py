@@ -38,7 +38,7 @@ _PUT = (
 _MANY = 500  # keys in one statement
 
 
-class SQLiteShelf:
+class SQLiteKeyValueTable:
     """A shelf in a file."""
 
     def __init__(

@@ -37,7 +37,7 @@ from clew.errors import (
     UnknownRunError,
 )
 from clew.stores.messages import conflict, exists, has_fork, lost_content, owned, taken_over, unknown
-from clew.stores.protocol import OWN_STEP, Entry, Owner, RunRow, Statement
+from clew.stores.protocol import OWN_STEP, LogEntry, Owner, RunRow, Statement
 from clew.stores.sql_rows import (
     COLUMNS,
     ORIGIN,
@@ -53,7 +53,7 @@ from clew.stores.sqlite.blobs import drop_blobs, put_blobs, read_blob
 from clew.stores.sqlite.entries import MOST, SPAN, census, named, newest, others, own_steps, put, within
 from clew.stores.sqlite.file import (
     APPLICATION_ID,
-    Inherited,
+    ForkedConnection,
     check_options,
     check_place,
     execute,
@@ -130,7 +130,7 @@ class SQLiteStore:
         self._lock = threading.RLock()
         self._owners.leave_to_parent()
         self._is_open = False
-        self._db = cast(sqlite3.Connection, Inherited(self._db, self._open))
+        self._db = cast(sqlite3.Connection, ForkedConnection(self._db, self._open))
 
     def at_once(self) -> SQLiteStore:
         """The same file, for callers that must not wait (see `Prompt`)."""
@@ -153,7 +153,7 @@ class SQLiteStore:
         owner: str = "",
         lease: float = 0.0,
         wait: bool = True,
-        entries: Sequence[Entry] = (),
+        entries: Sequence[LogEntry] = (),
     ) -> int:
         """Keep a new run, and claim it for an `owner`. RunExistsError if its id is taken."""
         check_place(self.path, self._file, row.run_id)
@@ -277,7 +277,7 @@ class SQLiteStore:
     ) -> None:
         """Add entries, all or nothing; one statement and one commit if it is one entry."""
         if len(entries) == 1 and fence and wait and not drop and not blobs and not statements:
-            entry: Entry = entries[0]
+            entry: LogEntry = entries[0]
             kind, path, n, body, digest = entry.kind, entry.path, entry.n, entry.body, entry.digest
             crc = checksum(body, digest)
             number = fence >> 32
@@ -301,7 +301,7 @@ class SQLiteStore:
     def _append(
         self,
         run_id: str,
-        entries: Sequence[Entry],
+        entries: Sequence[LogEntry],
         fence: int,
         drop: Sequence[tuple[str, str, int]],
         blobs: Mapping[str, bytes],
@@ -327,7 +327,7 @@ class SQLiteStore:
                     db.execute("DELETE FROM steps WHERE id = ?", (number * SPAN + n,))
             put_blobs(db, number, blobs)
 
-    def _has(self, number: int, entry: Entry) -> bool:
+    def _has(self, number: int, entry: LogEntry) -> bool:
         known = newest(self._db, number, entry.kind, entry.path, entry.n)
         return known is not None and bool(known[0] == entry.n)
 
@@ -341,7 +341,7 @@ class SQLiteStore:
             rehearse(self._db, statements)
             self._is_open = False
 
-    def _differing(self, number: int, entries: Iterable[Entry]) -> Entry:
+    def _differing(self, number: int, entries: Iterable[LogEntry]) -> LogEntry:
         """The first entry whose name is taken by another digest, in the store or before it in the append."""
         digests: dict[tuple[str, str, int], bytes] = {}
         for entry in entries:
@@ -354,7 +354,7 @@ class SQLiteStore:
 
     def entries(
         self, run_id: str, *, after: int = 0, upto: int | None = None, skip: Collection[str] = ()
-    ) -> Sequence[Entry]:
+    ) -> Sequence[LogEntry]:
         """A run's log by kind, path and n; of its own steps those after `after` and up to `upto` only."""
         last = MOST if upto is None else upto
         with self._lock, self._reading(f"run {run_id!r}") as db:
@@ -373,7 +373,7 @@ class SQLiteStore:
         *,
         after: int = 0,
         upto: int | None = None,
-    ) -> Sequence[Entry]:
+    ) -> Sequence[LogEntry]:
         """A part of a run's log: some kinds, and of these the paths in some ranges."""
         last = MOST if upto is None else upto
         with self._lock, self._reading(f"run {run_id!r}") as db:
@@ -385,13 +385,13 @@ class SQLiteStore:
         with self._lock, self._reading(f"run {run_id!r}") as db:
             return counted(census(db, self._number(db, run_id)))
 
-    def find(self, run_id: str, kind: str, path: str) -> Sequence[Entry]:
+    def find(self, run_id: str, kind: str, path: str) -> Sequence[LogEntry]:
         """The entries of one kind and path, by n."""
         with self._lock, self._reading(f"run {run_id!r}") as db:
             found = named(db, self._number(db, run_id), kind, path)
         return sorted(checked(run_id, found), key=_by_name)
 
-    def last(self, run_id: str, kind: str, path: str, n: int) -> Entry | None:
+    def last(self, run_id: str, kind: str, path: str, n: int) -> LogEntry | None:
         """The entry of one kind and path with the largest n up to `n`, or None."""
         with self._lock, self._reading(f"run {run_id!r}") as db:
             found = newest(db, self._number(db, run_id), kind, path, n)

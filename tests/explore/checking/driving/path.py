@@ -24,8 +24,8 @@ from typing import Any, NoReturn
 from clew import Engine
 from clew.errors import ClewError, InjectedFaultError, RunOwnedError, UnknownRunError
 from clew.explore.checking.faulty_store import WRITES
-from clew.explore.checking.simulated_disk import Disk
-from clew.runtime.log.reader import Retrieval
+from clew.explore.checking.simulated_disk import SimulatedDisk
+from clew.runtime.log.reader import RunReader
 from clew.runtime.log.run_log import RunLog
 from clew.runtime.log.verification import complaints
 from tests.explore.checking.driving.case import Case
@@ -57,7 +57,7 @@ class Path:
         self.options: list[str] = []  # to choose from, where it was stopped
         self.faults = 0
         self.clock = Clock()
-        self.disk = case.place() if case.place is not None else Disk(self.clock)
+        self.disk = case.place() if case.place is not None else SimulatedDisk(self.clock)
         self.line = Checked(self)
         self._gone: type[BaseException] | None = None  # why nothing of the process happens any more
         self.is_quiet = is_quiet  # nothing is chosen: the first of all options happens
@@ -205,7 +205,7 @@ class Path:
 
     def _finish(self) -> None:
         """The run has completed: its chain is that of the unbroken run, however often one looks."""
-        state = Retrieval(self.case.graph, self.disk, "error").open(RUN).state()
+        state = RunReader(self.case.graph, self.disk, "error").open(RUN).state()
         self.digest = state.digest
         is_right = self.case.is_right or (lambda path, state: self._expected in ("", path.digest))
         if not is_right(self, state):
@@ -407,7 +407,7 @@ class Path:
         return True
 
     def _log(self) -> RunLog:
-        return Retrieval(self.case.graph, self.disk, "error").open(RUN).whole()
+        return RunReader(self.case.graph, self.disk, "error").open(RUN).whole()
 
     def _handle(self, hands: Hands, choice: str) -> None:
         verb, _, name = choice.partition(" ")

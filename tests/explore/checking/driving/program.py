@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from clew import Engine
-from clew.explore.checking.faulty_store import WRITES, Line
+from clew.explore.checking.faulty_store import WRITES, FaultyStore
 from tests.explore.checking.driving.stage import Hands, Loop
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class Once:
         return done
 
 
-class Checked(Line):
+class Checked(FaultyStore):
     """A line to the disk on which each operation is a choice."""
 
     def __init__(self, path: Path) -> None:

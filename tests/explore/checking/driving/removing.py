@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import Any
 
 from clew.errors import ClewError, RunOwnedError, UnknownRunError
-from clew.runtime.log.reader import Retrieval
+from clew.runtime.log.reader import RunReader
 from tests.explore.checking.driving.path import Path
 from tests.explore.checking.driving.program import PARENT, RUN, Died, Stopped
 
@@ -35,7 +35,7 @@ class Removal(Path):
         self._states = {run_id: self._state(run_id) for run_id in RUNS}
 
     def _state(self, run_id: str) -> str:
-        return Retrieval(self.case.graph, self.disk, "error").open(run_id).state().digest
+        return RunReader(self.case.graph, self.disk, "error").open(run_id).state().digest
 
     def _live(self) -> None:
         for _ in range(10):

@@ -20,7 +20,7 @@ import clew.runtime.drivers.lease_renewal as heartbeat_module
 import clew.runtime.drivers.session as session_module
 import clew.runtime.log.writer as ledger_module
 from clew.runtime.calls.scopes import Asking
-from clew.runtime.drivers.thread_pool import Threads
+from clew.runtime.drivers.thread_pool import DaemonThreadPool
 from clew.runtime.log.background_writer import Work, batches
 
 
@@ -99,7 +99,7 @@ class Job:
             self._future.set_exception(error)
 
 
-class Hands(Threads):
+class Hands(DaemonThreadPool):
     """An executor, and whatever else is under way outside the driver: each job waits until it is chosen."""
 
     def __init__(self, clock: Clock) -> None:

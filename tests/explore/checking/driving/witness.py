@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NoReturn
 
-from clew.explore.checking.simulated_disk import Disk
+from clew.explore.checking.simulated_disk import SimulatedDisk
 from clew.runtime.log.run_log import RunLog
 
 
@@ -27,7 +27,7 @@ class Wrong(BaseException):
 class Witness:
     """What was seen on a path."""
 
-    def __init__(self, disk: Disk, run_id: str, log: Callable[[], RunLog], durability: str) -> None:
+    def __init__(self, disk: SimulatedDisk, run_id: str, log: Callable[[], RunLog], durability: str) -> None:
         self._disk, self._run_id, self._log = disk, run_id, log
         self._durability = durability
         self.made: list[tuple[str, str]] = []  # outside: who called, and with which key

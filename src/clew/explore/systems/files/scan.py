@@ -22,7 +22,7 @@ _PIECE = 1 << 20
 _HELD = frozenset({stat.S_IFREG, stat.S_IFLNK, stat.S_IFDIR})
 
 
-class Entry(msgspec.Struct, frozen=True):
+class FileEntry(msgspec.Struct, frozen=True):
     """A file, link or directory. `content` is a file's hash, or where a link points."""
 
     mode: int
@@ -31,36 +31,36 @@ class Entry(msgspec.Struct, frozen=True):
     modified: int = 0
 
 
-Tree = Map[bytes, Entry]
+Tree = Map[bytes, FileEntry]
 Status = tuple[int, int, int, int]
 
 
-def is_directory(entry: Entry) -> bool:
+def is_directory(entry: FileEntry) -> bool:
     return stat.S_ISDIR(entry.mode)
 
 
-def is_link(entry: Entry) -> bool:
+def is_link(entry: FileEntry) -> bool:
     return stat.S_ISLNK(entry.mode)
 
 
-def is_file(entry: Entry) -> bool:
+def is_file(entry: FileEntry) -> bool:
     return stat.S_ISREG(entry.mode)
 
 
-class Scan:
+class DirectoryScan:
     """A directory that is looked at again and again. `unstored` are the files that were read since somebody emptied
     it, with their contents."""
 
     def __init__(self, root: bytes) -> None:
         self._root = root
         self._tree: Tree = Map()
-        self._last: dict[bytes, Entry] = {}  # the same as the tree
+        self._last: dict[bytes, FileEntry] = {}  # the same as the tree
         self._statuses: dict[bytes, Status] = {}  # of files, as far as they can be trusted
         self.unstored: dict[bytes, bytes] = {}
 
     def look(self) -> Tree:
         """What is there now; the same object as before if that is the same."""
-        found: dict[bytes, Entry] = {}
+        found: dict[bytes, FileEntry] = {}
         self._walk(self._root, b"", found)
         last = self._last
         changed = [(path, entry) for path, entry in found.items() if last.get(path) != entry]
@@ -75,7 +75,7 @@ class Scan:
             self._last = found
         return self._tree
 
-    def _walk(self, folder: bytes, prefix: bytes, found: dict[bytes, Entry]) -> None:
+    def _walk(self, folder: bytes, prefix: bytes, found: dict[bytes, FileEntry]) -> None:
         with os.scandir(folder) as listed:
             entries = list(listed)
         for each in entries:
@@ -90,19 +90,19 @@ class Scan:
             if kind == stat.S_IFDIR:
                 self._walk(each.path, path + b"/", found)
 
-    def _entry(self, path: bytes, place: bytes, status: os.stat_result) -> Entry:
+    def _entry(self, path: bytes, place: bytes, status: os.stat_result) -> FileEntry:
         mode, modified = status.st_mode, status.st_mtime_ns
         if stat.S_ISDIR(mode):
-            return Entry(mode, modified=modified)
+            return FileEntry(mode, modified=modified)
         if stat.S_ISLNK(mode):
-            return Entry(mode, os.readlink(place), modified=modified)
+            return FileEntry(mode, os.readlink(place), modified=modified)
         now = (status.st_size, modified, status.st_ctime_ns, status.st_ino)
         known = self._last.get(path)
         if known is not None and is_file(known) and self._statuses.get(path) == now:
             return known if known.mode == mode else msgspec.structs.replace(known, mode=mode)
         began = time.time_ns()
         content, size = _read(place)
-        entry = Entry(mode, content, size, modified)
+        entry = FileEntry(mode, content, size, modified)
         # A nanosecond part of nothing but zeros is taken for a disk that counts in seconds.
         tick = _FINE_TICK if modified % 1_000_000_000 and status.st_ctime_ns % 1_000_000_000 else _COARSE_TICK
         if max(modified, status.st_ctime_ns) < began - tick:

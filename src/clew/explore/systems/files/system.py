@@ -27,9 +27,9 @@ from immutables import Map
 
 from clew.errors import CheckpointError, RollbackError, SystemSetupError
 from clew.explore.model.observation import Observation
-from clew.explore.systems.files.scan import Entry, Scan, Tree, is_directory, is_file, is_link
+from clew.explore.systems.files.scan import DirectoryScan, FileEntry, Tree, is_directory, is_file, is_link
 from clew.explore.systems.temp_dirs import new_folder
-from clew.explore.systems.version_tokens import Versions
+from clew.explore.systems.version_tokens import VersionTokens
 
 try:
     import fcntl
@@ -63,8 +63,8 @@ class FileSystem:
                 f"FileSystem: {os.fspath(directory)!r} holds the folder for temporary files, where contents are kept"
             )
         self._forget = weakref.finalize(self, shutil.rmtree, self._store, ignore_errors=True)
-        self._scan = Scan(self._root)
-        self._versions: Versions[Tree] = Versions()
+        self._scan = DirectoryScan(self._root)
+        self._versions: VersionTokens[Tree] = VersionTokens()
         self._observed: tuple[Tree, Observation] | None = None
         self._claimed: weakref.finalize[[int], FileSystem] | None = None
 
@@ -125,7 +125,7 @@ class FileSystem:
         if next(coming, None) != [self._root]:
             return False
         self._claim()
-        wanted: dict[bytes, Entry] = {}
+        wanted: dict[bytes, FileEntry] = {}
         arrived: set[bytes] = set()
         for piece in coming:
             if len(piece) == 2:
@@ -134,7 +134,7 @@ class FileSystem:
                     target.write(data)
                 arrived.add(content)
             else:
-                wanted[piece[0]] = Entry(*piece[1:])
+                wanted[piece[0]] = FileEntry(*piece[1:])
         (self._store / _EMPTY).touch()
         now = self._look("see what is there", RollbackError)
         try:
@@ -168,7 +168,7 @@ class FileSystem:
     def close(self) -> None:
         """Forget all checkpoints, and what was kept for them."""
         self.let_go()
-        self._versions = Versions()
+        self._versions = VersionTokens()
         self._forget()
 
     def __enter__(self) -> FileSystem:
@@ -187,7 +187,7 @@ class FileSystem:
 
     # ---------------------------------------------------------------- contents
 
-    def _keep(self, path: bytes, entry: Entry) -> None:
+    def _keep(self, path: bytes, entry: FileEntry) -> None:
         """Put a file's content into the store, unless it is there."""
         kept = self._store / entry.content.hex()
         if kept.exists():
@@ -225,13 +225,13 @@ class FileSystem:
                 os.chmod(self._at(path), entry.mode & 0o7777)
             os.utime(self._at(path), ns=(entry.modified, entry.modified), follow_symlinks=False)
 
-    def _remove(self, path: bytes, entry: Entry) -> None:
+    def _remove(self, path: bytes, entry: FileEntry) -> None:
         if is_directory(entry):
             shutil.rmtree(self._at(path))  # only what we leave alone (sockets, pipes) can still be inside
         else:
             os.unlink(self._at(path))
 
-    def _make(self, path: bytes, now: Entry | None, wanted: Entry) -> None:
+    def _make(self, path: bytes, now: FileEntry | None, wanted: FileEntry) -> None:
         place = self._at(path)
         same_kind = now is not None and stat.S_IFMT(now.mode) == stat.S_IFMT(wanted.mode)
         if is_directory(wanted):
@@ -244,7 +244,7 @@ class FileSystem:
         elif not same_kind or now is None or now.content != wanted.content:
             self._write(place, wanted)
 
-    def _write(self, place: bytes, wanted: Entry) -> None:
+    def _write(self, place: bytes, wanted: FileEntry) -> None:
         try:
             alone = os.lstat(place).st_nlink == 1
         except FileNotFoundError:
@@ -266,7 +266,7 @@ def _opened(place: bytes, flags: int) -> BinaryIO:
     return os.fdopen(descriptor, "rb" if flags == os.O_RDONLY else "wb")
 
 
-def _equal(one: Entry | None, other: Entry | None) -> bool:
+def _equal(one: FileEntry | None, other: FileEntry | None) -> bool:
     if one is None or other is None:
         return one is other
     # A directory's time changes with what is inside: it is set where something inside is restored.
@@ -295,7 +295,7 @@ def _name(path: bytes) -> str | bytes:
         return path
 
 
-def _shown(entry: Entry) -> dict[str, Any]:
+def _shown(entry: FileEntry) -> dict[str, Any]:
     mode = f"{entry.mode & 0o7777:o}"
     if is_directory(entry):
         return {"directory": mode}

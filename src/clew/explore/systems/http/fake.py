@@ -32,7 +32,7 @@ import msgspec
 from clew.errors import DefinitionError
 from clew.explore.model.observation import Observation
 from clew.explore.systems.http.server import Dropped, Reply, Request, reply_of, serving
-from clew.explore.systems.version_tokens import Versions
+from clew.explore.systems.version_tokens import VersionTokens
 from clew.state.codec import decode, digest, encode
 
 _OWN = 512  # bytes that a checkpoint takes besides the state
@@ -91,7 +91,7 @@ class HTTPFake:
         self._routes: list[tuple[str, re.Pattern[str], Route]] = []
         self._faults: tuple[Fault, ...] = ()
         self._requests: tuple[Request, ...] = ()
-        self._versions: Versions[_Version] = Versions()
+        self._versions: VersionTokens[_Version] = VersionTokens()
         self._lock = threading.RLock()
         self._server: ThreadingHTTPServer | None = None
         for where, function in (routes or {}).items():

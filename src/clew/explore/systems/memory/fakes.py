@@ -22,8 +22,17 @@ from immutables import Map
 
 from clew.errors import DefinitionError, SystemSetupError
 from clew.explore.model.observation import Observation
-from clew.explore.systems.immutable_values import EMPTY_ROW, SHOWN, Cell, Row, cell, mixed, read_back, row_of
-from clew.explore.systems.version_tokens import Versions
+from clew.explore.systems.immutable_values import (
+    EMPTY_ROW,
+    SHOWN,
+    ImmutableValue,
+    ValueSequence,
+    cell,
+    mixed,
+    read_back,
+    row_of,
+)
+from clew.explore.systems.version_tokens import VersionTokens
 from clew.state.codec import decode, encode
 
 Keys = list[str]
@@ -49,8 +58,8 @@ class MemoryMail:
     def __init__(self) -> None:
         self._now = EMPTY_ROW
         self._came = 0  # bytes, since the last checkpoint
-        self._versions: Versions[Row] = Versions()
-        self._seen: tuple[Row, Observation] | None = None
+        self._versions: VersionTokens[ValueSequence] = VersionTokens()
+        self._seen: tuple[ValueSequence, Observation] | None = None
         self._lock = RLock()
 
     def send(
@@ -139,7 +148,7 @@ class MemoryClock:
             )
         self._start = start
         self._now = start
-        self._versions: Versions[datetime] = Versions()
+        self._versions: VersionTokens[datetime] = VersionTokens()
 
     def now(self) -> datetime:
         """The time, with its time zone."""
@@ -195,7 +204,7 @@ class MemoryClock:
 
 
 class _Stored(msgspec.Struct, frozen=True, gc=False):
-    cells: Map[str, Cell]
+    cells: Map[str, ImmutableValue]
     sum: int
 
     @property
@@ -203,7 +212,7 @@ class _Stored(msgspec.Struct, frozen=True, gc=False):
         return b"%d:%b" % (len(self.cells), self.sum.to_bytes(32, "big"))
 
 
-def _stored(cells: dict[str, Cell]) -> _Stored:
+def _stored(cells: dict[str, ImmutableValue]) -> _Stored:
     total = 0
     for each in cells.values():
         total = mixed(total, each, 1)
@@ -218,7 +227,7 @@ class MemoryStorage:
     def __init__(self, objects: dict[str, Any] | None = None) -> None:
         self._now = _Stored(Map(), 0)
         self._came = 0  # bytes, since the last checkpoint
-        self._versions: Versions[_Stored] = Versions()
+        self._versions: VersionTokens[_Stored] = VersionTokens()
         self._seen: tuple[_Stored, Observation] | None = None
         self._lock = RLock()
         for key, value in (objects or {}).items():

@@ -18,8 +18,15 @@ import msgspec
 from immutables import Map
 
 from clew.explore.model.observation import Observation
-from clew.explore.systems.immutable_values import EMPTY_ROW, Cell, Row, cell, read_back, row_of
-from clew.explore.systems.version_tokens import Versions
+from clew.explore.systems.immutable_values import (
+    EMPTY_ROW,
+    ImmutableValue,
+    ValueSequence,
+    cell,
+    read_back,
+    row_of,
+)
+from clew.explore.systems.version_tokens import VersionTokens
 
 _OWN = 512  # bytes that a checkpoint takes besides what came
 
@@ -32,8 +39,8 @@ class Delivery(msgspec.Struct, frozen=True):
 
 
 class _Queued(msgspec.Struct, frozen=True, gc=False):
-    ready: Row
-    flying: Map[int, Cell]
+    ready: ValueSequence
+    flying: Map[int, ImmutableValue]
 
     @property
     def free(self) -> int:
@@ -79,7 +86,7 @@ class MemoryQueue:
     def __init__(self, messages: Any = ()) -> None:
         self._now = _EMPTY
         self._came = 0  # bytes, since the last checkpoint
-        self._versions: Versions[_Queued] = Versions()
+        self._versions: VersionTokens[_Queued] = VersionTokens()
         self._seen: tuple[_Queued, Observation] | None = None
         self._lock = RLock()
         for message in messages:
@@ -127,7 +134,7 @@ class MemoryQueue:
             landed = self._land(delivery)
             self._now = _Queued(self._now.ready.prepend(landed), self._now.flying)
 
-    def _land(self, delivery: Delivery | int) -> Cell:
+    def _land(self, delivery: Delivery | int) -> ImmutableValue:
         number = delivery.id if isinstance(delivery, Delivery) else delivery
         with self._lock:
             now = self._now

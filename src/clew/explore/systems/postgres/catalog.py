@@ -95,7 +95,7 @@ def quoted(*names: str) -> str:
 
 
 @dataclass(frozen=True)
-class Column:
+class PostgresColumn:
     """A column that a row image holds."""
 
     name: str
@@ -113,13 +113,13 @@ class Key:
 
 
 @dataclass(frozen=True)
-class Table:
+class PostgresTable:
     """A watched table, a leaf of a partitioned one, or a materialised view."""
 
     oid: int
     name: str  # quoted, with its schema
     label: str  # as observations call it
-    columns: tuple[Column, ...]
+    columns: tuple[PostgresColumn, ...]
     key: Key | None
     aside: tuple[str, ...]  # statements that put aside what is in the way of a restore
     back: tuple[str, ...]  # and put it back
@@ -137,11 +137,11 @@ class WatchedSequence:
 
 
 @dataclass(frozen=True)
-class Watched:
+class WatchedObjects:
     """Everything that is watched, by oid."""
 
-    tables: Mapping[int, Table]
-    views: tuple[Table, ...]
+    tables: Mapping[int, PostgresTable]
+    views: tuple[PostgresTable, ...]
     sequences: Mapping[int, WatchedSequence]
 
 
@@ -152,7 +152,7 @@ def load_watched(
     ignore: Mapping[str, Iterable[str]],
     *,
     strict: bool = True,
-) -> Watched:
+) -> WatchedObjects:
     """Read the catalog. If `strict`, a table or column that is named and not there is a `SystemSetupError`."""
     rows = cursor.execute(_COLUMNS, (schema,)).fetchall()
     bases = dict(cursor.execute("SELECT oid, typbasetype FROM pg_type WHERE typtype = 'd'").fetchall())
@@ -174,7 +174,7 @@ def load_watched(
     keys = _keys(cursor, chosen)
     in_the_way = _in_the_way(cursor, chosen, schema)
     made = [_table(oid, found[oid], hidden.get(oid, set()), bases, keys, in_the_way) for oid in chosen]
-    return Watched(
+    return WatchedObjects(
         {table.oid: table for table in made if not table.is_view},
         tuple(table for table in made if table.is_view and found[table.oid][0][4]),
         _sequences(cursor, schema, None if tables is None else set(chosen)),
@@ -193,7 +193,7 @@ def _table(
     bases: Mapping[int, int],
     keys: Mapping[int, Key],
     in_the_way: Mapping[int, list[tuple[str, str]]],
-) -> Table:
+) -> PostgresTable:
     _, schema, name, kind, *_ = rows[0]
     columns = []
     for _, _, _, _, _, _, number, column, type_sql, type_oid, generated, collation in rows:
@@ -202,9 +202,9 @@ def _table(
         while type_oid in bases:
             type_oid = bases[type_oid]
         type_sql = type_sql if collation is None else f"{type_sql} COLLATE {collation}"
-        columns.append(Column(column, type_sql, type_oid, column not in hidden))
+        columns.append(PostgresColumn(column, type_sql, type_oid, column not in hidden))
     alter, pairs = f"ALTER TABLE ONLY {quoted(schema, name)}", in_the_way.get(oid, [])
-    return Table(
+    return PostgresTable(
         oid,
         quoted(schema, name),
         _label(schema, name),

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from clew.explore.systems.postgres import triggers as journal
-from clew.explore.systems.postgres.catalog import Watched, load_watched
+from clew.explore.systems.postgres.catalog import WatchedObjects, load_watched
 from clew.explore.systems.postgres.connection import claim, connect, psycopg, run_all, was_interrupted
 from clew.explore.systems.postgres.restore import (
     BY_KEY,
@@ -53,7 +53,7 @@ class BlockedError(Exception):
     """Somebody held a table for longer than one is willing to wait."""
 
 
-class _OnceMore(Exception):
+class _RetryLock(Exception):
     """What was to be locked is gone meanwhile."""
 
 
@@ -62,7 +62,7 @@ class _SchemaChanged(Exception):
 
 
 @dataclass
-class Look:
+class CapturedChanges:
     """What happened since the last look."""
 
     delta: Delta = field(default_factory=dict)
@@ -72,7 +72,7 @@ class Look:
     advisory_locks: bool = False
 
 
-class Session:
+class ChangeCapture:
     """A connection with the journal behind it."""
 
     def __init__(self, parts: dict[str, Any], schema: str, patience: float) -> None:
@@ -80,7 +80,7 @@ class Session:
         self.schema = schema
         self._patience = patience
         self._taken = 0
-        self.watched = Watched({}, (), {})
+        self.watched = WatchedObjects({}, (), {})
         self.fingerprint: tuple[Any, ...] | None = None  # None where event triggers report changes
         self.connect()
 
@@ -111,7 +111,7 @@ class Session:
     ) -> None:
         """Read what there is to watch, and watch it. Unless `strict`, what is named may be gone."""
 
-        def work(begin: list[Statement]) -> tuple[Watched, list[Statement]]:
+        def work(begin: list[Statement]) -> tuple[WatchedObjects, list[Statement]]:
             run_all(self.link, begin)
             self._lock_tables(tables)
             journal.hold(self.link, self.schema)
@@ -129,7 +129,7 @@ class Session:
         try:
             self.link.execute((lock_sql(there) or "SELECT").encode(), prepare=False)
         except psycopg.errors.UndefinedTable as error:
-            raise _OnceMore from error
+            raise _RetryLock from error
 
     def remove(self) -> None:
         """Take the journal and its triggers out. If somebody who reads is in the way, put the triggers to sleep."""
@@ -165,7 +165,7 @@ class Session:
                     result, last = work([("BEGIN", None), (BY_KEY, (f"{held}ms",))])
                     run_all(self.link, [*last, ("COMMIT", None)])
                 break
-            except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected, _OnceMore) as error:
+            except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected, _RetryLock) as error:
                 if was_interrupted(error):
                     raise
                 if time.monotonic() >= deadline:
@@ -199,7 +199,7 @@ class Session:
             + "; end its transaction (or give more time with lock_timeout=...)"
         )
 
-    def look(self) -> Look:
+    def look(self) -> CapturedChanges:
         """Take out of the journal what has been committed since the last look."""
         try:
             look = self._read(run_all(self.link, self._look_statements()))
@@ -208,14 +208,14 @@ class Session:
             changes = self.schema_changes()
             if not changes:
                 raise
-            return Look(changes=changes)
+            return CapturedChanges(changes=changes)
         self._vacuum_sometimes()
         return look
 
-    def restore(self, plan: Callable[[Look], tuple[Delta, Sequences]]) -> Look:
+    def restore(self, plan: Callable[[CapturedChanges], tuple[Delta, Sequences]]) -> CapturedChanges:
         """Look with all writers kept out, then change what `plan` says. After a change of the schema: only look."""
 
-        def work(begin: list[Statement]) -> tuple[Look, list[Statement]]:
+        def work(begin: list[Statement]) -> tuple[CapturedChanges, list[Statement]]:
             locked = lock_sql(self.watched.tables.values())
             before: list[Statement] = [*begin, (locked, None)] if locked else begin
             cursors = run_all(self.link, [*before, *self._look_statements(), (_HAZARDS, ())])
@@ -235,10 +235,10 @@ class Session:
             changes = self.schema_changes()
             if not changes:
                 raise
-            return Look(changes=changes)
+            return CapturedChanges(changes=changes)
 
     @contextmanager
-    def moment(self) -> Iterator[tuple[Look, Cursor]]:
+    def moment(self) -> Iterator[tuple[CapturedChanges, Cursor]]:
         """A look, and a cursor for reading the tables as they were at that very moment."""
         held = max(1, int(self._patience * 1000))
         with self._transaction():
@@ -259,8 +259,8 @@ class Session:
             statements.append((journal.fingerprint_sql(self.schema), ()))
         return statements
 
-    def _read(self, cursors: Sequence[Cursor]) -> Look:
-        look = Look()
+    def _read(self, cursors: Sequence[Cursor]) -> CapturedChanges:
+        look = CapturedChanges()
         for table, gone, came in cursors[0]:
             if table == journal.SCHEMA_CHANGED:
                 look.changes.append(came)

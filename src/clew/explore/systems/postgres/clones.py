@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from clew.errors import SystemSetupError
 from clew.explore.systems.postgres.catalog import quoted
-from clew.explore.systems.postgres.change_capture import Session
+from clew.explore.systems.postgres.change_capture import ChangeCapture
 from clew.explore.systems.postgres.connection import psycopg
 
 if TYPE_CHECKING:
@@ -200,15 +200,15 @@ class Clones:
             self._admin_link.close()
 
 
-def open_session(parts: dict[str, Any], schema: str, lock_timeout: float) -> tuple[Session, Clones]:
+def open_session(parts: dict[str, Any], schema: str, lock_timeout: float) -> tuple[ChangeCapture, Clones]:
     """A session and the clones of its database, after putting right what a killed process left."""
     try:
-        session = Session(parts, schema, lock_timeout)
+        session = ChangeCapture(parts, schema, lock_timeout)
     except SystemSetupError as refused:
         if not _recovered(parts, schema):
             raise
         try:
-            session = Session(parts, schema, lock_timeout)
+            session = ChangeCapture(parts, schema, lock_timeout)
         except SystemSetupError:
             raise refused from None
     clones = Clones(parts, session.link.info.dbname, schema)

@@ -31,15 +31,15 @@ from clew.errors import (
     UnknownCheckpointError,
 )
 from clew.explore.model.observation import Observation
-from clew.explore.spill import Attic
-from clew.explore.systems.delta_tree import DeltaTree, Node, add
+from clew.explore.spill import SpillFile
+from clew.explore.systems.delta_tree import DeltaNode, DeltaTree, add
 from clew.explore.systems.postgres import recovery
-from clew.explore.systems.postgres.catalog import Watched
-from clew.explore.systems.postgres.change_capture import BlockedError, Look
+from clew.explore.systems.postgres.catalog import WatchedObjects
+from clew.explore.systems.postgres.change_capture import BlockedError, CapturedChanges
 from clew.explore.systems.postgres.clones import open_session
 from clew.explore.systems.postgres.connection import address, psycopg, said
-from clew.explore.systems.postgres.diagnostics import Voice
-from clew.explore.systems.postgres.observation import Mirror, identity
+from clew.explore.systems.postgres.diagnostics import Diagnostics
+from clew.explore.systems.postgres.observation import ObservedTables, identity
 from clew.explore.systems.postgres.restore import Delta, Sequences
 
 if TYPE_CHECKING:
@@ -50,10 +50,10 @@ CloneChoice = Literal["auto", "always", "never"]
 
 
 @dataclass(eq=False)
-class Age:
+class PostgresEpoch:
     """The time between two changes of the schema: what was watched, and the clone that its first state is kept in."""
 
-    watched: Watched
+    watched: WatchedObjects
     fingerprint: tuple[Any, ...] | None
     clone: str | None
     tokens: int = 0
@@ -61,14 +61,14 @@ class Age:
 
 
 @dataclass(frozen=True)
-class Facts:
+class PostgresStateInfo:
     """What a state is besides its rows."""
 
-    age: Age | None  # None before the first checkpoint of an age
+    age: PostgresEpoch | None  # None before the first checkpoint of an age
     sequences: Sequences
 
 
-State = Node[tuple[int, str], Facts]
+State = DeltaNode[tuple[int, str], PostgresStateInfo]
 
 
 class Deltas:
@@ -95,15 +95,15 @@ class Deltas:
         self._install_id = token_hex(3)
         self._given = 0
         self._tokens: dict[str, int] = {}  # those given out, and the tree's own
-        self._tree: DeltaTree[tuple[int, str], Facts] = DeltaTree(Facts(None, {}))
+        self._tree: DeltaTree[tuple[int, str], PostgresStateInfo] = DeltaTree(PostgresStateInfo(None, {}))
         self._pending: Delta = {}  # what happened since the tree's `here`
-        self._age: Age | None = None  # None before its first checkpoint
-        self._mirror: Mirror | None = None
+        self._age: PostgresEpoch | None = None  # None before its first checkpoint
+        self._mirror: ObservedTables | None = None
         self._held: str | None = None  # a clone that outlives this process
         self._unwatched: Sequence[str] = ()  # changes of the schema after which there are no triggers yet
         parts = address(dsn)
         self._session, self._clones = open_session(parts, schema, lock_timeout)
-        self._voice = Voice(lambda: self._session.link.closed)
+        self._voice = Diagnostics(lambda: self._session.link.closed)
         try:
             with self._voice.speaking(SystemSetupError, "the journal could not be put in place"):
                 self._session.install()
@@ -142,7 +142,7 @@ class Deltas:
             if self._age is None:
                 self._begin_age(look)
             elif self._pending or look.sequences != self._tree.here.facts.sequences:
-                self._tree.step(self._pending, Facts(self._age, look.sequences))
+                self._tree.step(self._pending, PostgresStateInfo(self._age, look.sequences))
                 self._pending = {}
             assert self._age is not None
             self._given += 1
@@ -189,7 +189,7 @@ class Deltas:
 
     def keep(self, token: Any) -> Iterator[bytes]:
         """All that is watched, in pieces, as it was at the checkpoint made last."""
-        attic, session = Attic(), self._session
+        attic, session = SpillFile(), self._session
         with self._lock, self._voice.speaking(CheckpointError, "the database could not be kept"):
             state = self._state(token)
             with session.moment() as (look, cursor):
@@ -216,7 +216,7 @@ class Deltas:
                 self._clones.left -= {head.clone}
             if recovery.shape(self._session.link, self._session.schema) != head.shape:
                 self._put_held_back()
-            self._take_in(Look(delta=recovery.put_rows_back(self._session, head, coming)))
+            self._take_in(CapturedChanges(delta=recovery.put_rows_back(self._session, head, coming)))
         self._voice.warn()
         return True
 
@@ -300,7 +300,7 @@ class Deltas:
 
     # --- looking
 
-    def _look(self) -> Look:
+    def _look(self) -> CapturedChanges:
         """Take in what happened; after a change of the schema, start a new age."""
         for _ in range(_TRIES):
             look = self._session.look()
@@ -311,13 +311,13 @@ class Deltas:
             self._leave_age(changes)
         raise ExplorationError(f"the schema was changed {_TRIES} times while the journal was read")
 
-    def _take_in(self, look: Look) -> None:
+    def _take_in(self, look: CapturedChanges) -> None:
         if self._age is not None:
             add(self._pending, look.delta)
         if self._mirror is not None:
             self._mirror.change(look.delta)
 
-    def _read_tables(self) -> Look:
+    def _read_tables(self) -> CapturedChanges:
         """Read all tables, or those of which more is to be shown than is known."""
         for _ in range(_TRIES):
             mirror, self._mirror = self._mirror, None  # if this fails there is none
@@ -326,7 +326,7 @@ class Deltas:
                     if not look.changes:
                         mirror = self._read_by(cursor, mirror, look)
             except psycopg.ProgrammingError:  # what is watched may be gone
-                look = Look(changes=self._session.schema_changes())
+                look = CapturedChanges(changes=self._session.schema_changes())
                 if not look.changes:
                     raise
             if not look.changes:
@@ -336,9 +336,11 @@ class Deltas:
             self._leave_age(look.changes)
         raise ExplorationError(f"the schema was changed {_TRIES} times while the tables were read")
 
-    def _read_by(self, cursor: Cursor, mirror: Mirror | None, look: Look) -> Mirror:
+    def _read_by(
+        self, cursor: Cursor, mirror: ObservedTables | None, look: CapturedChanges
+    ) -> ObservedTables:
         if mirror is None:
-            mirror = Mirror(self._session.watched, self._rows_shown)
+            mirror = ObservedTables(self._session.watched, self._rows_shown)
             mirror.load(cursor)
         else:
             mirror.change(look.delta)
@@ -347,7 +349,7 @@ class Deltas:
 
     # --- going
 
-    def _go(self, state: State) -> Look:
+    def _go(self, state: State) -> CapturedChanges:
         if self._age is not None and self._age is state.facts.age:
             look = self._move(state)
             if not look.changes:
@@ -355,11 +357,11 @@ class Deltas:
         self._return_to_age_of(state)
         return self._move(state)
 
-    def _move(self, state: State) -> Look:
+    def _move(self, state: State) -> CapturedChanges:
         """Within an age."""
         change: Delta = {}
 
-        def plan(look: Look) -> tuple[Delta, Sequences]:
+        def plan(look: CapturedChanges) -> tuple[Delta, Sequences]:
             change.clear()  # it may be planned more than once, when locks are not to be had
             path = self._tree.between(self._tree.here, state)
             assert path is not None  # both are of one age
@@ -378,7 +380,7 @@ class Deltas:
 
     # --- ages
 
-    def _begin_age(self, look: Look) -> None:
+    def _begin_age(self, look: CapturedChanges) -> None:
         session, clone = self._session, None
         if self._may_clone():
             try:
@@ -388,8 +390,8 @@ class Deltas:
                     raise
                 self._voice.note(f"the database was not cloned ({said(error)}): changes of its schema stay")
                 look = self._look()
-        self._age = Age(session.watched, session.fingerprint, clone)
-        self._tree.begin_anew(Facts(self._age, look.sequences))
+        self._age = PostgresEpoch(session.watched, session.fingerprint, clone)
+        self._tree.begin_anew(PostgresStateInfo(self._age, look.sequences))
         self._age.first = self._tree.here
         self._pending = {}
 
@@ -400,7 +402,7 @@ class Deltas:
             self._clones_when == "always" or self._given > 0 or not self._clones.others(self._session.process)
         )
 
-    def _clone(self) -> tuple[str, Look]:
+    def _clone(self) -> tuple[str, CapturedChanges]:
         with self._alone("cloning the database"):
             look = self._session.look()
             if look.changes:
@@ -434,7 +436,7 @@ class Deltas:
         self._session.watch(self._tables, self._ignore, strict=False)
         self._unwatched = ()
         self._check_sequence_caches()
-        self._tree.begin_anew(Facts(None, {}))
+        self._tree.begin_anew(PostgresStateInfo(None, {}))
         if before is not None:
             way = "a whole copy of the database" if before.clone else "nothing: no clone was made before it"
             self._voice.note(
@@ -443,7 +445,7 @@ class Deltas:
             )
             self._forget(before)
 
-    def _forget(self, age: Age | None) -> None:
+    def _forget(self, age: PostgresEpoch | None) -> None:
         """Drop the clone of an age that nobody can go back to."""
         if age is not None and age.clone is not None and not age.tokens and age is not self._age:
             if age.clone != self._held:
@@ -482,7 +484,7 @@ class Deltas:
                 once="cache",
             )
 
-    def _note_hazards(self, look: Look) -> None:
+    def _note_hazards(self, look: CapturedChanges) -> None:
         if look.large_objects:
             self._voice.note(
                 "the database holds large objects, which are not rolled back", once="large objects"

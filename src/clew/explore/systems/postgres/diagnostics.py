@@ -18,7 +18,7 @@ from clew.explore.systems.postgres.connection import psycopg, said, was_interrup
 from clew.explore.systems.postgres.restore import WrongRowsError
 
 
-class Voice:
+class Diagnostics:
     """Speaks for a system, which knows whether its connection is lost."""
 
     def __init__(self, is_lost: Callable[[], bool]) -> None:

@@ -16,7 +16,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from clew.explore.systems.postgres import row_images as rows
-from clew.explore.systems.postgres.catalog import Table, Watched
+from clew.explore.systems.postgres.catalog import PostgresTable, WatchedObjects
 from clew.explore.systems.postgres.restore import Delta
 from clew.explore.systems.postgres.triggers import image_sql
 from clew.state.codec import digest, encode
@@ -33,7 +33,7 @@ def row_number(image: str) -> int:
     return int(sha256(image.encode()).hexdigest()[: _LANES * _LANE], 16)
 
 
-def digest_sql(table: Table) -> str:
+def digest_sql(table: PostgresTable) -> str:
     """The count of rows and the lanes of their sum, computed by the server."""
     lanes = ", ".join(
         f"coalesce(sum(('x' || substr(h, {1 + lane * _LANE}, {_LANE}))::bit(60)::bigint), 0)"
@@ -51,10 +51,10 @@ def identity(digests: dict[str, str]) -> bytes:
     return bytes.fromhex(digest(encode(digests)))
 
 
-class SeenTable:
+class ObservedTable:
     """One table: how many rows, the sum of their numbers and, while they are few, the rows themselves."""
 
-    def __init__(self, table: Table, limit: int) -> None:
+    def __init__(self, table: PostgresTable, limit: int) -> None:
         self.label = table.label
         self.count = 0
         self.total = 0
@@ -93,7 +93,7 @@ class SeenTable:
         """Few enough rows to show, which are not here since there were more."""
         return self._images is None and self.count <= self._limit
 
-    def load(self, cursor: Cursor, table: Table) -> None:
+    def load(self, cursor: Cursor, table: PostgresTable) -> None:
         """Read the table: its rows if they are few, else what the server says about all of them."""
         self.count, self.total, self._images = 0, 0, {}
         self._sorted = self._digest = None
@@ -135,13 +135,13 @@ class SeenTable:
             return listed
 
 
-class Mirror:
+class ObservedTables:
     """All that is observed, as of the last change that was counted in."""
 
-    def __init__(self, watched: Watched, limit: int) -> None:
+    def __init__(self, watched: WatchedObjects, limit: int) -> None:
         self._watched = watched
         self._tables = {
-            table.oid: SeenTable(table, limit) for table in (*watched.tables.values(), *watched.views)
+            table.oid: ObservedTable(table, limit) for table in (*watched.tables.values(), *watched.views)
         }
 
     def load(self, cursor: Cursor) -> None:
@@ -154,11 +154,11 @@ class Mirror:
         for (oid, image), more in delta.items():
             self._tables[oid].change(image, more)
 
-    def behind(self) -> list[Table]:
+    def behind(self) -> list[PostgresTable]:
         """Tables whose rows have to be read again, because there are few enough of them now."""
         return [table for oid, table in self._watched.tables.items() if self._tables[oid].is_behind]
 
-    def load_tables(self, cursor: Cursor, tables: Iterable[Table]) -> None:
+    def load_tables(self, cursor: Cursor, tables: Iterable[PostgresTable]) -> None:
         for table in tables:
             self._tables[table.oid].load(cursor, table)
 

@@ -15,8 +15,8 @@ import msgspec
 
 from clew.errors import RollbackError
 from clew.explore.systems.delta_tree import add
-from clew.explore.systems.postgres.catalog import Watched, quoted
-from clew.explore.systems.postgres.change_capture import Look, Session
+from clew.explore.systems.postgres.catalog import WatchedObjects, quoted
+from clew.explore.systems.postgres.change_capture import CapturedChanges, ChangeCapture
 from clew.explore.systems.postgres.connection import psycopg
 from clew.explore.systems.postgres.restore import Delta, Sequences
 from clew.explore.systems.postgres.triggers import image_sql
@@ -63,7 +63,7 @@ SELECT encode(sha256(convert_to(string_agg(what, chr(10) ORDER BY what COLLATE "
 """
 
 
-class Head(msgspec.Struct, frozen=True):
+class RecoveryHeader(msgspec.Struct, frozen=True):
     """What belongs to the rows that were kept."""
 
     shape: str
@@ -88,15 +88,15 @@ def place(link: Connection) -> str:
     return f"{cluster}/{link.info.dbname}"
 
 
-def head_of(session: Session, sequences: Sequences, clone: str | None) -> Head:
+def head_of(session: ChangeCapture, sequences: Sequences, clone: str | None) -> RecoveryHeader:
     """The head of what is kept."""
     watched, link = session.watched, session.link
     at = {watched.sequences[oid].name: value for oid, value in sequences.items()}
     names = [table.name for table in watched.tables.values()]
-    return Head(shape(link, session.schema), names, at, clone, place(link))
+    return RecoveryHeader(shape(link, session.schema), names, at, clone, place(link))
 
 
-def rows(cursor: Cursor, watched: Watched) -> Iterator[bytes]:
+def rows(cursor: Cursor, watched: WatchedObjects) -> Iterator[bytes]:
     """The images of all watched rows, in pieces that know their table."""
     for number, table in enumerate(watched.tables.values()):
         every = f"SELECT {image_sql(table, 't')} FROM ONLY {table.name} t"
@@ -111,13 +111,13 @@ def rows(cursor: Cursor, watched: Watched) -> Iterator[bytes]:
         yield msgspec.msgpack.encode((number, b"".join(waiting)))
 
 
-def put_rows_back(session: Session, head: Head, pieces: Iterable[bytes]) -> Delta:
+def put_rows_back(session: ChangeCapture, head: RecoveryHeader, pieces: Iterable[bytes]) -> Delta:
     """Let the watched tables hold the rows that were kept; what changed since somebody looked last."""
     _check_watched(head, session.watched)
     _load(session.link, session.schema, head, pieces)
     change: Delta = {}
 
-    def plan(look: Look) -> tuple[Delta, Sequences]:
+    def plan(look: CapturedChanges) -> tuple[Delta, Sequences]:
         change.clear()  # it may be planned more than once
         found, sequences = _way_back(session.link, session.schema, head, session.watched)
         change.update(found)
@@ -131,7 +131,7 @@ def put_rows_back(session: Session, head: Head, pieces: Iterable[bytes]) -> Delt
     return change
 
 
-def _load(link: Connection, schema: str, head: Head, pieces: Iterable[bytes]) -> None:
+def _load(link: Connection, schema: str, head: RecoveryHeader, pieces: Iterable[bytes]) -> None:
     """Put what was kept beside the tables, in the journal's schema."""
     for number in range(len(head.tables)):
         place = _place(schema, number)
@@ -145,13 +145,15 @@ def _load(link: Connection, schema: str, head: Head, pieces: Iterable[bytes]) ->
             copy.write(images)
 
 
-def _unload(link: Connection, schema: str, head: Head) -> None:
+def _unload(link: Connection, schema: str, head: RecoveryHeader) -> None:
     """Take it away again."""
     for number in range(len(head.tables)):
         link.execute(f"DROP TABLE IF EXISTS {_place(schema, number)}".encode(), prepare=False)
 
 
-def _way_back(link: Connection, schema: str, head: Head, watched: Watched) -> tuple[Delta, Sequences]:
+def _way_back(
+    link: Connection, schema: str, head: RecoveryHeader, watched: WatchedObjects
+) -> tuple[Delta, Sequences]:
     """The rows that have to come and to go, and where the sequences were; inside the transaction that changes them."""
     by_name = {table.name: table for table in watched.tables.values()}
     change: Delta = {}
@@ -167,7 +169,7 @@ def _way_back(link: Connection, schema: str, head: Head, watched: Watched) -> tu
     return change, {oids[name]: value for name, value in head.sequences.items() if name in oids}
 
 
-def _check_watched(head: Head, watched: Watched) -> None:
+def _check_watched(head: RecoveryHeader, watched: WatchedObjects) -> None:
     """Whether what was kept is what is watched."""
     now = {table.name for table in watched.tables.values()}
     differing = sorted(now.symmetric_difference(head.tables))
@@ -182,14 +184,14 @@ def _place(schema: str, number: int) -> str:
     return quoted(schema, f"kept_{number}")
 
 
-def written(head: Head) -> bytes:
+def written(head: RecoveryHeader) -> bytes:
     """The first piece."""
     return msgspec.json.encode(head)
 
 
-def read_head(piece: bytes) -> Head:
+def read_head(piece: bytes) -> RecoveryHeader:
     """What the first piece says."""
     try:
-        return msgspec.json.decode(piece, type=Head)
+        return msgspec.json.decode(piece, type=RecoveryHeader)
     except msgspec.MsgspecError as error:
         raise RollbackError(f"what was kept cannot be read ({error})") from error

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from clew.explore.systems.postgres.catalog import Table, Watched, quoted
+from clew.explore.systems.postgres.catalog import PostgresTable, WatchedObjects, quoted
 from clew.explore.systems.postgres.connection import psycopg, run_all, said
 from clew.explore.systems.postgres.triggers import image_sql, image_type
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Delta = dict[tuple[int, str], int]  # (table, row image): how many more, or fewer
 Sequences = dict[int, tuple[int, bool]]  # oid: (last value, whether it was given out)
 Statement = tuple[str, Sequence[Any] | None]
-Counted = tuple[str, Sequence[Any] | None, "Table | None", int]  # whose rows it touches, and how many
+Counted = tuple[str, Sequence[Any] | None, "PostgresTable | None", int]  # whose rows it touches, and how many
 
 _AT_ONCE = 20_000  # images in one statement
 # A few rows are looked up by their key, however small the table: anything else would make images of all of its rows.
@@ -39,13 +39,13 @@ class WrongRowsError(Exception):
     """The tables do not hold what the journal says they hold."""
 
 
-def lock_sql(tables: Iterable[Table]) -> str | None:
+def lock_sql(tables: Iterable[PostgresTable]) -> str | None:
     """Waits for writers and keeps new ones out, readers not."""
     names = ", ".join(f"ONLY {table.name}" for table in tables)
     return f"LOCK TABLE {names} IN SHARE ROW EXCLUSIVE MODE" if names else None
 
 
-def sequences_sql(watched: Watched) -> str | None:
+def sequences_sql(watched: WatchedObjects) -> str | None:
     """Reads where the sequences are."""
     reads = [
         f"SELECT {each.oid}::oid, last_value, is_called FROM {each.name}"
@@ -61,7 +61,7 @@ def set_sequences(wanted: Sequences, now: Sequences) -> list[Statement]:
     return [(_SETVAL, (list(moved), last, called))] if moved else []
 
 
-def apply(link: Connection, schema: str, watched: Watched, change: Delta) -> None:
+def apply(link: Connection, schema: str, watched: WatchedObjects, change: Delta) -> None:
     """Make a change, inside a transaction of the caller that holds the locks."""
     rows = _by_table(change)
     touched = [watched.tables[oid] for oid in rows]
@@ -87,7 +87,7 @@ def apply(link: Connection, schema: str, watched: Watched, change: Delta) -> Non
 
 
 def _all_deletes(
-    schema: str, tables: Sequence[Table], rows: Mapping[int, Mapping[str, int]]
+    schema: str, tables: Sequence[PostgresTable], rows: Mapping[int, Mapping[str, int]]
 ) -> Iterator[Counted]:
     without_key = [table for table in tables if table.key is None]
     if without_key:
@@ -107,7 +107,7 @@ def _by_table(change: Delta) -> dict[int, dict[str, int]]:
     return rows
 
 
-def _deletes(schema: str, table: Table, rows: Mapping[str, int]) -> Iterator[Counted]:
+def _deletes(schema: str, table: PostgresTable, rows: Mapping[str, int]) -> Iterator[Counted]:
     gone = [(image, -more) for image, more in rows.items() if more < 0]
     sql = _delete_one_each(schema, table) if table.key and table.key.unique else _delete_some(schema, table)
     for part in _parts(gone):
@@ -116,7 +116,7 @@ def _deletes(schema: str, table: Table, rows: Mapping[str, int]) -> Iterator[Cou
         yield sql, values, table, sum(counts)
 
 
-def _inserts(schema: str, table: Table, rows: Mapping[str, int]) -> Iterator[Counted]:
+def _inserts(schema: str, table: PostgresTable, rows: Mapping[str, int]) -> Iterator[Counted]:
     came = [image for image, more in rows.items() for _ in range(more)]
     for part in _parts(came):
         yield _insert(schema, table), (part,), table, len(part)
@@ -127,7 +127,7 @@ def _parts(items: list[Any]) -> Iterator[list[Any]]:
         yield items[start : start + _AT_ONCE]
 
 
-def _is_wanted(table: Table) -> str:
+def _is_wanted(table: PostgresTable) -> str:
     """Whether a row `t` of the table is the one of the image `w.i`, of which `w.r` are the columns."""
     tests = [f'{image_sql(table, "t")} COLLATE "C" = w.i']
     if table.key is not None:
@@ -138,7 +138,7 @@ def _is_wanted(table: Table) -> str:
     return " AND ".join(tests)
 
 
-def _delete_one_each(schema: str, table: Table) -> str:
+def _delete_one_each(schema: str, table: PostgresTable) -> str:
     return (
         f"DELETE FROM ONLY {table.name} t USING "
         f"(SELECT i, i::{image_type(schema, table)} AS r FROM unnest($1::text[]) AS i OFFSET 0) w "
@@ -146,7 +146,7 @@ def _delete_one_each(schema: str, table: Table) -> str:
     )
 
 
-def _delete_some(schema: str, table: Table) -> str:
+def _delete_some(schema: str, table: PostgresTable) -> str:
     return (
         f"DELETE FROM ONLY {table.name} WHERE ctid = ANY (ARRAY(SELECT place FROM ("
         "SELECT t.ctid AS place, w.n, row_number() OVER (PARTITION BY w.i) AS k FROM "
@@ -156,7 +156,7 @@ def _delete_some(schema: str, table: Table) -> str:
     )
 
 
-def _insert(schema: str, table: Table) -> str:
+def _insert(schema: str, table: PostgresTable) -> str:
     if not table.columns:  # nothing but generated ones, or none at all
         return f"INSERT INTO {table.name} SELECT FROM unnest($1::text[])"
     names = [quoted(column.name) for column in table.columns]

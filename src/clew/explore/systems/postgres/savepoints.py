@@ -23,7 +23,7 @@ from clew.errors import CheckpointError, ClewError, ExplorationError, RollbackEr
 from clew.explore.model.observation import Observation
 from clew.explore.systems.postgres.catalog import load_watched
 from clew.explore.systems.postgres.connection import TEXT_STYLE, address, psycopg, said
-from clew.explore.systems.postgres.observation import Mirror, identity
+from clew.explore.systems.postgres.observation import ObservedTables, identity
 from clew.explore.systems.postgres.restore import Sequences, sequences_sql, set_sequences
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class Savepoints:
         with self._lock, self._speaking(ExplorationError, "the database could not be observed"):
             with self._looking() as cursor:
                 watched = load_watched(cursor, self._schema, self._tables, self._ignore, strict=False)
-                mirror = Mirror(watched, self._rows_shown)
+                mirror = ObservedTables(watched, self._rows_shown)
                 mirror.load(cursor)
                 labels = {oid: each.label for oid, each in watched.sequences.items()}
                 at = {labels[oid]: list(value) for oid, value in self._sequences(cursor).items()}

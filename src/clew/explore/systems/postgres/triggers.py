@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from clew.errors import SystemSetupError
-from clew.explore.systems.postgres.catalog import Table, Watched, quoted
+from clew.explore.systems.postgres.catalog import PostgresTable, WatchedObjects, quoted
 from clew.explore.systems.postgres.connection import TEXT_STYLE
 
 if TYPE_CHECKING:
@@ -73,13 +73,13 @@ def drain_sql(schema: str) -> str:
     return f"DELETE FROM {journal_name(schema)} RETURNING rel, gone, came"
 
 
-def image_sql(table: Table, row: str, *, shown: bool = False) -> str:
+def image_sql(table: PostgresTable, row: str, *, shown: bool = False) -> str:
     """The image of a row, in SQL; with `shown`, without the columns that observations leave out."""
     columns = [column for column in table.columns if column.shown or not shown]
     return "ROW(" + ", ".join(f"{row}.{quoted(column.name)}" for column in columns) + ")::pg_catalog.text"
 
 
-def image_type(schema: str, table: Table) -> str:
+def image_type(schema: str, table: PostgresTable) -> str:
     """The type that takes an image apart."""
     return quoted(schema, f"row_{table.oid}")
 
@@ -108,7 +108,7 @@ def hold(link: Connection, schema: str) -> None:
     link.execute(f"LOCK TABLE {journal_name(schema)} IN SHARE ROW EXCLUSIVE MODE".encode(), prepare=False)
 
 
-def watch(link: Connection, schema: str, watched: Watched) -> None:
+def watch(link: Connection, schema: str, watched: WatchedObjects) -> None:
     """Put triggers on these tables and take them from all others; what the journal holds is forgotten."""
     place = quoted(schema)
     old = link.execute(_OF_TABLES, (place,)).fetchall()
@@ -134,7 +134,7 @@ def remove(link: Connection, schema: str) -> None:
     link.execute(f"DROP SCHEMA {quoted(schema)} CASCADE".encode(), prepare=False)
 
 
-def sleep(link: Connection, watched: Watched) -> None:
+def sleep(link: Connection, watched: WatchedObjects) -> None:
     """Let the triggers do nothing more; unlike dropping them, this does not have to wait for readers."""
     for table in watched.tables.values():
         for trigger in ("clew_rows", "clew_truncate"):
@@ -148,7 +148,7 @@ def _function(name: str, returns: str, body: str) -> str:
     return f"CREATE FUNCTION {name}() RETURNS {returns} {_DEFINER} AS {tag}{body}{tag}"
 
 
-def _table_statements(schema: str, table: Table) -> list[str]:
+def _table_statements(schema: str, table: PostgresTable) -> list[str]:
     place, rows = quoted(schema), quoted(schema, f"note_{table.oid}")
     columns = ", ".join(f"{quoted(column.name)} {column.type_sql}" for column in table.columns)
     old, new = image_sql(table, "OLD"), image_sql(table, "NEW")

@@ -29,7 +29,7 @@ _LETS_GO = 2.0  # seconds
 _FLAGS = frozenset("g$lshzxetd")  # what "A" stands for
 
 
-class Wire:
+class RedisConnection:
     """Connections of our own, made like those of a client or from a URL."""
 
     def __init__(self, server: Any) -> None:

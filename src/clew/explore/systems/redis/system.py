@@ -27,7 +27,7 @@ import msgspec
 from clew.errors import CheckpointError, ExplorationWarning, RollbackError, SystemSetupError
 from clew.explore.model.observation import Observation
 from clew.explore.systems.delta_tree import DeltaTree, add
-from clew.explore.systems.redis.connection import Command, Wire
+from clew.explore.systems.redis.connection import Command, RedisConnection
 from clew.explore.systems.redis.values import read_all, text
 from clew.state.codec import encode
 
@@ -38,7 +38,7 @@ _PIECE = 1 << 20  # bytes of keys that are kept together
 _OWN = 300  # bytes of an entry besides its dump and what is shown of it
 
 
-class Entry(msgspec.Struct, frozen=True, eq=False):
+class KeyEntry(msgspec.Struct, frozen=True, eq=False):
     """A key and what it holds; `deadline` in seconds of the world's time, if it expires.
 
     `shown`, its hash (`number`) and its size follow from the others. They live as long as a state that holds the entry.
@@ -52,7 +52,7 @@ class Entry(msgspec.Struct, frozen=True, eq=False):
     size: int = 0  # bytes of what is shown
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Entry) and self._identity == other._identity
+        return isinstance(other, KeyEntry) and self._identity == other._identity
 
     def __hash__(self) -> int:
         return hash(self._identity)
@@ -62,7 +62,7 @@ class Entry(msgspec.Struct, frozen=True, eq=False):
         return self.key, self.dump, self.deadline
 
 
-class _Facts(msgspec.Struct, eq=False):
+class RedisStateInfo(msgspec.Struct, eq=False):
     time: float  # of the world, which stands still for a state that was left
     sum: int
     observation: Observation | None = None
@@ -78,15 +78,15 @@ class RedisSystem:
     ordering: Literal["any"] = "any"
 
     def __init__(self, server: Any) -> None:
-        self._wire = Wire(server)
-        self._entries: dict[bytes, Entry] = {}
+        self._wire = RedisConnection(server)
+        self._entries: dict[bytes, KeyEntry] = {}
         self._expiring: dict[
             bytes, float
         ] = {}  # keys that expire, and the lag that their time to live was set with
         self._streams: set[bytes] = set()  # reading and acknowledging in groups notifies nobody
         self._lag = 0.0  # how much the world's time is behind the clock
-        self._tree: DeltaTree[Entry, _Facts] | None = None
-        self._delta: dict[Entry, int] = {}
+        self._tree: DeltaTree[KeyEntry, RedisStateInfo] | None = None
+        self._delta: dict[KeyEntry, int] = {}
         self._sum = 0
         self._seen: Observation | None = None
 
@@ -103,13 +103,13 @@ class RedisSystem:
         tree, now = self._known, self._time()
         # Time alone makes a new node too, where something expires.
         if self._delta or (self._expiring and now - tree.here.facts.time > _SAME_DEADLINE):
-            tree.step(self._delta, _Facts(now, self._sum, self._seen))
+            tree.step(self._delta, RedisStateInfo(now, self._sum, self._seen))
             self._delta = {}
         return tree.mark()
 
     def rollback(self, token: int) -> None:
         if self._tree is None:
-            self._tree = DeltaTree(_Facts(self._time(), 0))
+            self._tree = DeltaTree(RedisStateInfo(self._time(), 0))
             self._tree[token]  # there is none yet
         node = self._known[token]
         self._look(f"restore the checkpoint {token}", RollbackError)
@@ -140,7 +140,7 @@ class RedisSystem:
             raise CheckpointError("Redis: keys were changed since the checkpoint that is to be kept")
         return self._packed(list(self._entries.values()), node.facts.time)
 
-    def _packed(self, entries: list[Entry], at: float) -> Iterator[bytes]:
+    def _packed(self, entries: list[KeyEntry], at: float) -> Iterator[bytes]:
         yield msgspec.msgpack.encode((self._wire.place, self._wire.flags))
         piece: list[tuple[bytes, bytes, int]] = []
         size = 0
@@ -207,7 +207,7 @@ class RedisSystem:
     # ---------------------------------------------------------------- looking
 
     @property
-    def _known(self) -> DeltaTree[Entry, _Facts]:
+    def _known(self) -> DeltaTree[KeyEntry, RedisStateInfo]:
         assert self._tree is not None  # every public method looks first
         return self._tree
 
@@ -236,7 +236,7 @@ class RedisSystem:
                 raise
             raise kind(f"Redis: cannot {doing}: {type(error).__name__}: {error}") from error
         if self._tree is None:
-            self._tree = DeltaTree(_Facts(self._time(), self._sum))
+            self._tree = DeltaTree(RedisStateInfo(self._time(), self._sum))
             self._delta = {}
 
     def _all_keys(self) -> set[bytes]:
@@ -257,7 +257,7 @@ class RedisSystem:
             commands += (("DUMP", key), ("PTTL", key), ("TYPE", key))
         *answers, size = self._send([*commands, ("DBSIZE",)])
         now = self._time()
-        fresh: dict[bytes, tuple[Entry, bytes]] = {}
+        fresh: dict[bytes, tuple[KeyEntry, bytes]] = {}
         for place, key in enumerate(listed):
             dump, left, kind = answers[3 * place : 3 * place + 3]
             old = self._entries.get(key)
@@ -269,11 +269,11 @@ class RedisSystem:
                 continue
             deadline = now + left / 1000 if left >= 0 else None
             if old is None or old.dump != dump or not _same(old.deadline, deadline):
-                fresh[key] = (Entry(key, dump, deadline), kind)
+                fresh[key] = (KeyEntry(key, dump, deadline), kind)
         self._read(fresh)
         return int(size)
 
-    def _read(self, fresh: dict[bytes, tuple[Entry, bytes]]) -> None:
+    def _read(self, fresh: dict[bytes, tuple[KeyEntry, bytes]]) -> None:
         unread = {key: (kind, entry.dump) for key, (entry, kind) in fresh.items()}
         values = read_all(self._send, unread)
         for key, (entry, kind) in fresh.items():
@@ -281,10 +281,10 @@ class RedisSystem:
             shown = {"type": kind.decode(), "value": values[key], "expires": expires}
             encoded = encode((key, shown))
             number = int.from_bytes(blake2b(encoded, digest_size=32).digest(), "big")
-            read = Entry(entry.key, entry.dump, entry.deadline, number, shown, len(encoded))
+            read = KeyEntry(entry.key, entry.dump, entry.deadline, number, shown, len(encoded))
             self._replace(self._entries.get(key), read)
 
-    def _replace(self, old: Entry | None, new: Entry | None) -> None:
+    def _replace(self, old: KeyEntry | None, new: KeyEntry | None) -> None:
         if old is not None:
             add(self._delta, {old: -1})
             self._sum = (self._sum - old.number) % _MODULUS
@@ -294,7 +294,7 @@ class RedisSystem:
         self._hold(old, new)
         self._seen = None
 
-    def _hold(self, old: Entry | None, new: Entry | None) -> None:
+    def _hold(self, old: KeyEntry | None, new: KeyEntry | None) -> None:
         """Know what the server holds; also after a restore, where nothing is read again."""
         if old is not None and new is None:
             del self._entries[old.key]
@@ -317,7 +317,7 @@ class RedisSystem:
 
     # ---------------------------------------------------------------- restoring
 
-    def _write(self, way: dict[Entry, int], token: int, at: float) -> None:
+    def _write(self, way: dict[KeyEntry, int], token: int, at: float) -> None:
         """Make the keys that differ what they were, and let the world's time be what it was."""
         coming = {entry.key: entry for entry, count in way.items() if count > 0}
         going = {entry.key: entry for entry, count in way.items() if count < 0}
@@ -352,7 +352,7 @@ class RedisSystem:
         return self._wire.send(commands)
 
 
-def _left(entry: Entry, at: float) -> int:
+def _left(entry: KeyEntry, at: float) -> int:
     """The milliseconds that a key has to live at a time of the world; 0 if it does not expire."""
     return 0 if entry.deadline is None else max(1, round((entry.deadline - at) * 1000))
 

@@ -26,12 +26,12 @@ import msgspec
 
 from clew.errors import CheckpointError, RollbackError, SystemSetupError, UnknownCheckpointError
 from clew.explore.model.observation import Observation
-from clew.explore.systems.delta_tree import DeltaTree, Node, add
+from clew.explore.systems.delta_tree import DeltaNode, DeltaTree, add
 from clew.explore.systems.sqlite import row_images as images
 from clew.explore.systems.sqlite.observation import observation, see, see_rows
 from clew.explore.systems.sqlite.recovery import packed, unpacked
 from clew.explore.systems.sqlite.restore import apply, read_sequences, write_sequences
-from clew.explore.systems.sqlite.schema import Schema, Table, quote, read_schema
+from clew.explore.systems.sqlite.schema import SQLiteTable, WatchedSchema, quote, read_schema
 from clew.explore.systems.temp_dirs import new_folder
 
 try:
@@ -42,25 +42,25 @@ except ImportError:
 Item = tuple[int, bytes]
 
 
-class Era(msgspec.Struct, eq=False):
+class EmbeddedEpoch(msgspec.Struct, eq=False):
     """The time between two changes of the schema."""
 
-    schema: Schema
+    schema: WatchedSchema
     version: int
     copy: apsw.Connection
     root: Any = None
 
 
-class Facts(msgspec.Struct, eq=False):
+class EmbeddedStateInfo(msgspec.Struct, eq=False):
     """What is known of a state besides its rows' delta."""
 
-    era: Era
+    era: EmbeddedEpoch
     sums: tuple[images.Sum, ...]
     sequences: tuple[tuple[str, int], ...]
     observation: Observation | None = None
 
 
-class PrivateSQLite:
+class EmbeddedSQLite:
     """The engine of `SQLiteSystem` for a database of our own."""
 
     def __init__(
@@ -76,13 +76,13 @@ class PrivateSQLite:
         self._ignore = ignore
         self._rows_shown = rows_shown
         self.connection = apsw.Connection(self._path)
-        self._plain: Any = _Plain(self.connection)
+        self._plain: Any = _ConnectionAdapter(self.connection)
         self._folder = new_folder("sqlite")
         self._forget_folder = weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
         self._session: apsw.Session | None = None
-        self._tree: DeltaTree[Item, Facts] | None = None
+        self._tree: DeltaTree[Item, EmbeddedStateInfo] | None = None
         self._delta: dict[Item, int] = {}
-        self._now: Facts | None = None
+        self._now: EmbeddedStateInfo | None = None
         self._changes = -1
 
     def observe(self) -> Observation:
@@ -177,11 +177,11 @@ class PrivateSQLite:
     # ---------------------------------------------------------------- looking
 
     @property
-    def _known(self) -> DeltaTree[Item, Facts]:
+    def _known(self) -> DeltaTree[Item, EmbeddedStateInfo]:
         assert self._tree is not None  # every public method looks first
         return self._tree
 
-    def _look(self, doing: str) -> Facts:
+    def _look(self, doing: str) -> EmbeddedStateInfo:
         """Take in what was changed since we looked last."""
         try:
             if self._now is None or self._version() != self._now.era.version:
@@ -196,7 +196,7 @@ class PrivateSQLite:
     def _version(self) -> int:
         return int(self._plain.execute("PRAGMA schema_version").fetchone()[0])
 
-    def _read_session(self, facts: Facts) -> None:
+    def _read_session(self, facts: EmbeddedStateInfo) -> None:
         assert self._session is not None
         schema = facts.era.schema
         sums: list[images.Sum] | None = None
@@ -210,10 +210,10 @@ class PrivateSQLite:
         sequences = read_sequences(self._plain, schema)
         if sums is not None or sequences != facts.sequences:
             same = facts.observation if sums is None else None
-            self._now = Facts(facts.era, tuple(sums or facts.sums), sequences, same)
+            self._now = EmbeddedStateInfo(facts.era, tuple(sums or facts.sums), sequences, same)
         self._begin_session(schema)
 
-    def _begin_session(self, schema: Schema) -> None:
+    def _begin_session(self, schema: WatchedSchema) -> None:
         self._end_session()
         self._session = apsw.Session(self.connection, "main")
         self._session.config(apsw.SQLITE_SESSION_OBJCONFIG_ROWID, True)
@@ -241,9 +241,9 @@ class PrivateSQLite:
         copy = apsw.Connection(str(self._new_file()))
         copy.execute("PRAGMA synchronous = OFF")
         _copy(self.connection, copy)
-        era = Era(schema, self._version(), copy)
+        era = EmbeddedEpoch(schema, self._version(), copy)
         sums = tuple((0, 0) if t.shadow else images.total(self._plain, t) for t in schema.tables)
-        facts = Facts(era, sums, read_sequences(self._plain, schema))
+        facts = EmbeddedStateInfo(era, sums, read_sequences(self._plain, schema))
         if self._tree is None:
             self._tree = DeltaTree(facts)
         else:
@@ -252,7 +252,7 @@ class PrivateSQLite:
         self._delta, self._now = {}, facts
         self._begin_session(schema)
 
-    def _restore(self, node: Node[Item, Facts]) -> None:
+    def _restore(self, node: DeltaNode[Item, EmbeddedStateInfo]) -> None:
         tree, era = self._known, node.facts.era
         assert self._now is not None
         self._end_session()
@@ -273,11 +273,11 @@ class PrivateSQLite:
         finally:
             self._begin_session(era.schema)
 
-    def _silence(self) -> _Silence:
-        return _Silence(self.connection)
+    def _silence(self) -> _TriggersDisabled:
+        return _TriggersDisabled(self.connection)
 
 
-class _Silence:
+class _TriggersDisabled:
     """A transaction in which neither triggers nor foreign keys take part."""
 
     _SETTINGS = (apsw.SQLITE_DBCONFIG_ENABLE_TRIGGER, apsw.SQLITE_DBCONFIG_ENABLE_FKEY)
@@ -300,14 +300,14 @@ class _Silence:
                 self._connection.config(setting, value)
 
 
-class _Changed:
+class _ChangeCounter:
     """How many rows statements changed."""
 
     def __init__(self, rowcount: int) -> None:
         self.rowcount = rowcount
 
 
-class _Plain:
+class _ConnectionAdapter:
     """As much of the standard library's connection as the other modules use."""
 
     def __init__(self, connection: apsw.Connection) -> None:
@@ -317,12 +317,12 @@ class _Plain:
     def execute(self, sql: str, arguments: Any = ()) -> Any:
         return self._connection.execute(sql, arguments)
 
-    def executemany(self, sql: str, rows: Iterable[Any]) -> _Changed:
+    def executemany(self, sql: str, rows: Iterable[Any]) -> _ChangeCounter:
         changed = 0
         for row in rows:
             self._connection.execute(sql, row)
             changed += self._connection.changes()
-        return _Changed(changed)
+        return _ChangeCounter(changed)
 
 
 def _copy(source: apsw.Connection, target: apsw.Connection) -> None:
@@ -331,7 +331,9 @@ def _copy(source: apsw.Connection, target: apsw.Connection) -> None:
             backup.step(-1)
 
 
-def _images(plain: _Plain, schema: Schema, changeset: bytes) -> Iterator[tuple[Table, int, images.Row]]:
+def _images(
+    plain: _ConnectionAdapter, schema: WatchedSchema, changeset: bytes
+) -> Iterator[tuple[SQLiteTable, int, images.Row]]:
     """The images of rows that came and went."""
     tables = {table.name: table for table in schema.tables}
     for change in apsw.Changeset.iter(changeset):

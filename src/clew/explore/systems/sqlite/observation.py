@@ -17,17 +17,19 @@ import msgspec
 
 from clew.explore.model.observation import Observation
 from clew.explore.systems.sqlite import row_images as images
-from clew.explore.systems.sqlite.schema import Table, quote
+from clew.explore.systems.sqlite.schema import SQLiteTable, quote
 
 
-class Sight(msgspec.Struct, frozen=True, eq=False):
+class TableObservation(msgspec.Struct, frozen=True, eq=False):
     """What is seen of one table."""
 
     shown: Any
     digest: bytes
 
 
-def see(connection: sqlite3.Connection, table: Table, found: images.Sum, rows_shown: int) -> Sight:
+def see(
+    connection: sqlite3.Connection, table: SQLiteTable, found: images.Sum, rows_shown: int
+) -> TableObservation:
     """A watched table, of which the sum is known."""
     observed = range(len(table.fields)) if table.observed is None else table.observed
     fields = [table.fields[at] for at in observed]
@@ -41,7 +43,7 @@ def see(connection: sqlite3.Connection, table: Table, found: images.Sum, rows_sh
     return _sight(table.name, table.sql, found, rows)
 
 
-def see_virtual(path: str, name: str, sql: str, rows_shown: int) -> Sight:
+def see_virtual(path: str, name: str, sql: str, rows_shown: int) -> TableObservation:
     """A virtual table; on a connection of its own, whose cache our restores do not deceive."""
     with closing(sqlite3.connect(path)) as reader:
         rows = list(images.rows(reader, f"SELECT * FROM {quote(name)}"))
@@ -49,7 +51,9 @@ def see_virtual(path: str, name: str, sql: str, rows_shown: int) -> Sight:
     return see_rows(name, sql, names, rows, rows_shown)
 
 
-def see_rows(name: str, sql: str, names: list[str], rows: list[images.Row], rows_shown: int) -> Sight:
+def see_rows(
+    name: str, sql: str, names: list[str], rows: list[images.Row], rows_shown: int
+) -> TableObservation:
     """A table by its rows."""
     found = (0, 0)
     for row in rows:
@@ -58,7 +62,7 @@ def see_rows(name: str, sql: str, names: list[str], rows: list[images.Row], rows
     return _sight(name, sql, found, shown if found[0] <= rows_shown else None)
 
 
-def observation(sights: Mapping[str, Sight], path: str) -> Observation:
+def observation(sights: Mapping[str, TableObservation], path: str) -> Observation:
     """All tables together."""
     digest = blake2b(digest_size=32)
     for _, sight in sorted(sights.items()):
@@ -67,13 +71,13 @@ def observation(sights: Mapping[str, Sight], path: str) -> Observation:
     return Observation("sqlite", data, {"path": path}, digest.digest())
 
 
-def _sight(name: str, sql: str, found: images.Sum, rows: list[dict[str, Any]] | None) -> Sight:
+def _sight(name: str, sql: str, found: images.Sum, rows: list[dict[str, Any]] | None) -> TableObservation:
     count, hashes = found
     digest = blake2b(
         images.encode((name, sql, count, hashes.to_bytes(32, "little"))), digest_size=32
     ).digest()
-    return Sight({"rows": count, "digest": digest.hex()} if rows is None else rows, digest)
+    return TableObservation({"rows": count, "digest": digest.hex()} if rows is None else rows, digest)
 
 
 def _plain(value: Any) -> Any:
-    return value.raw if isinstance(value, images.IllText) else value
+    return value.raw if isinstance(value, images.InvalidText) else value

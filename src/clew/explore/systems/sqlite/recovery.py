@@ -13,7 +13,7 @@ from pathlib import Path
 
 from clew.explore.systems.delta_tree import add
 from clew.explore.systems.sqlite import row_images as images
-from clew.explore.systems.sqlite.schema import OURS, Schema
+from clew.explore.systems.sqlite.schema import OURS, WatchedSchema
 
 PIECE = 1 << 20
 Shape = list[tuple[str, str, str]]
@@ -55,7 +55,7 @@ def shape(connection: sqlite3.Connection) -> Shape:
 
 
 def way_back(
-    now: sqlite3.Connection, kept: sqlite3.Connection, schema: Schema
+    now: sqlite3.Connection, kept: sqlite3.Connection, schema: WatchedSchema
 ) -> dict[tuple[int, bytes], int]:
     """The rows of the watched tables that have to come (+) and to go (−) for the database to be as it was kept."""
     way: dict[tuple[int, bytes], int] = {}

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from clew.errors import RollbackError
 from clew.explore.systems.sqlite import row_images as images
-from clew.explore.systems.sqlite.schema import OURS, Schema, Table, quote
+from clew.explore.systems.sqlite.schema import OURS, SQLiteTable, WatchedSchema, quote
 from clew.explore.systems.sqlite.triggers import triggers_of
 
 _ENABLE_TRIGGER = 1003  # SQLITE_DBCONFIG_ENABLE_TRIGGER, which the standard library names from 3.12
@@ -28,7 +28,11 @@ def switch_triggers_off(connection: sqlite3.Connection) -> bool:
 
 
 def apply(
-    connection: sqlite3.Connection, schema: Schema, way: Mapping[tuple[int, bytes], int], *, quiet: bool
+    connection: sqlite3.Connection,
+    schema: WatchedSchema,
+    way: Mapping[tuple[int, bytes], int],
+    *,
+    quiet: bool,
 ) -> int | None:
     """Make the changes, inside a transaction; the schema's new version, if triggers had to be made anew.
 
@@ -50,7 +54,7 @@ def apply(
     return connection.execute("PRAGMA schema_version").fetchone()[0] if silenced else None
 
 
-def _delete(connection: sqlite3.Connection, table: Table, rows: list[list[object]]) -> None:
+def _delete(connection: sqlite3.Connection, table: SQLiteTable, rows: list[list[object]]) -> None:
     def statement(places: list[str]) -> str:
         where = " AND ".join(f"{table.fields[at]} = {place}" for at, place in zip(table.key, places))
         return f"DELETE FROM {table.quoted} WHERE {where}"
@@ -58,7 +62,7 @@ def _delete(connection: sqlite3.Connection, table: Table, rows: list[list[object
     _each(connection, table, statement, [[row[at] for at in table.key] for row in rows])
 
 
-def _insert(connection: sqlite3.Connection, table: Table, rows: list[list[object]]) -> None:
+def _insert(connection: sqlite3.Connection, table: SQLiteTable, rows: list[list[object]]) -> None:
     def statement(places: list[str]) -> str:
         # OR ABORT: a table may declare that conflicts replace rows, and there must be none.
         fields = ", ".join(table.fields)
@@ -69,17 +73,17 @@ def _insert(connection: sqlite3.Connection, table: Table, rows: list[list[object
 
 def _each(
     connection: sqlite3.Connection,
-    table: Table,
+    table: SQLiteTable,
     statement: Callable[[list[str]], str],
     rows: list[list[object]],
 ) -> None:
     """Run a statement for each row, and see that it changed one row each time."""
-    ill = [row for row in rows if images.IllText in map(type, row)]
-    usual = [row for row in rows if images.IllText not in map(type, row)] if ill else rows
+    ill = [row for row in rows if images.InvalidText in map(type, row)]
+    usual = [row for row in rows if images.InvalidText not in map(type, row)] if ill else rows
     changed = connection.executemany(statement(["?"] * len(rows[0])), usual).rowcount if usual else 0
     for row in ill:  # such text cannot be bound; as a blob it can be, and cast back
-        places = ["CAST(? AS TEXT)" if isinstance(value, images.IllText) else "?" for value in row]
-        values = [value.raw if isinstance(value, images.IllText) else value for value in row]
+        places = ["CAST(? AS TEXT)" if isinstance(value, images.InvalidText) else "?" for value in row]
+        values = [value.raw if isinstance(value, images.InvalidText) else value for value in row]
         changed += connection.execute(statement(places), values).rowcount
     if changed != len(rows):
         raise RollbackError(
@@ -89,13 +93,17 @@ def _each(
         )
 
 
-def _drop_triggers(connection: sqlite3.Connection, schema: Schema, tables: Iterable[Table]) -> None:
+def _drop_triggers(
+    connection: sqlite3.Connection, schema: WatchedSchema, tables: Iterable[SQLiteTable]
+) -> None:
     for table in tables:
         for name, _ in schema.triggers[table.name]:
             connection.execute(f"DROP TRIGGER {quote(name)}")
 
 
-def _create_triggers(connection: sqlite3.Connection, schema: Schema, tables: Iterable[Table]) -> None:
+def _create_triggers(
+    connection: sqlite3.Connection, schema: WatchedSchema, tables: Iterable[SQLiteTable]
+) -> None:
     for table in tables:
         for _, sql in schema.triggers[table.name]:
             connection.execute(sql)
@@ -106,7 +114,7 @@ def _create_triggers(connection: sqlite3.Connection, schema: Schema, tables: Ite
             connection.execute(statement)
 
 
-def read_sequences(connection: sqlite3.Connection, schema: Schema) -> tuple[tuple[str, int], ...]:
+def read_sequences(connection: sqlite3.Connection, schema: WatchedSchema) -> tuple[tuple[str, int], ...]:
     """The AUTOINCREMENT counters of the watched tables."""
     if not schema.has_sequences:
         return ()
@@ -116,7 +124,7 @@ def read_sequences(connection: sqlite3.Connection, schema: Schema) -> tuple[tupl
 
 
 def write_sequences(
-    connection: sqlite3.Connection, schema: Schema, sequences: Iterable[tuple[str, int]]
+    connection: sqlite3.Connection, schema: WatchedSchema, sequences: Iterable[tuple[str, int]]
 ) -> None:
     """Set the counters, where they are not what they should be."""
     if read_sequences(connection, schema) == tuple(sequences):

@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from clew.explore.systems.sqlite.schema import Table
+from clew.explore.systems.sqlite.schema import SQLiteTable
 
 Row = tuple[Any, ...]
 Sum = tuple[int, int]  # number of rows, sum of their hashes
@@ -25,29 +25,29 @@ _MODULUS = 1 << 256
 _ILL_TEXT = 1  # the MessagePack extension for text that is not UTF-8
 
 
-class IllText(msgspec.Struct, frozen=True):
+class InvalidText(msgspec.Struct, frozen=True):
     """Text that is not UTF-8."""
 
     raw: bytes
 
 
-def _text(raw: bytes) -> str | IllText:
+def _text(raw: bytes) -> str | InvalidText:
     try:
         return raw.decode()
     except UnicodeDecodeError:
-        return IllText(raw)
+        return InvalidText(raw)
 
 
 _plain = msgspec.msgpack.Encoder().encode
 decode: Callable[[bytes], list[Any]] = msgspec.msgpack.Decoder(
-    list[Any], ext_hook=lambda _, data: IllText(bytes(data))
+    list[Any], ext_hook=lambda _, data: InvalidText(bytes(data))
 ).decode
 
 
 def encode(row: Row) -> bytes:
     """The bytes of a row."""
-    if IllText in map(type, row):
-        row = tuple(msgspec.msgpack.Ext(_ILL_TEXT, v.raw) if type(v) is IllText else v for v in row)
+    if InvalidText in map(type, row):
+        row = tuple(msgspec.msgpack.Ext(_ILL_TEXT, v.raw) if type(v) is InvalidText else v for v in row)
     return _plain(row)
 
 
@@ -55,7 +55,7 @@ def hash_of(image: bytes) -> int:
     return int.from_bytes(blake2b(image, digest_size=32).digest(), "little")
 
 
-def observed(table: Table, row: Row, image: bytes) -> bytes:
+def observed(table: SQLiteTable, row: Row, image: bytes) -> bytes:
     """The bytes of what counts of a row for the identity of a state."""
     return image if table.observed is None else encode(tuple(row[at] for at in table.observed))
 
@@ -80,7 +80,7 @@ def rows(connection: sqlite3.Connection, sql: str, arguments: Row = ()) -> Itera
         connection.text_factory = str
 
 
-def total(connection: sqlite3.Connection, table: Table) -> Sum:
+def total(connection: sqlite3.Connection, table: SQLiteTable) -> Sum:
     """The sum of all rows of a table as they are now."""
     fields = table.fields if table.observed is None else [table.fields[at] for at in table.observed]
     count, hashes = 0, 0

@@ -33,7 +33,7 @@ _DIRECTION = re.compile(r"\s+(?:ASC|DESC)\s*$", re.IGNORECASE)
 _MOST_COLUMNS = 900  # a comparison of whole rows must stay under the depth that SQLite allows an expression
 
 
-class Part(msgspec.Struct, frozen=True):
+class UniqueKeyPart(msgspec.Struct, frozen=True):
     """A part of a unique key: a column, or an expression. In SQL, of a row `r` of the table and of the new row."""
 
     column: str | None  # quoted
@@ -42,7 +42,7 @@ class Part(msgspec.Struct, frozen=True):
     order: str  # quoted collation
 
 
-class Table(msgspec.Struct, frozen=True):
+class SQLiteTable(msgspec.Struct, frozen=True):
     """A watched table. Positions are positions in an image."""
 
     number: int
@@ -50,7 +50,7 @@ class Table(msgspec.Struct, frozen=True):
     fields: tuple[str, ...]  # quoted names of the values of an image
     key: tuple[int, ...]
     orders: tuple[str, ...]  # quoted collations of the key
-    uniques: tuple[tuple[Part, ...], ...]
+    uniques: tuple[tuple[UniqueKeyPart, ...], ...]
     observed: tuple[int, ...] | None  # None: the whole image counts for the state
     shadow: bool
     sql: str
@@ -60,10 +60,10 @@ class Table(msgspec.Struct, frozen=True):
         return quote(self.name)
 
 
-class Schema(msgspec.Struct, frozen=True):
+class WatchedSchema(msgspec.Struct, frozen=True):
     """All that is watched, and what else the journal needs to know."""
 
-    tables: tuple[Table, ...]
+    tables: tuple[SQLiteTable, ...]
     virtual: tuple[tuple[str, str], ...]  # virtual tables that are observed by reading them: name, SQL
     triggers: Mapping[str, tuple[tuple[str, str], ...]]  # the user's, by table: name, SQL
     has_sequences: bool
@@ -84,7 +84,7 @@ def read_schema(
     *,
     by_rowid: bool = True,
     complete: bool = True,
-) -> Schema:
+) -> WatchedSchema:
     """What there is to watch. `only` names tables (all, if None), `ignore` the columns that do not count.
 
     With `complete`, all that they name must be there.
@@ -98,7 +98,7 @@ def read_schema(
         _check_names(kinds, only, ignore)
     written = dict(connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'"))
     virtual = [name for name, (kind, _) in kinds.items() if kind == "virtual" and _chosen(name, only)]
-    tables: list[Table] = []
+    tables: list[SQLiteTable] = []
     for name, (kind, without_rowid) in sorted(kinds.items()):
         watched = (
             _chosen(name, only)
@@ -120,7 +120,7 @@ def read_schema(
                 )
             )
     _warn_about_virtual(virtual, tables)
-    return Schema(
+    return WatchedSchema(
         tuple(tables),
         tuple((name, written.get(name) or "") for name in sorted(virtual)),
         _user_triggers(connection),
@@ -155,7 +155,7 @@ def _table(
     ignored: Collection[str],
     complete: bool,
     sql: str,
-) -> Table:
+) -> SQLiteTable:
     info = list(connection.execute("SELECT name, type, pk, hidden FROM pragma_table_xinfo(?)", (name,)))
     columns = [(column, kind, pk) for column, kind, pk, hidden in info if not hidden]
     indexes = list(connection.execute('SELECT name, "unique", origin FROM pragma_index_list(?)', (name,)))
@@ -186,7 +186,7 @@ def _table(
         for unique in uniques
         if {part.column for part in unique} == {fields[at] for at in key}
     )
-    return Table(
+    return SQLiteTable(
         number,
         name,
         tuple(fields),
@@ -212,7 +212,7 @@ def _rowid_name(table: str, columns: list[str]) -> str:
 
 def _uniques(
     connection: sqlite3.Connection, indexes: Iterable[tuple[str, int, str]], columns: list[str]
-) -> list[tuple[Part, ...]]:
+) -> list[tuple[UniqueKeyPart, ...]]:
     found = []
     new_row = ", ".join(f"NEW.{quote(column)} AS {quote(column)}" for column in columns)
     for index, unique, _ in indexes:
@@ -232,7 +232,9 @@ def _uniques(
             if cid == _EXPRESSION:
                 text = expressions[place]
                 parts.append(
-                    Part(None, f"({text})", f"(SELECT {text} FROM (SELECT {new_row}))", quote(collation))
+                    UniqueKeyPart(
+                        None, f"({text})", f"(SELECT {text} FROM (SELECT {new_row}))", quote(collation)
+                    )
                 )
             else:
                 parts.append(_column_part(quote(column), quote(collation)))
@@ -240,8 +242,8 @@ def _uniques(
     return found
 
 
-def _column_part(column: str, order: str) -> Part:
-    return Part(column, f"r.{column}", f"NEW.{column}", order)
+def _column_part(column: str, order: str) -> UniqueKeyPart:
+    return UniqueKeyPart(column, f"r.{column}", f"NEW.{column}", order)
 
 
 def listed_parts(sql: str) -> list[str]:
@@ -270,7 +272,7 @@ def _user_triggers(connection: sqlite3.Connection) -> dict[str, tuple[tuple[str,
     return found
 
 
-def _warn_about_virtual(virtual: Iterable[str], tables: Iterable[Table]) -> None:
+def _warn_about_virtual(virtual: Iterable[str], tables: Iterable[SQLiteTable]) -> None:
     shadows = [table.name for table in tables if table.shadow]
     for name in virtual:
         if not any(shadow.startswith(f"{name}_") for shadow in shadows):

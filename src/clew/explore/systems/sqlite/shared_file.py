@@ -33,12 +33,12 @@ import msgspec
 from clew.errors import CheckpointError, RollbackError, SystemSetupError, UnknownCheckpointError
 from clew.explore.model.observation import Observation
 from clew.explore.process_mark import lives_elsewhere, mark
-from clew.explore.systems.delta_tree import DeltaTree, Node, add
+from clew.explore.systems.delta_tree import DeltaNode, DeltaTree, add
 from clew.explore.systems.sqlite import row_images as images
-from clew.explore.systems.sqlite.observation import Sight, observation, see, see_virtual
+from clew.explore.systems.sqlite.observation import TableObservation, observation, see, see_virtual
 from clew.explore.systems.sqlite.recovery import packed, shape, unpacked, way_back
 from clew.explore.systems.sqlite.restore import apply, read_sequences, switch_triggers_off, write_sequences
-from clew.explore.systems.sqlite.schema import Schema, Table, read_schema
+from clew.explore.systems.sqlite.schema import SQLiteTable, WatchedSchema, read_schema
 from clew.explore.systems.sqlite.triggers import JOURNAL, OWNER, SUSPECTS, be_quiet, install, uninstall
 from clew.explore.systems.temp_dirs import new_folder
 
@@ -46,21 +46,21 @@ Item = tuple[int, bytes]  # table number, image
 Sequences = tuple[tuple[str, int], ...]
 
 
-class Era(msgspec.Struct, eq=False):
+class SharedEpoch(msgspec.Struct, eq=False):
     """The time between two changes of the schema."""
 
-    schema: Schema
+    schema: WatchedSchema
     version: int  # PRAGMA schema_version, as we left it last
     copy: Path
     seq: int  # the journal's last entry that the copy holds already
     shadows: dict[Item, int]  # the rows of all shadow tables that the copy holds
-    root: Node[Item, Facts] | None = None  # the state that the copy holds
+    root: DeltaNode[Item, SharedStateInfo] | None = None  # the state that the copy holds
 
 
-class Facts(msgspec.Struct, eq=False):
+class SharedStateInfo(msgspec.Struct, eq=False):
     """What is known of a state besides its rows' delta."""
 
-    era: Era
+    era: SharedEpoch
     sums: tuple[images.Sum, ...]
     sequences: Sequences
     observation: Observation | None = None
@@ -93,12 +93,14 @@ class SharedSQLite:
         self._folder = new_folder("sqlite")
         self._forget_folder = weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
         self._is_quiet = switch_triggers_off(self._connection)
-        self._tree: DeltaTree[Item, Facts] | None = None
+        self._tree: DeltaTree[Item, SharedStateInfo] | None = None
         self._delta: dict[Item, int] = {}  # what changed since the state where the tree is
-        self._now: Facts | None = None  # facts of the present moment
+        self._now: SharedStateInfo | None = None  # facts of the present moment
         self._seen = -1  # PRAGMA data_version, when we looked last
         self._seq = 0  # the last journal entry that we have read
-        self._sights: dict[int, tuple[Table, images.Sum, Sight]] = {}  # the latest of each table
+        self._sights: dict[
+            int, tuple[SQLiteTable, images.Sum, TableObservation]
+        ] = {}  # the latest of each table
         self._shadows: dict[Item, int] = {}  # the rows of shadow tables, when we looked last
 
     # ---------------------------------------------------------------- the system
@@ -200,12 +202,12 @@ class SharedSQLite:
     # ---------------------------------------------------------------- looking
 
     @property
-    def _known(self) -> DeltaTree[Item, Facts]:
+    def _known(self) -> DeltaTree[Item, SharedStateInfo]:
         assert self._tree is not None  # every public method looks first
         return self._tree
 
     @property
-    def _facts(self) -> Facts:
+    def _facts(self) -> SharedStateInfo:
         assert self._now is not None
         return self._now
 
@@ -247,17 +249,17 @@ class SharedSQLite:
         if self._now is None or sequences != facts.sequences:
             # A sequence does not count for the state, so what was observed stays true if only that changed.
             same = self._now is not None
-            self._now = Facts(
+            self._now = SharedStateInfo(
                 facts.era, tuple(sums or facts.sums), sequences, facts.observation if same else None
             )
         (self._seen,) = self._connection.execute("PRAGMA data_version").fetchone()
 
-    def _changed_shadows(self, schema: Schema) -> dict[Item, int]:
+    def _changed_shadows(self, schema: WatchedSchema) -> dict[Item, int]:
         changed = _shadow_rows(self._connection, schema)
         add(changed, self._shadows, -1)
         return changed
 
-    def _observation(self, facts: Facts) -> Observation:
+    def _observation(self, facts: SharedStateInfo) -> Observation:
         """What the tables hold; inside the transaction that the facts are of."""
         sights = {
             table.name: self._sight(table, found)
@@ -270,7 +272,7 @@ class SharedSQLite:
         }
         return observation(sights, self._path)
 
-    def _sight(self, table: Table, found: images.Sum) -> Sight:
+    def _sight(self, table: SQLiteTable, found: images.Sum) -> TableObservation:
         known = self._sights.get(table.number)
         if known is None or known[0] is not table or known[1] != found:
             known = (table, found, see(self._connection, table, found, self._rows_shown))
@@ -291,7 +293,7 @@ class SharedSQLite:
             self._tree.begin_anew(facts)
         facts.era.root = self._tree.here
 
-    def _install(self, takes_over: bool) -> tuple[Schema, int]:
+    def _install(self, takes_over: bool) -> tuple[WatchedSchema, int]:
         with self._writing():
             owner = self._installed_by()
             if takes_over:
@@ -307,22 +309,22 @@ class SharedSQLite:
             install(self._connection, schema, self._owner)
             return schema, self._schema_version()
 
-    def _copy(self, schema: Schema, version: int) -> Facts | None:
+    def _copy(self, schema: WatchedSchema, version: int) -> SharedStateInfo | None:
         """Copy the file and read all of it, at one moment; None if it has another schema by now."""
         connection, copy = self._connection, self._folder / uuid.uuid4().hex
         with self._transaction("BEGIN"):
             if self._schema_version() != version:
                 return None
             seq = connection.execute(f"SELECT coalesce(max(seq), 0) FROM {JOURNAL}").fetchone()[0]
-            era = Era(schema, version, copy, seq, _shadow_rows(connection, schema))
+            era = SharedEpoch(schema, version, copy, seq, _shadow_rows(connection, schema))
             _back_up(connection, copy)
             sums = tuple((0, 0) if t.shadow else images.total(connection, t) for t in schema.tables)
-            facts = Facts(era, sums, read_sequences(connection, schema))
+            facts = SharedStateInfo(era, sums, read_sequences(connection, schema))
             (self._seen,) = connection.execute("PRAGMA data_version").fetchone()
         self._seq, self._delta, self._now, self._shadows = seq, {}, facts, dict(era.shadows)
         return facts
 
-    def _bring_back(self, era: Era) -> None:
+    def _bring_back(self, era: SharedEpoch) -> None:
         """Make the file what it was when an era began; the journal comes with it."""
         self._overwrite(era.copy)
         assert era.root is not None
@@ -350,7 +352,7 @@ class SharedSQLite:
 
     # ---------------------------------------------------------------- restoring
 
-    def _restore(self, node: Node[Item, Facts]) -> bool:
+    def _restore(self, node: DeltaNode[Item, SharedStateInfo]) -> bool:
         """Be at a state of this era, in one transaction; False if the schema is not that of the state."""
         tree, connection = self._known, self._connection
         era = node.facts.era
@@ -462,7 +464,7 @@ def _back_up(connection: sqlite3.Connection, file: Path) -> None:
         connection.backup(target)
 
 
-def _shadow_rows(connection: sqlite3.Connection, schema: Schema) -> dict[Item, int]:
+def _shadow_rows(connection: sqlite3.Connection, schema: WatchedSchema) -> dict[Item, int]:
     """The rows of all shadow tables."""
     found: dict[Item, int] = {}
     for table in schema.tables:

@@ -62,9 +62,9 @@ class SQLiteSystem:
         if any(isinstance(columns, str) for columns in ignore.values()):
             raise SystemSetupError(f"ignore={dict(ignore)!r}: give a list of columns for each table")
         if private:
-            from clew.explore.systems.sqlite.embedded import PrivateSQLite
+            from clew.explore.systems.sqlite.embedded import EmbeddedSQLite
 
-            self._engine: SharedSQLite | PrivateSQLite = PrivateSQLite(
+            self._engine: SharedSQLite | EmbeddedSQLite = EmbeddedSQLite(
                 path, tables=tables, ignore=ignore, rows_shown=rows_shown
             )
             return

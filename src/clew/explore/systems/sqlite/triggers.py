@@ -24,7 +24,7 @@ import re
 import sqlite3
 from collections.abc import Iterable
 
-from clew.explore.systems.sqlite.schema import OURS, Schema, Table, quote
+from clew.explore.systems.sqlite.schema import OURS, SQLiteTable, WatchedSchema, quote
 
 JOURNAL = f"{OURS}journal"  # seq, tbl, side (−1 went, +1 came), c0, c1, …
 SUSPECTS = f"{OURS}suspects"  # tbl, c0, c1, …
@@ -37,7 +37,7 @@ _AFTERWARDS = re.compile(
 OWNER = f"{OURS}owner"  # which SQLiteSystem installed this
 
 
-def install(connection: sqlite3.Connection, schema: Schema, owner: str) -> None:
+def install(connection: sqlite3.Connection, schema: WatchedSchema, owner: str) -> None:
     """Create journal and triggers, inside the caller's transaction."""
     columns = "".join(f", c{position}" for position in range(schema.widest))
     connection.execute(f"CREATE TABLE {JOURNAL}(seq INTEGER PRIMARY KEY, tbl INTEGER, side INTEGER{columns})")
@@ -50,7 +50,7 @@ def install(connection: sqlite3.Connection, schema: Schema, owner: str) -> None:
                 connection.execute(statement)
 
 
-def triggers_of(table: Table, schema: Schema) -> Iterable[str]:
+def triggers_of(table: SQLiteTable, schema: WatchedSchema) -> Iterable[str]:
     """The statements that create a table's triggers."""
     users = (sql for found in schema.triggers.values() for _, sql in found)
     interfering = any(not _AFTERWARDS.search(_BODY.split(sql, maxsplit=1)[0]) for sql in users)
@@ -77,7 +77,7 @@ def uninstall(connection: sqlite3.Connection) -> None:
         connection.execute(f"DROP {kind} {quote(name)}")
 
 
-def _triggers(table: Table, *, drop_suspects: bool) -> Iterable[str]:
+def _triggers(table: SQLiteTable, *, drop_suspects: bool) -> Iterable[str]:
     parts = [part for unique in table.uniques for part in unique]
     by_expression = any(part.column is None for part in parts)
     columns = table.fields if by_expression else [part.column for part in parts]
@@ -118,16 +118,16 @@ def _triggers(table: Table, *, drop_suspects: bool) -> Iterable[str]:
         yield f"CREATE TRIGGER {name} {event} ON {table.quoted} {condition}BEGIN {body} END"
 
 
-def _columns(table: Table) -> str:
+def _columns(table: SQLiteTable) -> str:
     return ", ".join(f"c{position}" for position in range(len(table.fields)))
 
 
-def _image(table: Table, side: int, row: str) -> str:
+def _image(table: SQLiteTable, side: int, row: str) -> str:
     values = ", ".join(f"{row}.{field}" for field in table.fields)
     return f"INSERT INTO {JOURNAL}(tbl, side, {_columns(table)}) VALUES ({table.number}, {side}, {values})"
 
 
-def _suspect(table: Table, other_than: str) -> str:
+def _suspect(table: SQLiteTable, other_than: str) -> str:
     """Note the rows that hold a unique value which the new row asks for."""
     values = ", ".join(f"r.{field}" for field in table.fields)
     in_the_way = " OR ".join(
@@ -140,14 +140,14 @@ def _suspect(table: Table, other_than: str) -> str:
     )
 
 
-def _same_row(table: Table, row: str) -> str:
+def _same_row(table: SQLiteTable, row: str) -> str:
     return " AND ".join(
         f"{row}.{table.fields[at]} = r.{table.fields[at]} COLLATE {order}"
         for at, order in zip(table.key, table.orders)
     )
 
 
-def _at(table: Table, row: str) -> str:
+def _at(table: SQLiteTable, row: str) -> str:
     """The suspect was at the place of this row."""
     return " AND ".join(
         f"{row}.{table.fields[at]} = {SUSPECTS}.c{at} COLLATE {order}"
@@ -155,17 +155,17 @@ def _at(table: Table, row: str) -> str:
     )
 
 
-def _mirrors(table: Table, row: str) -> str:
+def _mirrors(table: SQLiteTable, row: str) -> str:
     """The suspect is this row. (It stands left, so that text is compared exactly.)"""
     return " AND ".join(f"{SUSPECTS}.c{at} IS {row}.{field}" for at, field in enumerate(table.fields))
 
 
-def _missing(table: Table) -> str:
+def _missing(table: SQLiteTable) -> str:
     """There is no row any more where the suspect was."""
     return f"NOT EXISTS (SELECT 1 FROM {table.quoted} AS r WHERE {_at(table, 'r')})"
 
 
-def _journal_vanished(table: Table, vanished: str) -> list[str]:
+def _journal_vanished(table: SQLiteTable, vanished: str) -> list[str]:
     which = f"{SUSPECTS}.tbl = {table.number} AND ({vanished})"
     return [
         f"INSERT INTO {JOURNAL}(tbl, side, {_columns(table)}) "
