@@ -56,8 +56,8 @@ def _replay(
 ) -> list[ReplayReport]:
     __tracebackhide__ = True
     from clew.errors import ClewError
-    from clew.runtime.loader import open_store
     from clew.runtime.regression import replays
+    from clew.stores.factory import open_store
 
     if isinstance(runs, str):
         runs = [runs]

@@ -11,7 +11,7 @@ import pytest
 from clew import Engine, Graph, RetryPolicy, Send, node, route
 from clew.engine import Machine, Options
 from clew.engine.frame import Item
-from clew.engine.program_inputs import check_values, program_of
+from clew.engine.program import check_values, program_of
 from clew.engine.records import item_path, order_key
 from clew.testing import Stepper, VirtualClock, shuffled
 

@@ -9,7 +9,7 @@ import pytest
 from clew import Graph, RetryPolicy, node
 from clew.engine.machine import Machine
 from clew.engine.options import Options, PriorWork
-from clew.engine.program_inputs import program_of
+from clew.engine.program import program_of
 from clew.engine.records import Outcome, Retry
 from clew.state import GraphState
 

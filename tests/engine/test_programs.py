@@ -11,7 +11,7 @@ import pytest
 from pydantic import BaseModel
 
 from clew import Graph, GraphState, append, node
-from clew.engine.program_inputs import check_values, program_of
+from clew.engine.program import check_values, program_of
 from clew.errors import GraphError, InputError
 
 READER = node(name="reader", output="y")(lambda x: x)

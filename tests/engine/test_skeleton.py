@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from clew.engine.chain import Chain
-from clew.engine.program import Program
-from clew.engine.program_inputs import program_of
+from clew.engine.program import Program, program_of
 from clew.engine.reasons import RunLineage, why
 from clew.engine.records import SingleItemStep, Start, Step
 from clew.errors import UnknownRunError

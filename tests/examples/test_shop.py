@@ -16,7 +16,7 @@ import pytest
 import redis
 
 from clew.explore import BFS, ExplorationResult, Severity
-from clew.stores.kv import open_shelf
+from clew.stores.factory import open_table
 from examples.shop import exploring
 from examples.shop.service import PRICE, SCHEMA, STOCK, build
 from examples.shop.serving import Serving
@@ -162,7 +162,7 @@ def written(store: Path) -> int:
     """How many transitions a store holds."""
     if not store.exists():
         return 0
-    shelf = open_shelf(store, "explore:exploration")
+    shelf = open_table(store, "explore:exploration")
     try:
         return shelf.count("t")
     finally:

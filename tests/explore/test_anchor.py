@@ -25,7 +25,7 @@ from clew.explore.search import baseline
 from clew.explore.search.journal import Journal
 from clew.explore.systems import FileSystem, MemoryStorage
 from clew.stores import PostgresStore
-from clew.stores.kv import open_shelf
+from clew.stores.factory import open_table
 from tests.explore.models import Box
 from tests.explore.systems.postgres_databases import Database
 
@@ -107,7 +107,7 @@ def test_a_world_is_put_back_whatever_it_shows(tmp_path: Path, dying: Any) -> No
 def test_nothing_is_kept_after_the_end(tmp_path: Path) -> None:
     outside = {"value": 0, "hidden": 0}
     agent(outside, tmp_path / "e.db").explore()
-    shelf = open_shelf(tmp_path / "e.db", "explore:exploration")
+    shelf = open_table(tmp_path / "e.db", "explore:exploration")
     assert shelf.read("head") is not None
     assert shelf.read("anchor") is None
     assert shelf.read("process") is None

@@ -15,7 +15,7 @@ import pytest
 from clew.errors import JournalMismatchError, StoreConflictError, StoreCorruptError
 from clew.explore import BFS, DFS, Action, Agent, Invariant, World
 from clew.stores import MemoryStore
-from clew.stores.kv import open_shelf
+from clew.stores.factory import open_table
 from tests.explore import journaled
 from tests.explore.models import Box, counter, records
 
@@ -108,7 +108,7 @@ def test_the_journal_of_another_exploration_is_refused(tmp_path: Path) -> None:
 def test_a_journal_that_lacks_a_state_is_damaged(tmp_path: Path) -> None:
     world, _, actions = counter(3)
     Agent(world, actions, store=tmp_path / "e.db").explore()
-    shelf = open_shelf(tmp_path / "e.db", "explore:exploration")
+    shelf = open_table(tmp_path / "e.db", "explore:exploration")
     key = next(key for key, _ in shelf.scan("s") if key != f"s{world.observe().digest.hex()}")
     shelf.write([(key, None)])
     shelf.close()
@@ -118,7 +118,7 @@ def test_a_journal_that_lacks_a_state_is_damaged(tmp_path: Path) -> None:
 
 def test_two_processes_cannot_write_one_journal(tmp_path: Path) -> None:
     world, box, actions = counter(3)
-    other = open_shelf(tmp_path / "e.db", "explore:exploration")
+    other = open_table(tmp_path / "e.db", "explore:exploration")
 
     def interfere(world: World) -> None:
         other.write([("t999999999999", b"")])

@@ -24,7 +24,7 @@ from clew.errors import (
     StoreVersionError,
 )
 from clew.incremental import persistence
-from clew.stores.kv import open_shelf
+from clew.stores.factory import open_table
 from tests.incremental.counting import Calls, total
 
 FRESH, STALE = "up-to-date", "potentially-outdated"
@@ -589,7 +589,7 @@ class TestWriting:
 
 class TestDamage:
     def write(self, path: Path, key: str, data: bytes) -> None:
-        shelf = open_shelf(path, "graph graph")
+        shelf = open_table(path, "graph graph")
         shelf.write([(key, data)])
         shelf.close()
 

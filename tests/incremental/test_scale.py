@@ -10,7 +10,7 @@ import pytest
 from clew import DependencyGraph, schema
 from clew.incremental import persistence
 from clew.incremental.nodes import NodeRecord
-from clew.stores.kv import open_shelf
+from clew.stores.factory import open_table
 from tests.incremental.counting import Calls, chain, total
 
 
@@ -171,7 +171,7 @@ def _filled(path: Path, count: int) -> DependencyGraph:
     with DependencyGraph(schemas, path) as graph:
         graph.set("s", 1)
     row = persistence._packed(NodeRecord(2, None, 1, 1, 0, 1, 0))
-    shelf = open_shelf(path, "graph graph")
+    shelf = open_table(path, "graph graph")
     for start in range(0, count, 50_000):
         shelf.write((f"n/view({n})", row) for n in range(start, min(start + 50_000, count)))
     shelf.close()

@@ -14,14 +14,14 @@ import pytest
 
 from clew import DependencyGraph, schema
 from clew.errors import StoreError
-from clew.stores.kv import open_shelf
+from clew.stores.factory import open_table
 
 PATIENCE = 60.0
 
 
 def is_stored(file: Path, key: str) -> bool:
     """Whether another process would find a row."""
-    shelf = open_shelf(file, "graph graph")
+    shelf = open_table(file, "graph graph")
     try:
         return shelf.read(f"n/{key}") is not None
     finally:

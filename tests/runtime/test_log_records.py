@@ -12,8 +12,7 @@ import pytest
 import clew
 from clew import Engine, Graph, SQLiteStore, interrupt, node
 from clew.engine.records import FinishedItem, Question, Retry, SingleItemStep, Start, Step, Withdrawn
-from clew.runtime.calls.ambiguity import CallIntent
-from clew.runtime.calls.recorder import RecordedCall
+from clew.runtime.log.call_records import CallIntent, RecordedCall
 from clew.runtime.log.metrics import Measured
 from clew.runtime.log.records import (
     KIND_OF,

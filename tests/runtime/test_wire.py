@@ -17,8 +17,7 @@ from clew.engine.chain import step_digest
 from clew.engine.deltas import Delta
 from clew.engine.records import FinishedItem, Outcome, Question, Retry, SingleItemStep, Start, Step
 from clew.errors import DecodeError, EncodeError, RecordCorruptError, StoreCorruptError
-from clew.runtime.calls.ambiguity import CallIntent
-from clew.runtime.calls.recorder import RecordedCall
+from clew.runtime.log.call_records import CallIntent, RecordedCall
 from clew.runtime.log.codec import EntryDecoder, EntryEncoder, digest_of_start, digest_of_step
 from clew.runtime.log.records import AnswerRecord, LabelRecord, ResumeRecord
 from clew.runtime.log.run_log import start_state

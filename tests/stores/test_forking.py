@@ -13,12 +13,12 @@ PROGRAM = """
 import os, sys, threading, warnings
 from pathlib import Path
 from clew.stores import RunRow, SQLiteStore
-from clew.stores.kv import open_shelf
+from clew.stores.kv import open_table
 
 warnings.simplefilter("ignore", DeprecationWarning)  # of forking beside threads, which is what this is about
 folder, done = Path(sys.argv[1]), threading.Event()
 store = SQLiteStore(folder / "runs.db", synchronous="off")
-shelf = open_shelf(folder / "shelf.db", "numbers")
+shelf = open_table(folder / "shelf.db", "numbers")
 
 def use(number):
     for step in range(1_000_000):

@@ -14,8 +14,8 @@ import pytest
 
 from clew import Engine, Graph, node
 from clew.errors import RunOwnedError, StoreError, UnknownRunError
-from clew.stores import RunRow, SQLiteStore
-from clew.stores.sqlite import lease_clock, owner_lock
+from clew.stores import RunRow, SQLiteStore, lease_clock
+from clew.stores.sqlite import owner_lock
 from clew.stores.sqlite.owner_lock import OwnerLock, is_alive
 from clew.testing import VirtualClock
 from tests.stores.processes import Process, step

@@ -22,7 +22,8 @@ from clew.errors import (
     StoreVersionError,
 )
 from clew.stores import MemoryStore, PostgresStore, SQLiteStore
-from clew.stores.kv import KeyValueTable, behind, open_shelf
+from clew.stores.factory import open_table
+from clew.stores.kv import KeyValueTable, behind
 from clew.stores.postgres.kv import PostgresKeyValueTable
 from clew.stores.sqlite.kv import SQLiteKeyValueTable
 from tests.stores.servers import PostgresServer
@@ -48,7 +49,7 @@ def opener(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Opener]:
     opened: list[KeyValueTable] = []
 
     def open_one(name: str = "one") -> KeyValueTable:
-        opened.append(open_shelf(place, name))
+        opened.append(open_table(place, name))
         return opened[-1]
 
     yield open_one
@@ -191,33 +192,33 @@ class TestTheSuite:
 
 class TestOpening:
     def test_without_a_store_each_is_new(self) -> None:
-        one, other = open_shelf(None, "s"), open_shelf(None, "s")
+        one, other = open_table(None, "s"), open_table(None, "s")
         one.write([("a", b"1")])
         assert other.read("a") is None
 
     @pytest.mark.parametrize("name", ["", 5, "a\0"])
     def test_a_name_is_text(self, name: Any) -> None:
         with pytest.raises(StoreError):
-            open_shelf(None, name)
+            open_table(None, name)
 
     def test_something_else_is_no_place(self) -> None:
         with pytest.raises(StoreError, match=r"3 is no place for a shelf; give None, a path"):
-            open_shelf(3, "s")
+            open_table(3, "s")
 
     @pytest.mark.parametrize("path", ["", ":memory:"])
     def test_memory_is_no_file(self, path: str) -> None:
         with pytest.raises(StoreError, match="is no file"):
-            open_shelf(path, "s")
+            open_table(path, "s")
 
     def test_by_an_address(self, server: PostgresServer) -> None:
         name = token_hex(6)
         address = f"postgresql:///postgres?host={server.folder}&user=postgres"
-        one = open_shelf(address, name)
+        one = open_table(address, name)
         one.write([("a", b"1")])
         one.close()
         with pytest.raises(StoreError, match="closed"):
             one.read("a")
-        again = open_shelf(address, name)
+        again = open_table(address, name)
         assert again.read("a") == b"1"
         again.close()
 
@@ -232,12 +233,12 @@ class TestSQLite:
         return tmp_path / "shelf.db"
 
     def test_it_is_there_after_the_process(self, path: Path) -> None:
-        shelf = open_shelf(path, "s")
+        shelf = open_table(path, "s")
         shelf.write([("a", b"1")])
         shelf.close()
         with pytest.raises(StoreError, match="is closed"):
             shelf.read("a")
-        again = open_shelf(path, "s")
+        again = open_table(path, "s")
         assert again.read("a") == b"1"
         again.close()
 
@@ -249,22 +250,22 @@ class TestSQLite:
         assert not {name for name in tables if name.startswith("shel")}
 
     def test_a_newer_format_is_refused(self, path: Path) -> None:
-        open_shelf(path, "s").close()
+        open_table(path, "s").close()
         with sqlite3.connect(path) as db:
             db.execute("UPDATE shelves SET format = 7")
         db.close()
         with pytest.raises(StoreVersionError, match=r"newer Clew \(format 7"):
-            open_shelf(path, "s")
-        open_shelf(path, "other").close()
+            open_table(path, "s")
+        open_table(path, "other").close()
 
     def test_a_folder_that_is_not_there(self, tmp_path: Path) -> None:
         with pytest.raises(StoreUnavailableError, match="is its folder there"):
-            open_shelf(tmp_path / "nowhere" / "x.db", "s")
+            open_table(tmp_path / "nowhere" / "x.db", "s")
 
     def test_a_file_that_is_no_database(self, path: Path) -> None:
         path.write_text("Dear diary, " * 500)
         with pytest.raises(StoreCorruptError, match="not a database"):
-            open_shelf(path, "s")
+            open_table(path, "s")
 
     def test_a_full_disk_loses_nothing(self, path: Path) -> None:
         shelf = SQLiteKeyValueTable(path, "s")
@@ -298,13 +299,13 @@ class TestSQLite:
         shelf.close()
 
     def test_a_flipped_bit_is_found_and_named(self, path: Path) -> None:
-        shelf = open_shelf(path, "s")
+        shelf = open_table(path, "s")
         shelf.write([("sound", b"all is well"), ("hurt", b"something is wrong here")])
         shelf.close()
         data = bytearray(path.read_bytes())
         data[data.index(b"something is wrong")] ^= 1
         path.write_bytes(data)
-        shelf = open_shelf(path, "s")
+        shelf = open_table(path, "s")
         for read in (
             lambda: shelf.read("hurt"),
             lambda: shelf.read_many(["hurt"]),
@@ -322,7 +323,7 @@ class TestSQLite:
     ) -> None:
         monkeypatch.chdir(tmp_path)
         with pytest.raises(StoreError, match="no place for a shelf"):
-            open_shelf(address, "s")
+            open_table(address, "s")
         assert list(tmp_path.iterdir()) == []
 
     def test_a_shelf_that_was_taken_out(self, path: Path) -> None:
@@ -333,15 +334,15 @@ class TestSQLite:
         shelf.close()
 
     def test_a_damaged_directory_of_shelves(self, path: Path) -> None:
-        open_shelf(path, "s").close()
+        open_table(path, "s").close()
         with sqlite3.connect(path) as db:
             db.execute("ALTER TABLE shelves RENAME COLUMN format TO fromat")
         db.close()
         with pytest.raises(StoreUnavailableError, match="no such column"):
-            open_shelf(path, "s")
+            open_table(path, "s")
 
     def test_a_forked_process_has_a_connection_of_its_own(self, path: Path) -> None:
-        shelf = open_shelf(path, "s")
+        shelf = open_table(path, "s")
         shelf.write([("parent", b"1")])
         pid = os.fork()
         if pid == 0:
@@ -356,7 +357,7 @@ class TestSQLite:
         shelf.close()
 
     def test_a_forked_process_that_only_closes_leaves_the_parents_alone(self, path: Path) -> None:
-        shelf = open_shelf(path, "s")
+        shelf = open_table(path, "s")
         pid = os.fork()
         if pid == 0:
             shelf.close()
@@ -368,8 +369,8 @@ class TestSQLite:
     def test_a_killed_writer_leaves_whole_writes(self, path: Path) -> None:
         """Each write has three keys with one number; whatever the kill cuts, they never differ."""
         program = (
-            "import sys\nfrom clew.stores.kv import open_shelf\n"
-            f"shelf = open_shelf({str(path)!r}, 's')\n"
+            "import sys\nfrom clew.stores.kv import open_table\n"
+            f"shelf = open_table({str(path)!r}, 's')\n"
             "n = 0\n"
             "while True:\n"
             "    n += 1\n"
@@ -387,7 +388,7 @@ class TestSQLite:
                 process.kill()
         process.stdout.close()
         process.wait()
-        shelf = open_shelf(path, "s")
+        shelf = open_table(path, "s")
         values = set(shelf.read_many("abc").values())
         assert len(values) == 1
         (value,) = values
@@ -403,25 +404,25 @@ class TestPostgres:
         store.close()
 
     def test_closing_a_shelf_leaves_the_store_open(self, store: PostgresStore) -> None:
-        shelf = open_shelf(store, "s")
+        shelf = open_table(store, "s")
         shelf.close()
         assert store.rows() == []
 
     def test_a_newer_format_is_refused(self, store: PostgresStore) -> None:
-        open_shelf(store, "s")
+        open_table(store, "s")
         store._link.change("", "UPDATE shelves SET format = %s", (7,))
         with pytest.raises(StoreVersionError, match=r"newer Clew \(format 7"):
-            open_shelf(store, "s")
+            open_table(store, "s")
 
     def test_a_shelf_that_was_taken_out(self, store: PostgresStore) -> None:
-        shelf = open_shelf(store, "s")
+        shelf = open_table(store, "s")
         store._link.change("", "DELETE FROM shelves", ())
         with pytest.raises(StoreCorruptError, match="taken out"):
             shelf.stamp()
 
     def test_a_write_whose_answer_was_lost_is_made_once(self, store: PostgresStore) -> None:
         """The connection breaks after the server has done the write: the repetition takes it for its own."""
-        shelf = open_shelf(store, "s")
+        shelf = open_table(store, "s")
         assert isinstance(shelf, PostgresKeyValueTable)
         link, run = store._link, store._link.run
         lost: list[int] = []
@@ -448,7 +449,7 @@ class TestPostgres:
         stores = [PostgresStore(server.dsn, schema=schema) for _ in range(4)]
         shelves: list[KeyValueTable] = []
         threads = [
-            threading.Thread(target=lambda store=store: shelves.append(open_shelf(store, "s")))
+            threading.Thread(target=lambda store=store: shelves.append(open_table(store, "s")))
             for store in stores
         ]
         for thread in threads:

@@ -13,9 +13,9 @@ from clew import Engine
 from clew.cli.output import CommandError
 from clew.errors import StoreError, UnknownRunError
 from clew.runtime.events import Listener
-from clew.runtime.loader import open_store
 from clew.runtime.project import graph_for
 from clew.stores import RunRow, Store
+from clew.stores.factory import open_store
 
 StoreOption = Annotated[
     str | None,

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from clew.engine import frame_endings
+from clew.engine import frame_lifecycle
 from clew.engine.frame import Frame, Item
 from clew.engine.records import FinishedItem, Outcome
 
@@ -33,7 +33,7 @@ def hold(machine: Machine, item: Item, outcome: Outcome) -> None:
     if len(batch.held) == batch.open:
         level.held_mask |= 1 << batch.number
     if not release(machine, level.strand):
-        frame_endings.check_drained(machine, level.strand)
+        frame_lifecycle.check_drained(machine, level.strand)
 
 
 def release(machine: Machine, strand: Frame) -> bool:

@@ -24,7 +24,7 @@ from typing import Any
 
 import msgspec
 
-from clew.engine import frame_endings, frame_lifecycle, held_results, lookahead, rejected_updates, steps
+from clew.engine import frame_lifecycle, held_results, lookahead, rejected_updates, steps
 from clew.engine.frame import Batch, Frame, Item, OpenStep
 from clew.engine.frontier import Frontier
 from clew.engine.merge import MergeFailure
@@ -77,7 +77,7 @@ class Machine:
             root.failed.update(program.names[node] for node in view.failed)
             if not root.failures:
                 root.failures.extend(
-                    ((step, node), frame_endings.failed_before(program.names[node], step))
+                    ((step, node), frame_lifecycle.failed_before(program.names[node], step))
                     for node in view.failed
                 )
         self._is_planned = False
@@ -378,14 +378,14 @@ class Machine:
         strand = level.strand
         if outcome.error is not None:  # a failure that is confined
             strand.failed.add(outcome.node)
-            found = failure or frame_endings.failure_at(item, outcome.error, outcome)
+            found = failure or frame_lifecycle.failure_at(item, outcome.error, outcome)
             strand.failures.append((item.order, found))
         batch.outcomes[item.index] = outcome
         batch.open -= 1
         if batch.open:
             self.outbox += held_results.journaled(strand, (outcome,))
             if batch.open == batch.stuck:
-                frame_endings.check_drained(self, strand)
+                frame_lifecycle.check_drained(self, strand)
             return
         level.open_mask &= ~(1 << batch.number)
         if strand.open_ahead and not (level.open_mask or level.left_out):
@@ -398,7 +398,7 @@ class Machine:
             self.outbox += held_results.journaled(strand, (outcome,))
             lookahead.spread(self, strand, batch)
             if not (level.held_mask and held_results.release(self, strand)):
-                frame_endings.check_drained(self, strand)
+                frame_lifecycle.check_drained(self, strand)
 
     def give_up(
         self,
@@ -422,7 +422,7 @@ class Machine:
             and isinstance(error, Exception)
             # the first only a person can clear up; after the second no attempt would see what this one saw
             and not issubclass(type(error), (AmbiguousCallError, MutationError))
-            and frame_endings.is_retryable(policy, error)
+            and frame_lifecycle.is_retryable(policy, error)
         ):
             draw = stream(self.options.seed, item.path, item.attempt, "retry").random()
             delay = policy.delay(item.attempt, draw * policy.base_delay)
@@ -433,28 +433,15 @@ class Machine:
             if self.options.listening:
                 self.notice("item_retried", item, node=item.node.name, attempt=item.attempt, delay=delay)
             return
-        failure = frame_endings.failure_at(item, error, inside=inside)
+        failure = frame_lifecycle.failure_at(item, error, inside=inside)
         if self.options.on_error == "continue":
-            batch = item.batch
-            self._accept(
-                item,
-                Outcome(
-                    item.node.name,
-                    batch.visit,
-                    item.label,
-                    {},
-                    None,
-                    item.attempt,
-                    started,
-                    duration,
-                    error=error,
-                ),
-                failure,
-            )
+            name, visit = item.node.name, item.batch.visit
+            outcome = Outcome(name, visit, item.label, {}, None, item.attempt, started, duration, error=error)
+            self._accept(item, outcome, failure)
             return
-        frame_endings.fail(strand, item.order, item.step, failure)
+        frame_lifecycle.fail(strand, item.order, item.step, failure)
         item.batch.stuck += 1
-        frame_endings.check_drained(self, strand)
+        frame_lifecycle.check_drained(self, strand)
 
     def _ask(self, item: Item, question: Any, about: str = "", position: str | None = None) -> None:
         number = len(self.answers(item, about))
@@ -465,7 +452,7 @@ class Machine:
         self.outbox.append(asked)
         if self.options.listening:
             self.notice("interrupted", item, node=item.node.name, question=question)
-        frame_endings.check_drained(self, item.strand)
+        frame_lifecycle.check_drained(self, item.strand)
 
     # -- what comes out ----------------------------------------------------------------------------------
 
@@ -502,7 +489,7 @@ class Machine:
 
     def failures(self) -> tuple[Failure, ...]:
         """Why the run failed: of the lowest (step, order) first, then the others of its step."""
-        return frame_endings.failures_of(self.root)
+        return frame_lifecycle.failures_of(self.root)
 
     def notice(self, kind: str, item: Item, **data: Any) -> None:
         """Put something to show into the outbox."""

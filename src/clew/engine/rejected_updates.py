@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from clew.engine import frame_endings, held_results, lookahead
+from clew.engine import frame_lifecycle, held_results, lookahead
 from clew.engine.frame import Batch, Frame, Item, OpenStep
 from clew.engine.merge import MergeFailure
 from clew.engine.records import Failure, Retry, Withdrawn
@@ -51,8 +51,8 @@ def reject(machine: Machine, level: OpenStep, failure: MergeFailure) -> bool:
     batch.stuck += 1
     level.open_mask |= 1 << batch.number
     _let_fall(machine, strand, batch, error)
-    frame_endings.fail(strand, order, level.number, told)
-    frame_endings.check_drained(machine, strand)
+    frame_lifecycle.fail(strand, order, level.number, told)
+    frame_lifecycle.check_drained(machine, strand)
     return False
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from clew.engine import frame_endings, held_results, lookahead, rejected_updates
+from clew.engine import frame_lifecycle, held_results, lookahead, rejected_updates
 from clew.engine.decisions import withdrawals
 from clew.engine.deltas import SAME, Delta
 from clew.engine.frame import Frame, Item, OpenStep
@@ -27,10 +27,10 @@ def plan(machine: Machine, strand: Frame) -> None:
     """Nothing is open: plan the next step, or end the strand."""
     view = strand.view
     if not view.due:
-        frame_endings.end(machine, strand)
+        frame_lifecycle.end(machine, strand)
         return
     if strand.step >= machine.options.max_steps:
-        frame_endings.too_many_steps(machine, strand)
+        frame_lifecycle.too_many_steps(machine, strand)
         return
     level = OpenStep(strand, strand.step + 1, view)
     strand.levels.append(level)
@@ -87,8 +87,8 @@ def commit(machine: Machine, strand: Frame) -> None:
             machine.outbox += held_results.journaled(strand, outcomes)
             order = (*strand.order, level.number, len(strand.program.nodes))
             found = Failure(error, level.number, path=strand.prefix[:-1])
-            frame_endings.fail(strand, order, level.number, found)
-            frame_endings.check_drained(machine, strand)
+            frame_lifecycle.fail(strand, order, level.number, found)
+            frame_lifecycle.check_drained(machine, strand)
             return
         del levels[0]
         if strand.unfinished:
@@ -112,5 +112,5 @@ def commit(machine: Machine, strand: Frame) -> None:
         lookahead.complete(machine, strand)
         if levels[0].open_mask:
             if not (levels[0].held_mask and held_results.release(machine, strand)):
-                frame_endings.check_drained(machine, strand)
+                frame_lifecycle.check_drained(machine, strand)
             return

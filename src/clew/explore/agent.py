@@ -113,9 +113,9 @@ class Agent:
     def _journal(self, repertoire: ActionTable) -> Journal | None:
         if self.store is None:
             return None
-        from clew.stores.kv import open_shelf
+        from clew.stores.factory import open_table
 
-        shelf = open_shelf(self.store, f"explore:{self.name}")
+        shelf = open_table(self.store, f"explore:{self.name}")
         return Journal(shelf, self.world, repertoire, self.invariants)
 
     def _search(self, repertoire: ActionTable, journal: Journal | None, watch: Watch) -> Search:

@@ -10,11 +10,19 @@ Rules:
 - If anything fails, the graph is as it was before.
 - A row that cannot be read is replaced like any other: that is how a damaged database is repaired. A node that is
   invalidated has no value then, and who depends on it is stale.
+
+Changes made inside a batch are collected there. The open batch is part of the context, so two tasks or two threads can
+each have one. A task that is started inside a batch takes part in it, and may outlive it. Rules:
+
+- A batch that has ended accepts nothing more. Later changes go to the batch around it, or become changes by themselves.
+- An inner batch passes its changes on when it ends without an error. If the outer batch has ended by then, the inner
+  batch commits by itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextvars import ContextVar, Token
 from typing import Any
 
 import msgspec
@@ -162,3 +170,37 @@ def _undo(
     table.epoch += bool(promoted)
     table.touches[:] = [touch for touch in table.touches if touch[0] < revision]
     table.revision = revision - 1
+
+
+_open: ContextVar[dict[int, ChangeBatch] | None] = ContextVar("_open", default=None)  # by the id of the graph
+
+
+class ChangeBatch:
+    """The changes of one batch of one graph."""
+
+    __slots__ = ("around", "changes", "is_over")
+
+    def __init__(self, around: ChangeBatch | None) -> None:
+        self.around = around
+        self.changes: list[NodeChange] = []
+        self.is_over = False
+
+
+def batch_here(graph: int) -> ChangeBatch | None:
+    """The innermost batch of a graph that takes changes from here."""
+    batches = _open.get()
+    batch = None if batches is None else batches.get(graph)
+    while batch is not None and batch.is_over:
+        batch = batch.around
+    return batch
+
+
+def opened(graph: int) -> tuple[ChangeBatch, Token[dict[int, ChangeBatch] | None]]:
+    """A new batch, within the one that is here."""
+    batch = ChangeBatch(batch_here(graph))
+    return batch, _open.set({**(_open.get() or {}), graph: batch})
+
+
+def left(token: Token[dict[int, ChangeBatch] | None]) -> None:
+    """Changes from here go again where they went before."""
+    _open.reset(token)

@@ -25,8 +25,17 @@ from clew.errors import (
 )
 from clew.incremental.arguments import check_options, is_a_pattern, read, to_set
 from clew.incremental.async_pull import AsyncPull, ConcurrencyLimit, Running
-from clew.incremental.change_batch import ChangeBatch, batch_here, left, opened
-from clew.incremental.changes import NOTHING, NodeChange, apply, merged, set_source
+from clew.incremental.changes import (
+    NOTHING,
+    ChangeBatch,
+    NodeChange,
+    apply,
+    batch_here,
+    left,
+    merged,
+    opened,
+    set_source,
+)
 from clew.incremental.explanation import Explanation, explain, freshness
 from clew.incremental.expressions import Expression, match, read_node, read_pattern
 from clew.incremental.freshness import is_up_to_date
@@ -37,7 +46,7 @@ from clew.incremental.pull_plan import plan_of
 from clew.incremental.schemas import NodeSchema, SchemaRegistry, is_own_pattern
 from clew.incremental.sync_pull import walk
 from clew.incremental.values import code_of
-from clew.stores.kv import open_shelf
+from clew.stores.factory import open_table
 
 _inside: ContextVar[tuple[int, ...]] = ContextVar("_inside", default=())  # graphs whose computors run here
 
@@ -84,7 +93,7 @@ class DependencyGraph:
         self._is_closed = False
         self._keeper: GraphPersistence | None = None
         if store is not None:
-            self._keeper = GraphPersistence(open_shelf(store, f"graph {name}"))
+            self._keeper = GraphPersistence(open_table(store, f"graph {name}"))
             try:
                 self._reload()
             except BaseException:

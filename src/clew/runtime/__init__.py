@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from clew.runtime.engine import Engine
 from clew.runtime.events import Event
+from clew.runtime.log.checkpoints import Checkpoint
 from clew.runtime.log.metrics import SchedulerMetrics
-from clew.runtime.result import Checkpoint, RunResult, SchedulerState
+from clew.runtime.result import RunResult, SchedulerState
 
 __all__ = ["Checkpoint", "Engine", "Event", "RunResult", "SchedulerMetrics", "SchedulerState"]

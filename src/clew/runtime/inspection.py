@@ -13,13 +13,14 @@ from clew.errors import GraphChangedError, InputError, RunStateError
 from clew.graph import Graph
 from clew.runtime.drivers.session import Session
 from clew.runtime.events import Event, Listener, Listeners
+from clew.runtime.log.checkpoints import Checkpoint
 from clew.runtime.log.metrics import Totals
 from clew.runtime.log.reader import StoredRun
 from clew.runtime.log.records import LabelRecord
 from clew.runtime.log.run_checks import is_text
 from clew.runtime.log.run_log import read_log, story_of
 from clew.runtime.opener import RunOpener
-from clew.runtime.result import Checkpoint, RunResult
+from clew.runtime.result import RunResult
 from clew.runtime.settings import Settings
 from clew.state import GraphState
 from clew.stores import RunRow, Store

@@ -17,11 +17,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
-from clew.errors import ClewError, DefinitionError, StoreError
+from clew.errors import ClewError, DefinitionError
 from clew.graph import Graph
 from clew.graph.names import nearest
 from clew.graph.node import Node
-from clew.stores import Store
 
 T = TypeVar("T")
 
@@ -151,25 +150,3 @@ def _told(error: BaseException) -> str:
     if not isinstance(error, (SyntaxError, ClewError)) and frames:
         where = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})"
     return f"{type(error).__name__}: {told[0] if told else ''}{where}"
-
-
-def open_store(address: str | os.PathLike[str], *, create: bool = True) -> Store:
-    """The store at an address. Without `create` it has to be there."""
-    text = os.fspath(address)
-    if text.startswith(("postgresql://", "postgres://")):
-        try:
-            from clew.stores import PostgresStore
-        except ModuleNotFoundError as error:
-            raise StoreError(
-                f"PostgreSQL needs a driver, and {error.name!r} is not installed; pip install 'clew[postgres]'"
-            ) from error
-        return PostgresStore(text)
-    if "://" in text:
-        raise StoreError(f"{text!r} is no store; give a file, or postgresql://...")
-    from clew.stores import SQLiteStore
-
-    if not create and not Path(text).is_file():
-        raise StoreError(
-            f"there is no store {text!r}; name it with --store or CLEW_STORE, or start a run there"
-        )
-    return SQLiteStore(text)

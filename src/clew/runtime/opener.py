@@ -15,8 +15,7 @@ import msgspec
 
 from clew.engine.machine import Machine
 from clew.engine.options import Options, PriorWork
-from clew.engine.program import Program
-from clew.engine.program_inputs import check_values, complaint, program_of
+from clew.engine.program import Program, check_values, complaint, program_of
 from clew.engine.working_state import WorkingState
 from clew.errors import (
     GraphChangedError,

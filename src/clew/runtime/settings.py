@@ -105,7 +105,7 @@ def store_of(store: Any) -> Store:
         found: Store = store
         return found
     if isinstance(store, (str, PathLike)):
-        from clew.runtime.loader import open_store
+        from clew.stores.factory import open_store
 
         return open_store(store)
     raise DefinitionError(f"store is a store, a file or postgresql://..., not {store!r}")

@@ -33,7 +33,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from clew.engine.program_inputs import check_values, program_of
+from clew.engine.program import check_values, program_of
 from clew.errors import DefinitionError
 from clew.graph import Graph
 from clew.graph.names import nearest

@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
+from clew.stores.lease_clock import BOOT_CLOCK, LeaseClock
 from clew.stores.memory.store import MemoryStore
-from clew.stores.sqlite.lease_clock import BOOT_CLOCK, LeaseClock
 
 
 class DiskImage(msgspec.Struct, frozen=True):

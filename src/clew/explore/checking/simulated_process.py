@@ -33,7 +33,8 @@ from clew.explore.checking.effects import Effect
 from clew.graph import Graph
 from clew.runtime.calls.recorder import Recorder, is_async
 from clew.runtime.calls.scopes import Asking, Scope
-from clew.runtime.drivers.session import Session, Timer
+from clew.runtime.drivers.session import Session
+from clew.runtime.drivers.timers import Timer
 from clew.runtime.opener import NO_ANSWER, RunOpener
 from clew.runtime.settings import Settings, read_settings
 from clew.state import encode

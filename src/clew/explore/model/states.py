@@ -15,7 +15,9 @@ from typing import Any, Protocol
 
 import msgspec
 
+from clew.errors import EncodeError
 from clew.explore.model.observation import Observation
+from clew.explore.spill import SpillFile
 from clew.state.codec import decode, encode
 
 ID_LENGTH = 16
@@ -121,3 +123,44 @@ class Checkpoint(msgspec.Struct, frozen=True, eq=False):
     system_checkpoints: dict[str, Any]
     context_snapshot: dict[str, Any]
     created_at: datetime
+
+
+class SpilledSystems(msgspec.Struct, frozen=True):
+    """What a state keeps of its systems, in an attic."""
+
+    attic: SpillFile
+    place: tuple[int, int]
+
+    def load(self) -> tuple[SystemState, ...]:
+        """Read it back."""
+        return unpack(self.attic.get(self.place))
+
+
+def pack(parts: tuple[SystemState, ...]) -> bytes:
+    """Parts as bytes. Metadata that cannot be encoded is kept as text."""
+    rows = [(part.system, part.data, encode(_storable(part.metadata)), part.digest) for part in parts]
+    return msgspec.msgpack.encode(rows)
+
+
+def unpack(data: bytes) -> tuple[SystemState, ...]:
+    """The parts that `pack` wrote."""
+    rows = msgspec.msgpack.decode(data, type=list[tuple[str, bytes, bytes, bytes | None]])
+    return tuple(
+        SystemState(system, encoded, decode(metadata), digest) for system, encoded, metadata, digest in rows
+    )
+
+
+def _storable(metadata: dict[str, Any]) -> dict[str, Any]:
+    try:
+        encode(metadata)
+    except EncodeError:
+        return {str(key): repr(value) for key, value in metadata.items()}
+    return metadata
+
+
+def put_away(state: State, attic: SpillFile) -> State:
+    """The same state, with what it keeps moved into the attic."""
+    if not isinstance(state.held, tuple):
+        return state
+    stored = SpilledSystems(attic, attic.put(pack(state.held)))
+    return State(state.digest, stored, state.context_data, state.checkpoint_id, state.seconds)

@@ -20,9 +20,9 @@ import warnings
 import msgspec
 
 from clew.errors import CheckpointError, ExplorationWarning
-from clew.explore.model.states import State
+from clew.explore.model.states import State, put_away
 from clew.explore.model.world import StoredCheckpoint, World
-from clew.explore.spill import SpillFile, put_away
+from clew.explore.spill import SpillFile
 
 UNKNOWN_SIZE = 1024
 MOST_WRITTEN = 64  # times the size in memory

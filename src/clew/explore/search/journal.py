@@ -36,13 +36,12 @@ from clew.errors import (
 )
 from clew.explore.model.identity import WorldObservation
 from clew.explore.model.invariants import Invariant
-from clew.explore.model.states import State
+from clew.explore.model.states import State, pack, unpack
 from clew.explore.model.violations import ViolationKind
 from clew.explore.model.world import StoredCheckpoint, World
 from clew.explore.process_mark import lives_elsewhere, mark
 from clew.explore.search import baseline
 from clew.explore.search.action_table import ActionTable
-from clew.explore.spill import pack, unpack
 from clew.stores.kv import KeyValueTable
 
 FORMAT = 1

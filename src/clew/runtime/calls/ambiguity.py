@@ -17,33 +17,10 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-import msgspec
-
 from clew.engine.frame import Item
 from clew.errors import AmbiguousCallError
-from clew.runtime.calls.scopes import Asking, Place
-
-WHOLE = -1
-"""Stands for the number of a call where the whole node is meant."""
-
-
-class CallIntent(msgspec.Struct, frozen=True):
-    """A call is about to be made; or, if it is settled, it or an attempt of a whole node ended without a result."""
-
-    path: str
-    attempt: int
-    number: int
-    name: str
-    epoch: tuple[int, ...] = ()
-    n: int = 0
-    is_settled: bool = False
-    within: tuple[int, ...] = ()  # the numbers of the calls in which it is made
-
-    @property
-    def place(self) -> Place:
-        """Its number, after those of the calls around it."""
-        return (*self.within, self.number)
-
+from clew.runtime.calls.scopes import Asking
+from clew.runtime.log.call_records import WHOLE, CallIntent, Place
 
 Made = tuple[tuple[int, ...], int, Place, str]
 """Epoch, attempt, place and name of a call."""

@@ -19,6 +19,7 @@ from clew.stores import Statement
 
 if TYPE_CHECKING:
     from clew.runtime.clock import Clock
+    from clew.runtime.log.writer import LogWriter
     from clew.runtime.settings import Settings
 
 
@@ -36,6 +37,32 @@ class CallHandler(Protocol):
         kwargs: dict[str, Any],
     ) -> Any:
         """What the call gives, or an awaitable of it; its function runs inside `scope`, which has its place."""
+
+
+class RecordingHost(Protocol):
+    """What a recorder needs of the session that it records for."""
+
+    run_id: str
+    machine: Machine
+    settings: Settings
+    clock: Clock
+    ledger: LogWriter
+    off_loop: Any  # where an event loop waits for the store; None without a loop
+
+    def tell(self, kind: Any, item: Item, **data: Any) -> None:
+        """Send an event to the listeners."""
+
+    def keep(self, entry: Any) -> None:
+        """Write a record to the log."""
+
+    def brace(self) -> None:
+        """Make durable what the next call builds on, and check that the run is still owned."""
+
+    async def abrace(self) -> None:
+        """`brace`, without waiting on the event loop."""
+
+    async def settle(self) -> None:
+        """Return when everything written so far is durable."""
 
 
 class Host:

@@ -17,63 +17,24 @@ from __future__ import annotations
 
 import inspect
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from hashlib import sha256
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from clew.engine.frame import Item
 from clew.errors import EncodeError, StoreCorruptError, StoreError
-from clew.runtime.calls.ambiguity import WHOLE, CallIntent, Made, check, told_place
-from clew.runtime.calls.scopes import Place, Scope, question_of
+from clew.runtime.calls.ambiguity import Made, check, told_place
+from clew.runtime.calls.scopes import Scope, question_of
 from clew.runtime.crash_points import reach
+from clew.runtime.log.call_records import WHOLE, CallIntent, Place, Recall, RecordedCall, Request
 from clew.state import encode
 
 if TYPE_CHECKING:
-    from clew.runtime.drivers.session import Session
+    from clew.runtime.calls.host import RecordingHost
 
-Request = tuple[tuple[Any, ...], Mapping[str, Any]]
 OWN = "clew."
 """Names of calls that the library makes itself, such as asking the time: they have no effects."""
-
-
-class RecordedCall(msgspec.Struct, frozen=True):
-    """One call: the specification's RecordedIO, keyed by path, epoch, attempt, place and name."""
-
-    path: str
-    attempt: int
-    number: int
-    name: str
-    request: Request
-    response: Any
-    error: BaseException | None
-    timestamp: float
-    duration: float
-    awaited: bool = False  # the function returned an awaitable
-    epoch: tuple[int, ...] = ()  # the attempts of the items around it
-    stretch: int = 0  # how often the run had failed and been gone on with
-    n: int = 0  # its place among all recordings of the path, in the order in which they came
-    within: tuple[int, ...] = ()  # the numbers of the calls in which it was made, from the outermost
-
-    @property
-    def place(self) -> Place:
-        """Its number, after those of the calls around it."""
-        return (*self.within, self.number)
-
-    @property
-    def node_id(self) -> str:
-        """The node that made the call."""
-        return self.path.rpartition("/")[2].partition("#")[0]
-
-    @property
-    def hash(self) -> str:
-        """SHA-256 of the response, by its canonical encoding; that of None for a call that raised."""
-        return f"sha256:{sha256(encode(self.response, at='response')).hexdigest()}"
-
-
-Recall = Callable[[str], Iterable[RecordedCall | CallIntent]]
-"""What was recorded of an item, by its path."""
 
 
 class ItemCalls:
@@ -133,7 +94,7 @@ class Recorder:
     """
 
     def __init__(
-        self, session: Session, recall: Recall | None = None, *, is_fresh: bool = True, stretch: int = 0
+        self, session: RecordingHost, recall: Recall | None = None, *, is_fresh: bool = True, stretch: int = 0
     ) -> None:
         self._session = session
         self._stretch = stretch
@@ -212,9 +173,7 @@ class Recorder:
             await self._akeep(call, settled[0], None)
             return settled[0]
         if not call.name.startswith(OWN):
-            from clew.runtime.drivers.off_loop import brace
-
-            await brace(self._session)
+            await self._session.abrace()
             reach("before-call")
         args, kwargs = call.request
         return await self._await(call, fn(*args, **kwargs))
@@ -251,7 +210,8 @@ class Recorder:
         """`_history`, without waiting on the loop."""
         off_loop = self._session.off_loop
         if off_loop is not None and self._must_read(item):
-            return await off_loop.submit(self._history, item)
+            found: ItemCalls = await off_loop.submit(self._history, item)
+            return found
         return self._history(item)
 
     def _history(self, item: Item) -> ItemCalls:
@@ -361,9 +321,7 @@ class Recorder:
     async def _akeep(self, call: _PendingCall, response: Any, error: BaseException | None) -> None:
         """`_keep`, without waiting on the loop."""
         if self._put(call, response, error, awaited=True):
-            from clew.runtime.drivers.off_loop import settle
-
-            await settle(self._session)
+            await self._session.settle()
             self._kept(call)
 
     def _put(

@@ -18,9 +18,7 @@ from contextvars import ContextVar, Token
 from typing import Any
 
 from clew.errors import NodeError
-
-Place = tuple[int, ...]
-"""The numbers of the calls around a call, from the outermost, and its own."""
+from clew.runtime.log.call_records import Place
 
 
 class Asking(BaseException):

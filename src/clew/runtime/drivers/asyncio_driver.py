@@ -26,8 +26,9 @@ from clew.runtime.calls.mutation_check import changed, judged
 from clew.runtime.calls.scopes import Asking
 from clew.runtime.drivers.dispatch import submit
 from clew.runtime.drivers.off_loop import settle
-from clew.runtime.drivers.session import Session, Timer
+from clew.runtime.drivers.session import Session
 from clew.runtime.drivers.thread_pool import DaemonThreadPool
+from clew.runtime.drivers.timers import Timer
 from clew.runtime.log.writer import LONG
 
 _NEVER = float("inf")

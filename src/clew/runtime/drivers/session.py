@@ -29,9 +29,11 @@ from clew.errors import ClewError, NodeTimeoutError, OutputError, StoreUnavailab
 from clew.runtime.calls.arguments import calls_of, unbuilt_input
 from clew.runtime.calls.cache import NO_RESULT, Cache, key_of
 from clew.runtime.calls.host import SLEPT, Host
-from clew.runtime.calls.recorder import Recall, Recorder
+from clew.runtime.calls.recorder import Recorder
 from clew.runtime.calls.scopes import Asking
+from clew.runtime.drivers.timers import Timer, matters
 from clew.runtime.events import Event, Listeners
+from clew.runtime.log.call_records import Recall
 from clew.runtime.log.metrics import Measured, Totals
 from clew.state import GraphState
 from clew.stores import Statement
@@ -48,16 +50,6 @@ if TYPE_CHECKING:
 
 
 _KEPT = {SingleItemStep, Step, FinishedItem}  # what comes out most, and goes to the ledger as it is
-
-
-class Timer(msgspec.Struct, frozen=True):
-    """Something that happens to an attempt of an item at a time: it is retried, or it has taken too long."""
-
-    kind: str  # retry | deadline | call
-    item: Item | None
-    attempt: int
-    limit: float = 0.0
-    action: Callable[[], None] | None = None
 
 
 class Session(Host):
@@ -193,9 +185,7 @@ class Session(Host):
             given = await self.recorder.abegin(item)
             if given:
                 return given[0]
-        from clew.runtime.drivers.off_loop import brace
-
-        await brace(self)
+        await self.abrace()
         value = super().call(item, attempt)
         return await value if isawaitable(value) else value
 
@@ -258,7 +248,7 @@ class Session(Host):
         if timer.kind == "retry":
             self.machine.wake(item)
             return False
-        if not _matters(timer) or self._is_early(timer):
+        if not matters(timer) or self._is_early(timer):
             return False
         self.machine.expire(
             item,
@@ -327,7 +317,7 @@ class Session(Host):
         while deadlines and (not deadlines[0][1].live or deadlines[0][1].attempt != deadlines[0][2]):
             deadlines.popleft()
         own = self._own_deadlines
-        while own and not _matters(own[0][2]):
+        while own and not matters(own[0][2]):
             heapq.heappop(own)
         times = [timers[0][0] for timers in (own, self.timers) if timers]
         if deadlines and limit is not None:
@@ -399,6 +389,18 @@ class Session(Host):
                 kept, self._kept[:] = list(self._kept), ()
             self.ledger.write(kept)
         self.ledger.barrier()
+
+    async def abrace(self) -> None:
+        """`brace`, without waiting on the event loop."""
+        from clew.runtime.drivers.off_loop import brace
+
+        await brace(self)
+
+    async def settle(self) -> None:
+        """Return when all that was written so far is as durable as was asked for, and listeners know of it."""
+        from clew.runtime.drivers.off_loop import settle
+
+        await settle(self)
 
     @property
     def is_overdue(self) -> bool:
@@ -487,12 +489,6 @@ class Session(Host):
         """The status to report now that the driver has stopped."""
         status = self.machine.status
         return "cancelled" if self.cancelled and status == "running" else status
-
-
-def _matters(timer: Timer) -> bool:
-    """Whether the attempt that a deadline was set for is still under way."""
-    item = timer.item
-    return item is not None and (item.live or item.is_inside) and item.attempt == timer.attempt
 
 
 def _forgotten_await(item: Item) -> OutputError:

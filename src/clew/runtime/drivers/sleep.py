@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from clew.engine.frame import Item
-    from clew.runtime.drivers.session import Session, Timer
+    from clew.runtime.drivers.session import Session
+    from clew.runtime.drivers.timers import Timer
 
     Attempt = tuple[Item, int]
 
@@ -27,7 +28,7 @@ async def asleep(session: Session, seconds: float) -> None:
     if session.on_tell is None:  # nobody drives: it is up to the sleeper
         session.clock.advance(session.clock.monotonic() + seconds)
         return
-    from clew.runtime.drivers.session import Timer
+    from clew.runtime.drivers.timers import Timer
 
     woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -71,7 +72,7 @@ class SleepingNodes:
 
     def count(self, items: Iterable[Item]) -> int:
         """How many of the items that execute sleep; naps of others are over, since nobody waits for them."""
-        from clew.runtime.drivers.session import Timer
+        from clew.runtime.drivers.timers import Timer
 
         with self._lock:
             begun, self._begun = self._begun, []

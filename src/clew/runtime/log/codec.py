@@ -44,7 +44,7 @@ from clew.engine.deltas import Delta
 from clew.engine.records import Choice, FinishedItem, Outcome, SingleItemStep, Start, Step
 from clew.errors import ClassChangedError, DecodeError, EncodeError, RecordCorruptError, StoreCorruptError
 from clew.graph import Send
-from clew.runtime.calls.recorder import RecordedCall
+from clew.runtime.log.call_records import RecordedCall
 from clew.runtime.log.large_values import Blobs, part_kept
 from clew.runtime.log.records import CALL, KIND_OF, KINDS, STEP, describe_entry
 from clew.runtime.log.stored_errors import error_of, plain_error

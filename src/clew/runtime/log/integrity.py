@@ -15,8 +15,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from clew.engine.frame import Item
 from clew.errors import DecodeError
-from clew.runtime.calls.ambiguity import CallIntent
-from clew.runtime.calls.recorder import RecordedCall
+from clew.runtime.log.call_records import CallIntent, RecordedCall
 from clew.runtime.log.codec import digest_of_start, digest_of_step
 from clew.runtime.log.records import CALL, INTENT, KINDS, START, STEP, is_own_step, without_epoch
 from clew.stores import LogEntry, RunRow

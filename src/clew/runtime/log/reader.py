@@ -24,8 +24,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from clew.engine.program import Program
-from clew.engine.program_inputs import program_of
+from clew.engine.program import Program, program_of
 from clew.engine.records import Failure, Step
 from clew.errors import (
     ClassChangedError,
@@ -34,8 +33,7 @@ from clew.errors import (
     UnknownRunError,
 )
 from clew.graph import Graph
-from clew.runtime.calls.ambiguity import CallIntent
-from clew.runtime.calls.recorder import Recall, RecordedCall
+from clew.runtime.log.call_records import CallIntent, Recall, RecordedCall
 from clew.runtime.log.codec import EntryDecoder
 from clew.runtime.log.fingerprints import conflict_rule, described
 from clew.runtime.log.integrity import (

@@ -36,8 +36,7 @@ import msgspec
 
 from clew.engine.deltas import NO_DELTAS, Delta, deltas_from
 from clew.engine.records import FinishedItem, Outcome, Question, Retry, Start, Step
-from clew.runtime.calls.ambiguity import CallIntent
-from clew.runtime.calls.recorder import RecordedCall
+from clew.runtime.log.call_records import CallIntent, RecordedCall
 from clew.runtime.log.metrics import Measured
 from clew.runtime.log.stored_errors import error_of, plain_error
 from clew.stores import LogEntry

@@ -13,8 +13,7 @@ from typing import Any
 import msgspec
 
 from clew.engine.chain import Chain
-from clew.engine.program import Program
-from clew.engine.program_inputs import program_of
+from clew.engine.program import Program, program_of
 from clew.engine.reasons import RunLineage
 from clew.engine.records import (
     Failure,
@@ -29,13 +28,12 @@ from clew.engine.records import (
 )
 from clew.errors import InputError, RunStateError, UnknownRunError
 from clew.graph import Graph
-from clew.runtime.calls.ambiguity import CallIntent
-from clew.runtime.calls.recorder import RecordedCall
+from clew.runtime.log.call_records import CallIntent, RecordedCall
+from clew.runtime.log.checkpoints import Checkpoint, Origin
 from clew.runtime.log.fingerprints import conflict_rule
 from clew.runtime.log.metrics import Measured, Totals, lifetime
 from clew.runtime.log.records import AcceptedChanges, AnswerRecord, Filled, LabelRecord, ResumeRecord
 from clew.runtime.log.schema_changes import with_defaults
-from clew.runtime.result import Checkpoint, Origin
 from clew.state import GraphState, Position
 from clew.stores import RunRow
 

@@ -29,9 +29,9 @@ import msgspec
 
 from clew.engine.records import FinishedItem, Question, SingleItemStep, Step, Withdrawn
 from clew.errors import EncodeError
-from clew.runtime.calls.recorder import RecordedCall
 from clew.runtime.crash_points import reach
 from clew.runtime.log.background_writer import BackgroundWriter, Work, batches
+from clew.runtime.log.call_records import RecordedCall
 from clew.runtime.log.codec import EntryEncoder
 from clew.runtime.log.large_values import Blobs
 from clew.runtime.log.records import JOURNAL, is_own_step, with_epoch

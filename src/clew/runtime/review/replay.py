@@ -47,8 +47,9 @@ from clew.errors import (
 from clew.graph import Send
 from clew.runtime.calls.ambiguity import told_place
 from clew.runtime.calls.host import Host
-from clew.runtime.calls.recorder import OWN, ItemCalls, RecordedCall, Request, answer, same
+from clew.runtime.calls.recorder import OWN, ItemCalls, answer, same
 from clew.runtime.calls.scopes import Asking, Scope
+from clew.runtime.log.call_records import RecordedCall, Request
 from clew.runtime.log.fingerprints import changed_reducers, structure_changes
 from clew.runtime.log.run_log import RunLog
 from clew.runtime.log.stored_errors import name_of

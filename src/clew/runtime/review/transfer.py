@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
-from clew.engine.program_inputs import program_of
+from clew.engine.program import program_of
 from clew.error_text import line_of
 from clew.errors import CheckpointError, ClewError, StoreCorruptError
 from clew.graph import Graph

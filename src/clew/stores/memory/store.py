@@ -22,6 +22,7 @@ from clew.errors import (
     StoreError,
     UnknownRunError,
 )
+from clew.stores.lease_clock import BOOT_CLOCK, LeaseClock
 from clew.stores.messages import (
     NO_DATABASE,
     conflict,
@@ -33,7 +34,6 @@ from clew.stores.messages import (
     unknown,
 )
 from clew.stores.protocol import OWN_STEP, LogEntry, Owner, RunRow, Statement
-from clew.stores.sqlite.lease_clock import BOOT_CLOCK, LeaseClock
 
 
 class _Run(msgspec.Struct):

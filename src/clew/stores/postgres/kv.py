@@ -55,7 +55,7 @@ _WRITE = """
 """
 
 
-def open_postgres_shelf(dsn: str, name: str) -> PostgresKeyValueTable:
+def open_postgres_table(dsn: str, name: str) -> PostgresKeyValueTable:
     """A shelf with a connection of its own."""
     return PostgresKeyValueTable(
         StoreConnection(dsn, "clew", connect_timeout=10.0, patience=30.0), name, is_its_own=True

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from clew.errors import StoreError
+from clew.stores.lease_clock import LeaseClock
 from clew.stores.protocol import WouldWait
-from clew.stores.sqlite.lease_clock import LeaseClock
 from clew.stores.sqlite.store import SQLiteStore
 
 

@@ -1,7 +1,7 @@
 """What a row of a SQLite file says about the owner of a run, and what that means now.
 
 A row has the owner's name, the slot of its lock (`clew.stores.sqlite.owner_lock`), and how long its lease lasts on
-the clock of which boot (`clew.stores.sqlite.lease_clock`). The lock is taken when the store first owns something.
+the clock of which boot (`clew.stores.lease_clock`). The lock is taken when the store first owns something.
 Everything here runs under the lock of the store.
 """
 
@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from clew.stores.lease_clock import LeaseClock
 from clew.stores.protocol import Owner
-from clew.stores.sqlite.lease_clock import LeaseClock
 from clew.stores.sqlite.owner_lock import OwnerLock, is_alive
 
 LEASE = "slot = ?, until = ?, boot = ?"

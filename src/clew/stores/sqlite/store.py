@@ -5,7 +5,7 @@ survive a power cut with the last step, at the price of an fsync a step.
 
 Owners hold a lock on a file beside the database for as long as they live (`clew.stores.sqlite.owner_lock`): a dead
 owner is noticed at once, also after ``kill -9``. Where locks are not to be had, the lease decides alone. Leases run
-by the machine's clock since boot, and an owner from another boot is dead (`clew.stores.sqlite.lease_clock`). A
+by the machine's clock since boot, and an owner from another boot is dead (`clew.stores.lease_clock`). A
 fence is the run's number in the file (never used twice) and a count of its claims, so a step's insert needs no
 other key than the fence.
 
@@ -36,6 +36,7 @@ from clew.errors import (
     StoreError,
     UnknownRunError,
 )
+from clew.stores.lease_clock import BOOT_CLOCK, LeaseClock
 from clew.stores.messages import conflict, exists, has_fork, lost_content, owned, taken_over, unknown
 from clew.stores.protocol import OWN_STEP, LogEntry, Owner, RunRow, Statement
 from clew.stores.sql_rows import (
@@ -62,7 +63,6 @@ from clew.stores.sqlite.file import (
     rehearse,
 )
 from clew.stores.sqlite.fork_safety import guard
-from clew.stores.sqlite.lease_clock import BOOT_CLOCK, LeaseClock
 from clew.stores.sqlite.owners import LEASE, OWNER, RELEASED, Owners
 from clew.stores.sqlite.transactions import Transaction, Translated, clean
 
