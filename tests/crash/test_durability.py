@@ -3,7 +3,7 @@
 A process crash is a SIGKILL. A power cut is simulated: it keeps what was handed to the disk with fsync and may lose any
 part of what was written since. So the log is cut and torn at many places; and the system calls of a child are traced,
 to see after which commits there is an fsync. What ``async`` with ``full`` has on the disk at each moment of a run is in
-``tests/runtime/test_waiting_for_the_disk.py``.
+``tests/runtime/log/test_background_writer.py``.
 """
 
 from __future__ import annotations

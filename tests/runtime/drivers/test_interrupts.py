@@ -302,7 +302,7 @@ def test_another_process_resumes_what_was_interrupted(tmp_path: Path) -> None:
     place = Place(path, SYNC)
     interrupt(steps_of(place, "run") // 2, partial(run, place, "r"))
     child = (
-        "from tests.runtime.test_interrupts import SYNC\n"
+        "from tests.runtime.drivers.test_interrupts import SYNC\n"
         "from clew import Engine\n"
         f"with Engine(SYNC, store={str(path)!r}) as engine:\n"
         "    engine.resume('r')\n"

@@ -149,7 +149,7 @@ def test_a_replay_calls_no_reducer_and_a_rerun_does(open_store: Callable[[], Sto
 PROGRAM = """
     import os, signal, sys
     from clew import Engine, SQLiteStore
-    from tests.runtime import test_stored_reducers as here
+    from tests.runtime.log import test_stored_reducers as here
 
     from clew import node
 
@@ -164,13 +164,13 @@ PROGRAM = """
 
 def test_a_killed_run_is_resumed_with_the_ids_that_it_had(tmp_path: Path) -> None:
     file = tmp_path / "runs.db"
-    source = Path(clew.__file__).parents[1]
-    where = os.pathsep.join([str(source), str(Path(__file__).parents[2])])
+    source = Path(clew.__file__).parents[2]
+    where = os.pathsep.join([str(source), str(Path(__file__).parents[3])])
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(PROGRAM), str(file)], env={**os.environ, "PYTHONPATH": where}
     )
     assert done.returncode == -signal.SIGKILL
-    here = import_module("tests.runtime.test_stored_reducers")  # as the program knows it
+    here = import_module("tests.runtime.log.test_stored_reducers")  # as the program knows it
     before = Engine(store=SQLiteStore(file)).state("r").get("messages")
     assert len(before) == 6
     engine = Engine(here.graph(), store=SQLiteStore(file))

@@ -1,7 +1,7 @@
 """Drawings: what they show, that any name survives in any format, and that they do not change by accident.
 
 The golden files are whole drawings. After a change that is meant, write them anew and look at them:
-``UPDATE_GOLDEN=1 pytest tests/graph/test_draw.py``.
+``UPDATE_GOLDEN=1 pytest tests/drawing/test_formats.py``.
 """
 
 from __future__ import annotations

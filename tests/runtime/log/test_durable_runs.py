@@ -16,7 +16,7 @@ from clew.errors import RunStateError
 from clew.testing import VirtualClock, crash_points
 from tests.runtime.killed import as_if_killed
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture

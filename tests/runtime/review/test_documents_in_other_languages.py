@@ -19,8 +19,8 @@ import pytest
 from clew import Context, Engine, Graph, MemoryStore, SQLiteStore, node
 from clew.errors import CheckpointError
 from clew.runtime.review.document_format import digest_of, normal
-from tests.runtime.test_transfer import graph as wide_graph
-from tests.runtime.test_transfer import waiting
+from tests.runtime.review.test_transfer import graph as wide_graph
+from tests.runtime.review.test_transfer import waiting
 
 VALUES: dict[str, Any] = {
     "zero": 0.0,

@@ -197,7 +197,7 @@ def test_a_node_that_chooses_itself_again_does_not_copy_it_either(
 
 def appended(count: int, folder: Path) -> dict[str, Any]:
     """What ``tests/runtime/million.py`` says about that many messages."""
-    program = Path(__file__).with_name("million.py")
+    program = Path(__file__).parents[1] / "million.py"
     done = subprocess.run(
         [sys.executable, program, str(count), folder / "runs.db"],
         check=True,

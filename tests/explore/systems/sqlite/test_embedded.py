@@ -11,7 +11,7 @@ import pytest
 from clew.errors import RollbackError, SystemSetupError, UnknownCheckpointError
 from clew.explore.model.system import System
 from clew.explore.systems import SQLiteSystem
-from tests.explore.systems.test_sqlite import CASES
+from tests.explore.systems.sqlite.test_system import CASES
 
 
 @pytest.fixture(params=[":memory:", "file"])

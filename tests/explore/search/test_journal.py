@@ -19,7 +19,7 @@ from clew.stores.factory import open_table
 from tests.explore import journaled
 from tests.explore.models import Box, counter, records
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def process(
