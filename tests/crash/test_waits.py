@@ -33,7 +33,7 @@ def killed_in_the_wait(nursery: Nursery, folder: Path, graph: str) -> tuple[dict
 
 @pytest.mark.parametrize("graph, name", [("waiting", "flaky"), ("around", "then")])
 def test_killed_in_a_wait(nursery: Nursery, tmp_path: Path, graph: str, name: str) -> None:
-    """How long the rest of a wait is, with a clock that stands still, is in ``tests/runtime/drivers/test_retries.py``."""
+    """See ``tests/runtime/drivers/test_retries.py`` for the length of the rest of a wait."""
     task, effects = killed_in_the_wait(nursery, tmp_path, graph)
     assert list(attempts(effects, name)) == [f"{name}-0"]
     assert nursery.child(do="resume", crash="after-update:1", **task)["killed"]  # still waiting

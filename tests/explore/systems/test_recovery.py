@@ -1,6 +1,6 @@
 """What a system keeps for another process: all of it comes back, whatever happened meanwhile.
 
-A process that is killed is here one that never closes its system; `tests/explore/search/test_killed.py` kills real ones.
+Here a killed process is one that never closes its system; `tests/explore/search/test_killed.py` kills real ones.
 """
 
 from __future__ import annotations

@@ -164,7 +164,7 @@ PROGRAM = """
 
 def test_a_killed_run_is_resumed_with_the_ids_that_it_had(tmp_path: Path) -> None:
     file = tmp_path / "runs.db"
-    source = Path(clew.__file__).parents[2]
+    source = Path(clew.__file__).parents[1]
     where = os.pathsep.join([str(source), str(Path(__file__).parents[3])])
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(PROGRAM), str(file)], env={**os.environ, "PYTHONPATH": where}
