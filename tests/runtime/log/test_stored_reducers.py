@@ -171,6 +171,7 @@ def test_a_killed_run_is_resumed_with_the_ids_that_it_had(tmp_path: Path) -> Non
     )
     assert done.returncode == -signal.SIGKILL
     here = import_module("tests.runtime.log.test_stored_reducers")  # as the program knows it
+    here.calls.clear()
     before = Engine(store=SQLiteStore(file)).state("r").get("messages")
     assert len(before) == 6
     engine = Engine(here.graph(), store=SQLiteStore(file))
