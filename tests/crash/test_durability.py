@@ -99,9 +99,9 @@ def test_exit_keeps_what_was_accepted(trials: Trials) -> None:
 CHILD = """
 import sys
 from clew import Engine, SQLiteStore
-from clew.runtime import follower
+from clew.runtime.log import background_writer
 from tests.crash.test_durability import CHAIN
-follower.MOMENT = 600.0  # three steps may take long here
+background_writer.MOMENT = 600.0  # three steps may take long here
 store = SQLiteStore(sys.argv[1], synchronous=sys.argv[2])
 Engine(CHAIN, store=store, durability=sys.argv[3]).run({"a": 0}, run_id="r")
 """

@@ -369,7 +369,7 @@ class TestSQLite:
     def test_a_killed_writer_leaves_whole_writes(self, path: Path) -> None:
         """Each write has three keys with one number; whatever the kill cuts, they never differ."""
         program = (
-            "import sys\nfrom clew.stores.kv import open_table\n"
+            "import sys\nfrom clew.stores.factory import open_table\n"
             f"shelf = open_table({str(path)!r}, 's')\n"
             "n = 0\n"
             "while True:\n"

@@ -13,7 +13,7 @@ PROGRAM = """
 import os, sys, threading, warnings
 from pathlib import Path
 from clew.stores import RunRow, SQLiteStore
-from clew.stores.kv import open_table
+from clew.stores.factory import open_table
 
 warnings.simplefilter("ignore", DeprecationWarning)  # of forking beside threads, which is what this is about
 folder, done = Path(sys.argv[1]), threading.Event()

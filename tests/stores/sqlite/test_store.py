@@ -320,7 +320,7 @@ def test_a_lease_is_renewed_without_writing_the_start_again(path: Path) -> None:
 
 WRITES = """
 import os, sys
-from clew.stores import Entry, RunRow, SQLiteStore
+from clew.stores import LogEntry, RunRow, SQLiteStore
 
 def done(what):
     os.write(2, f"did {what};".encode())
@@ -333,13 +333,13 @@ fence = store.create(RunRow("r"), wait=False, **more)
 done("create, not waited for")
 store.sync()
 done("sync")
-store.append("r", [Entry("step", "", 1, b"{}")], fence, wait=False)
+store.append("r", [LogEntry("step", "", 1, b"{}")], fence, wait=False)
 done("append, not waited for")
-store.append("r", [Entry("step", "", 2, b"{}")], fence)
+store.append("r", [LogEntry("step", "", 2, b"{}")], fence)
 done("append")
 store.create(RunRow("s"))
 done("create")
-store.append("r", [Entry("step", "", 3, b"{}"), Entry("step", "", 4, b"{}")], fence, wait=False)
+store.append("r", [LogEntry("step", "", 3, b"{}"), LogEntry("step", "", 4, b"{}")], fence, wait=False)
 store.update("r", status="completed", updated=1.0, error=None, fence=fence, release=True)
 done("end")
 """

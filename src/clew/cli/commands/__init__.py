@@ -1,3 +1,5 @@
 """The commands, one module each."""
 
 from __future__ import annotations
+
+__all__: list[str] = []

@@ -1,3 +1,5 @@
 """A SQLite database as a system."""
 
 from __future__ import annotations
+
+__all__: list[str] = []
