@@ -122,7 +122,7 @@ def test_a_set_does_not_look_at_dependents(monkeypatch: pytest.MonkeyPatch) -> N
             graph.pull("view", n)
         rows: list[Any] = []
         monkeypatch.setattr(
-            changes, "Row", lambda *given, rows=rows: rows.append(given) or NodeRecord(*given)
+            changes, "NodeRecord", lambda *given, rows=rows: rows.append(given) or NodeRecord(*given)
         )
         graph.set("s", count)
         monkeypatch.undo()

@@ -233,7 +233,7 @@ def on_stage(stage: Stage) -> Iterator[None]:
     """The drivers wait for what is chosen, and all time is the stage's."""
     replaced = [
         (blocking_module, "SimpleQueue", lambda: Queue(stage, stage.hands)),
-        (ledger_module, "Follower", lambda append: Follower(stage, append)),
+        (ledger_module, "BackgroundWriter", lambda append: Follower(stage, append)),
         (heartbeat_module, "Thread", _NoThread),
         (heartbeat_module, "time", stage.clock),
         (session_module, "time", stage.clock),
