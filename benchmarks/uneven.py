@@ -22,7 +22,7 @@ def uneven(contestants: tuple[Contestant, ...], settings: Settings) -> Iterator[
         ("uneven", "uneven", "async"),
         ("uneven-threads", "uneven_threads", "threads"),
     ):
-        title = f"uneven branches, {kind}: {SLOW * 1e3:.0f} ms beside 3 × {QUICK * 1e3:.0f} ms"
+        title = f"uneven branches, {kind}: {SLOW * 1e3:.0f} ms next to 3 × {QUICK * 1e3:.0f} ms"
         timing = Timing(
             workload, (SLOW, QUICK), ANSWER, parts=1, scale=1e3, asynchronous=kind == "async", once=True
         )
