@@ -94,10 +94,10 @@ def _plain(choice: Choice) -> Any:
     return [choice.target, dict(choice.payload)] if isinstance(choice, Send) else choice
 
 
-def apply_step(view: WorkingState, step: Step, on_conflict: str) -> None:
+def apply_step(working: WorkingState, step: Step, on_conflict: str) -> None:
     """Apply a committed step to a view: no custom reducer is called."""
     try:
-        view.apply(step.outcomes, on_conflict=on_conflict, recorded=step.deltas)
+        working.apply(step.outcomes, on_conflict=on_conflict, recorded=step.deltas)
     except (DeltaError, MergeFailure) as error:
         raise StoreCorruptError(
             f"step {step.number}{f' of {step.prefix}' if step.prefix else ''}: {error}"
@@ -105,7 +105,7 @@ def apply_step(view: WorkingState, step: Step, on_conflict: str) -> None:
 
 
 def executions_of(
-    program: Program, view: WorkingState, step: Step, on_conflict: str
+    program: Program, working: WorkingState, step: Step, on_conflict: str
 ) -> Iterator[NodeExecution]:
     """Apply a step to a view; the executions that it adds: the last item of a batch stands for its node."""
     last: dict[str, Outcome] = {}
@@ -116,12 +116,12 @@ def executions_of(
     nodes = program.graph.nodes
     _known(program, step)
     read = {
-        name: {value: view.versions[value] for value in nodes[name].inputs if value in view.versions}
+        name: {value: working.versions[value] for value in nodes[name].inputs if value in working.versions}
         for name in last
     }
-    apply_step(view, step, on_conflict)
+    apply_step(working, step, on_conflict)
     for name, outcome in last.items():
-        versions = {value: view.versions[value] for value in nodes[name].outputs if value in written[name]}
+        versions = {value: working.versions[value] for value in nodes[name].outputs if value in written[name]}
         yield NodeExecution(
             node_name=name,
             input_versions=VersionMap(read[name]),
@@ -192,27 +192,27 @@ class Chain:
         """S(step)."""
         if step == self.first:
             return self.start
-        view = self._view()
+        working = self._initial_working_state()
         for done in self.steps[: step - self.first]:
-            self._apply(view, done)
-        return self.state_of(view, step)
+            self._apply(working, done)
+        return self.state_of(working, step)
 
     def states(self) -> Iterator[GraphState]:
         """S(first), S(first + 1), and so on, in one pass."""
         yield self.start
-        view = self._view()
+        working = self._initial_working_state()
         for done in self.steps:
-            self._apply(view, done)
-            yield self.state_of(view, done.number)
+            self._apply(working, done)
+            yield self.state_of(working, done.number)
 
-    def state_of(self, view: WorkingState, step: int) -> GraphState:
+    def state_of(self, working: WorkingState, step: int) -> GraphState:
         """The state that a view of this chain stands for."""
         return GraphState.assemble(
-            values=view.plain_values(),
-            versions=view.plain_versions(),
-            decisions=dict(view.decisions),
-            terminated=view.terminated,
-            position=view.position(step=step, seed=self.seed),
+            values=working.plain_values(),
+            versions=working.plain_versions(),
+            decisions=dict(working.decisions),
+            terminated=working.terminated,
+            position=working.position(step=step, seed=self.seed),
             history=lambda: self.history(step),
             digest=lambda: self.digest(step),
         )
@@ -220,9 +220,9 @@ class Chain:
     def history(self, step: int) -> Mapping[str, NodeExecution]:
         """The latest execution of each node up to S(step)."""
         found = dict(self.start.node_history)
-        view = self._view()
+        working = self._initial_working_state()
         for done in self.steps[: step - self.first]:
-            for execution in executions_of(self.program, view, done, self._on_conflict):
+            for execution in executions_of(self.program, working, done, self._on_conflict):
                 found[execution.node_name] = execution
         return found
 
@@ -248,13 +248,13 @@ class Chain:
 
     def executions(self) -> Iterator[NodeExecution]:
         """Every execution of the chain, in order."""
-        view = self._view()
+        working = self._initial_working_state()
         for done in self.steps:
-            yield from executions_of(self.program, view, done, self._on_conflict)
+            yield from executions_of(self.program, working, done, self._on_conflict)
 
-    def _apply(self, view: WorkingState, step: Step) -> None:
+    def _apply(self, working: WorkingState, step: Step) -> None:
         _known(self.program, step)
-        apply_step(view, step, self._on_conflict)
+        apply_step(working, step, self._on_conflict)
 
-    def _view(self) -> WorkingState:
+    def _initial_working_state(self) -> WorkingState:
         return WorkingState.restore(self.program, self.start)

@@ -66,23 +66,28 @@ def sizes_of(values: tuple[Any, ...]) -> Sizes:
 
 def steps(machine: Machine, epoch: float) -> Steps:
     """Take steps of one item until one comes that is not; `epoch` turns the driver's times into timestamps."""
-    root, view, outbox, counters = machine.root, machine.root.view, machine.outbox, machine.counters
-    program, most = view.program, machine.options.max_steps
-    if program.solo is None:
-        program.solo = [_record_of(program, i) for i in range(len(program.nodes))]
-    records = program.solo
-    due, sends, decisions = view.due, view.sends, view.decisions
+    root, working, outbox, counters = (
+        machine.root,
+        machine.root.working_state,
+        machine.outbox,
+        machine.counters,
+    )
+    program, most = working.program, machine.options.max_steps
+    if program.fast_path is None:
+        program.fast_path = [_record_of(program, i) for i in range(len(program.nodes))]
+    records = program.fast_path
+    due, sends, decisions = working.due, working.sends, working.decisions
     values, versions, wakes, visits, missing = (
-        view.values,
-        view.versions,
-        view.wakes,
-        view.visits,
-        view.missing,
+        working.values,
+        working.versions,
+        working.wakes,
+        working.visits,
+        working.missing,
     )
     unsized, special = UNSIZED, _SPECIAL
     number, name = root.step, ""
     counters.active = 1  # for the whole stretch: between two calls nobody can look
-    while len(due) == 1 and not sends and number < most and not view.blocked:
+    while len(due) == 1 and not sends and number < most and not working.blocked:
         (node,) = due
         record = records[node]
         if record is None:
@@ -145,17 +150,17 @@ def steps(machine: Machine, epoch: float) -> Steps:
             if others:
                 for other, theirs in others:
                     if wakes[other] & theirs:  # selected before, and not due: only this node was
-                        withdraw(view, node)
+                        withdraw(working, node)
                         break
             if target < 0:
-                view.terminated = True
+                working.terminated = True
             else:
                 wakes[target] |= bits
                 if not missing[target]:
                     due.add(target)
         else:
             try:
-                update, decision = read(program, program.nodes[node], value, view)
+                update, decision = read(program, program.nodes[node], value, working)
             except Exception:  # the machine will find the same, and knows what follows
                 machine.finish(general(machine), value, epoch + began, ended - began)
                 return
@@ -165,14 +170,14 @@ def steps(machine: Machine, epoch: float) -> Steps:
                 try:
                     fresh, deltas = merge_one(program, values, outcome)
                 except MergeFailure as failure:
-                    machine.refuse(general(machine), failure)
+                    machine.reject_update(general(machine), failure)
                     return
             outbox.append(
                 SingleItemStep(
                     number + 1, name, visits[node], update, decision, epoch + began, ended - began, deltas
                 )
             )
-            view.install(node, fresh, decision)
+            working.install(node, fresh, decision)
             fresh = _NOTHING  # who still holds a list keeps it from growing in place
             controls = ()
         for reader, bits in controls:
@@ -180,7 +185,7 @@ def steps(machine: Machine, epoch: float) -> Steps:
             if not missing[reader]:
                 due.add(reader)
         root.step = number = number + 1
-        counters.short += 1
+        counters.fast_steps += 1
     if name:  # of the last one: whatever is due now, it has woken
         root.latest[program.index[name]] = number
     counters.active = 0

@@ -43,33 +43,33 @@ class Item:
         return (*self.batch.order, self.index)
 
     @property
-    def strand(self) -> Frame:
-        return self.batch.level.strand
+    def frame(self) -> Frame:
+        return self.batch.open_step.frame
 
     @property
     def step(self) -> int:
-        return self.batch.level.number
+        return self.batch.open_step.number
 
     @property
     def is_inside(self) -> bool:
         """Whether it is a subgraph item with strands under way."""
-        return self.index in self.batch.strands
+        return self.index in self.batch.frames
 
     @property
     def is_wanted(self) -> bool:
         """Whether it may start: no strand around it is over, and no failure came before its step."""
-        level = self.batch.level
-        strand = level.strand
-        if level.is_void or strand.state != "running" or level.number > strand.limit:
+        open_step = self.batch.open_step
+        frame = open_step.frame
+        if open_step.is_void or frame.state != "running" or open_step.number > frame.limit:
             return False
-        return strand.owner is None or strand.owner.is_wanted
+        return frame.owner is None or frame.owner.is_wanted
 
     @property
     def path(self) -> str:
         """The item's name in the run."""
         if self._path is None:
             batch = self.batch
-            self._path = batch.level.strand.prefix + item_path(self.node.name, batch.visit, self.label)
+            self._path = batch.open_step.frame.prefix + item_path(self.node.name, batch.visit, self.label)
         return self._path
 
     @property
@@ -83,7 +83,7 @@ class Item:
 
     def values(self) -> dict[str, Any]:
         """All values that the item sees."""
-        values = self.batch.view.plain_values()
+        values = self.batch.working_state.plain_values()
         payload = self.payload
         if payload:
             values.update(payload)
@@ -92,14 +92,14 @@ class Item:
     def lookup(self, name: str, default: Any) -> Any:
         """One value that the item sees: payload, state, bound value, then the default."""
         value = self.seen_value(name)
-        return self.strand.program.bound.get(name, default) if value is MISSING else value
+        return self.frame.program.bound.get(name, default) if value is MISSING else value
 
     def seen_value(self, name: str) -> Any:
         """One value that the item sees in its payload or in the state; MISSING if it is in neither."""
         payload = self.batch.payloads[self.index]
         if payload is not None and name in payload:
             return payload[name]
-        return self.batch.view.values.get(name, MISSING)
+        return self.batch.working_state.values.get(name, MISSING)
 
     def seen(self) -> dict[str, Any]:
         """What the boundary of a subgraph is shown: its inputs by name, or everything."""
@@ -135,37 +135,41 @@ class Batch:
 
     __slots__ = (
         "cursor",
+        "frames",
         "gates",
         "held",
         "is_single",
-        "level",
         "node",
         "number",
         "open",
+        "open_step",
         "order",
         "outcomes",
         "payloads",
-        "strands",
         "stuck",
-        "view",
         "visit",
         "wake",
+        "working_state",
     )
 
-    def __init__(self, level: OpenStep, number: int) -> None:
+    def __init__(self, open_step: OpenStep, number: int) -> None:
         # what its items see: a level gets another view when one more batch finishes, and nothing in it that they see is
         # another then, unless an update that they build on turns out to be refused
-        self.view = view = level.view
-        sends = view.sends.get(number, ()) if view.sends else ()
-        self.level = level
+        self.working_state = working = open_step.working_state
+        sends = working.sends.get(number, ()) if working.sends else ()
+        self.open_step = open_step
         self.number = number
-        self.order: tuple[int, ...] = (*level.strand.order, level.number, number)  # the items' begins with it
-        self.node = view.program.nodes[number]
-        self.visit: int = view.visits[number]
-        self.wake: int = view.wakes[number]
+        self.order: tuple[int, ...] = (
+            *open_step.frame.order,
+            open_step.number,
+            number,
+        )  # the items' begins with it
+        self.node = working.program.nodes[number]
+        self.visit: int = working.visits[number]
+        self.wake: int = working.wakes[number]
         self.payloads: tuple[Mapping[str, Any] | None, ...]
         if sends:
-            plain = view.has_plain_item(number)
+            plain = working.has_plain_item(number)
             self.payloads = ((None,) if plain else ()) + tuple(payload for _, payload, _ in sends)
             self.gates: tuple[int, ...] = ((-1,) if plain else ()) + tuple(gate for gate, _, _ in sends)
             self.is_single = False
@@ -178,12 +182,14 @@ class Batch:
         self.stuck = 0  # of these, items that failed for good, wait for an answer or are held
         self.held: dict[int, Outcome] = {}  # outcomes that count once the step is committed: engine.holding
         self.cursor = 0  # items made so far
-        self.strands: dict[int, list[Frame]] = {}  # index -> the strands inside that item, while they run
+        self.frames: dict[int, list[Frame]] = {}  # index -> the strands inside that item, while they run
 
     @property
     def start(self) -> BatchStart:
         """How the batch starts: with a plain item or not, and of which loop it starts a turn."""
-        return BatchStart(self.payloads[0] is None, self.view.program.turn_of(self.number, self.wake))
+        return BatchStart(
+            self.payloads[0] is None, self.working_state.program.turn_of(self.number, self.wake)
+        )
 
 
 _PLAIN: tuple[None] = (None,)
@@ -199,29 +205,29 @@ class OpenStep:
 
     __slots__ = (
         "_waiting",
-        "ahead",
         "batches",
+        "frame",
         "held_mask",
         "is_void",
         "left_out",
+        "lookahead_state",
         "number",
         "open_mask",
-        "strand",
         "targets",
-        "view",
+        "working_state",
         "written",
     )
 
-    def __init__(self, strand: Frame, number: int, view: WorkingState) -> None:
-        self.strand = strand
+    def __init__(self, frame: Frame, number: int, working: WorkingState) -> None:
+        self.frame = frame
         self.number = number
-        self.view = view
+        self.working_state = working
         self.batches: dict[int, Batch] = {}
         self.open_mask = 0
         self.held_mask = 0  # of these, batches of which all open items are held
         self.left_out = 0  # a mask, of batches that have finished and are not in the view ahead
         self.is_void = False  # planned for an attempt that is over, or on an outcome that did not hold
-        self.ahead: WorkingState | None = None
+        self.lookahead_state: WorkingState | None = None
         self.written: set[str] = set()  # names that finished batches wrote
         self.targets: set[int] = set()  # nodes that finished batches have links to
         self._waiting: set[int] | None = None
@@ -230,7 +236,7 @@ class OpenStep:
     def waiting(self) -> set[int]:
         """Nodes that are due and do not run in this step."""
         if self._waiting is None:
-            self._waiting = self.view.due.difference(self.batches)
+            self._waiting = self.working_state.due.difference(self.batches)
         return self._waiting
 
     def add(self, number: int) -> Batch:
@@ -243,19 +249,19 @@ class OpenStep:
 
     def remove(self, number: int) -> Batch:
         """The batch of node `number` does not run in this step after all: whatever it did is let fall."""
-        batch, strand = self.batches.pop(number), self.strand
+        batch, frame = self.batches.pop(number), self.frame
         self.open_mask &= ~(1 << number)
         self.held_mask &= ~(1 << number)
         self.left_out &= ~(1 << number)
         self._waiting = None
-        batch.level = void = OpenStep(strand, self.number, self.view)
+        batch.open_step = void = OpenStep(frame, self.number, self.working_state)
         void.batches[number] = batch
         void.drop()
         if any(outcome is not None and outcome.error is not None for outcome in batch.outcomes):
-            strand.failed.discard(batch.node.name)
+            frame.failed.discard(batch.node.name)
         size = len(batch.order)
-        strand.failures = [pair for pair in strand.failures if pair[0][:size] != batch.order]
-        strand.questions = {o: asked for o, asked in strand.questions.items() if o[:size] != batch.order}
+        frame.failures = [pair for pair in frame.failures if pair[0][:size] != batch.order]
+        frame.questions = {o: asked for o, asked in frame.questions.items() if o[:size] != batch.order}
         return batch
 
     def outcomes(self, left_out: int = 0) -> tuple[Outcome, ...]:
@@ -279,9 +285,9 @@ class OpenStep:
         """Nobody waits for its items any more: those that run are let fall, and no other is started."""
         self.is_void = True
         for batch in self.batches.values():
-            for strands in batch.strands.values():
-                for strand in strands:
-                    strand.drop()
+            for frames in batch.frames.values():
+                for frame in frames:
+                    frame.drop()
 
 
 class Frame:
@@ -292,9 +298,9 @@ class Frame:
         "failed",
         "failures",
         "latest",
-        "levels",
         "limit",
-        "open_ahead",
+        "open_lookahead",
+        "open_steps",
         "order",
         "owner",
         "past",
@@ -304,13 +310,13 @@ class Frame:
         "state",
         "step",
         "unfinished",
-        "view",
+        "working_state",
     )
 
     def __init__(
         self,
         program: Program,
-        view: WorkingState,
+        working: WorkingState,
         *,
         step: int,
         prefix: str,
@@ -318,14 +324,14 @@ class Frame:
         owner: Item | None,
     ) -> None:
         self.program = program
-        self.view = view
+        self.working_state = working
         self.step = step
         self.prefix = prefix
         self.order = order
         self.owner = owner
-        self.epoch: tuple[int, ...] = () if owner is None else (*owner.strand.epoch, owner.attempt)
-        self.levels: list[OpenStep] = []  # open steps, with no number left out
-        self.open_ahead: dict[
+        self.epoch: tuple[int, ...] = () if owner is None else (*owner.frame.epoch, owner.attempt)
+        self.open_steps: list[OpenStep] = []  # open steps, with no number left out
+        self.open_lookahead: dict[
             int, OpenStep
         ] = {}  # those planned ahead that are not known as a whole, by number
         # values that custom reducers have still to make: name -> the open steps that write it, ascending
@@ -348,9 +354,9 @@ class Frame:
     def drop(self) -> None:
         """The attempt that it belongs to is over."""
         self.state = "dropped"
-        for level in self.levels:
-            level.drop()
+        for open_step in self.open_steps:
+            open_step.drop()
 
-    def open_levels(self) -> Iterator[OpenStep]:
+    def startable_steps(self) -> Iterator[OpenStep]:
         """The levels whose items may still be started."""
-        return (level for level in self.levels if level.number <= self.limit)
+        return (open_step for open_step in self.open_steps if open_step.number <= self.limit)

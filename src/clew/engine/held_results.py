@@ -22,41 +22,41 @@ if TYPE_CHECKING:
 def is_held(item: Item) -> bool:
     """Whether the result of an item counts only once its step is committed."""
     batch = item.batch
-    return bool(batch.view.program.held_nodes >> batch.number & 1)
+    return bool(batch.working_state.program.held_nodes >> batch.number & 1)
 
 
 def hold(machine: Machine, item: Item, outcome: Outcome) -> None:
     """Keep an outcome back until its step can be committed, which may be now."""
-    batch, level = item.batch, item.batch.level
+    batch, open_step = item.batch, item.batch.open_step
     batch.held[item.index] = outcome
     batch.stuck += 1
     if len(batch.held) == batch.open:
-        level.held_mask |= 1 << batch.number
-    if not release(machine, level.strand):
-        frame_lifecycle.check_drained(machine, level.strand)
+        open_step.held_mask |= 1 << batch.number
+    if not release(machine, open_step.frame):
+        frame_lifecycle.check_drained(machine, open_step.frame)
 
 
-def release(machine: Machine, strand: Frame) -> bool:
+def release(machine: Machine, frame: Frame) -> bool:
     """Let held outcomes take effect if the first level waits for nothing else. False if it does."""
-    level = strand.levels[0]
-    if not level.open_mask or level.open_mask & ~level.held_mask or level.is_void:
+    open_step = frame.open_steps[0]
+    if not open_step.open_mask or open_step.open_mask & ~open_step.held_mask or open_step.is_void:
         return False
     found = []
-    for batch in level.batches.values():
+    for batch in open_step.batches.values():
         found += [(Item(batch, index), outcome) for index, outcome in sorted(batch.held.items())]
         batch.stuck -= len(batch.held)
         batch.held.clear()
-    level.held_mask = 0
+    open_step.held_mask = 0
     for item, outcome in found:
         machine.place(item, outcome)
     return True
 
 
-def journaled(strand: Frame, outcomes: Iterable[Outcome]) -> list[FinishedItem]:
+def finished_items(frame: Frame, outcomes: Iterable[Outcome]) -> list[FinishedItem]:
     """What is kept of outcomes whose step is not committed."""
-    index, held = strand.program.index, strand.program.held_nodes
+    index, held = frame.program.index, frame.program.held_nodes
     return [
-        FinishedItem(strand.prefix, outcome, strand.epoch)
+        FinishedItem(frame.prefix, outcome, frame.epoch)
         for outcome in outcomes
         if not (held and held >> index[outcome.node] & 1)
     ]

@@ -39,31 +39,36 @@ if TYPE_CHECKING:
     from clew.engine.machine import Machine
 
 
-def spread(machine: Machine, strand: Frame, batch: Batch) -> None:
+def plan_after(machine: Machine, frame: Frame, batch: Batch) -> None:
     """A batch has finished while its step, or an earlier one, is open: plan what that decides."""
-    level = batch.level
-    position = level.number - strand.levels[0].number
+    open_step = batch.open_step
+    position = open_step.number - frame.open_steps[0].number
     names = {name for outcome in batch.outcomes if outcome is not None for name in outcome.update}
-    levels = strand.levels[position:]
-    apart = names.isdisjoint(strand.program.reducers) and all(names.isdisjoint(lv.written) for lv in levels)
-    level.written |= names
-    level.targets.update(strand.program.topology.targets[batch.number])
-    if not apart or not _lay(machine, batch, levels):
-        _rebuild(machine, levels)
-    _plan_from(machine, strand, position)
+    open_steps = frame.open_steps[position:]
+    apart = names.isdisjoint(frame.program.reducers) and all(
+        names.isdisjoint(later.written) for later in open_steps
+    )
+    open_step.written |= names
+    open_step.targets.update(frame.program.topology.targets[batch.number])
+    if not apart or not _apply_to_lookahead(machine, batch, open_steps):
+        _rebuild(machine, open_steps)
+    _plan_from(machine, frame, position)
 
 
-def _lay(machine: Machine, batch: Batch, levels: Sequence[OpenStep]) -> bool:
+def _apply_to_lookahead(machine: Machine, batch: Batch, open_steps: Sequence[OpenStep]) -> bool:
     """Lay what a batch did on the views ahead. False if the views have to be made anew; then nothing is changed."""
     outcomes = [outcome for outcome in batch.outcomes if outcome is not None]
     if has_send(outcomes) and any(
-        other.start.turn is not None for lv in levels for other in lv.batches.values() if other is not batch
+        other.start.turn is not None
+        for later in open_steps
+        for other in later.batches.values()
+        if other is not batch
     ):
         return False  # a turn that begins in this step or later makes final what was sent
     try:
-        for level in levels:
-            if level.ahead is not None:
-                level.ahead.apply_ahead(
+        for open_step in open_steps:
+            if open_step.lookahead_state is not None:
+                open_step.lookahead_state.apply_lookahead(
                     outcomes, on_conflict=machine.options.on_conflict, consumed={batch.number: batch.start}
                 )
     except ConflictError:  # the first view finds it
@@ -71,181 +76,191 @@ def _lay(machine: Machine, batch: Batch, levels: Sequence[OpenStep]) -> bool:
     return True
 
 
-def complete(machine: Machine, strand: Frame) -> None:
+def complete_first_step(machine: Machine, frame: Frame) -> None:
     """The step before the first level is committed, so all of what runs in it is known: add what was not."""
-    level = strand.levels[0]
-    view = level.view = strand.view
-    strand.open_ahead.pop(level.number, None)
-    new = [number for number in view.program.ready(view.due, view.wakes) if number not in level.batches]
-    _add(machine, strand, 0, new)
-    if level.open_mask:
-        _plan_from(machine, strand, 0)
+    open_step = frame.open_steps[0]
+    working = open_step.working_state = frame.working_state
+    frame.open_lookahead.pop(open_step.number, None)
+    new = [
+        number
+        for number in working.program.ready(working.due, working.wakes)
+        if number not in open_step.batches
+    ]
+    _add(machine, frame, 0, new)
+    if open_step.open_mask:
+        _plan_from(machine, frame, 0)
 
 
-def without(machine: Machine, strand: Frame, failed: Batch) -> list[Batch]:
+def remove_dependents(machine: Machine, frame: Frame, failed: Batch) -> list[Batch]:
     """A batch of the first level has failed after all: take out what was planned on a success that did not hold, and
     make the views ahead anew. What was taken out."""
-    levels = strand.levels
+    open_steps = frame.open_steps
     gone = [
         (later, number)
-        for later in levels[1:]
+        for later in open_steps[1:]
         for number in later.batches
-        if has_say(machine, strand, failed, number, later.number)
+        if can_affect(machine, frame, failed, number, later.number)
     ]
     batches = [later.remove(number) for later, number in gone]
-    while not levels[-1].batches:
-        levels.pop()
-    strand.open_ahead = {later.number: later for later in levels[1:] if later.open_mask}
-    strand.unfinished = {}
-    levels[-1].ahead, levels[-1].left_out = None, 0
-    for before, after in pairwise(levels):
-        before.ahead = after.view = _after(machine, before)
+    while not open_steps[-1].batches:
+        open_steps.pop()
+    frame.open_lookahead = {later.number: later for later in open_steps[1:] if later.open_mask}
+    frame.unfinished = {}
+    open_steps[-1].lookahead_state, open_steps[-1].left_out = None, 0
+    for before, after in pairwise(open_steps):
+        before.lookahead_state = after.working_state = _after(machine, before)
     return batches
 
 
-def _add(machine: Machine, strand: Frame, position: int, new: Sequence[int]) -> None:
+def _add(machine: Machine, frame: Frame, position: int, new: Sequence[int]) -> None:
     """More nodes run in the step at `position` than was known."""
     if not new:
         return
-    levels = strand.levels[position:]
-    level = levels[0]
-    batches = [level.add(number) for number in new]
+    open_steps = frame.open_steps[position:]
+    open_step = open_steps[0]
+    batches = [open_step.add(number) for number in new]
     if position:
-        strand.open_ahead[level.number] = level
-    machine.queue(level, batches)
-    if level.ahead is not None:
-        sources = {source for number in new for source in strand.program.topology.sources[number]}
+        frame.open_lookahead[open_step.number] = open_step
+    machine.queue(open_step, batches)
+    if open_step.lookahead_state is not None:
+        sources = {source for number in new for source in frame.program.topology.sources[number]}
         starts = {batch.number: batch.start for batch in batches}
         # what finished beside or after the new ones may have woken them again, or be final because of their turn
         if any(start.turn is not None for start in starts.values()) or any(
-            number in sources and not b.open for lv in levels for number, b in lv.batches.items()
+            number in sources and not b.open for later in open_steps for number, b in later.batches.items()
         ):
-            _rebuild(machine, levels)
+            _rebuild(machine, open_steps)
         else:
-            for later in levels:
-                if later.ahead is not None:
-                    later.ahead.consume(starts)
+            for later in open_steps:
+                if later.lookahead_state is not None:
+                    later.lookahead_state.consume(starts)
 
 
-def _rebuild(machine: Machine, levels: Sequence[OpenStep]) -> None:
-    for number, level in enumerate(levels):
-        if level.ahead is None:
+def _rebuild(machine: Machine, open_steps: Sequence[OpenStep]) -> None:
+    for number, open_step in enumerate(open_steps):
+        if open_step.lookahead_state is None:
             return
-        level.ahead = _after(machine, level)
-        if number + 1 < len(levels):
-            levels[number + 1].view = level.ahead
+        open_step.lookahead_state = _after(machine, open_step)
+        if number + 1 < len(open_steps):
+            open_steps[number + 1].working_state = open_step.lookahead_state
 
 
-def _after(machine: Machine, level: OpenStep) -> WorkingState:
+def _after(machine: Machine, open_step: OpenStep) -> WorkingState:
     """The view after a level, as far as its batches have finished, without those that do not go together."""
-    view, strand = level.view.branch(), level.strand
-    starts = {number: batch.start for number, batch in level.batches.items()}
-    view.consume(starts)
-    level.left_out = 0
-    earlier = [name for name, numbers in strand.unfinished.items() if numbers[0] < level.number]
+    working, frame = open_step.working_state.branch(), open_step.frame
+    starts = {number: batch.start for number, batch in open_step.batches.items()}
+    working.consume(starts)
+    open_step.left_out = 0
+    earlier = [name for name, numbers in frame.unfinished.items() if numbers[0] < open_step.number]
     while True:
-        outcomes = level.outcomes(level.left_out)
+        outcomes = open_step.outcomes(open_step.left_out)
         try:
-            names = view.apply_ahead(
+            names = working.apply_lookahead(
                 outcomes, on_conflict=machine.options.on_conflict, consumed=starts, unfinished=earlier
             )
         except ConflictError:
-            for name in _clashing(outcomes, view):
-                level.left_out |= 1 << strand.program.index[name]
-            if level is not strand.levels[0]:
-                strand.open_ahead[level.number] = level
+            for name in _conflicting_nodes(outcomes, working):
+                open_step.left_out |= 1 << frame.program.index[name]
+            if open_step is not frame.open_steps[0]:
+                frame.open_lookahead[open_step.number] = open_step
         else:
             break
-    if not (level.open_mask or level.left_out):
-        strand.open_ahead.pop(level.number, None)
-    if names or strand.unfinished:
-        settle(strand, level.number)
+    if not (open_step.open_mask or open_step.left_out):
+        frame.open_lookahead.pop(open_step.number, None)
+    if names or frame.unfinished:
+        clear_unfinished(frame, open_step.number)
         for name in names:
-            strand.unfinished[name] = tuple(sorted((*strand.unfinished.get(name, ()), level.number)))
-    return view
+            frame.unfinished[name] = tuple(sorted((*frame.unfinished.get(name, ()), open_step.number)))
+    return working
 
 
-def settle(strand: Frame, number: int) -> None:
+def clear_unfinished(frame: Frame, number: int) -> None:
     """Nothing of step `number` is unfinished, or not any more."""
-    for name, numbers in list(strand.unfinished.items()):
+    for name, numbers in list(frame.unfinished.items()):
         if number in numbers:
             left = tuple([each for each in numbers if each != number])
             if left:
-                strand.unfinished[name] = left
+                frame.unfinished[name] = left
             else:
-                del strand.unfinished[name]
+                del frame.unfinished[name]
 
 
-def _clashing(outcomes: Sequence[Outcome], view: WorkingState) -> set[str]:
+def _conflicting_nodes(outcomes: Sequence[Outcome], working: WorkingState) -> set[str]:
     """The nodes that wrote what others wrote too in the same step, and has no reducer."""
     writers: dict[str, list[str]] = {}
     for outcome in outcomes:
-        for name in outcome.update.keys() - view.program.reducers.keys():
+        for name in outcome.update.keys() - working.program.reducers.keys():
             writers.setdefault(name, []).append(outcome.node)
     return {node for nodes in writers.values() if len(nodes) > 1 for node in nodes}
 
 
-def _plan_from(machine: Machine, strand: Frame, position: int) -> None:
+def _plan_from(machine: Machine, frame: Frame, position: int) -> None:
     """Plan the steps after the one at `position`, as far as anything in them is known."""
-    levels = strand.levels
-    highest = min(strand.limit, machine.options.max_steps)
+    open_steps = frame.open_steps
+    highest = min(frame.limit, machine.options.max_steps)
     while True:
-        level = levels[position]
-        number = level.number + 1
-        if number > highest or all(batch.open for batch in level.batches.values()):
+        open_step = open_steps[position]
+        number = open_step.number + 1
+        if number > highest or all(batch.open for batch in open_step.batches.values()):
             return
-        following = levels[position + 1] if position + 1 < len(levels) else None
-        if level.ahead is None:
-            waiting = level.waiting
-            if not any(_known(machine, strand, node, number) for node in (*level.targets, *waiting)):
+        following = open_steps[position + 1] if position + 1 < len(open_steps) else None
+        if open_step.lookahead_state is None:
+            waiting = open_step.waiting
+            if not any(_is_known(machine, frame, node, number) for node in (*open_step.targets, *waiting)):
                 return
-            level.ahead = _after(machine, level)
-        view = level.ahead
+            open_step.lookahead_state = _after(machine, open_step)
+        working = open_step.lookahead_state
         planned = following.batches if following is not None else {}
-        known = {node for node in view.due if node not in planned and _known(machine, strand, node, number)}
-        new = [node for node in view.program.ready(view.due, view.wakes) if node in known] if known else []
+        known = {
+            node for node in working.due if node not in planned and _is_known(machine, frame, node, number)
+        }
+        new = (
+            [node for node in working.program.ready(working.due, working.wakes) if node in known]
+            if known
+            else []
+        )
         if new and following is None:
-            following = OpenStep(strand, number, view)
-            levels.append(following)
+            following = OpenStep(frame, number, working)
+            open_steps.append(following)
         if following is None:
             return
-        following.view = view
+        following.working_state = working
         position += 1
-        _add(machine, strand, position, new)
+        _add(machine, frame, position, new)
 
 
-def has_say(machine: Machine, strand: Frame, batch: Batch, node: int, number: int) -> bool:
+def can_affect(machine: Machine, frame: Frame, batch: Batch, node: int, number: int) -> bool:
     """Whether what a batch does can have a say in what `node` does in the later step `number`."""
-    topology = strand.program.topology
-    reach = topology.reach(node, number - batch.level.number) | _blockers(machine, strand, node)
+    topology = frame.program.topology
+    reach = topology.reach(node, number - batch.open_step.number) | _blockers(machine, frame, node)
     return bool(reach >> batch.number & 1)
 
 
-def _blockers(machine: Machine, strand: Frame, node: int) -> int:
+def _blockers(machine: Machine, frame: Frame, node: int) -> int:
     """Whose confined failure blocks a node: all upstream, also of an eager node, which waits for nobody."""
-    return strand.program.topology.up(node) if machine.options.on_error == "continue" else 0
+    return frame.program.topology.up(node) if machine.options.on_error == "continue" else 0
 
 
-def _known(machine: Machine, strand: Frame, node: int, number: int) -> bool:
+def _is_known(machine: Machine, frame: Frame, node: int, number: int) -> bool:
     """Whether no unfinished item of an earlier step can have a say in what `node` does in step `number`."""
-    topology = strand.program.topology
-    blockers = _blockers(machine, strand, node)
+    topology = frame.program.topology
+    blockers = _blockers(machine, frame, node)
     # finished levels have no say, and there may be thousands of them beside one slow node
-    for level in (strand.levels[0], *strand.open_ahead.values()):
-        if level.number < number:
-            told = level.open_mask | level.left_out
-            if told and (topology.reach(node, number - level.number) | blockers) & told:
+    for open_step in (frame.open_steps[0], *frame.open_lookahead.values()):
+        if open_step.number < number:
+            told = open_step.open_mask | open_step.left_out
+            if told and (topology.reach(node, number - open_step.number) | blockers) & told:
                 return False
-    return not strand.unfinished or not _reads_unfinished(strand, node, number)
+    return not frame.unfinished or not _reads_unfinished(frame, node, number)
 
 
-def _reads_unfinished(strand: Frame, node: int, number: int) -> bool:
+def _reads_unfinished(frame: Frame, node: int, number: int) -> bool:
     """Whether `node` in step `number`, or what has a say in it, reads a value that a custom reducer has still to make.
 
     The first open step that writes a value tells: whoever reads it is not known in any step after that one.
     """
-    program = strand.program
-    for name, numbers in strand.unfinished.items():
+    program = frame.program
+    for name, numbers in frame.unfinished.items():
         distance = number - numbers[0] - 1
         if distance >= 0:
             told = 1 << node if not distance else program.topology.reach(node, distance)

@@ -44,9 +44,9 @@ class Machine:
     """One run, from its first step to its last."""
 
     __slots__ = (
-        "_is_looking",
         "_is_planned",
-        "_memory",
+        "_is_preview",
+        "_prior_work",
         "counters",
         "frontier",
         "options",
@@ -58,30 +58,30 @@ class Machine:
     def __init__(
         self,
         program: Program,
-        view: WorkingState,
+        working: WorkingState,
         options: Options,
         *,
         step: int = 0,
-        memory: PriorWork | None = None,
+        prior_work: PriorWork | None = None,
     ) -> None:
         self.options = options
         self.frontier = Frontier(options.queue_depth)
         self.outbox: list[Any] = []
         self.counters = Counters()
         self.slot: Item | None = None  # the only startable item, where there is but one
-        self._memory = memory
-        self.root = root = Frame(program, view, step=step, prefix="", order=(), owner=None)
-        if memory is not None and memory.failures:
-            root.failures.extend(memory.failures)
-        if view.failed:
-            root.failed.update(program.names[node] for node in view.failed)
+        self._prior_work = prior_work
+        self.root = root = Frame(program, working, step=step, prefix="", order=(), owner=None)
+        if prior_work is not None and prior_work.failures:
+            root.failures.extend(prior_work.failures)
+        if working.failed:
+            root.failed.update(program.names[node] for node in working.failed)
             if not root.failures:
                 root.failures.extend(
                     ((step, node), frame_lifecycle.failed_before(program.names[node], step))
-                    for node in view.failed
+                    for node in working.failed
                 )
         self._is_planned = False
-        self._is_looking = False
+        self._is_preview = False
 
     @classmethod
     def begin(cls, program: Program, values: Mapping[str, Any], options: Options) -> Machine:
@@ -90,10 +90,12 @@ class Machine:
 
     @classmethod
     def restore(
-        cls, program: Program, state: GraphState, options: Options, memory: PriorWork | None = None
+        cls, program: Program, state: GraphState, options: Options, prior_work: PriorWork | None = None
     ) -> Machine:
         """Go on from a state."""
-        return cls(program, WorkingState.restore(program, state), options, step=state.step, memory=memory)
+        return cls(
+            program, WorkingState.restore(program, state), options, step=state.step, prior_work=prior_work
+        )
 
     # -- what a driver asks ------------------------------------------------------------------------------
 
@@ -109,16 +111,16 @@ class Machine:
 
     def questions(self) -> tuple[Question, ...]:
         """What is asked, in order."""
-        found = [pair for strand in self._strands(self.root) for pair in strand.questions.items()]
+        found = [pair for frame in self._frames(self.root) for pair in frame.questions.items()]
         return tuple(question for _, question in sorted(found, key=lambda pair: pair[0]))
 
-    def _strands(self, strand: Frame) -> list[Frame]:
-        found = [strand]
-        for level in strand.levels:
-            for number in sorted(level.batches):
-                for inner in level.batches[number].strands.values():
+    def _frames(self, frame: Frame) -> list[Frame]:
+        found = [frame]
+        for open_step in frame.open_steps:
+            for number in sorted(open_step.batches):
+                for inner in open_step.batches[number].frames.values():
                     for child in inner:
-                        found.extend(self._strands(child))
+                        found.extend(self._frames(child))
         return found
 
     def take(self) -> Item | None:
@@ -136,9 +138,9 @@ class Machine:
                 return None
             if not item.is_wanted:
                 continue
-            if self._memory is not None and self._recall(item):
+            if self._prior_work is not None and self._use_prior_work(item):
                 continue
-            if self._is_looking:
+            if self._is_preview:
                 continue
             if item.node.subgraph is not None and not self._is_held(item):
                 frame_lifecycle.enter(self, item)
@@ -146,18 +148,18 @@ class Machine:
             item.live = True
             self.counters.active += 1
             if self.options.listening:
-                self.notice("item_started", item, node=item.node.name, attempt=item.attempt)
+                self.notify("item_started", item, node=item.node.name, attempt=item.attempt)
             return item
 
-    def look(self) -> None:
+    def preview(self) -> None:
         """Recall what earlier work left behind of the open steps, for somebody who looks.
 
         Nothing is executed, entered or committed, so no code of the user runs.
         """
-        self._is_looking = True
+        self._is_preview = True
         self.take()
 
-    def solo(self) -> bool:
+    def enter_fast_path(self) -> bool:
         """Whether the next step is of one plain item of the run itself, and nothing else is open or asked for.
 
         If so the plan of that step is taken back, for `Solo` to take it the short way; `open` plans it again.
@@ -166,21 +168,21 @@ class Machine:
         options = self.options
         if options.listening or options.step_by_step:
             return False
-        if not self._is_planned and self._memory is None:
+        if not self._is_planned and self._prior_work is None:
             self._is_planned = True
             return True
         if (
             slot is None
-            or self._memory is not None
+            or self._prior_work is not None
             or slot.attempt
-            or len(root.levels) != 1
-            or slot.batch.level is not root.levels[0]
+            or len(root.open_steps) != 1
+            or slot.batch.open_step is not root.open_steps[0]
             or not slot.batch.is_single
             or self.counters.active
             or slot.node.subgraph is not None
         ):
             return False
-        root.levels.clear()
+        root.open_steps.clear()
         self.slot = None
         return True
 
@@ -194,24 +196,24 @@ class Machine:
 
     def _is_held(self, item: Item) -> bool:
         """Whether the driver has to `postpone` this subgraph item; asked once."""
-        held = self._memory.held if self._memory is not None else None
+        held = self._prior_work.held if self._prior_work is not None else None
         if not held or item.path not in held:
             return False
         held.discard(item.path)
         return True
 
-    def _recall(self, item: Item) -> bool:
+    def _use_prior_work(self, item: Item) -> bool:
         """Use what earlier work on this run left behind, if there is something for this item."""
-        memory = self._memory
-        assert memory is not None
+        prior_work = self._prior_work
+        assert prior_work is not None
         path = item.path
-        outcome = memory.journal.get(path)
+        outcome = prior_work.finished.get(path)
         if outcome is not None and (outcome.error is None or self.options.on_error == "continue"):
             self._accept(item, outcome)
             return True
-        item.attempt = max(item.attempt, memory.attempts.get(path, 0))
-        if item.node.kind == "interrupt" and not self._is_looking:
-            for answer in memory.answers.get(path, {}).values():
+        item.attempt = max(item.attempt, prior_work.attempts.get(path, 0))
+        if item.node.kind == "interrupt" and not self._is_preview:
+            for answer in prior_work.answers.get(path, {}).values():
                 self._settle(item, answer, 0.0, 0.0)
                 return True
         return False
@@ -237,15 +239,15 @@ class Machine:
         self.counters.executed += 1
         self.give_up(item, error, started, duration)
 
-    def refuse(self, item: Item, failure: MergeFailure) -> None:
+    def reject_update(self, item: Item, failure: MergeFailure) -> None:
         """The item's function returned, and a reducer has refused its update; the item is the only one of its step."""
         self._returns(item)
         self.counters.executed += 1
         batch = item.batch
         batch.outcomes[item.index] = failure.outcome
-        batch.open = batch.level.open_mask = 0
-        if rejected_updates.reject(self, batch.level, failure):
-            steps.commit(self, item.strand)
+        batch.open = batch.open_step.open_mask = 0
+        if rejected_updates.reject(self, batch.open_step, failure):
+            steps.commit(self, item.frame)
 
     def adopt(self, item: Item, outcome: Outcome, *, cached: bool | None = None) -> None:
         """Take an outcome that was made elsewhere for the item's own."""
@@ -286,7 +288,7 @@ class Machine:
             return False
         item.live = False
         self.counters.active -= 1
-        return not item.batch.level.is_void
+        return not item.batch.open_step.is_void
 
     def wake(self, item: Item) -> None:
         """The delay of a retry is over."""
@@ -296,41 +298,41 @@ class Machine:
 
     def answer(self, item: Item, answer: Any) -> None:
         """A person answered what the item asks: an interrupt has its value, any other node starts over."""
-        asked = item.strand.questions.pop(item.order)
+        asked = item.frame.questions.pop(item.order)
         item.batch.stuck -= 1
-        self._memory = (self._memory or PriorWork()).with_answer(asked.path, asked.position, answer)
+        self._prior_work = (self._prior_work or PriorWork()).with_answer(asked.path, asked.position, answer)
         self.frontier.push(item)
 
-    def forget(self, strand: Frame, nodes: Mapping[str, int]) -> tuple[Sequence[Outcome], Mapping[str, int]]:
+    def forget(self, frame: Frame, nodes: Mapping[str, int]) -> tuple[Sequence[Outcome], Mapping[str, int]]:
         """What earlier work left behind of these nodes, each from a visit on, does not hold: the outcomes among it, and
         the subgraph items that it had begun, with the attempts."""
-        if self._memory is None:
+        if self._prior_work is None:
             return (), {}
-        self._memory, outcomes = self._memory.without(strand.prefix, nodes)
-        begun = self._memory.begun(strand.prefix, nodes, strand.program.graph)
+        self._prior_work, outcomes = self._prior_work.without(frame.prefix, nodes)
+        begun = self._prior_work.begun(frame.prefix, nodes, frame.program.graph)
         return outcomes, begun
 
-    def begin_anew(self, path: str, attempt: int) -> None:
+    def start_attempt(self, path: str, attempt: int) -> None:
         """The next try of the subgraph item at `path` is attempt number `attempt`, whatever is left of others."""
-        self._memory = (self._memory or PriorWork()).with_attempt(path, attempt)
+        self._prior_work = (self._prior_work or PriorWork()).with_attempt(path, attempt)
 
-    def open(self, strand: Frame) -> None:
+    def open(self, frame: Frame) -> None:
         """Plan the first step of a strand."""
-        steps.plan(self, strand)
+        steps.plan(self, frame)
 
-    def recall_strand(self, prefix: str, epoch: tuple[int, ...]) -> tuple[Start, Sequence[Step]] | None:
+    def prior_frame(self, prefix: str, epoch: tuple[int, ...]) -> tuple[Start, Sequence[Step]] | None:
         """What an earlier process did of the strand at `prefix`, in this same attempt of its item."""
-        found = self._memory.strands.get(prefix) if self._memory is not None else None
+        found = self._prior_work.frames.get(prefix) if self._prior_work is not None else None
         return found if found is not None and found[0].epoch == epoch else None
 
     @property
     def retraced(self) -> Mapping[tuple[str, int], Step] | None:
         """The steps that were committed before, by strand and number, if this run is retraced; None if it is new."""
-        return None if self._memory is None else self._memory.retraced
+        return None if self._prior_work is None else self._prior_work.retraced
 
     def answers(self, item: Item, about: str = "") -> Mapping[str, Any]:
         """The answers that the item's earlier questions were given, by position, in the order of the answers."""
-        return {} if self._memory is None else self._memory.answers.get(item.path + about, {})
+        return {} if self._prior_work is None else self._prior_work.answers.get(item.path + about, {})
 
     # -- outcomes ----------------------------------------------------------------------------------------
 
@@ -338,14 +340,14 @@ class Machine:
         self, item: Item, value: Any, started: float, duration: float, *, cached: bool = False
     ) -> None:
         batch = item.batch
-        view = batch.view
-        output = view.program.plain_outputs[batch.number]
+        working = batch.working_state
+        output = working.program.plain_outputs[batch.number]
         update: Mapping[str, Any]
         if output is not None and type(value) not in _ROUTING:
             update, decision = {output: value}, None
         else:
             try:
-                update, decision = read(view.program, item.node, value, view)
+                update, decision = read(working.program, item.node, value, working)
             except Exception as error:
                 self.give_up(item, error, started, duration, retry=False)
                 return
@@ -361,12 +363,12 @@ class Machine:
 
     def _accept(self, item: Item, outcome: Outcome, failure: Failure | None = None) -> None:
         if outcome.error is None and self.options.listening:
-            self.notice(
+            self.notify(
                 "item_finished", item, node=outcome.node, duration=outcome.duration, update=outcome.update
             )
             if outcome.decision is not None:
-                self.notice("gate_decided", item, node=outcome.node, decision=outcome.decision)
-        if item.strand.program.held_nodes and held_results.is_held(item):
+                self.notify("gate_decided", item, node=outcome.node, decision=outcome.decision)
+        if item.frame.program.held_nodes and held_results.is_held(item):
             held_results.hold(self, item, outcome)
         else:
             self.place(item, outcome, failure)
@@ -374,31 +376,31 @@ class Machine:
     def place(self, item: Item, outcome: Outcome, failure: Failure | None = None) -> None:
         """Let an outcome take effect: it is committed with its step, or journaled until then."""
         batch = item.batch
-        level = batch.level
-        strand = level.strand
+        open_step = batch.open_step
+        frame = open_step.frame
         if outcome.error is not None:  # a failure that is confined
-            strand.failed.add(outcome.node)
+            frame.failed.add(outcome.node)
             found = failure or frame_lifecycle.failure_at(item, outcome.error, outcome)
-            strand.failures.append((item.order, found))
+            frame.failures.append((item.order, found))
         batch.outcomes[item.index] = outcome
         batch.open -= 1
         if batch.open:
-            self.outbox += held_results.journaled(strand, (outcome,))
+            self.outbox += held_results.finished_items(frame, (outcome,))
             if batch.open == batch.stuck:
-                frame_lifecycle.check_drained(self, strand)
+                frame_lifecycle.check_drained(self, frame)
             return
-        level.open_mask &= ~(1 << batch.number)
-        if strand.open_ahead and not (level.open_mask or level.left_out):
-            strand.open_ahead.pop(level.number, None)
-        if not level.open_mask and strand.levels[0] is level and not self._is_looking:
-            if len(strand.levels) > 1:
-                lookahead.spread(self, strand, batch)  # the steps planned ahead have not seen this outcome
-            steps.commit(self, strand)
+        open_step.open_mask &= ~(1 << batch.number)
+        if frame.open_lookahead and not (open_step.open_mask or open_step.left_out):
+            frame.open_lookahead.pop(open_step.number, None)
+        if not open_step.open_mask and frame.open_steps[0] is open_step and not self._is_preview:
+            if len(frame.open_steps) > 1:
+                lookahead.plan_after(self, frame, batch)  # the steps planned ahead have not seen this outcome
+            steps.commit(self, frame)
         else:
-            self.outbox += held_results.journaled(strand, (outcome,))
-            lookahead.spread(self, strand, batch)
-            if not (level.held_mask and held_results.release(self, strand)):
-                frame_lifecycle.check_drained(self, strand)
+            self.outbox += held_results.finished_items(frame, (outcome,))
+            lookahead.plan_after(self, frame, batch)
+            if not (open_step.held_mask and held_results.release(self, frame)):
+                frame_lifecycle.check_drained(self, frame)
 
     def give_up(
         self,
@@ -413,8 +415,8 @@ class Machine:
         """An attempt failed: try again later, or fail for good. `inside` is what failed within a subgraph item."""
         policy = item.node.policy.retry_policy
         if self.options.listening:
-            self.notice("item_failed", item, node=item.node.name, error=error, attempt=item.attempt)
-        strand = item.strand
+            self.notify("item_failed", item, node=item.node.name, error=error, attempt=item.attempt)
+        frame = item.frame
         if (
             retry
             and policy is not None
@@ -429,9 +431,9 @@ class Machine:
             item.attempt += 1
             item.waited = True
             self.counters.retries += 1
-            self.outbox.append(Retry(item, item.path, item.attempt, delay, error, 0.0, strand.epoch))
+            self.outbox.append(Retry(item, item.path, item.attempt, delay, error, 0.0, frame.epoch))
             if self.options.listening:
-                self.notice("item_retried", item, node=item.node.name, attempt=item.attempt, delay=delay)
+                self.notify("item_retried", item, node=item.node.name, attempt=item.attempt, delay=delay)
             return
         failure = frame_lifecycle.failure_at(item, error, inside=inside)
         if self.options.on_error == "continue":
@@ -439,24 +441,24 @@ class Machine:
             outcome = Outcome(name, visit, item.label, {}, None, item.attempt, started, duration, error=error)
             self._accept(item, outcome, failure)
             return
-        frame_lifecycle.fail(strand, item.order, item.step, failure)
+        frame_lifecycle.fail(frame, item.order, item.step, failure)
         item.batch.stuck += 1
-        frame_lifecycle.check_drained(self, strand)
+        frame_lifecycle.check_drained(self, frame)
 
     def _ask(self, item: Item, question: Any, about: str = "", position: str | None = None) -> None:
         number = len(self.answers(item, about))
         at = str(number) if position is None else position
         asked = Question(item.path + about, item.node.name, question, item.step, number, at)
-        item.strand.questions[item.order] = asked
+        item.frame.questions[item.order] = asked
         item.batch.stuck += 1
         self.outbox.append(asked)
         if self.options.listening:
-            self.notice("interrupted", item, node=item.node.name, question=question)
-        frame_lifecycle.check_drained(self, item.strand)
+            self.notify("interrupted", item, node=item.node.name, question=question)
+        frame_lifecycle.check_drained(self, item.frame)
 
     # -- what comes out ----------------------------------------------------------------------------------
 
-    def queue(self, level: OpenStep, batches: Sequence[Batch]) -> None:
+    def queue(self, open_step: OpenStep, batches: Sequence[Batch]) -> None:
         """Put new batches of a level before the workers."""
         frontier = self.frontier
         if self.slot is not None:
@@ -466,24 +468,26 @@ class Machine:
         for batch in batches:
             frontier.push(batch)
         if self.options.listening:
-            self.announce(level, batches)
+            self.announce(open_step, batches)
             if frontier.blocks > blocks:
                 self.outbox.append(
                     Notification(
-                        "backpressure", level.number, level.strand.prefix, {"depth": frontier.capacity}
+                        "backpressure", open_step.number, open_step.frame.prefix, {"depth": frontier.capacity}
                     )
                 )
 
-    def announce(self, level: OpenStep, batches: Sequence[Batch]) -> None:
+    def announce(self, open_step: OpenStep, batches: Sequence[Batch]) -> None:
         """Say that these batches of a level are planned."""
         nodes = [batch.node.name for batch in batches]
-        self.outbox.append(Notification("step_planned", level.number, level.strand.prefix, {"nodes": nodes}))
-        prefix = level.strand.prefix
+        self.outbox.append(
+            Notification("step_planned", open_step.number, open_step.frame.prefix, {"nodes": nodes})
+        )
+        prefix = open_step.frame.prefix
         for batch in batches:
             path = prefix + item_path(batch.node.name, batch.visit, -1)
             self.outbox.append(
                 Notification(
-                    "item_queued", level.number, path, {"node": batch.node.name, "items": batch.open}
+                    "item_queued", open_step.number, path, {"node": batch.node.name, "items": batch.open}
                 )
             )
 
@@ -491,6 +495,6 @@ class Machine:
         """Why the run failed: of the lowest (step, order) first, then the others of its step."""
         return frame_lifecycle.failures_of(self.root)
 
-    def notice(self, kind: str, item: Item, **data: Any) -> None:
+    def notify(self, kind: str, item: Item, **data: Any) -> None:
         """Put something to show into the outbox."""
         self.outbox.append(Notification(kind, item.step, item.path, data))

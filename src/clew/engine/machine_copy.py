@@ -27,7 +27,7 @@ class CopyMemo:
 
     def __init__(self) -> None:
         self._made: dict[int, Any] = {}
-        self._kept: list[Any] = []  # so that no id is given twice
+        self._originals: list[Any] = []  # so that no id is given twice
 
     def of(self, thing: Any) -> Any:
         """The copy of something; itself, if it is nothing that a machine changes."""
@@ -35,14 +35,14 @@ class CopyMemo:
         if copy is None:
             return thing
         if id(thing) not in self._made:
-            self._kept.append(thing)
+            self._originals.append(thing)
             copy(self, thing)
         return self._made[id(thing)]
 
     def mapping(self, part: Any) -> Any:
         """The copy of a mapping, list or set of values, which are not copied."""
         if id(part) not in self._made:
-            self._kept.append(part)
+            self._originals.append(part)
             is_branch = type(part) is Overlay
             self.note(part, Overlay(self.mapping(part.origin), part) if is_branch else part.copy())
         return self._made[id(part)]
@@ -62,11 +62,11 @@ def copy_of(machine: Machine) -> tuple[Machine, Callable[[Item], Item]]:
 
 
 _DEEP: Mapping[type, frozenset[str]] = {
-    Machine: frozenset({"frontier", "root", "slot", "_memory", "counters"}),
+    Machine: frozenset({"frontier", "root", "slot", "_prior_work", "counters"}),
     Frontier: frozenset({"_heap"}),
-    Frame: frozenset({"levels", "open_ahead", "owner", "view"}),
-    OpenStep: frozenset({"strand", "batches", "view", "ahead"}),
-    Batch: frozenset({"level", "strands", "view"}),
+    Frame: frozenset({"open_steps", "open_lookahead", "owner", "working_state"}),
+    OpenStep: frozenset({"frame", "batches", "working_state", "lookahead_state"}),
+    Batch: frozenset({"open_step", "frames", "working_state"}),
     Item: frozenset({"batch"}),
     Counters: frozenset(),
 }
@@ -85,11 +85,11 @@ def _own(part: Any) -> Any:
     return part.copy() if type(part) in (list, dict, set) else part
 
 
-def _view(copies: CopyMemo, view: WorkingState) -> None:
+def _working_state(copies: CopyMemo, working: WorkingState) -> None:
     """A view shares what it was branched from, so its mappings keep their origins."""
-    made = copies.note(view, WorkingState())
+    made = copies.note(working, WorkingState())
     for name in WorkingState.__slots__:
-        part = getattr(view, name)
+        part = getattr(working, name)
         setattr(made, name, copies.mapping(part) if type(part) in (dict, list, set, Overlay) else part)
 
 
@@ -105,14 +105,14 @@ def _tuple(copies: CopyMemo, things: tuple[Any, ...]) -> None:
     copies.note(things, tuple(map(copies.of, things)))
 
 
-def _memory(copies: CopyMemo, memory: PriorWork) -> None:
-    copies.note(memory, msgspec.structs.replace(memory, held=set(memory.held)))
+def _prior_work(copies: CopyMemo, prior_work: PriorWork) -> None:
+    copies.note(prior_work, msgspec.structs.replace(prior_work, held=set(prior_work.held)))
 
 
 _COPIED: Mapping[type, Callable[[CopyMemo, Any], None]] = {
     **dict.fromkeys(_DEEP, _parts),
-    WorkingState: _view,
-    PriorWork: _memory,
+    WorkingState: _working_state,
+    PriorWork: _prior_work,
     list: _list,
     dict: _dict,
     tuple: _tuple,

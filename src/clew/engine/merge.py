@@ -120,7 +120,7 @@ def merge_all(
     return fresh, {name: len(many) for name, many in writers.items()}, deltas or NO_DELTAS
 
 
-def merge_ahead(
+def merge_lookahead(
     program: Program,
     values: Mapping[str, Any],
     outcomes: Sequence[Outcome],

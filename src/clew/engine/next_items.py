@@ -15,7 +15,7 @@ from clew.state import GraphState
 _ALL = Options(queue_depth=NO_LIMIT, max_steps=NO_LIMIT)
 
 
-def upcoming(
+def next_items(
     program: Program,
     state: GraphState,
     prefix: str = "",
@@ -31,10 +31,10 @@ def upcoming(
     machine.root.prefix, machine.root.past = prefix, past
     if not machine.has_more:  # plans the step
         return []
-    level = machine.root.levels[0]
+    open_step = machine.root.open_steps[0]
     items = [
         Item(batch, index)
-        for _, batch in sorted(level.batches.items())
+        for _, batch in sorted(open_step.batches.items())
         for index in range(len(batch.payloads))
     ]
     for item in items:

@@ -42,12 +42,12 @@ class Notification(msgspec.Struct, frozen=True):
 class PriorWork(msgspec.Struct, frozen=True):
     """What earlier work on the same run left behind, by path: used instead of executing again."""
 
-    journal: Mapping[str, Outcome] = {}
+    finished: Mapping[str, Outcome] = {}
     answers: Mapping[
         str, Mapping[str, Any]
     ] = {}  # by path and position, in the order in which they were given
     attempts: Mapping[str, int] = {}
-    strands: Mapping[str, tuple[Start, Sequence[Step]]] = {}
+    frames: Mapping[str, tuple[Start, Sequence[Step]]] = {}
     failures: Sequence[tuple[Order, Failure]] = ()  # confined failures in the chain
     retraced: Mapping[tuple[str, int], Step] | None = (
         None  # by strand and number; None unless the run is retraced
@@ -67,19 +67,19 @@ class PriorWork(msgspec.Struct, frozen=True):
         """The memory without the outcomes of these nodes of a strand, each from a visit on; and these outcomes."""
         gone = [
             outcome
-            for path, outcome in self.journal.items()
+            for path, outcome in self.finished.items()
             if outcome.node in nodes
             and outcome.visit >= nodes[outcome.node]
             and path == prefix + outcome.path
         ]
         paths = {prefix + outcome.path for outcome in gone}
-        journal = {path: outcome for path, outcome in self.journal.items() if path not in paths}
-        return msgspec.structs.replace(self, journal=journal), gone
+        finished = {path: outcome for path, outcome in self.finished.items() if path not in paths}
+        return msgspec.structs.replace(self, finished=finished), gone
 
     def begun(self, prefix: str, nodes: Mapping[str, int], graph: Graph) -> dict[str, int]:
         """The subgraph items of these nodes, each from a visit on, that have strands, and the attempts of these."""
         found: dict[str, int] = {}
-        for inner, (start, _) in self.strands.items():
+        for inner, (start, _) in self.frames.items():
             item, inside, deeper = inner[len(prefix) :].partition("/")
             name, _, place = item.partition("#")
             if not inner.startswith(prefix) or not inside or deeper or name not in nodes:
@@ -93,11 +93,11 @@ class PriorWork(msgspec.Struct, frozen=True):
 class Counters:
     """What the machine counts; see ``SchedulerMetrics``."""
 
-    __slots__ = ("active", "executed", "retries", "short", "steps")
+    __slots__ = ("active", "executed", "fast_steps", "retries", "steps")
 
     def __init__(self) -> None:
         self.active = self.executed = self.retries = self.steps = 0
-        self.short = (
+        self.fast_steps = (
             0  # steps of one execution each that went the short way, and are in neither of the others
         )
 

@@ -37,8 +37,8 @@ def origin_of(item: Item) -> tuple[str, int]:
     batch = item.batch
     if batch.gates and batch.gates[item.index] >= 0:
         gate = batch.gates[item.index]
-        return batch.view.program.names[gate], item.index - batch.gates.index(gate)
-    links = batch.view.program.topology.links
+        return batch.working_state.program.names[gate], item.index - batch.gates.index(gate)
+    links = batch.working_state.program.topology.links
     found: tuple[int, Link] | None = None
     for link in links:
         step = _woke(item, link) if link.target == item.node.name else None
@@ -52,44 +52,44 @@ def origin_of(item: Item) -> tuple[str, int]:
 
 def _woke(item: Item, link: Link) -> int | None:
     """The step in which a link may have woken an item; None if it has not."""
-    view = item.batch.view
-    source = view.program.index[link.source]
-    is_chosen = bool(view.wakes[item.batch.number] & CHOSEN)
+    working = item.batch.working_state
+    source = working.program.index[link.source]
+    is_chosen = bool(working.wakes[item.batch.number] & CHOSEN)
     if (link.kind == "gate") != is_chosen:
         return None
     if is_chosen:
-        chosen = view.decisions.get(link.source, ())
+        chosen = working.decisions.get(link.source, ())
         if link.target not in ((chosen,) if isinstance(chosen, str) else chosen):
             return None
-    step = _last_run(item.strand, source, item.step)
-    if step is None or step < (_last_run(item.strand, item.batch.number, item.step) or 0):
+    step = _last_run(item.frame, source, item.step)
+    if step is None or step < (_last_run(item.frame, item.batch.number, item.step) or 0):
         return None  # what it did before the item's last run has been taken notice of
     if link.kind == "data" and not _wrote(item, link, source):
         return None
     return step
 
 
-def _last_run(strand: Frame, node: int, before: int) -> int | None:
+def _last_run(frame: Frame, node: int, before: int) -> int | None:
     """The last step before another in which a node ran, 0 if nobody knows; None if it never did."""
-    for level in reversed(strand.levels):
-        if level.number < before and node in level.batches and not level.batches[node].open:
-            return level.number
-    if node in strand.latest:
-        return strand.latest[node]
-    if not strand.view.visits[node]:
+    for open_step in reversed(frame.open_steps):
+        if open_step.number < before and node in open_step.batches and not open_step.batches[node].open:
+            return open_step.number
+    if node in frame.latest:
+        return frame.latest[node]
+    if not frame.working_state.visits[node]:
         return None
-    ran = None if strand.past is None else strand.past(strand.program.names[node])
+    ran = None if frame.past is None else frame.past(frame.program.names[node])
     return 0 if ran is None else ran.step
 
 
 def _wrote(item: Item, link: Link, source: int) -> bool:
     """Whether the value of a link is there, and not because somebody set it by hand since."""
-    versions, value = item.batch.view.versions, link.value
+    versions, value = item.batch.working_state.versions, link.value
     assert value is not None
     if not versions.get(value):
         return False
-    past = item.strand.past
-    ran = None if past is None or source in item.strand.latest else past(link.source)
+    past = item.frame.past
+    ran = None if past is None or source in item.frame.latest else past(link.source)
     if ran is None:
         return True
     if isinstance(ran.wrote, Mapping):

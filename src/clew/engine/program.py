@@ -76,6 +76,7 @@ class Program:
         "control_wakes",
         "data_readers",
         "descendants",
+        "fast_path",
         "first",
         "first_wakes",
         "given",
@@ -96,7 +97,6 @@ class Program:
         "schema",
         "selections",
         "sendable",
-        "solo",
         "topology",
         "turn_marks",
         "unmarked",
@@ -149,7 +149,7 @@ class Program:
         self.held_nodes = sum(1 << i for i, node in enumerate(self.nodes) if node.is_called_again)
         self._compile_wakes()
         self.first: Any = None  # (names, missing, due) of a fresh S(0), once there was one
-        self.solo: Any = None  # see clew.engine.fast_path
+        self.fast_path: Any = None  # see clew.engine.fast_path
         self.calls: Any = None  # how a driver calls each node, once it knows
         self.inner: dict[tuple[str, ...], Graph] = {}  # subgraphs with what is bound outside bound inside
         self.descendants: dict[int, frozenset[int]] = {}
@@ -274,11 +274,11 @@ class Program:
             if self.nodes[i].eager:
                 found.append(i)
                 continue
-            ahead = topology.up(i)
+            waits_for = topology.up(i)
             if i in turning:
-                ahead |= topology.loop_masks[turning[i]]
-            ahead &= due_mask & ~(1 << i)
-            if ahead and turns:
+                waits_for |= topology.loop_masks[turning[i]]
+            waits_for &= due_mask & ~(1 << i)
+            if waits_for and turns:
                 mine = turning.get(i)
                 for other, loop in turns:
                     if not topology.on_loops[i] >> loop & 1 or other == i:
@@ -287,8 +287,8 @@ class Program:
                         continue
                     if mine is not None and mine in topology.loops[loop].outer:
                         continue
-                    ahead &= ~(1 << other)
-            if not ahead:
+                    waits_for &= ~(1 << other)
+            if not waits_for:
                 found.append(i)
         return found
 

@@ -82,28 +82,28 @@ class RunLineage(msgspec.Struct, frozen=True):
     outside: Sequence[tuple[int, frozenset[str]]] = ()  # what was set from outside, and after which step
 
 
-def why(program: Program, story: RunLineage, target: str) -> Why:
+def why(program: Program, lineage: RunLineage, target: str) -> Why:
     """Why a node ran last, or why the node ran that wrote a value last."""
     is_node = target in program.index
     last: tuple[Step, Outcome] | None = None
-    for step in story.steps:
+    for step in lineage.steps:
         for outcome in step.outcomes:
             if outcome.node == target if is_node else target in outcome.update:
                 last = (step, outcome)
     set_after = (
-        None if is_node else max((step for step, names in story.outside if target in names), default=None)
+        None if is_node else max((step for step, names in lineage.outside if target in names), default=None)
     )
     if set_after is not None and (last is None or set_after >= last[0].number):
         return Why(target, "", "", set_after, (Reason("outside", set_after, value=target),))
     if last is not None:
         step, outcome = last
-        reasons = tuple(_reasons(program, story, step, outcome))
+        reasons = tuple(_reasons(program, lineage, step, outcome))
         return Why(target, outcome.node, outcome.path, step.number, reasons)
-    start = story.start
+    start = lineage.start
     if is_node:
         ran = start.node_history.get(target)
         if ran is None:
-            raise UnknownRunError(f"node {target!r} has not run; {_Replaced(program, story).told(target)}")
+            raise UnknownRunError(f"node {target!r} has not run; {_Replaced(program, lineage).told(target)}")
         raise UnknownRunError(
             f"node {target!r} ran in step {ran.step}, before the state that this run went on from; ask the run that "
             f"made that state"
@@ -114,16 +114,16 @@ def why(program: Program, story: RunLineage, target: str) -> Why:
     raise UnknownRunError(f"there is no node and no value {target!r} in this run; {nearest(target, known)}")
 
 
-def _reasons(program: Program, story: RunLineage, at: Step, outcome: Outcome) -> Iterator[Reason]:
+def _reasons(program: Program, lineage: RunLineage, at: Step, outcome: Outcome) -> Iterator[Reason]:
     name, node = outcome.node, program.index[outcome.node]
-    before = [s for s in story.steps if s.number < at.number]
+    before = [s for s in lineage.steps if s.number < at.number]
     previous = max((s.number for s in before if any(o.node == name for o in s.outcomes)), default=None)
     inputs = program.nodes[node].inputs
-    replaced = _Replaced(program, story)
-    versions = dict(story.start.versions)
+    replaced = _Replaced(program, lineage)
+    versions = dict(lineage.start.versions)
     found = False
     for step in before:
-        for after, names in story.outside[
+        for after, names in lineage.outside[
             :-1
         ]:  # the last were set before the start, whose versions count them
             if after == step.number - 1:
@@ -139,16 +139,16 @@ def _reasons(program: Program, story: RunLineage, at: Step, outcome: Outcome) ->
                     instead_of = replaced.instead_of(reason, name)
                     version = versions.get(reason.value, 0)
                     yield msgspec.structs.replace(reason, version=version, instead_of=instead_of)
-    for after, names in story.outside:
+    for after, names in lineage.outside:
         if after < at.number and (previous is None or after >= previous):
             for value in sorted(names.intersection(inputs)):
                 found = True
                 yield Reason("outside", after, value=value)
     if not found:
-        given = [value for value in inputs if story.start.has(value)]
-        yield from (Reason("given", story.start.step, value=value) for value in given)
+        given = [value for value in inputs if lineage.start.has(value)]
+        yield from (Reason("given", lineage.start.step, value=value) for value in given)
         if not given:
-            yield Reason("start", story.start.step)
+            yield Reason("start", lineage.start.step)
 
 
 def _wakes(program: Program, step: Step, done: Outcome, node: int, *, first: bool) -> Iterator[Reason]:
@@ -170,18 +170,18 @@ def _wakes(program: Program, step: Step, done: Outcome, node: int, *, first: boo
 class _Replaced:
     """The decisions of a story that their gates withdrew, and what replaced them."""
 
-    def __init__(self, program: Program, story: RunLineage) -> None:
+    def __init__(self, program: Program, lineage: RunLineage) -> None:
         self._replacements: dict[tuple[int, str, str, str], tuple[int, str]] = {}  # decision -> step and path
         self._instead: dict[tuple[int, str], tuple[str, ...]] = {}  # step and path -> targets that were lost
         if not program.has_gates:
             return
-        view = WorkingState.restore(program, story.start)
+        working = WorkingState.restore(program, lineage.start)
         last: dict[str, tuple[int, str]] = {}  # gate -> the last step and path of a plain item
-        for step in story.steps:
-            for after, names in story.outside[:-1]:  # those before the start are in it
+        for step in lineage.steps:
+            for after, names in lineage.outside[:-1]:  # those before the start are in it
                 if after == step.number - 1:
-                    _touch(view, names)
-            for withdrawal in withdrawals(view, step.outcomes):
+                    _write_from_outside(working, names)
+            for withdrawal in withdrawals(working, step.outcomes):
                 outcome = withdrawal.outcome
                 for choice in withdrawal.choices:
                     kind, name = ("sent", choice.target) if isinstance(choice, Send) else ("selected", choice)
@@ -190,12 +190,12 @@ class _Replaced:
                         self._replacements[*decided, name, kind] = (step.number, outcome.path)
                 lost = [c.target if isinstance(c, Send) else c for c in withdrawal.lost]
                 self._instead[step.number, outcome.path] = tuple(dict.fromkeys(lost))
-            for node, start in view.starts({program.index[o.node]: None for o in step.outcomes}).items():
+            for node, start in working.starts({program.index[o.node]: None for o in step.outcomes}).items():
                 if start.is_plain:
                     name = program.names[node]
                     first = next(o for o in step.outcomes if o.node == name)
                     last[name] = (step.number, first.path)
-            view.advance(step.outcomes)
+            working.advance(step.outcomes)
 
     def holds(self, reason: Reason, target: str) -> bool:
         """Tell whether a reason for `target` was not withdrawn."""
@@ -217,15 +217,15 @@ class _Replaced:
         return f"{path} {what} in step {step}, and {other} replaced that decision in step {later}"
 
 
-def _touch(view: WorkingState, names: Iterable[str]) -> None:
+def _write_from_outside(working: WorkingState, names: Iterable[str]) -> None:
     """Count a write of these values from outside, and wake the nodes that have read them."""
     for name in names:
-        was_there = view.has(name)
-        view.versions[name] = view.versions.get(name, 0) + 1
-        for reader in () if was_there else view.program.needers.get(name, ()):
-            view.missing[reader] -= 1
-            view.judge(reader)
-        for reader in view.program.outside_wakes.get(name, ()):
-            if view.visits[reader]:
-                view.wakes[reader] |= WOKEN | FORWARD
-                view.judge(reader)
+        was_there = working.has(name)
+        working.versions[name] = working.versions.get(name, 0) + 1
+        for reader in () if was_there else working.program.needers.get(name, ()):
+            working.missing[reader] -= 1
+            working.update_due(reader)
+        for reader in working.program.outside_wakes.get(name, ()):
+            if working.visits[reader]:
+                working.wakes[reader] |= WOKEN | FORWARD
+                working.update_due(reader)

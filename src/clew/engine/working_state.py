@@ -18,7 +18,7 @@ from typing import Any
 from clew.engine import decisions
 from clew.engine.decisions import PLAIN_START, BatchStart, Sent
 from clew.engine.deltas import NO_DELTAS, Delta
-from clew.engine.merge import UNFINISHED, merge_ahead, merge_all, merge_one
+from clew.engine.merge import UNFINISHED, merge_all, merge_lookahead, merge_one
 from clew.engine.overlay import Overlay, branch_of
 from clew.engine.program import CHOSEN, FORWARD, WOKEN, Program
 from clew.engine.records import Choice, Outcome
@@ -73,7 +73,7 @@ class WorkingState:
         self.failed = self.blocked = frozenset()
         first = program.first
         if first is None or first[0] != self.versions.keys():
-            self._look()
+            self._find_due()
             program.first = (frozenset(values), self.missing.copy(), self.due.copy())
         else:
             self.missing, self.due = first[1].copy(), first[2].copy()
@@ -105,14 +105,14 @@ class WorkingState:
                 record = history.get(program.names[i])
                 if record is not None and record.input_versions.get(value) != self.versions[value]:
                     self.wakes[i] |= WOKEN | FORWARD
-        self._look()
+        self._find_due()
         for name in sorted(position.decided):
             decisions.decide_by_hand(self, name)
         if self.stopped:
             self.due.clear()  # also of what was decided by hand
         return self
 
-    def _look(self) -> None:
+    def _find_due(self) -> None:
         self.missing = [
             sum(not self.has(value) for value in needs) if needs else 0 for needs in self.program.needs
         ]
@@ -122,7 +122,7 @@ class WorkingState:
         wakes = self.wakes
         for i in range(len(self.program.nodes)):
             if wakes[i] or i in self.sends:
-                self.judge(i)
+                self.update_due(i)
 
     def branch(self) -> WorkingState:
         """A view that can be moved on without moving this one."""
@@ -149,7 +149,7 @@ class WorkingState:
             return False
         return version > 0 or value not in self.program.weak or value in self.program.given
 
-    def judge(self, node: int) -> None:
+    def update_due(self, node: int) -> None:
         """Put `node` among the due, or take it away."""
         wake = self.wakes[node]
         sends = self.sends.get(node)
@@ -243,7 +243,7 @@ class WorkingState:
             self._install(outcomes, fresh, counts, None)
         return deltas
 
-    def apply_ahead(
+    def apply_lookahead(
         self,
         outcomes: Sequence[Outcome],
         *,
@@ -257,7 +257,7 @@ class WorkingState:
         reducers have still to make (in this step, or `unfinished` in an earlier one) keeps the value that it has.
         Returns the names of those that the step writes.
         """
-        fresh, counts = merge_ahead(self.program, self.values, outcomes, on_conflict, unfinished)
+        fresh, counts = merge_lookahead(self.program, self.values, outcomes, on_conflict, unfinished)
         self._install(outcomes, fresh, counts, consumed)
         return {name for name, value in fresh.items() if value is UNFINISHED}
 
@@ -284,16 +284,16 @@ class WorkingState:
                 for reader in program.needers.get(name, ()):
                     missing[reader] -= 1
                     if wakes[reader] or reader in sends:
-                        self.judge(reader)
+                        self.update_due(reader)
             else:
                 versions[name] = version + 1
             for reader, bits in readers.get(name, ()):
                 if bits and visits[reader]:
                     wakes[reader] |= bits
-                    self.judge(reader)
+                    self.update_due(reader)
         for target, bits in program.control_wakes[node]:
             wakes[target] |= bits
-            self.judge(target)
+            self.update_due(target)
         if program.withdrawable[node] is not None:  # a node that decides
             decisions.record_one(self, node, decision, from_send=sent is not None)
 
@@ -346,7 +346,7 @@ class WorkingState:
                 changed.add(target)
         for reader in changed:
             if wakes[reader] or reader in sends:
-                self.judge(reader)
+                self.update_due(reader)
         decisions.record(self, outcomes, consumed)
 
     def _block(self, node: int) -> None:

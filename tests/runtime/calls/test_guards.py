@@ -277,7 +277,7 @@ def test_a_wide_layer_costs_each_node_the_same(monkeypatch: pytest.MonkeyPatch) 
 
     def counted(level: Any) -> Any:
         if level._waiting is None:
-            seen.append(len(level.view.due))
+            seen.append(len(level.working_state.due))
         return original(level)
 
     monkeypatch.setattr(frame.OpenStep, "waiting", property(counted))
