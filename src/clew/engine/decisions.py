@@ -1,20 +1,20 @@
-"""What gates have decided and no node has consumed yet: selections and Sends, and when a gate withdraws them.
+"""Pending decisions of gates: selections and Sends that no node has consumed yet, and when a gate withdraws them.
 
-*A gate holds one selection: the last.* The rules, for every node that decides (``route``, ``ifelse``, ``goto``):
+*A gate holds one selection: the last.* The rules apply to every node that decides (``route``, ``ifelse``, ``goto``):
 
-- When a plain item of a gate runs, all that its earlier plain items selected and nobody has consumed is withdrawn,
-  before the new decision is recorded. END, nothing and a confined failure withdraw as any other decision does.
-- Sends are work, and add up over the turns of a loop. A new decision withdraws only what the gate sent in the same
-  turn. A Send becomes *final* when a turn of a loop begins that its gate is on. If another node begins that turn in the
-  very step in which the gate sends, or if the gate is eager, a Send is final at once.
-- Items that came from Sends stand for themselves: what they decide is final, and they withdraw nothing.
-- What the items of one batch decide adds up.
+- When a plain item of a gate runs, it withdraws all unconsumed selections of earlier plain items of that gate, then
+  records its own decision. END, an empty decision and a confined failure withdraw as well.
+- Sends accumulate over the turns of a loop. A new decision withdraws only what the gate sent in the same turn. A Send
+  becomes *final* when a turn of a loop that contains its gate begins. It is final at once if another node begins that
+  turn in the step in which the gate sends, or if the gate is eager.
+- Items created by Sends are independent: their decisions are final, and they withdraw nothing.
+- The decisions of the items of one batch accumulate.
 
-So a run that nobody changes from outside loses no Send; after a fork or a write by hand a gate that decides again
-replaces its pending decision, Sends included.
+A run without changes from outside therefore loses no Send. After a fork or a manual write, a gate that decides again
+replaces its pending decision, including its Sends.
 
 A pending decision is a bit in the wake of its target (`Mark` in ``clew.engine.program``); a Send also has an entry in
-`WorkingState.sends`. The functions here change a view, and only `decide` and `decide_by_hand` add to it.
+`WorkingState.sends`. The functions here modify a working state; only `decide` and `decide_by_hand` add to it.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ class BatchStart(NamedTuple):
 
 
 class Withdrawal(NamedTuple):
-    """What a plain item of a gate withdraws when it decides: the item's outcome, and the choices."""
+    """The decision that a plain item of a gate withdraws: the outcome of the item and the withdrawn choices."""
 
     outcome: Outcome
     choices: tuple[Choice, ...]
 
     @property
     def lost(self) -> tuple[Choice, ...]:
-        """The choices without those that the item makes again."""
+        """Return the withdrawn choices that the item does not make again."""
         again = self.outcome.decision or ()
         return tuple(choice for choice in self.choices if isinstance(choice, Send) or choice not in again)
 
@@ -65,12 +65,12 @@ _GATE = itemgetter(0)
 
 
 def has_send(outcomes: Sequence[Outcome]) -> bool:
-    """Tell whether one of the outcomes sends anything."""
+    """Return whether one of the outcomes contains a Send."""
     return any(isinstance(choice, Send) for outcome in outcomes for choice in outcome.decision or ())
 
 
 def record(working: WorkingState, outcomes: Sequence[Outcome], starts: Mapping[int, BatchStart]) -> None:
-    """Record what the items of a step decided, after all that their nodes withdraw is withdrawn."""
+    """Record the decisions of a step, after its nodes have withdrawn their earlier decisions."""
     program = working.program
     turned = 0  # nodes of the loops of which a turn begins in this step
     for start in starts.values():
@@ -91,7 +91,10 @@ def record(working: WorkingState, outcomes: Sequence[Outcome], starts: Mapping[i
 def record_one(
     working: WorkingState, gate: int, decision: tuple[Choice, ...] | None, *, from_send: bool
 ) -> None:
-    """Withdraw and `record` for the only item of a step. Most decide for one target, with no Send pending anywhere."""
+    """Withdraw and record for the only item of a step.
+
+    Most items select one target while no Send is pending; that case comes first.
+    """
     choices = working.program.choices[gate]
     name = working.program.names[gate]
     if decision and len(decision) == 1 and choices is not None and not from_send and not working.sends:
@@ -121,7 +124,7 @@ def decide(
     from_send: bool,
     turn_is_over: bool = False,
 ) -> None:
-    """Record what an item of a gate decided; `from_send` says that the item came from a Send."""
+    """Record the decision of an item of a gate. `from_send` is true if a Send created the item."""
     program = working.program
     node, marks = program.nodes[gate], program.marks[gate]
     sent: dict[str, list[Mapping[str, Any]]] = {}
@@ -149,16 +152,16 @@ def decide(
 
 
 def decide_by_hand(working: WorkingState, name: str) -> None:
-    """Let a decision that was recorded in the state by hand replace the gate's own."""
+    """Replace the decision of a gate by one that was written into the state by hand."""
     node = working.program.graph.nodes.get(name)
-    decided = working.decisions.get(name, ())  # none if the decision selects nothing
+    decided = working.decisions.get(name, ())  # empty if the decision selects nothing
     targets = (decided,) if isinstance(decided, str) else decided
     if node is None or not node.targets:
-        raise InputError(f"the state has a decision of {name!r}, but the graph has no gate {name!r}")
+        raise InputError(f"the state records a decision of {name!r}, but the graph has no such gate")
     for target in targets:
         if target not in node.targets:
             raise InputError(
-                f"the state has a decision of {name!r} for {target!r}, but its targets are {', '.join(node.targets)}"
+                f"the state records that {name!r} chose {target!r}, but its targets are {', '.join(node.targets)}"
             )
     gate = working.program.index[name]
     withdraw(working, gate)
@@ -173,7 +176,7 @@ def decide_by_hand(working: WorkingState, name: str) -> None:
 
 
 def withdraw(working: WorkingState, gate: int) -> None:
-    """Withdraw what the gate has decided, nobody has consumed and is not final."""
+    """Withdraw the unconsumed decisions of a gate that are not final."""
     wakes, selections = working.wakes, working.program.selections
     for target, bits in working.program.withdrawable[gate] or ():
         wake = wakes[target]
@@ -181,16 +184,16 @@ def withdraw(working: WorkingState, gate: int) -> None:
             wake &= ~bits
             wakes[target] = wake if wake & selections[target] else wake & ~CHOSEN
             if target in working.sends:
-                kept = tuple(sent for sent in working.sends[target] if sent[0] != gate or sent[2])
-                if kept:
-                    working.sends[target] = kept
+                remaining = tuple(sent for sent in working.sends[target] if sent[0] != gate or sent[2])
+                if remaining:
+                    working.sends[target] = remaining
                 else:
                     del working.sends[target]
             working.update_due(target)
 
 
 def begin_turn(working: WorkingState, loop: int) -> None:
-    """Make final what the gates of a loop have sent: a new turn of it begins."""
+    """Mark the Sends of the gates of a loop as final, because a new turn of the loop begins."""
     members, marks = working.program.topology.loop_masks[loop], working.program.marks
     for target, sends in working.sends.items():
         name = working.program.names[target]
@@ -205,7 +208,7 @@ def begin_turn(working: WorkingState, loop: int) -> None:
 
 
 def withdrawals(working: WorkingState, outcomes: Iterable[Outcome]) -> list[Withdrawal]:
-    """List what the next step withdraws, given its outcomes. The view stays as it is."""
+    """Return what the next step withdraws, given its outcomes. Does not change the working state."""
     program = working.program
     firsts: dict[int, Outcome] = {}
     for outcome in outcomes:
@@ -241,7 +244,7 @@ def _withdrawable(working: WorkingState, gate: int) -> tuple[Choice, ...]:
 
 
 def selections(working: WorkingState) -> dict[str, tuple[tuple[str, bool], ...]]:
-    """List the gates that have selected each node, and whether that is final."""
+    """Return for each node the gates that have selected it, and whether the selection is final."""
     found: dict[str, list[tuple[str, bool]]] = {}
     for gate, marks in enumerate(working.program.marks):
         for name, mark in marks.items():
@@ -253,7 +256,7 @@ def selections(working: WorkingState) -> dict[str, tuple[tuple[str, bool], ...]]
 
 
 def restore(working: WorkingState, position: Position) -> None:
-    """Set what is pending as a state has it. What a gate decided for a node that is no longer its target is final."""
+    """Restore the pending decisions of a state. Decisions for a node that is no longer a target become final."""
     index, marks, wakes = working.program.index, working.program.marks, working.wakes
     for name, gates in position.selections.items():
         for gate, is_final in gates:

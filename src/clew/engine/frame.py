@@ -1,10 +1,10 @@
-"""A strand: one graph's chain of steps while it is being made, and the items of its open steps.
+"""A frame: one activation of a graph, with its chain of steps and the items of its open steps.
 
-The run itself is a strand; each subgraph item holds strands of its own. A strand has a view (the state after its
-last committed step) and *levels*, its open steps: the first is the next to be committed, later ones were planned
-ahead. A level has batches, one per node that runs in that step; a batch has items, one per plain run or Send.
+The run itself is a frame; each subgraph item has its own frames. A frame has a working state (the state after its last
+committed step) and open steps: the first one is committed next, later ones come from lookahead. An open step has one
+batch for each node that runs in it. A batch has one item for a plain run and one for each Send.
 
-This module is data and its bookkeeping. What happens when is decided by ``clew.engine.machine``.
+This module contains data and its bookkeeping. ``clew.engine.machine`` decides what happens when.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NO_LIMIT = 1 << 62
 
 
 class Item:
-    """One run of one node: what a worker executes."""
+    """One execution of one node by a worker."""
 
     __slots__ = ("_path", "attempt", "batch", "index", "live", "node", "waited")
 
@@ -33,13 +33,13 @@ class Item:
         self.index = index
         self.node: Node = batch.node
         self.attempt = 0
-        self.live = False  # handed out, and neither finished nor given up
+        self.live = False  # taken by the driver, and neither finished nor failed
         self.waited = False  # between two attempts
         self._path: str | None = None
 
     @property
     def order(self) -> tuple[int, ...]:
-        """Its place among all items of the run: lower ones are merged first."""
+        """Return the position among all items of the run; lower ones are merged first."""
         return (*self.batch.order, self.index)
 
     @property
@@ -52,12 +52,12 @@ class Item:
 
     @property
     def is_inside(self) -> bool:
-        """Whether it is a subgraph item with strands under way."""
+        """Return whether this is a subgraph item whose frames are running."""
         return self.index in self.batch.frames
 
     @property
     def is_wanted(self) -> bool:
-        """Whether it may start: no strand around it is over, and no failure came before its step."""
+        """Return whether the item may start: its frames are running and no failure precedes its step."""
         open_step = self.batch.open_step
         frame = open_step.frame
         if open_step.is_void or frame.state != "running" or open_step.number > frame.limit:
@@ -66,7 +66,7 @@ class Item:
 
     @property
     def path(self) -> str:
-        """The item's name in the run."""
+        """Return the name of the item in the run."""
         if self._path is None:
             batch = self.batch
             self._path = batch.open_step.frame.prefix + item_path(self.node.name, batch.visit, self.label)
@@ -74,7 +74,7 @@ class Item:
 
     @property
     def label(self) -> int:
-        """The index that the path shows: none for the only plain item of a batch."""
+        """Return the index shown in the path: -1 for the only plain item of a batch."""
         return -1 if self.batch.is_single else self.index
 
     @property
@@ -82,7 +82,7 @@ class Item:
         return self.batch.payloads[self.index]
 
     def values(self) -> dict[str, Any]:
-        """All values that the item sees."""
+        """Return all values that the item sees."""
         values = self.batch.working_state.plain_values()
         payload = self.payload
         if payload:
@@ -90,19 +90,19 @@ class Item:
         return values
 
     def lookup(self, name: str, default: Any) -> Any:
-        """One value that the item sees: payload, state, bound value, then the default."""
+        """Return one value that the item sees: from the payload, the state, bound values, or the default."""
         value = self.seen_value(name)
         return self.frame.program.bound.get(name, default) if value is MISSING else value
 
     def seen_value(self, name: str) -> Any:
-        """One value that the item sees in its payload or in the state; MISSING if it is in neither."""
+        """Return one value from the payload or the state; MISSING if neither has it."""
         payload = self.batch.payloads[self.index]
         if payload is not None and name in payload:
             return payload[name]
         return self.batch.working_state.values.get(name, MISSING)
 
     def seen(self) -> dict[str, Any]:
-        """What the boundary of a subgraph is shown: its inputs by name, or everything."""
+        """Return the values for the boundary of a subgraph: its inputs by name, or the whole state."""
         if self.node.reads_state:
             return self.values()
         seen = {
@@ -115,7 +115,7 @@ class Item:
         return {**seen, **(self.payload or {})}
 
     def work_item(self) -> WorkItem:
-        """The item as the specification describes it."""
+        """Return the item as a public WorkItem."""
         batch = self.batch
         parent, edge = origin_of(self)
         return WorkItem(
@@ -153,8 +153,8 @@ class Batch:
     )
 
     def __init__(self, open_step: OpenStep, number: int) -> None:
-        # what its items see: a level gets another view when one more batch finishes, and nothing in it that they see is
-        # another then, unless an update that they build on turns out to be refused
+        # what its items see: an open step gets a new working state when another batch finishes, but nothing that these
+        # items read differs in it, unless an update that they depend on is rejected
         self.working_state = working = open_step.working_state
         sends = working.sends.get(number, ()) if working.sends else ()
         self.open_step = open_step
@@ -163,7 +163,7 @@ class Batch:
             *open_step.frame.order,
             open_step.number,
             number,
-        )  # the items' begins with it
+        )  # prefix of the order of its items
         self.node = working.program.nodes[number]
         self.visit: int = working.visits[number]
         self.wake: int = working.wakes[number]
@@ -179,14 +179,14 @@ class Batch:
             self.is_single = True
         self.outcomes: list[Outcome | None] = [None] * len(self.payloads)
         self.open = len(self.payloads)  # items without an outcome
-        self.stuck = 0  # of these, items that failed for good, wait for an answer or are held
-        self.held: dict[int, Outcome] = {}  # outcomes that count once the step is committed: engine.holding
+        self.stuck = 0  # of these, items that have failed, wait for an answer, or are held
+        self.held: dict[int, Outcome] = {}  # outcomes that count once the step is committed
         self.cursor = 0  # items made so far
-        self.frames: dict[int, list[Frame]] = {}  # index -> the strands inside that item, while they run
+        self.frames: dict[int, list[Frame]] = {}  # index -> frames inside that item, while they run
 
     @property
     def start(self) -> BatchStart:
-        """How the batch starts: with a plain item or not, and of which loop it starts a turn."""
+        """Return whether the batch begins with a plain item, and the loop of which it starts a turn."""
         return BatchStart(
             self.payloads[0] is None, self.working_state.program.turn_of(self.number, self.wake)
         )
@@ -196,11 +196,11 @@ _PLAIN: tuple[None] = (None,)
 
 
 class OpenStep:
-    """An open step. `ahead` is the view after it with what has finished so far, if anyone needed it.
+    """A step that is planned and not committed.
 
-    What has finished is in that view unless two updates are in conflict: such batches are `left_out`. Whether that
-    stays so is known when the step is committed. Values that custom reducers have still to make are not in it either
-    (`Frame.unfinished`).
+    `lookahead_state` is the working state after the step with the results so far, if lookahead needed it. It contains
+    all finished batches except conflicting ones (`left_out`), and no values that custom reducers still have to produce
+    (`Frame.unfinished`). The commit decides both.
     """
 
     __slots__ = (
@@ -225,8 +225,8 @@ class OpenStep:
         self.batches: dict[int, Batch] = {}
         self.open_mask = 0
         self.held_mask = 0  # of these, batches of which all open items are held
-        self.left_out = 0  # a mask, of batches that have finished and are not in the view ahead
-        self.is_void = False  # planned for an attempt that is over, or on an outcome that did not hold
+        self.left_out = 0  # mask of finished batches that are not in `lookahead_state`
+        self.is_void = False  # its attempt is over, or it depends on a rejected update
         self.lookahead_state: WorkingState | None = None
         self.written: set[str] = set()  # names that finished batches wrote
         self.targets: set[int] = set()  # nodes that finished batches have links to
@@ -234,13 +234,13 @@ class OpenStep:
 
     @property
     def waiting(self) -> set[int]:
-        """Nodes that are due and do not run in this step."""
+        """Return the nodes that are due and do not run in this step."""
         if self._waiting is None:
             self._waiting = self.working_state.due.difference(self.batches)
         return self._waiting
 
     def add(self, number: int) -> Batch:
-        """A batch of node `number` runs in this step."""
+        """Add a batch of node `number` to this step."""
         if self._waiting is not None:
             self._waiting.discard(number)
         batch = self.batches[number] = Batch(self, number)
@@ -248,7 +248,7 @@ class OpenStep:
         return batch
 
     def remove(self, number: int) -> Batch:
-        """The batch of node `number` does not run in this step after all: whatever it did is let fall."""
+        """Remove the batch of node `number` from this step and discard its results."""
         batch, frame = self.batches.pop(number), self.frame
         self.open_mask &= ~(1 << number)
         self.held_mask &= ~(1 << number)
@@ -265,7 +265,7 @@ class OpenStep:
         return batch
 
     def outcomes(self, left_out: int = 0) -> tuple[Outcome, ...]:
-        """What has finished, in order, but for what is left out."""
+        """Return the outcomes of finished batches in order, without those in `left_out`."""
         if len(self.batches) == 1:
             (batch,) = self.batches.values()
             return tuple(batch.outcomes) if not batch.open and not left_out else ()  # type: ignore[arg-type]
@@ -278,11 +278,11 @@ class OpenStep:
         )
 
     def is_drained(self) -> bool:
-        """Whether nothing of this step can go on by itself."""
+        """Return whether nothing in this step can continue by itself."""
         return all(batch.open == batch.stuck for batch in self.batches.values())
 
     def drop(self) -> None:
-        """Nobody waits for its items any more: those that run are let fall, and no other is started."""
+        """Discard the step: ignore the results of running items and start no others."""
         self.is_void = True
         for batch in self.batches.values():
             for frames in batch.frames.values():
@@ -291,7 +291,7 @@ class OpenStep:
 
 
 class Frame:
-    """One graph's chain in the making."""
+    """The chain of one graph while it executes."""
 
     __slots__ = (
         "epoch",
@@ -330,33 +330,29 @@ class Frame:
         self.order = order
         self.owner = owner
         self.epoch: tuple[int, ...] = () if owner is None else (*owner.frame.epoch, owner.attempt)
-        self.open_steps: list[OpenStep] = []  # open steps, with no number left out
-        self.open_lookahead: dict[
-            int, OpenStep
-        ] = {}  # those planned ahead that are not known as a whole, by number
-        # values that custom reducers have still to make: name -> the open steps that write it, ascending
+        self.open_steps: list[OpenStep] = []  # consecutive numbers
+        self.open_lookahead: dict[int, OpenStep] = {}  # incomplete steps after the first, by number
+        # values that custom reducers still have to produce: name -> open steps that write it, ascending
         self.unfinished: dict[str, tuple[int, ...]] = {}
-        self.limit = NO_LIMIT  # no item of a later step is started (after a failure)
+        self.limit = NO_LIMIT  # after a failure: no item of a later step starts
         self.failures: list[tuple[tuple[int, ...], Failure]] = []
         self.failed: set[str] = set()  # nodes whose failure was confined
         self.questions: dict[tuple[int, ...], Question] = {}  # by the order of the item that asks
-        self.latest: dict[
-            int, int
-        ] = {}  # node -> the step that it ran in last, as far as that was in this strand
-        self.past: Past | None = None  # when nodes ran before that, if there is somewhere to look it up
+        self.latest: dict[int, int] = {}  # node -> the last step of this frame in which it ran
+        self.past: Past | None = None  # looks up runs of nodes before this frame was restored
         self.state: str = "running"  # running | completed | failed | dropped
 
     @property
     def has_failed(self) -> bool:
-        """Whether a failure stops it; one that was confined does not."""
+        """Return whether a failure stops the frame; a confined failure does not."""
         return self.limit < NO_LIMIT
 
     def drop(self) -> None:
-        """The attempt that it belongs to is over."""
+        """Discard the frame, because the attempt that it belongs to is over."""
         self.state = "dropped"
         for open_step in self.open_steps:
             open_step.drop()
 
     def startable_steps(self) -> Iterator[OpenStep]:
-        """The levels whose items may still be started."""
+        """Return the open steps whose items may still start."""
         return (open_step for open_step in self.open_steps if open_step.number <= self.limit)

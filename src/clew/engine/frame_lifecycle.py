@@ -15,36 +15,29 @@ A frame ends when nothing is due, after too many steps, or with a failure after 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from clew.engine.chain import apply_step
 from clew.engine.frame import Frame, Item
-from clew.engine.records import Failure, Outcome
+from clew.engine.program import check_values, program_of
+from clew.engine.records import Deadline, Failure, Outcome, Start
+from clew.engine.working_state import WorkingState
 from clew.error_text import add_note, line_of
 from clew.errors import MaxStepsError, NodeError, StalledError
+from clew.graph import Graph, Subgraph
+from clew.state import decode, encode
 
 if TYPE_CHECKING:
     from clew.engine.machine import Machine
     from clew.engine.options import Order
     from clew.graph import RetryPolicy
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
-
-from clew.engine.chain import apply_step
-from clew.engine.program import check_values, program_of
-from clew.engine.records import Deadline, Start
-from clew.engine.working_state import WorkingState
-from clew.graph import Graph, Subgraph
-from clew.state import decode, encode
-
-if TYPE_CHECKING:
-    from clew.engine.machine import Machine
-
 
 def enter(machine: Machine, item: Item) -> None:
-    """Begin the strands inside `item`."""
+    """Start the frames inside a subgraph item."""
     inside = item.node.subgraph
     assert inside is not None
     try:
@@ -87,7 +80,7 @@ def _begin(
             apply_step(working, step, machine.options.on_conflict)
             for outcome in step.outcomes:
                 failure = outcome.failure(step)
-                if failure is not None:  # it was confined, and fails the strand in the end
+                if failure is not None:  # confined; it fails the frame when the frame ends
                     place = (step.number, program.index[outcome.node], max(outcome.index, 0))
                     frame.failures.append(((*order, *place), failure))
         return frame
@@ -98,14 +91,14 @@ def _begin(
 
 
 def abandon(machine: Machine, item: Item, error: BaseException) -> None:
-    """What happens inside `item` took too long: let it fall."""
+    """Discard the frames inside a subgraph item that timed out, and fail the attempt."""
     for frame in item.batch.frames.pop(item.index):
         frame.drop()
     machine.give_up(item, error)
 
 
 def leave(machine: Machine, frame: Frame) -> None:
-    """A strand has ended: once all of its item have, so has the item."""
+    """End a frame, and its item once all frames of the item have ended."""
     item = frame.owner
     assert item is not None
     inside = item.node.subgraph
@@ -113,7 +106,7 @@ def leave(machine: Machine, frame: Frame) -> None:
     frames = item.batch.frames[item.index]
     if frame.state == "failed":
         for later in frames[frames.index(frame) + 1 :]:
-            later.drop()  # earlier ones go on: theirs would be the error, whichever came first in time
+            later.drop()  # earlier ones continue: the error is that of the lowest order, not of the first in time
     if any(other.state == "running" for other in frames):
         return
     del item.batch.frames[item.index]
@@ -137,7 +130,7 @@ def leave(machine: Machine, frame: Frame) -> None:
 
 
 def _pass_bound(item: Item, inside: Subgraph, values: dict[str, Any]) -> tuple[Graph, dict[str, Any]]:
-    """What is bound outside and passes by name stays bound inside: it is no state there either."""
+    """Bind inside the subgraph what is bound outside and passed by name; bound values are not state."""
     bound = item.frame.program.bound
     if not bound or inside.enter is not None:
         return inside.graph, values
@@ -149,7 +142,7 @@ def _pass_bound(item: Item, inside: Subgraph, values: dict[str, Any]) -> tuple[G
     if not passed:
         return inside.graph, values
     known = item.frame.program.inner
-    key = (item.node.name, *passed)  # a payload may take the place of what is bound
+    key = (item.node.name, *passed)  # a payload may override a bound value
     graph = known.get(key)
     if graph is None:
         graph = known[key] = inside.graph.bind(**passed)
@@ -163,15 +156,17 @@ def _across(values: Mapping[str, Any], path: str) -> dict[str, Any]:
 
 
 def end(machine: Machine, frame: Frame) -> None:
-    """Nothing is due any more."""
+    """End a frame in which nothing is due."""
     stalled = frame.working_state.stalled()
     if stalled:
         names = frame.program.names
-        told = "; ".join(
-            f"{names[i]!r} was selected, and lacks {', '.join(map(repr, lacking))}"
+        missing = "; ".join(
+            f"{names[i]!r} was selected but lacks {', '.join(map(repr, lacking))}"
             for i, lacking in stalled.items()
         )
-        error = StalledError(f"the run cannot go on: {told}; give these values, or let a node write them")
+        error = StalledError(
+            f"the run cannot continue: {missing}; give these values, or let a node write them"
+        )
         _fail_frame(frame, error)
     frame.state = "failed" if frame.failures else "completed"
     if frame.owner is not None:
@@ -179,12 +174,12 @@ def end(machine: Machine, frame: Frame) -> None:
 
 
 def too_many_steps(machine: Machine, frame: Frame) -> None:
-    """The strand has had all the steps that it may have, and something is due."""
+    """Fail a frame that has reached `max_steps` while nodes are due."""
     names = [frame.program.names[i] for i in sorted(frame.working_state.due)]
     visits = {name: frame.working_state.visits[frame.program.index[name]] for name in names}
-    told = ", ".join(f"{name!r} ({count} times)" for name, count in visits.items())
+    due = ", ".join(f"{name!r} ({count} times)" for name, count in visits.items())
     error = MaxStepsError(
-        f"the run did not settle in {machine.options.max_steps} steps; still due: {told}; let a gate end the loop, "
+        f"the run did not settle in {machine.options.max_steps} steps; still due: {due}; let a gate end the loop, "
         f"or raise max_steps"
     )
     _fail_frame(frame, error)
@@ -194,19 +189,19 @@ def too_many_steps(machine: Machine, frame: Frame) -> None:
 
 
 def fail(frame: Frame, order: Order, step: int, failure: Failure) -> None:
-    """The strand has failed: nothing of a step after `step` is started any more."""
+    """Record a failure of the frame; no item of a step after `step` starts."""
     frame.failures.append((order, failure))
     frame.limit = min(frame.limit, step)
 
 
 def _fail_frame(frame: Frame, error: BaseException) -> None:
-    """The strand has failed, and none of its items has."""
+    """Record a failure that belongs to no item."""
     failure = Failure(error, frame.step, path=frame.prefix[:-1])
     fail(frame, (*frame.order, frame.step + 1), frame.step, failure)
 
 
 def check_drained(machine: Machine, frame: Frame) -> None:
-    """End a failed strand of a subgraph if nothing of its open steps can go on."""
+    """End a failed frame of a subgraph if nothing in its open steps can continue."""
     if (
         frame.owner is not None
         and frame.has_failed
@@ -218,7 +213,7 @@ def check_drained(machine: Machine, frame: Frame) -> None:
 
 
 def failures_of(frame: Frame) -> tuple[Failure, ...]:
-    """The failure of the lowest (step, order), and the others of its step."""
+    """Return the failure of the lowest (step, order), then the others of its step."""
     if not frame.failures:
         return ()
     ordered = sorted(frame.failures, key=lambda pair: pair[0])
@@ -233,7 +228,7 @@ def failures_of(frame: Frame) -> tuple[Failure, ...]:
 def failure_at(
     item: Item, error: BaseException, outcome: Outcome | None = None, *, inside: Failure | None = None
 ) -> Failure:
-    """An error with its place: the item that raised it, or what failed `inside` it."""
+    """Return an error with its location: the item that raised it, or the failure `inside` it."""
     if inside is not None and inside.error is error:
         return msgspec.structs.replace(inside, step=item.step, around=(*inside.around, item.path))
     refused = "" if outcome is None else outcome.refused
@@ -242,17 +237,17 @@ def failure_at(
 
 
 def is_retryable(policy: RetryPolicy, error: Exception) -> bool:
-    """What the policy says of an error; one whose function raises says no, and why."""
+    """Return whether the policy allows a retry; if `retryable` itself raises, add a note and return False."""
     try:
         return bool(policy.retryable(error))
     except Exception as raised:
-        add_note(error, f"clew: it is not tried again, because retryable raised {line_of(raised)}")
+        add_note(error, f"clew: no retry, because retryable raised {line_of(raised)}")
         return False
 
 
 def failed_before(name: str, step: int) -> Failure:
-    """The failure of a node that failed before the state that a run goes on from: a state keeps its name alone."""
+    """Return the failure of a node that failed before the state the run started from; states store only its name."""
     error = NodeError(
-        f"node {name!r} failed before the state that this run went on from; the run before has its error"
+        f"node {name!r} failed before the state that this run started from; see the error of the earlier run"
     )
     return Failure(error, step, name)

@@ -1,26 +1,23 @@
-"""Planning ahead: start items of later steps while a step is still open, without changing the chain.
+"""Lookahead: start items of later steps while a step is open, without changing the chain.
 
-The machine goes on to the next step with the results that are in. A node is *known* there if no unfinished item
-can have a say in whether it runs: nothing that it may wait for, nor a direct source of that or of itself, is
-unfinished, or depends in turn on something unfinished (`Topology.reach`, which widens with the distance in steps).
-The other writers of what a node with a cutoff writes count too: it compares with what they wrote.
-A known node that would run in that step starts now. What it reads cannot change any more, so its outcome is the
-one that the plain, step-by-step order would give.
+The machine plans the next step with the results so far. A node is *known* in that step if no unfinished item can affect
+whether it runs: no node that it may wait for, no direct source of these or of itself is unfinished or depends on
+something unfinished (`Topology.reach`, which widens with the distance in steps). For a node with a cutoff, the other
+writers of its outputs count too, because it compares with their values. A known node that would run in that step starts
+now. Its inputs can no longer change, so its outcome is the same as in step-by-step order.
 
-Each level keeps the view after it (`OpenStep.ahead`): all its batches are taken for running, and the outcomes of those
-that have finished are in. When one more finishes its outcomes are laid on top of the views that exist, which is
-right as long as nothing else at or after its level wrote the same values: then the order of merging does not
-matter. Otherwise, and for reduced values, these views are made anew.
+Each open step keeps the working state after it (`OpenStep.lookahead_state`). This assumes that all its batches run, and
+contains the outcomes of finished ones. When another batch finishes, its outcomes are applied to the existing lookahead
+states. That is correct if nothing else at or after its step wrote the same values, because then the merge order does
+not matter. Otherwise, and for reduced values, these states are rebuilt.
 
-A view ahead is a guess in two respects.
+A lookahead state is provisional in two respects:
 
-A value that a custom reducer makes is known when its step is committed, because only the commit calls the reducer.
-Until then it is *unfinished*, and a node that reads it is not known in any later step, as if it were open itself.
-
-Whether an update holds is known then too. One that is in conflict with another is left out, and its batch counts as
-unfinished until the step is committed and settles it: what it has a say in is not started, and all else goes on. One
-that a reducer may still refuse is taken for granted. If the step is committed without it after all, what had been
-started on it is let fall (``clew.engine.rejected_updates``).
+- The value of a custom reducer is known only at the commit, which is the only caller of the reducer. Until then the
+  value is *unfinished*, and a node that reads it is not known in any later step.
+- Only the commit decides whether an update is valid. Conflicting updates are left out, and their batches count as
+  unfinished until the commit resolves the conflict; only what they can affect waits. An update that a reducer may still
+  reject is assumed valid. If it is rejected, the work that used it is discarded (``clew.engine.rejected_updates``).
 """
 
 from __future__ import annotations
@@ -40,7 +37,7 @@ if TYPE_CHECKING:
 
 
 def plan_after(machine: Machine, frame: Frame, batch: Batch) -> None:
-    """A batch has finished while its step, or an earlier one, is open: plan what that decides."""
+    """Apply a batch that finished while its step, or an earlier one, is open, and plan what has become known."""
     open_step = batch.open_step
     position = open_step.number - frame.open_steps[0].number
     names = {name for outcome in batch.outcomes if outcome is not None for name in outcome.update}
@@ -56,7 +53,7 @@ def plan_after(machine: Machine, frame: Frame, batch: Batch) -> None:
 
 
 def _apply_to_lookahead(machine: Machine, batch: Batch, open_steps: Sequence[OpenStep]) -> bool:
-    """Lay what a batch did on the views ahead. False if the views have to be made anew; then nothing is changed."""
+    """Apply a batch to the lookahead states; return False, without changes, if they have to be rebuilt."""
     outcomes = [outcome for outcome in batch.outcomes if outcome is not None]
     if has_send(outcomes) and any(
         other.start.turn is not None
@@ -64,20 +61,20 @@ def _apply_to_lookahead(machine: Machine, batch: Batch, open_steps: Sequence[Ope
         for other in later.batches.values()
         if other is not batch
     ):
-        return False  # a turn that begins in this step or later makes final what was sent
+        return False  # a turn that begins in this step or later makes these Sends final
     try:
         for open_step in open_steps:
             if open_step.lookahead_state is not None:
                 open_step.lookahead_state.apply_lookahead(
                     outcomes, on_conflict=machine.options.on_conflict, consumed={batch.number: batch.start}
                 )
-    except ConflictError:  # the first view finds it
+    except ConflictError:  # detected by the first state, before any change
         return False
     return True
 
 
 def complete_first_step(machine: Machine, frame: Frame) -> None:
-    """The step before the first level is committed, so all of what runs in it is known: add what was not."""
+    """Add the missing batches of the first open step, which is fully known once its predecessor is committed."""
     open_step = frame.open_steps[0]
     working = open_step.working_state = frame.working_state
     frame.open_lookahead.pop(open_step.number, None)
@@ -92,8 +89,7 @@ def complete_first_step(machine: Machine, frame: Frame) -> None:
 
 
 def remove_dependents(machine: Machine, frame: Frame, failed: Batch) -> list[Batch]:
-    """A batch of the first level has failed after all: take out what was planned on a success that did not hold, and
-    make the views ahead anew. What was taken out."""
+    """Remove and return the batches that depend on a failed batch, and rebuild the lookahead states."""
     open_steps = frame.open_steps
     gone = [
         (later, number)
@@ -113,7 +109,7 @@ def remove_dependents(machine: Machine, frame: Frame, failed: Batch) -> list[Bat
 
 
 def _add(machine: Machine, frame: Frame, position: int, new: Sequence[int]) -> None:
-    """More nodes run in the step at `position` than was known."""
+    """Add newly known nodes to the step at `position`."""
     if not new:
         return
     open_steps = frame.open_steps[position:]
@@ -125,7 +121,7 @@ def _add(machine: Machine, frame: Frame, position: int, new: Sequence[int]) -> N
     if open_step.lookahead_state is not None:
         sources = {source for number in new for source in frame.program.topology.sources[number]}
         starts = {batch.number: batch.start for batch in batches}
-        # what finished beside or after the new ones may have woken them again, or be final because of their turn
+        # batches of this or later steps may have woken the new nodes again, or their Sends became final
         if any(start.turn is not None for start in starts.values()) or any(
             number in sources and not b.open for later in open_steps for number, b in later.batches.items()
         ):
@@ -146,7 +142,7 @@ def _rebuild(machine: Machine, open_steps: Sequence[OpenStep]) -> None:
 
 
 def _after(machine: Machine, open_step: OpenStep) -> WorkingState:
-    """The view after a level, as far as its batches have finished, without those that do not go together."""
+    """Return the working state after an open step with its finished batches, without conflicting ones."""
     working, frame = open_step.working_state.branch(), open_step.frame
     starts = {number: batch.start for number, batch in open_step.batches.items()}
     working.consume(starts)
@@ -175,7 +171,7 @@ def _after(machine: Machine, open_step: OpenStep) -> WorkingState:
 
 
 def clear_unfinished(frame: Frame, number: int) -> None:
-    """Nothing of step `number` is unfinished, or not any more."""
+    """Remove step `number` from the writers of unfinished values."""
     for name, numbers in list(frame.unfinished.items()):
         if number in numbers:
             left = tuple([each for each in numbers if each != number])
@@ -186,7 +182,7 @@ def clear_unfinished(frame: Frame, number: int) -> None:
 
 
 def _conflicting_nodes(outcomes: Sequence[Outcome], working: WorkingState) -> set[str]:
-    """The nodes that wrote what others wrote too in the same step, and has no reducer."""
+    """Return the nodes that wrote the same value without a reducer."""
     writers: dict[str, list[str]] = {}
     for outcome in outcomes:
         for name in outcome.update.keys() - working.program.reducers.keys():
@@ -195,7 +191,7 @@ def _conflicting_nodes(outcomes: Sequence[Outcome], working: WorkingState) -> se
 
 
 def _plan_from(machine: Machine, frame: Frame, position: int) -> None:
-    """Plan the steps after the one at `position`, as far as anything in them is known."""
+    """Plan the steps after the one at `position`, as far as their nodes are known."""
     open_steps = frame.open_steps
     highest = min(frame.limit, machine.options.max_steps)
     while True:
@@ -230,40 +226,40 @@ def _plan_from(machine: Machine, frame: Frame, position: int) -> None:
 
 
 def can_affect(machine: Machine, frame: Frame, batch: Batch, node: int, number: int) -> bool:
-    """Whether what a batch does can have a say in what `node` does in the later step `number`."""
+    """Return whether a batch can affect what `node` does in the later step `number`."""
     topology = frame.program.topology
     reach = topology.reach(node, number - batch.open_step.number) | _blockers(machine, frame, node)
     return bool(reach >> batch.number & 1)
 
 
 def _blockers(machine: Machine, frame: Frame, node: int) -> int:
-    """Whose confined failure blocks a node: all upstream, also of an eager node, which waits for nobody."""
+    """Return the mask of nodes whose confined failure blocks a node: all upstream, even for an eager node."""
     return frame.program.topology.up(node) if machine.options.on_error == "continue" else 0
 
 
 def _is_known(machine: Machine, frame: Frame, node: int, number: int) -> bool:
-    """Whether no unfinished item of an earlier step can have a say in what `node` does in step `number`."""
+    """Return whether no unfinished item of an earlier step can affect what `node` does in step `number`."""
     topology = frame.program.topology
     blockers = _blockers(machine, frame, node)
-    # finished levels have no say, and there may be thousands of them beside one slow node
+    # skip finished steps: one slow node may leave thousands of them
     for open_step in (frame.open_steps[0], *frame.open_lookahead.values()):
         if open_step.number < number:
-            told = open_step.open_mask | open_step.left_out
-            if told and (topology.reach(node, number - open_step.number) | blockers) & told:
+            unsettled = open_step.open_mask | open_step.left_out
+            if unsettled and (topology.reach(node, number - open_step.number) | blockers) & unsettled:
                 return False
     return not frame.unfinished or not _reads_unfinished(frame, node, number)
 
 
 def _reads_unfinished(frame: Frame, node: int, number: int) -> bool:
-    """Whether `node` in step `number`, or what has a say in it, reads a value that a custom reducer has still to make.
+    """Return whether `node` in step `number`, or a node that affects it, reads an unfinished value.
 
-    The first open step that writes a value tells: whoever reads it is not known in any step after that one.
+    The first open step that writes the value decides: its readers are not known in any later step.
     """
     program = frame.program
     for name, numbers in frame.unfinished.items():
         distance = number - numbers[0] - 1
         if distance >= 0:
-            told = 1 << node if not distance else program.topology.reach(node, distance)
-            if told & program.readers(name):
+            affecting = 1 << node if not distance else program.topology.reach(node, distance)
+            if affecting & program.readers(name):
                 return True
     return False

@@ -1,10 +1,9 @@
-"""A copy of a machine: two runs that stand at the same place and go their own ways from there.
+"""Copies of a machine: two runs at the same position that continue independently.
 
-This is how the machine is a value for whoever needs one: `step` copies, tells the copy what happened, and hands back
-what it said, so a run that somebody holds never changes. An explorer goes back to a run by keeping it.
+An explorer keeps a copy to return to a run later.
 
-What is copied is the machine's own bookkeeping. Programs, outcomes and the values that nodes returned are shared: they
-do not change. The outbox has to be empty, since what is in it speaks of items.
+Only the bookkeeping of the machine is copied. Programs, outcomes and values are immutable and shared. The outbox must
+be empty, because its entries refer to items.
 """
 
 from __future__ import annotations
@@ -23,14 +22,14 @@ from clew.engine.working_state import WorkingState
 
 
 class CopyMemo:
-    """The copies made so far, each thing once: two that were one and the same stay so."""
+    """The copies made so far, one per object, so that shared references stay shared."""
 
     def __init__(self) -> None:
         self._made: dict[int, Any] = {}
-        self._originals: list[Any] = []  # so that no id is given twice
+        self._originals: list[Any] = []  # keeps ids unique while copying
 
     def of(self, thing: Any) -> Any:
-        """The copy of something; itself, if it is nothing that a machine changes."""
+        """Return the copy of an object, or the object itself if machines do not modify it."""
         copy = _COPIED.get(type(thing))
         if copy is None:
             return thing
@@ -40,7 +39,7 @@ class CopyMemo:
         return self._made[id(thing)]
 
     def mapping(self, part: Any) -> Any:
-        """The copy of a mapping, list or set of values, which are not copied."""
+        """Return a shallow copy of a mapping, list or set."""
         if id(part) not in self._made:
             self._originals.append(part)
             is_branch = type(part) is Overlay
@@ -48,15 +47,15 @@ class CopyMemo:
         return self._made[id(part)]
 
     def note(self, thing: Any, made: Any) -> Any:
-        """This is the copy of that, also for what is inside it and points back."""
+        """Register `made` as the copy of `thing`, before its parts are copied: they may refer back to it."""
         self._made[id(thing)] = made
         return made
 
 
 def copy_of(machine: Machine) -> tuple[Machine, Callable[[Item], Item]]:
-    """A machine that stands where this one does, and which item of it stands for an item of this one."""
+    """Return a copy of a machine, and a function that maps its items to those of the copy."""
     if machine.outbox:
-        raise ValueError("a machine is copied when it has nothing left to say")
+        raise ValueError("cannot copy a machine with a non-empty outbox; drain it first")
     copies = CopyMemo()
     return copies.of(machine), copies.of
 
@@ -70,7 +69,7 @@ _DEEP: Mapping[type, frozenset[str]] = {
     Item: frozenset({"batch"}),
     Counters: frozenset(),
 }
-"""What the machine is made of, and which parts hold more of it. Other containers are copied, all else is shared."""
+"""The classes of a machine, and their attributes to copy deeply. Other containers are copied shallowly."""
 
 
 def _parts(copies: CopyMemo, thing: Any) -> None:
@@ -86,7 +85,7 @@ def _own(part: Any) -> Any:
 
 
 def _working_state(copies: CopyMemo, working: WorkingState) -> None:
-    """A view shares what it was branched from, so its mappings keep their origins."""
+    """Copy a working state; its overlays keep their (copied) origins."""
     made = copies.note(working, WorkingState())
     for name in WorkingState.__slots__:
         part = getattr(working, name)

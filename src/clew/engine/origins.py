@@ -1,12 +1,12 @@
-"""What spawned an item: the node behind the link that woke it last, and which of that node's links it was.
+"""The origin of an item: the node whose link woke it last, and which of that node's links it was.
 
-- An item of a Send was spawned by the gate that sent it; its edge is the number of the Send.
-- A node that was selected was spawned by the gate that selected it.
-- Any other was spawned by the node that wrote an input of it, or that a control link comes from.
+- An item of a Send originates from the gate that sent it; its edge is the number of the Send.
+- A selected node originates from the gate that selected it.
+- Any other node originates from the node that wrote one of its inputs, or from the source of a control link.
 
-Of several, the one that ran last counts, and of those of one step the first link. A node that runs at the start, or
-because of what was given or set by hand, was spawned by nobody: its parent is "". Made when somebody looks: a strand
-keeps in which step each node ran last, and a restored one is told where to look it up.
+Of several candidates, the one that ran last counts, and within one step the first link. A node that runs at the start,
+or because of a value given or set by hand, has no origin: its parent is "". Origins are computed on request. A frame
+keeps the last step of each node; a restored frame looks up earlier steps in its `past`.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 
 
 class Ran(NamedTuple):
-    """When a node ran last, and what it wrote: the names, or the versions that it made."""
+    """The last run of a node: its step, and the names or versions that it wrote."""
 
     step: int
     wrote: Collection[str] | Mapping[str, int]
 
 
 Past = Callable[[str], Ran | None]
-"""Looks up when a node ran last before a strand was restored; None if it never did."""
+"""Looks up the last run of a node before the frame was restored; None if it never ran."""
 
 
 def origin_of(item: Item) -> tuple[str, int]:
-    """The node that spawned an item, and the index of the link or of the Send."""
+    """Return the node that an item originates from, and the index of the link or of the Send."""
     batch = item.batch
     if batch.gates and batch.gates[item.index] >= 0:
         gate = batch.gates[item.index]
@@ -51,7 +51,7 @@ def origin_of(item: Item) -> tuple[str, int]:
 
 
 def _woke(item: Item, link: Link) -> int | None:
-    """The step in which a link may have woken an item; None if it has not."""
+    """Return the step in which a link may have woken an item; None if it did not."""
     working = item.batch.working_state
     source = working.program.index[link.source]
     is_chosen = bool(working.wakes[item.batch.number] & CHOSEN)
@@ -63,14 +63,14 @@ def _woke(item: Item, link: Link) -> int | None:
             return None
     step = _last_run(item.frame, source, item.step)
     if step is None or step < (_last_run(item.frame, item.batch.number, item.step) or 0):
-        return None  # what it did before the item's last run has been taken notice of
+        return None  # the last run of the item has already consumed it
     if link.kind == "data" and not _wrote(item, link, source):
         return None
     return step
 
 
 def _last_run(frame: Frame, node: int, before: int) -> int | None:
-    """The last step before another in which a node ran, 0 if nobody knows; None if it never did."""
+    """Return the last step before `before` in which a node ran; 0 if unknown, None if it never ran."""
     for open_step in reversed(frame.open_steps):
         if open_step.number < before and node in open_step.batches and not open_step.batches[node].open:
             return open_step.number
@@ -83,7 +83,7 @@ def _last_run(frame: Frame, node: int, before: int) -> int | None:
 
 
 def _wrote(item: Item, link: Link, source: int) -> bool:
-    """Whether the value of a link is there, and not because somebody set it by hand since."""
+    """Return whether the value of a link exists and was not set by hand since its source ran."""
     versions, value = item.batch.working_state.versions, link.value
     assert value is not None
     if not versions.get(value):

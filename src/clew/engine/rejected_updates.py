@@ -1,12 +1,11 @@
-"""An update that a reducer refuses when its step is committed: its item has failed after all.
+"""Rejected updates: a reducer raises at the commit, so its item fails after it had finished.
 
-By then its outcome may be journaled, and items of later steps may have run on the strength of it. They do not hold
-either: they are let fall, with their questions and failures, and what was journaled of them is withdrawn, so that
-nobody who goes on with the run takes it for theirs. What the refused item had no say in stays, finished or not:
-nothing runs twice because of a failure beside it.
+By then the outcome may be in the log, and items of later steps may have used it. These items are discarded with their
+questions and failures, and their log entries are withdrawn, so that a resumed run does not use them. Work that the
+rejected item cannot affect is kept, finished or not; nothing runs twice because of an unrelated failure.
 
-A subgraph that was begun on the strength of it has steps in the log under this attempt of its item; should the item run
-after all, it begins anew, as the next attempt.
+A subgraph that started because of the rejected update has steps in the log under this attempt of its item. If the item
+runs again, it starts as the next attempt.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def reject(machine: Machine, open_step: OpenStep, failure: MergeFailure) -> bool:
-    """A reducer refused an update: that item failed. True if the step can be committed all the same."""
+    """Fail the item whose update a reducer rejected; return True if the step can still be committed."""
     outcome, frame = failure.outcome, open_step.frame
     batch = open_step.batches[frame.program.index[outcome.node]]
     index = max(outcome.index, 0)
@@ -34,14 +33,14 @@ def reject(machine: Machine, open_step: OpenStep, failure: MergeFailure) -> bool
     order = (*frame.order, open_step.number, batch.number, index)
     failed = msgspec.structs.replace(outcome, update={}, decision=None, error=error, refused=failure.value)
     path = frame.prefix + outcome.path
-    told = Failure(error, open_step.number, outcome.node, path, outcome.attempt, (), failure.value)
+    located = Failure(error, open_step.number, outcome.node, path, outcome.attempt, (), failure.value)
     if machine.options.on_error == "continue":
         frame.failed.add(outcome.node)
-        frame.failures.append((order, told))
+        frame.failures.append((order, located))
         batch.outcomes[index] = failed
         _discard_dependents(machine, frame, batch, error)
         return True
-    # what finished stays in the journal; a failed outcome there says that the item has to run again
+    # finished items stay in the log; a failed outcome there means that the item has to run again
     done = [failed if other is outcome else other for other in open_step.outcomes()]
     machine.outbox += held_results.finished_items(frame, done)
     if batch.node.subgraph is not None:
@@ -51,13 +50,13 @@ def reject(machine: Machine, open_step: OpenStep, failure: MergeFailure) -> bool
     batch.stuck += 1
     open_step.open_mask |= 1 << batch.number
     _discard_dependents(machine, frame, batch, error)
-    frame_lifecycle.fail(frame, order, open_step.number, told)
+    frame_lifecycle.fail(frame, order, open_step.number, located)
     frame_lifecycle.check_drained(machine, frame)
     return False
 
 
 def _discard_dependents(machine: Machine, frame: Frame, failed: Batch, error: Exception) -> None:
-    """Take back what a batch of the first level had a say in, as far as it was planned, done or remembered."""
+    """Discard the planned, finished and prior work that a batch of the first open step can affect."""
     withdrawn: dict[str, None] = {}
     begun: dict[str, int] = {}
     for batch in lookahead.remove_dependents(machine, frame, failed):
@@ -80,7 +79,7 @@ def _discard_dependents(machine: Machine, frame: Frame, failed: Batch, error: Ex
 
 
 def _begun(batch: Batch) -> Iterator[tuple[Item, int]]:
-    """The items of a batch that have an outcome or strands under way, and which attempt that was."""
+    """Yield the items of a batch that have an outcome or running frames, with their attempts."""
     for index, outcome in enumerate(batch.outcomes):
         if outcome is not None:
             yield Item(batch, index), outcome.attempt

@@ -1,8 +1,8 @@
 """A step, from its plan to its commit.
 
-A step is planned when nothing of its strand is open: all due nodes that do not wait run in it. It is committed when all
-its items have an outcome, and then those after it that were planned ahead and are complete by then. What the machine
-does between the two, item by item, is in ``clew.engine.machine``; what it starts ahead, in ``clew.engine.lookahead``.
+A step is planned when its frame has no open step: all due nodes that do not wait run in it. It is committed when all
+its items have an outcome, followed by any complete steps that lookahead has planned after it. ``clew.engine.machine``
+handles the items in between; ``clew.engine.lookahead`` starts items of later steps.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def plan(machine: Machine, frame: Frame) -> None:
-    """Nothing is open: plan the next step, or end the strand."""
+    """Plan the next step of a frame without open steps, or end the frame."""
     working = frame.working_state
     if not working.due:
         frame_lifecycle.end(machine, frame)
@@ -52,10 +52,10 @@ def plan(machine: Machine, frame: Frame) -> None:
 def _recorded(
     steps: Mapping[tuple[str, int], Step], frame: Frame, open_step: OpenStep
 ) -> Mapping[str, Delta]:
-    """The deltas of a step of a run that is retraced.
+    """Return the deltas of a step of a run that is retraced.
 
-    Of a step that was not committed, or had other items, nobody knows what custom reducers would make: their values
-    stay as they are.
+    If the step was not committed, or had other items, the results of custom reducers are unknown and their values stay
+    unchanged.
     """
     outcomes, then = open_step.outcomes(), steps.get((frame.prefix, open_step.number))
     if then is not None and _shape(then.outcomes) == _shape(outcomes):
@@ -68,7 +68,7 @@ def _shape(outcomes: Sequence[Outcome]) -> list[tuple[str, Collection[str]]]:
 
 
 def commit(machine: Machine, frame: Frame) -> None:
-    """Commit the first level, and all after it that are complete by then."""
+    """Commit the first open step, and all complete ones after it."""
     working = frame.working_state
     open_steps = frame.open_steps
     while True:
