@@ -51,7 +51,7 @@ def dependency_graph(
 
     found = _found(target)
     where = address or os.environ.get("CLEW_STORE")
-    if isinstance(found, DependencyGraph) and not where and found._keeper is not None:
+    if isinstance(found, DependencyGraph) and not where and found._persistence is not None:
         graph = found
     else:
         schemas = _schemas(found) if isinstance(found, DependencyGraph) else found
@@ -121,7 +121,7 @@ def _schemas(graph: DependencyGraph) -> list[NodeSchema]:
             version=rule.version,
             stateful=rule.stateful,
         )
-        for rule in graph.catalog.rules
+        for rule in graph.registry.rules
     ]
 
 

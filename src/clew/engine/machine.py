@@ -277,11 +277,7 @@ class Machine:
             self.fail(item, error, started, duration)
 
     def ask(self, item: Item, question: Any, about: str = "", position: str | None = None) -> None:
-        """Report that the function of an item asked a question and stopped.
-
-        `about` names a subject other than the item itself. `position` is the location of the question in the function,
-        by default after all answered ones.
-        """
+        """Report that an item asked a question and stopped; `position` is by default after all answered ones."""
         if self._returns(item):
             self._ask(item, question, about, position)
 
@@ -307,10 +303,7 @@ class Machine:
         self.frontier.push(item)
 
     def forget(self, frame: Frame, nodes: Mapping[str, int]) -> tuple[Sequence[Outcome], Mapping[str, int]]:
-        """Remove the prior work of these nodes, each from a visit on.
-
-        Returns the removed outcomes, and the attempts of subgraph items that had started.
-        """
+        """Remove prior work of these nodes from a visit on; return its outcomes, and attempts of begun subgraphs."""
         if self._prior_work is None:
             return (), {}
         self._prior_work, outcomes = self._prior_work.without(frame.prefix, nodes)
