@@ -202,7 +202,7 @@ def test_the_same_graph_has_the_same_drawing() -> None:
 
 
 def test_an_unknown_form_and_a_limit_of_nothing_are_refused() -> None:
-    with pytest.raises(DependencyError, match="'png'.*'mermaid', 'dot', 'svg'"):
+    with pytest.raises(DependencyError, match=r"'png'.*'mermaid', 'dot', 'svg'"):
         draw(events(), "png")
     with pytest.raises(DependencyError, match="limit"):
         draw(events(), limit=0)

@@ -108,7 +108,7 @@ class TestStructured:
             node_of("f", (argument,))
 
     def test_the_name_alone(self) -> None:
-        with pytest.raises(InvalidExpressionError, match="position 1: .*name"):
+        with pytest.raises(InvalidExpressionError, match=r"position 1: .*name"):
             node_of("f(a)", ("b",))
 
     def test_a_number_that_python_does_not_spell(self) -> None:

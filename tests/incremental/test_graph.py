@@ -626,7 +626,7 @@ class TestTheGraph:
 
     @pytest.mark.parametrize("schemas", [None, schema("a"), 5])
     def test_schemas_are_a_list(self, schemas: Any) -> None:
-        with pytest.raises(InvalidSchemaError, match="clew.schema"):
+        with pytest.raises(InvalidSchemaError, match=r"clew\.schema"):
             DependencyGraph(schemas)
 
     @pytest.mark.parametrize("name", [["x"], {}, 5, None])

@@ -332,8 +332,8 @@ class DependencyGraph:
             raise DependencyError("the graph is closed; create another one on its store")
         if self._is_computing or id(self) in _inside.get():
             raise DependencyError(
-                "a computor cannot use its own graph, because the graph could not track the dependency; declare it in the "
-                "inputs of its schema"
+                "a computor cannot use its own graph, because the graph could not track the dependency; declare it "
+                "in the inputs of its schema"
             )
         if self._persistence is None or self._reload_if_changed():
             return
