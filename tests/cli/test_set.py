@@ -53,13 +53,13 @@ def test_a_computed_node_is_pinned(there: Folder) -> None:
 @pytest.mark.parametrize(
     "words, what, hint",
     [
-        (["events:graph", "context(e)", "1"], "'context(e)' is the pattern of a schema", "in quotes"),
+        (["events:graph", "context(e)", "1"], "'context(e)' is the pattern of a schema", "quote a word"),
         (["events:graph", "unknown(a)", "1"], "no schema matches 'unknown(a)'", "clew set --help"),
         (["events:graph", "events", '{"a'], "the value of events is no JSON", "quote it for the shell"),
         (["events:graph", "events", "@none.json"], "none.json cannot be read", "file"),
         (
             ["events:graph", "context(a)", "1"],
-            "'events' is a source and was never set",
+            "the source 'events' was never set",
             "clew set events:graph",
         ),
         (["events:graph", "events"], "missing argument 'VALUE'", "clew set --help"),

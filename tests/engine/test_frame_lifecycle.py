@@ -290,7 +290,7 @@ def test_a_selected_node_that_lacks_an_input_stalls_the_run() -> None:
     result = graph.run({"x": 1})
     assert isinstance(result.error, StalledError)
     assert str(result.error) == (
-        "the run cannot go on: 'a' was selected, and lacks 'made'; give these values, or let a node write them"
+        "the run cannot continue: 'a' was selected but lacks 'made'; give these values, or let a node write them"
     )
     assert (result.steps, result.never_ran) == (1, {"a": ("made",), "maker": ()})
 
@@ -299,7 +299,7 @@ def test_a_send_that_lacks_an_input_stalls_the_run_and_names_what_it_does_not_br
     door = route(name="door", targets=["a", "maker", END])(lambda x: [Send("a", {"q": 1})])
     graph = Graph([door, node(name="a", output="y")(lambda q, made: made), plain("maker", "made")])
     result = graph.run({"x": 1})
-    assert str(result.error).startswith("the run cannot go on: 'a' was selected, and lacks 'made';")
+    assert str(result.error).startswith("the run cannot continue: 'a' was selected but lacks 'made';")
 
 
 def test_a_run_that_does_not_settle_names_what_kept_running() -> None:

@@ -218,7 +218,7 @@ def test_running_ahead_costs_the_same_for_each_turn() -> None:
     """However many finished steps lie between the slow node and the newest one, only a few are looked at."""
     run = stepper(counting_loop(500), {"x": 1, "n": 0})
     root = run._session.machine.root
-    root.levels = Counting(root.levels)
+    root.open_steps = Counting(root.open_steps)
     Counting.looked_at = 0
     assert len(complete_all_but(run, "slow#0")) == 1001
     assert Counting.looked_at < 1001 * 10

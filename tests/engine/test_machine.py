@@ -14,10 +14,10 @@ from clew.engine.records import Outcome, Retry
 from clew.state import GraphState
 
 
-def machine_of(*nodes: Any, memory: PriorWork | None = None, **options: Any) -> Machine:
+def machine_of(*nodes: Any, prior_work: PriorWork | None = None, **options: Any) -> Machine:
     graph = Graph(nodes)
     program = program_of(graph, frozenset({"n"}))
-    state = Machine.begin(program, {"n": 1}, Options()).root.view
+    state = Machine.begin(program, {"n": 1}, Options()).root.working_state
     made = GraphState.assemble(
         values=state.plain_values(),
         versions=state.plain_versions(),
@@ -26,7 +26,7 @@ def machine_of(*nodes: Any, memory: PriorWork | None = None, **options: Any) -> 
         position=state.position(step=0, seed=0),
         history={},
     )
-    return Machine.restore(program, made, Options(**options), memory)
+    return Machine.restore(program, made, Options(**options), prior_work)
 
 
 def taken(machine: Machine) -> dict[str, Any]:
@@ -51,7 +51,7 @@ def test_what_is_said_of_an_item_that_has_ended_changes_nothing(say: Any) -> Non
     machine.finish(item, 7)
     machine.outbox.clear()
     say(machine, item)
-    assert (machine.outbox, machine.status, machine.root.view.values["x"]) == ([], "completed", 7)
+    assert (machine.outbox, machine.status, machine.root.working_state.values["x"]) == ([], "completed", 7)
     assert (taken(machine), item.waited, machine.counters.active) == ({}, False, 0)
 
 
@@ -60,7 +60,7 @@ def test_what_is_said_of_an_item_that_was_let_fall_changes_nothing(say: Any) -> 
     inner = Graph([F, node(name="g", output="y")(lambda n: n)], name="sub")
     machine = machine_of(inner.as_node(timeout=5.0))
     items = taken(machine)
-    outer = items["sub#0/f#0"].strand.owner
+    outer = items["sub#0/f#0"].frame.owner
     machine.expire(outer, TimeoutError("over"), 0.0, 0.0)
     machine.outbox.clear()
     say(machine, items["sub#0/f#0"])
@@ -69,9 +69,9 @@ def test_what_is_said_of_an_item_that_was_let_fall_changes_nothing(say: Any) -> 
 
 def test_a_subgraph_between_two_attempts_is_handed_to_the_driver_once() -> None:
     inner = Graph([F], name="sub")
-    memory = PriorWork(attempts={"sub#0": 1}, held={"sub#0"})
+    prior_work = PriorWork(attempts={"sub#0": 1}, held={"sub#0"})
     retry = RetryPolicy(max_attempts=2, base_delay=1.0)
-    machine = machine_of(inner.as_node(retry=retry), memory=memory)
+    machine = machine_of(inner.as_node(retry=retry), prior_work=prior_work)
     (item,) = taken(machine).values()
     assert (item.path, item.attempt) == ("sub#0", 1)
     machine.postpone(item)
@@ -80,7 +80,7 @@ def test_a_subgraph_between_two_attempts_is_handed_to_the_driver_once() -> None:
     (inside,) = taken(machine).values()
     assert inside.path == "sub#0/f#0"
     machine.finish(inside, 3)
-    assert (machine.status, machine.root.view.values["x"]) == ("completed", 3)
+    assert (machine.status, machine.root.working_state.values["x"]) == ("completed", 3)
 
 
 def test_an_outcome_of_another_run_takes_the_place_of_executing() -> None:

@@ -112,7 +112,7 @@ def test_an_update_is_coerced_as_the_schema_says() -> None:
 
 def test_an_update_that_the_schema_refuses() -> None:
     told = message(run(returning("seven", output="y"), state=Model), OutputError)
-    assert told.startswith("node 'work' returned a value for 'y' that the state schema refuses: ")
+    assert told.startswith("node 'work' returned a value for 'y' that the state schema rejects: ")
     assert "seven" in told
 
 
@@ -265,7 +265,7 @@ def test_a_payload_with_a_name_that_its_target_does_not_read() -> None:
 def test_a_payload_that_leaves_its_target_without_a_value_for_good() -> None:
     needy = node(name="target", output="y")(lambda p, q: p)
     assert message(run(gate([Send("target", {"p": 1})], "target"), needy), DecisionError) == (
-        "gate 'door' sends ['p'] to 'target', which also needs 'q', and nothing can bring that; add it to the "
+        "gate 'door' sends ['p'] to 'target', which also needs 'q', and no node writes that; add it to the "
         "payload"
     )
 

@@ -51,7 +51,7 @@ def test_values_are_validated_and_coerced() -> None:
 
 def test_a_value_that_does_not_fit_the_schema() -> None:
     assert refusal(Graph([READER], state=Checked), {"x": "seven"}).startswith(
-        "'x' does not fit the state schema: "
+        "'x' does not match the state schema: "
     )
 
 

@@ -221,7 +221,7 @@ def test_which_subgraphs_earlier_work_had_begun() -> None:
     one = Graph([value("side")], name="one")
     graph = Graph([one.as_node("one", inputs=("x",), outputs=("side",)), value("other", "quick")])
     mapped = Graph([one.map_over("x").nodes["one"]])
-    strands = {
+    frames = {
         prefix: (Start(prefix, {}, frozenset(), epoch), ())
         for prefix, epoch in {
             "one#0/": (0,),
@@ -231,7 +231,7 @@ def test_which_subgraphs_earlier_work_had_begun() -> None:
             "two#7/": (0,),
         }.items()
     }
-    memory = PriorWork(strands=strands)
-    assert memory.begun("", {"one": 1}, graph) == {"one#1": 2, "one#2[1]": 1}
-    assert memory.begun("", {"one": 2}, mapped) == {"one#2": 1}
-    assert memory.begun("one#2[1]/", {"one": 0}, graph) == {}
+    prior_work = PriorWork(frames=frames)
+    assert prior_work.begun("", {"one": 1}, graph) == {"one#1": 2, "one#2[1]": 1}
+    assert prior_work.begun("", {"one": 2}, mapped) == {"one#2": 1}
+    assert prior_work.begun("one#2[1]/", {"one": 0}, graph) == {}

@@ -90,7 +90,7 @@ def check_chain(real: Program, bare: Program, start: GraphState, steps: list[Ste
         )
 
 
-def strands(entries: list[Any]) -> Iterator[tuple[Start, list[Step]]]:
+def frames(entries: list[Any]) -> Iterator[tuple[Start, list[Step]]]:
     """What is inside subgraph items: each strand's start and steps, of its last attempt."""
     starts = {entry.prefix: entry for entry in entries if isinstance(entry, Start)}
     for prefix, start in starts.items():
@@ -112,13 +112,13 @@ def check(graph: Graph, engine: Any) -> Counter[str]:
     check_chain(program_of(graph, given), program_of(bare, given), start, steps)
     counts["steps"] += len(steps)
     counts["deltas"] += sum(bool(step.deltas) for step in steps)
-    for inner, inside in strands(entries):
+    for inner, inside in frames(entries):
         real, stripped = (graph_at(each, inner.prefix) for each in (graph, bare))
         assert real.structure_hash == stripped.structure_hash
         programs = program_of(real, inner.given), program_of(stripped, inner.given)
         check_program(*programs)
         check_chain(*programs, start_state(inner, 0), inside)
-        counts["strands"] += 1
+        counts["frames"] += 1
     return counts
 
 
@@ -153,14 +153,14 @@ def test_with_a_custom_reducer_too() -> None:
 
 def test_with_subgraphs_too() -> None:
     counts = compare(nested_cases(range(120), KINDS["troubled"], share=0.5))
-    assert counts["strands"] > 50, counts
+    assert counts["frames"] > 50, counts
 
 
 def test_a_graph_with_one_of_everything() -> None:
     engine = rich_engine()
     engine.run(GIVEN, run_id=RUN)
     counts = check(engine.graph, engine)
-    assert counts["strands"] > 3, counts
+    assert counts["frames"] > 3, counts
 
 
 @pytest.mark.parametrize("part", range(2))

@@ -664,7 +664,7 @@ def test_what_still_runs_of_an_attempt_that_is_over_says_nothing_any_more() -> N
     said = len(engine.store.entries(RUN))
     run.complete("sub#0/below#0")  # which only lets the time of the retry come
     journaled = [e.path for e in engine.store.entries(RUN)[said:] if isinstance(e, FinishedItem)]
-    assert (item.batch.level.is_void, journaled) == (True, [])
+    assert (item.batch.open_step.is_void, journaled) == (True, [])
     for path in ("sub#0/bad#0", "sub#0/quick#0", "sub#0/below#0"):
         run.complete(path)
     assert run.finish()["z"] == 1

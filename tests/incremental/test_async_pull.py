@@ -176,7 +176,7 @@ class TestPulling:
             )
             graph.set("a", 1)
             for node in ("b", "c"):
-                with pytest.raises(DependencyError, match="may not use its own graph"):
+                with pytest.raises(DependencyError, match="own graph"):
                     await graph.apull(node)
             assert await graph.apull("a") == 1
 
@@ -320,7 +320,7 @@ class TestFailing:
         async def test() -> None:
             graph = DependencyGraph(schemas, tmp_path / "graph.db")
             graph.set("a", 1)
-            db = graph._keeper.shelf._db  # type: ignore[union-attr]
+            db = graph._persistence.kv._db  # type: ignore[union-attr]
             db.execute("PRAGMA query_only = on")
             gates.open("b")
             with pytest.raises(MissingValueError):  # of two errors, the first
@@ -552,13 +552,13 @@ class TestMeanwhile:
                 load = persistence.GraphPersistence.load
 
                 def late(
-                    keeper: persistence.GraphPersistence,
+                    stored: persistence.GraphPersistence,
                     key: str,
                     load: Any = load,
                     computes: bool = computes,
                 ) -> Any:
-                    row = load(keeper, key)
-                    if keeper is graph._keeper and key == "b":
+                    row = load(stored, key)
+                    if stored is graph._persistence and key == "b":
                         monkeypatch.undo()
                         other.set("a", 10)
                         if computes:

@@ -184,15 +184,15 @@ def test_dot_and_svg_show_the_same(graph: DependencyGraph) -> None:
     assert "clew-outdated" in draw(graph, "svg", nodes=True).partition("</style>")[2]
 
 
-def test_the_pointer_tells_what_a_schema_and_a_node_are(graph: DependencyGraph) -> None:
-    def told(drawing: str) -> list[str]:
+def test_tooltips_describe_schemas_and_nodes(graph: DependencyGraph) -> None:
+    def titles(drawing: str) -> list[str]:
         return [
             str(title.text)
             for title in ElementTree.fromstring(drawing).iter("{http://www.w3.org/2000/svg}title")
         ]
 
-    assert "context(e)\nmade from meta\nversion 2\ndepends on its old value" in told(draw(graph, "svg"))
-    assert "photo(cover)\nup-to-date\nset, changed at revision 2, verified at 2" in told(
+    assert "context(e)\ncomputed from meta\nversion 2\ndepends on its old value" in titles(draw(graph, "svg"))
+    assert "photo(cover)\nup-to-date\nset, changed at revision 2, verified at 2" in titles(
         draw(graph, "svg", nodes=True)
     )
 
@@ -202,11 +202,9 @@ def test_the_same_graph_has_the_same_drawing() -> None:
 
 
 def test_an_unknown_form_and_a_limit_of_nothing_are_refused() -> None:
-    with pytest.raises(
-        DependencyError, match=r"there is no format 'png' to draw in; use 'mermaid', 'dot', 'svg'"
-    ):
+    with pytest.raises(DependencyError, match=r"'png'.*'mermaid', 'dot', 'svg'"):
         draw(events(), "png")
-    with pytest.raises(DependencyError, match="at least 1, not 0"):
+    with pytest.raises(DependencyError, match="limit"):
         draw(events(), limit=0)
 
 

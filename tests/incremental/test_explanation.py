@@ -28,27 +28,27 @@ def reason(graph: DependencyGraph, node: str) -> str:
     return graph.explain(node).reason
 
 
-def test_a_node_that_is_not_there(graph: DependencyGraph) -> None:
+def test_a_node_without_a_value(graph: DependencyGraph) -> None:
     told = graph.explain("text")
     assert (told.node, told.freshness, told.revision, told.origin) == ("text", None, 0, None)
     assert told.verified_at is told.changed_at is told.computed_at is told.touched_at is None
-    assert told.reason == "it was never asked for"
-    assert str(told).startswith("text is not there at revision 0: it was never asked for")
-    assert reason(graph, "number") == "it was never set"
+    assert "never pulled" in told.reason
+    assert str(told).startswith(f"text is without a value at revision 0: {told.reason}")
+    assert "never set" in reason(graph, "number")
 
 
 def test_why_it_is_up_to_date(graph: DependencyGraph) -> None:
     graph.set("number", 1)
     graph.set("words", ["no", "yes"])
     assert graph.pull("text") == "yes"
-    assert reason(graph, "number") == "its value was set at revision 1"
-    assert reason(graph, "text") == "its value was computed at revision 2"
+    assert "set at revision 1" in reason(graph, "number")
+    assert "computed at revision 2" in reason(graph, "text")
     graph.set("number", 2)
     graph.pull("text")
-    assert reason(graph, "sign") == "it was computed at revision 3, and its value was still the one of 2"
-    assert reason(graph, "text") == (
-        "its value was computed at revision 2; at 3 it was not computed again, because no input had changed"
-    )
+    assert "computed at revision 3" in reason(graph, "sign")
+    assert (graph.explain("sign").computed_at, graph.explain("sign").changed_at) == (3, 2)
+    assert "no input had changed" in reason(graph, "text")
+    assert (graph.explain("text").computed_at, graph.explain("text").verified_at) == (2, 3)
     told = graph.explain("text")
     assert told.stateful
     assert told.schema == "text"
@@ -58,8 +58,7 @@ def test_why_it_is_up_to_date(graph: DependencyGraph) -> None:
         ("words", 2, 2),
     ]
     assert str(told).splitlines() == [
-        "text is up-to-date at revision 3: its value was computed at revision 2; at 3 it was not computed again, "
-        "because no input had changed",
+        f"text is up-to-date at revision 3: {told.reason}",
         "  number was set at revision 3",
         "  words was set at revision 2",
         "  input sign: up-to-date, changed at revision 2",
@@ -76,28 +75,23 @@ def test_which_source_made_it_stale(graph: DependencyGraph) -> None:
     told = graph.explain("text")
     assert told.freshness == "potentially-outdated"
     assert [cause.node for cause in told.changed_sources] == ["number"]
-    assert told.reason == "number was touched at revision 3; its next pull computes it if an input changes"
-    assert str(told.changed_sources[0]) == "number was set at revision 3; its value last changed at 1"
+    assert told.reason.startswith("number was touched at revision 3;")
+    assert (told.changed_sources[0].touched_at, told.changed_sources[0].changed_at) == (3, 1)
     graph.set("words", ["nein", "ja"])
     assert [cause.node for cause in graph.explain("text").changed_sources] == ["words", "number"]
-    assert reason(graph, "text") == (
-        "words was touched at revision 4, and its input words changed at revision 4, after it was verified at 2: its "
-        "next pull computes it"
-    )
+    assert reason(graph, "text").startswith("words was touched at revision 4, and its input words changed")
 
 
 def test_pins_and_invalidations(graph: DependencyGraph) -> None:
     graph.set("number", 1)
     graph.set("words", ["no", "yes"])
     graph.set("text", "perhaps")
-    assert reason(graph, "text") == "its value was pinned at revision 3"
+    assert "pinned at revision 3" in reason(graph, "text")
     graph.set("number", 2)
-    assert reason(graph, "text") == (
-        "it was pinned at revision 3; number was touched at revision 4, which ends the pin: its next pull computes it"
-    )
+    assert "number was touched at revision 4, which ends the pin" in reason(graph, "text")
     graph.pull("text")
     graph.invalidate("text")
-    assert reason(graph, "text") == "it was invalidated at revision 5, so its next pull computes it"
+    assert "invalidated at revision 5" in reason(graph, "text")
     causes = {cause.node: str(cause) for cause in graph.explain("view(x)").causes}
     assert causes["text"].startswith("text was invalidated at revision 5")
     assert causes["made"] == "made was never touched"
@@ -110,9 +104,7 @@ def test_a_source_that_is_invalidated_was_not_set(graph: DependencyGraph) -> Non
     graph.invalidate("number")
     (cause,) = graph.explain("sign").changed_sources
     assert (cause.origin, str(cause)) == ("invalidated", "number was invalidated at revision 2")
-    assert reason(graph, "number") == (
-        "it was invalidated at revision 2, and counts as changed since; nobody can compute it"
-    )
+    assert "invalidated at revision 2" in reason(graph, "number")
     assert graph.explain("number").computed_at is None
     graph.set("number", 1)
     (cause,) = graph.explain("sign").changed_sources
@@ -136,7 +128,7 @@ def test_nothing_touched_a_source(graph: DependencyGraph) -> None:
     ]
 
 
-def test_many_sources_are_told_in_one_look_at_each(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_sources_are_explained_in_linear_time(monkeypatch: pytest.MonkeyPatch) -> None:
     compared = 0
 
     def equal(one: ConcreteNode, other: object) -> bool:
@@ -169,7 +161,7 @@ def test_a_changed_schema(tmp_path: Path) -> None:
         graph.set("a", 1)
         graph.pull("c")
     with opened(2) as graph:
-        assert reason(graph, "b") == "its schema changed at revision 2, so its next pull computes it"
+        assert "schema changed at revision 2" in reason(graph, "b")
         assert [str(cause) for cause in graph.explain("c").changed_sources] == [
             "the schema of b changed at revision 2"
         ]

@@ -66,22 +66,22 @@ class TestReading:
             ("  ", 2, "the text ends"),
             ("(a)", 0, "found '\\('"),
             ("f(", 2, "the text ends"),
-            ("f(a", 3, "',' or '\\)' is wanted; the text ends"),
-            ("f(a b)", 4, "',' or '\\)' is wanted; found 'b'"),
+            ("f(a", 3, "',' or '\\)'; the text ends"),
+            ("f(a b)", 4, "',' or '\\)'; found 'b'"),
             ("f(a,)", 4, "found '\\)'"),
             ("f(,a)", 2, "found ','"),
-            ("f(a)b", 4, "nothing may follow; found 'b'"),
-            ("f(a)(b)", 4, "nothing may follow"),
-            ("a b", 2, "nothing may follow; found 'b'"),
-            ("f(-5)", 2, "a word, a natural number or a quoted text is wanted; found '-'"),
+            ("f(a)b", 4, "end of the text; found 'b'"),
+            ("f(a)(b)", 4, "end of the text"),
+            ("a b", 2, "end of the text; found 'b'"),
+            ("f(-5)", 2, "natural number.*found '-'"),
             ("f(1.5)", 3, "found '.'"),
             ("f(g(x))", 3, "found '\\('"),
-            ("f('a)", 2, "never closed"),
-            (r"f('\q')", 3, "no escape"),
-            (r"f('\x4')", 3, "no escape"),
-            (r"f('\u12')", 3, "no escape"),
-            (r"f('\U00110000')", 3, "no escape"),
-            ("f('\\", 3, "no escape"),
+            ("f('a)", 2, "not closed"),
+            (r"f('\q')", 3, "unknown escape"),
+            (r"f('\x4')", 3, "unknown escape"),
+            (r"f('\u12')", 3, "unknown escape"),
+            (r"f('\U00110000')", 3, "unknown escape"),
+            ("f('\\", 3, "unknown escape"),
             (f"f({'9' * 5000})", 2, "too long"),
         ],
     )
@@ -93,7 +93,7 @@ class TestReading:
                 read(text)
 
     def test_what_is_no_text(self) -> None:
-        with pytest.raises(InvalidExpressionError, match="a node's name is a text like"):
+        with pytest.raises(InvalidExpressionError, match="node name"):
             read_node(5)
 
 
@@ -104,15 +104,15 @@ class TestStructured:
 
     @pytest.mark.parametrize("argument", [-1, 1.5, True, None, b"x"])
     def test_nothing_else(self, argument: Any) -> None:
-        with pytest.raises(InvalidExpressionError, match="texts or natural numbers"):
+        with pytest.raises(InvalidExpressionError, match="natural numbers"):
             node_of("f", (argument,))
 
     def test_the_name_alone(self) -> None:
-        with pytest.raises(InvalidExpressionError, match="position 1: the name alone"):
+        with pytest.raises(InvalidExpressionError, match=r"position 1: .*name"):
             node_of("f(a)", ("b",))
 
     def test_a_number_that_python_does_not_spell(self) -> None:
-        with pytest.raises(InvalidExpressionError, match="too long"):
+        with pytest.raises(InvalidExpressionError, match="too many digits"):
             str(node_of("f", (10**5000,)))
 
 

@@ -322,7 +322,7 @@ class TestSources:
         assert graph.freshness("photo_storage") is None
         for node in ("photo_storage", "photo(p5)"):
             with pytest.raises(
-                MissingValueError, match=r"'photo_storage' is a source.*graph.set\('photo_storage'"
+                MissingValueError, match=r"graph.set\('photo_storage'"
             ):
                 graph.pull(node)
         assert graph.freshness("photo(p5)") is None
@@ -382,7 +382,7 @@ class TestSources:
 
     @pytest.mark.parametrize("given", [(), (1, 2), ("p", 5, 6)])
     def test_a_set_without_its_value(self, given: tuple[Any, ...]) -> None:
-        with pytest.raises(TypeError, match="set takes a node and its value"):
+        with pytest.raises(TypeError, match="a node and a value"):
             DependencyGraph([]).set("a", *given)
 
     def test_names_that_do_not_parse(self) -> None:
@@ -400,13 +400,13 @@ class TestComputors:
     def test_unchanged_without_an_old_value(self, calls: Calls) -> None:
         graph = DependencyGraph([calls.schema("b", ["a"], lambda i, o, b: Unchanged)])
         graph.set("a", 1)
-        with pytest.raises(InvalidUnchangedError, match="'b' returned Unchanged, but there is no old value"):
+        with pytest.raises(InvalidUnchangedError, match="'b' returned Unchanged"):
             graph.pull("b")
         assert graph.freshness("b") is None
         assert graph.materialized() == ["a"]
 
     def test_unchanged_is_no_value(self) -> None:
-        with pytest.raises(InvalidUnchangedError, match="is no value"):
+        with pytest.raises(InvalidUnchangedError, match="not a value"):
             DependencyGraph([]).set("a", Unchanged)
 
     def test_unchanged_is_one_thing(self) -> None:
@@ -533,7 +533,7 @@ class TestComputors:
 
         graph = DependencyGraph([schema("b", ["a"], sly)])
         graph.set("a", 1)
-        with pytest.raises(DependencyError, match="may not use its own graph"):
+        with pytest.raises(DependencyError, match="own graph"):
             graph.pull("b")
         assert graph.pull("a") == 1
 
@@ -616,31 +616,31 @@ class TestTheGraph:
 
     @pytest.mark.parametrize("number", [-1, "x", None, 1.5, True])
     def test_how_many_nodes_are_kept_in_memory(self, number: Any) -> None:
-        with pytest.raises(DependencyError, match="keep_in_memory is a number of nodes"):
-            DependencyGraph([], keep_in_memory=number)
+        with pytest.raises(DependencyError, match="max_nodes_in_memory"):
+            DependencyGraph([], max_nodes_in_memory=number)
 
     @pytest.mark.parametrize("name", ["", None, 5])
     def test_a_graph_has_a_name(self, name: Any) -> None:
-        with pytest.raises(DependencyError, match="the name of a graph"):
+        with pytest.raises(DependencyError, match="name"):
             DependencyGraph([], name=name)
 
     @pytest.mark.parametrize("schemas", [None, schema("a"), 5])
     def test_schemas_are_a_list(self, schemas: Any) -> None:
-        with pytest.raises(InvalidSchemaError, match="a list of what clew"):
+        with pytest.raises(InvalidSchemaError, match=r"clew\.schema"):
             DependencyGraph(schemas)
 
     @pytest.mark.parametrize("name", [["x"], {}, 5, None])
     def test_a_name_is_a_text(self, name: Any) -> None:
         graph = DependencyGraph([])
         for ask in (graph.pull, graph.freshness, graph.explain, graph.invalidate, lambda n: graph.set(n, 1)):
-            with pytest.raises(InvalidExpressionError, match="a node's name is a text"):
+            with pytest.raises(InvalidExpressionError, match="node name"):
                 ask(name)
 
     def test_a_pattern_that_is_invalidated(self) -> None:
         graph = DependencyGraph([schema("photo(p)", ["a"], lambda i, o, b: b["p"])])
         graph.set("a", 1)
         graph.pull("photo(p5)")
-        with pytest.raises(SchemaPatternError, match=r"if these are meant, invalidate\('photo', 'p'\)"):
+        with pytest.raises(SchemaPatternError, match=r"invalidate\('photo', 'p'\)"):
             graph.invalidate("photo(p)")
         with pytest.raises(SchemaPatternError), graph.batch():
             graph.invalidate("photo(p)")

@@ -44,7 +44,7 @@ def a_graph(computor: Callable[..., Any], *more: NodeSchema, check_mutation: boo
 
 def test_node_and_input_are_named() -> None:
     graph = a_graph(append)
-    with pytest.raises(MutationError, match=r"'f\(1\)' changed its input 'items\(1\)' in place") as caught:
+    with pytest.raises(MutationError, match=r"'f\(1\)' modified its input 'items\(1\)' in place") as caught:
         graph.pull("f(1)")
     assert caught.value.__notes__ == ["raised by the computor of 'f(1)' with {'x': 1}"]
 
@@ -67,7 +67,7 @@ def test_without_the_check_the_stored_value_changes() -> None:
 @pytest.mark.parametrize("computor", [append_later, deferred, future])
 def test_async_computors(computor: Callable[..., Any]) -> None:
     graph = a_graph(computor)
-    with pytest.raises(MutationError, match=r"'f\(1\)' changed its input 'items\(1\)'"):
+    with pytest.raises(MutationError, match=r"'f\(1\)' modified its input 'items\(1\)'"):
         asyncio.run(graph.apull("f(1)"))
     assert graph.pull("items(1)") == [1, 2]
 
@@ -141,7 +141,7 @@ def test_a_computor_that_raises_has_the_word() -> None:
 
 def test_the_inputs_of_a_pin() -> None:
     graph = a_graph(append, schema("g", ["f(1)"], lambda i, o, b: 0))
-    with pytest.raises(MutationError, match=r"'f\(1\)' changed its input"):
+    with pytest.raises(MutationError, match=r"'f\(1\)' modified its input"):
         graph.set("g", 5)
     assert graph.freshness("g") is None
 

@@ -96,14 +96,14 @@ class TestRestart:
         graph.pull("page(one)")
         graph.close()
         graph = DependencyGraph(self.schemas(calls), store)
-        stamp = graph._keeper.shelf.stamp()  # type: ignore[union-attr]
+        stamp = graph._persistence.kv.stamp()  # type: ignore[union-attr]
         graph.pull("page(one)")
         graph.freshness("page(two)")
         graph.explain("page(two)")
         graph.invalidate("page(two)")
         graph.close()
         graph = DependencyGraph(self.schemas(calls), store)
-        assert graph._keeper.shelf.stamp() == stamp  # type: ignore[union-attr]
+        assert graph._persistence.kv.stamp() == stamp  # type: ignore[union-attr]
         graph.close()
 
     def test_a_restart_without_a_close(self, calls: Calls, store: Any) -> None:
@@ -390,7 +390,7 @@ class TestChangedSchemas:
             for node in ("g(2)", "h(2)"):
                 assert graph.freshness(node) == STALE
                 told = graph.explain(node)
-                assert told.reason.startswith("it cannot be pulled: no schema matches 'f(2)'")
+                assert told.reason.startswith("it cannot be computed: no schema matches 'f(2)'")
                 assert told.reason.endswith("it is an input of 'g(2)'")
                 assert "potentially-outdated" in str(told)
                 with pytest.raises(InvalidNodeError, match="an input of 'g\\(2\\)'"):
@@ -460,9 +460,9 @@ class TestSeveralProcesses:
         look = persistence.GraphPersistence.is_current
         between: list[Callable[[], Any]] = []
 
-        def is_current(keeper: persistence.GraphPersistence) -> bool:
-            answer = look(keeper)
-            while keeper is one._keeper and between:
+        def is_current(stored: persistence.GraphPersistence) -> bool:
+            answer = look(stored)
+            while stored is one._persistence and between:
                 between.pop()()
             return answer
 
@@ -508,10 +508,10 @@ class TestSeveralProcesses:
         one, other = DependencyGraph([], path), DependencyGraph([], path)
         drop = persistence.GraphPersistence.drop
 
-        def late(keeper: persistence.GraphPersistence, keys: Any) -> None:
+        def late(stored: persistence.GraphPersistence, keys: Any) -> None:
             monkeypatch.undo()
             other.set("a", 2)
-            drop(keeper, keys)
+            drop(stored, keys)
 
         monkeypatch.setattr(persistence.GraphPersistence, "drop", late)
         assert one.prune() == ["b(1)"]
@@ -520,15 +520,15 @@ class TestSeveralProcesses:
         other.close()
 
     def test_schemas_that_two_open_at_once(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        changed = persistence.GraphPersistence._changed
+        changed = persistence.GraphPersistence._schema_changes
         schemas = [schema("b", ["a"], total)]
 
-        def late(keeper: persistence.GraphPersistence, *given: Any) -> Any:
+        def late(stored: persistence.GraphPersistence, *given: Any) -> Any:
             monkeypatch.undo()
             DependencyGraph(schemas, path).close()
-            return changed(keeper, *given)
+            return changed(stored, *given)
 
-        monkeypatch.setattr(persistence.GraphPersistence, "_changed", late)
+        monkeypatch.setattr(persistence.GraphPersistence, "_schema_changes", late)
         with DependencyGraph(schemas, path) as graph:
             graph.set("a", 1)
             assert graph.pull("b") == 1
@@ -571,13 +571,13 @@ class TestWriting:
         schemas += [schema(f"n({n})", [f"n({n - 1})"], total) for n in range(1, 1100)]
         with DependencyGraph(schemas, path) as graph:
             graph.set("a", 1)
-            before = graph._keeper.shelf.stamp()  # type: ignore[union-attr]
+            before = graph._persistence.kv.stamp()  # type: ignore[union-attr]
             graph.pull("n(1099)")
-            assert graph._keeper.shelf.stamp() >= before + 3  # type: ignore[union-attr]
+            assert graph._persistence.kv.stamp() >= before + 3  # type: ignore[union-attr]
 
     def test_a_graph_forgets_what_the_database_has(self, calls: Calls, path: Path) -> None:
         schemas = [calls.schema("view(x)", ["a"], total)]
-        with DependencyGraph(schemas, path, keep_in_memory=100) as graph:
+        with DependencyGraph(schemas, path, max_nodes_in_memory=100) as graph:
             graph.set("a", 1)
             for n in range(500):
                 graph.pull("view", n)
@@ -589,9 +589,9 @@ class TestWriting:
 
 class TestDamage:
     def write(self, path: Path, key: str, data: bytes) -> None:
-        shelf = open_table(path, "graph graph")
-        shelf.write([(key, data)])
-        shelf.close()
+        kv = open_table(path, "graph graph")
+        kv.write([(key, data)])
+        kv.close()
 
     @pytest.fixture
     def damaged(self, path: Path) -> Iterator[Callable[[str, bytes], DependencyGraph]]:
@@ -612,7 +612,7 @@ class TestDamage:
 
     def test_up_to_date_without_a_value(self, damaged: Any) -> None:
         graph = damaged("n/b", msgspec.msgpack.encode([1, 1, 0, 1, 0, b""]))
-        with pytest.raises(StoreCorruptError, match="'b' is up to date and has no value"):
+        with pytest.raises(StoreCorruptError, match="'b' has no value"):
             graph.pull("b")
 
     def test_a_row_that_cannot_be_read(self, damaged: Any) -> None:
@@ -709,7 +709,7 @@ class TestDamage:
 
         with broken("b") as graph:
             with monkeypatch.context() as patch:
-                patch.setattr(graph._keeper.shelf, "write", full)
+                patch.setattr(graph._persistence.kv, "write", full)
                 with pytest.raises(StoreError, match="disk full"):
                     graph.invalidate("b")
             with pytest.raises(StoreCorruptError):
@@ -781,6 +781,6 @@ def test_a_database_that_lost_its_revision_is_damaged(path: Path) -> None:
     with DependencyGraph(schemas, path) as graph:
         graph.set("a", 1)
         graph.pull("b")
-        graph._keeper.shelf.write([("meta", None)])  # type: ignore[union-attr]
+        graph._persistence.kv.write([("meta", None)])  # type: ignore[union-attr]
     with pytest.raises(StoreCorruptError, match="revision"):
         DependencyGraph(schemas, path)

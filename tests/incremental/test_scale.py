@@ -110,7 +110,7 @@ def test_plans_are_not_kept_without_end(monkeypatch: pytest.MonkeyPatch) -> None
         assert sum(map(len, graph._table.plans.values())) == graph._table.planned <= 50
 
 
-def test_a_set_does_not_look_at_dependents(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_set_does_not_visit_dependents(monkeypatch: pytest.MonkeyPatch) -> None:
     """As many rows are made for 10 dependents as for 1,000."""
     import clew.incremental.changes as changes
 
@@ -171,10 +171,10 @@ def _filled(path: Path, count: int) -> DependencyGraph:
     with DependencyGraph(schemas, path) as graph:
         graph.set("s", 1)
     row = persistence._packed(NodeRecord(2, None, 1, 1, 0, 1, 0))
-    shelf = open_table(path, "graph graph")
+    kv = open_table(path, "graph graph")
     for start in range(0, count, 50_000):
-        shelf.write((f"n/view({n})", row) for n in range(start, min(start + 50_000, count)))
-    shelf.close()
+        kv.write((f"n/view({n})", row) for n in range(start, min(start + 50_000, count)))
+    kv.close()
     return DependencyGraph(schemas, path)
 
 
@@ -185,9 +185,9 @@ def test_instances_on_disk_are_not_read_when_the_graph_is_opened(
     read: list[str] = []
     load = persistence.GraphPersistence.load
 
-    def counted(keeper: persistence.GraphPersistence, key: str) -> NodeRecord | None:
+    def counted(stored: persistence.GraphPersistence, key: str) -> NodeRecord | None:
         read.append(key)
-        return load(keeper, key)
+        return load(stored, key)
 
     monkeypatch.setattr(persistence.GraphPersistence, "load", counted)
     with _filled(tmp_path / "graph.db", count) as graph:

@@ -56,21 +56,19 @@ class TestPlainData:
 
 class TestMistakes:
     def test_something_else_than_a_schema(self) -> None:
-        assert "what clew.schema(...) returns, not of 'a'" in refused(InvalidSchemaError, "a")
+        assert "got 'a'" in refused(InvalidSchemaError, "a")
 
     def test_inputs_that_are_one_text(self) -> None:
-        assert refused(InvalidSchemaError, schema("a", "bc", compute)) == (
-            "schema 'a': inputs is a list of names, not 'bc'"
-        )
+        assert "inputs" in refused(InvalidSchemaError, schema("a", "bc", compute))
 
     def test_inputs_without_a_computor(self) -> None:
-        assert "needs a computor" in refused(InvalidSchemaError, schema("a", ["b"]))
+        assert "no computor" in refused(InvalidSchemaError, schema("a", ["b"]))
 
     def test_a_computor_that_cannot_be_called(self) -> None:
-        assert "5 cannot be called" in refused(InvalidSchemaError, schema("a", (), 5))  # type: ignore[arg-type]
+        assert "got 5" in refused(InvalidSchemaError, schema("a", (), 5))  # type: ignore[arg-type]
 
     def test_a_version_that_is_no_text(self) -> None:
-        assert "version is a text or a number" in refused(InvalidSchemaError, schema("a", version=1.5))  # type: ignore[arg-type]
+        assert "version" in refused(InvalidSchemaError, schema("a", version=1.5))  # type: ignore[arg-type]
 
     def test_a_name_that_does_not_parse(self) -> None:
         assert "'a(' , position 2" not in refused(InvalidExpressionError, schema("a("))
@@ -83,8 +81,7 @@ class TestMistakes:
             schema("event_context(e)"),
             schema(output, ["event_context(e)"], compute),
         )
-        assert "its input 'event_context(e)' has the variable 'e', which the output has not" in said
-        assert "write 'e' in quotes if it is a text" in said
+        assert "the input 'event_context(e)' has the variable 'e'" in said
 
     @pytest.mark.parametrize(
         "one, other",
@@ -99,7 +96,7 @@ class TestMistakes:
     def test_two_schemas_that_match_one_node(self, one: str, other: str) -> None:
         for first, second in ((one, other), (other, one)):
             said = refused(SchemaOverlapError, schema(first, ["a"], compute), schema(second, ["b"], compute))
-            assert "both match one node" in said
+            assert "match the same node" in said
 
     def test_schemas_that_no_node_matches_twice(self) -> None:
         DependencyGraph(
@@ -122,9 +119,9 @@ class TestMistakes:
             schema("b(x)", ["c(x)"], compute),
             schema("c(x)", ["a(x)", "s"], compute),
         )
-        assert "in a circle: a(x) needs b(x) needs c(x) needs a(x); one of these inputs has to go" in said
+        assert "a(x) needs b(x) needs c(x) needs a(x);" in said
 
-    def test_a_long_circle_is_told_shortly(self) -> None:
+    def test_a_long_cycle_has_a_short_message(self) -> None:
         said = refused(
             SchemaCycleError, *(schema(f"n{n}", [f"n{(n + 1) % 1000}"], compute) for n in range(1000))
         )
@@ -151,7 +148,7 @@ class TestMistakes:
 
     def test_a_compound_input_that_no_schema_makes(self) -> None:
         said = refused(InvalidSchemaError, schema("photo(p)"), schema("view(p)", ["foto(p)"], compute))
-        assert said.startswith("'view(p)' has the input 'foto(p)', which no schema makes")
+        assert said.startswith("'view(p)' has the input 'foto(p)'")
         assert "did you mean 'photo'?" in said
 
     def test_all_are_errors_of_definitions(self) -> None:
@@ -176,7 +173,7 @@ class TestUnknownNodes:
             ("al_events", "did you mean 'all_events'?"),
             ("event_context(a, b)", "'event_context' has one argument, not 2"),
             ("event_context", "'event_context' has one argument, not 0"),
-            ("only(b)", "of that name there is 'only(\"a\")'"),
+            ("only(b)", "schemas of that name: 'only(\"a\")'"),
             ("zzz", "no schema matches 'zzz'"),
         ],
     )

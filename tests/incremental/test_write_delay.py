@@ -21,11 +21,11 @@ PATIENCE = 60.0
 
 def is_stored(file: Path, key: str) -> bool:
     """Whether another process would find a row."""
-    shelf = open_table(file, "graph graph")
+    kv = open_table(file, "graph graph")
     try:
-        return shelf.read(f"n/{key}") is not None
+        return kv.read(f"n/{key}") is not None
     finally:
-        shelf.close()
+        kv.close()
 
 
 def wait_until_stored(file: Path, key: str) -> bool:
@@ -96,7 +96,7 @@ def test_the_next_operation_writes_what_a_full_disk_held_back(tmp_path: Path, op
     schemas = [schema("large", ["n"], lambda i, o, b: ["x" * 1000] * i[0])]
     with DependencyGraph(schemas, file) as graph:
         graph.set("n", 200)
-        database = graph._keeper.shelf._db  # type: ignore[union-attr]
+        database = graph._persistence.kv._db  # type: ignore[union-attr]
         pages = database.execute("PRAGMA page_count").fetchone()[0]
         database.execute(f"PRAGMA max_page_count = {pages}")
         with pytest.raises(StoreError):

@@ -1,7 +1,7 @@
-"""The dependency graph that a command works on: found by its name, opened on a database.
+"""Open the dependency graph that a command works on.
 
-In ``MODULE:GRAPH``, GRAPH is a `DependencyGraph`, a list of schemas, or a function without parameters that makes one.
-The database is ``--store``, or ``CLEW_STORE``; else the one that a `DependencyGraph` was made with; else ``clew.db``.
+In ``MODULE:GRAPH``, GRAPH is a `DependencyGraph`, a list of schemas, or a function without parameters that returns one
+of them. The database is ``--store``, or ``CLEW_STORE``, or the store of the `DependencyGraph`, or ``clew.db``.
 """
 
 from __future__ import annotations
@@ -32,10 +32,12 @@ if TYPE_CHECKING:
 
 TargetArgument = Annotated[
     str,
-    typer.Argument(metavar="MODULE:GRAPH", help="events:graph is the DependencyGraph `graph` in events.py."),
+    typer.Argument(
+        metavar="MODULE:GRAPH", help="Dependency graph to use; events:graph is `graph` in events.py."
+    ),
 ]
 NodeArgument = Annotated[
-    str, typer.Argument(metavar="NODE", help="A node: meta_events, or 'event_context(id123)'.")
+    str, typer.Argument(metavar="NODE", help="Node to use, such as meta_events or 'event_context(id123)'.")
 ]
 
 
@@ -43,26 +45,26 @@ NodeArgument = Annotated[
 def dependency_graph(
     target: str, address: str | None, *, create: bool = False, pulled: str | None = None
 ) -> Iterator[DependencyGraph]:
-    """The graph that ``MODULE:GRAPH`` names, opened on its database and closed at the end.
+    """Open the graph that ``MODULE:GRAPH`` names on its database, and close it at the end.
 
-    No database is made for a node that is to be `pulled` and cannot be while nothing is set.
+    For a `pulled` node that needs a source to be set first, no database is created.
     """
     from clew import DependencyGraph
 
     found = _found(target)
     where = address or os.environ.get("CLEW_STORE")
-    if isinstance(found, DependencyGraph) and not where and found._keeper is not None:
+    if isinstance(found, DependencyGraph) and not where and found._persistence is not None:
         graph = found
     else:
         schemas = _schemas(found) if isinstance(found, DependencyGraph) else found
         options = found.options if isinstance(found, DependencyGraph) else {}
         store = _checked(where or "clew.db", create)
         if pulled is not None and "://" not in store and not Path(store).exists():
-            with _errors_told(target):
+            with _report_errors(target):
                 _check_new(DependencyGraph(schemas, **options), pulled)
         graph = DependencyGraph(schemas, store=store, **options)
     try:
-        with _errors_told(target):
+        with _report_errors(target):
             yield graph
     finally:
         graph.close()
@@ -71,7 +73,7 @@ def dependency_graph(
 
 
 def _check_new(graph: DependencyGraph, name: str) -> None:
-    """Raise what a pull from a graph without values would raise before it computes anything."""
+    """Raise the error that a pull from a graph without values would raise before it computes anything."""
     from clew.incremental.freshness import all_sources
     from clew.incremental.sync_pull import never_set
 
@@ -82,34 +84,36 @@ def _check_new(graph: DependencyGraph, name: str) -> None:
 
 
 @contextmanager
-def _errors_told(target: str) -> Iterator[None]:
-    """What goes wrong with a graph, for who gave the command."""
+def _report_errors(target: str) -> Iterator[None]:
+    """Turn errors of the graph and its computors into messages for the command line."""
     try:
         yield
     except InvalidExpressionError as error:
         raise CommandError(
-            str(error), "a node is a name, or a name with arguments, quoted for the shell: 'photo(p5)'"
+            str(error), "write a name, or a name with arguments in shell quotes, such as 'photo(p5)'"
         ) from error
     except (MissingValueError, SchemaPatternError) as error:
         raise CommandError(str(error).partition("; ")[0], _advice(error, target)) from error
     except Exception as error:
-        if issubclass(type(error), ClewError):  # the graph's own, and not a computor's
+        if issubclass(type(error), ClewError):  # raised by the graph, not by a computor
             raise
         notes = notes_of(error)
         where = f" ({notes[0]})" if notes else ""
         raise CommandError(
-            f"{line_of(error)}{where}", "mend it and pull again; what was computed before it is kept", code=1
+            f"{line_of(error)}{where}",
+            "fix the computor and pull again; results computed before it are stored",
+            code=1,
         ) from error
 
 
 def _advice(error: ClewError, target: str) -> str:
     if isinstance(error, MissingValueError):
-        return f"set it: clew set {target} NODE VALUE"
-    return "write one node's own arguments; put a word in quotes if it is meant as it stands: 'photo(\"p\")'"
+        return f"set it with: clew set {target} NODE VALUE"
+    return "write the arguments of one node; quote a word to use it literally: 'photo(\"p\")'"
 
 
 def _schemas(graph: DependencyGraph) -> list[NodeSchema]:
-    """The schemas that a graph was made with."""
+    """Return the schemas that a graph was built from."""
     from clew import schema
     from clew.incremental.expressions import pattern_text
 
@@ -121,7 +125,7 @@ def _schemas(graph: DependencyGraph) -> list[NodeSchema]:
             version=rule.version,
             stateful=rule.stateful,
         )
-        for rule in graph.catalog.rules
+        for rule in graph.registry.rules
     ]
 
 
@@ -129,11 +133,11 @@ def _checked(where: str, create: bool) -> str:
     if where.startswith(("postgresql://", "postgres://")):
         return where
     if "://" in where:
-        raise CommandError(f"{where!r} is no store", "give a file, or postgresql://...")
+        raise CommandError(f"{where!r} is not a store", "give a file or a postgresql:// URL")
     if not create and not Path(where).is_file():
         raise CommandError(
-            f"there is no store {where!r}",
-            "name it with --store or CLEW_STORE, or make it: `clew set MODULE:GRAPH NODE VALUE`",
+            f"store {where!r} does not exist",
+            "name it with --store or CLEW_STORE, or create it with `clew set MODULE:GRAPH NODE VALUE`",
         )
     return where
 
@@ -142,7 +146,8 @@ def _found(target: str) -> DependencyGraph | list[NodeSchema]:
     name, _, path = target.partition(":")
     if not name or name.endswith(".py") or "/" in name:
         raise CommandError(
-            f"{target!r} names no graph", "give MODULE:GRAPH, like events:graph for `graph` in events.py"
+            f"{target!r} does not name a graph",
+            "give MODULE:GRAPH, such as events:graph for `graph` in events.py",
         )
     module = load_module(name)
     if not path:
@@ -158,7 +163,7 @@ def _found(target: str) -> DependencyGraph | list[NodeSchema]:
     if not _is_one(found):
         raise CommandError(
             f"{target} is {type(found).__name__}, not a dependency graph",
-            "name a clew.DependencyGraph, a list of schemas, or a function that makes one",
+            "name a clew.DependencyGraph, a list of schemas, or a function that returns one",
         )
     return list(found) if isinstance(found, Sequence) else found
 
@@ -174,8 +179,8 @@ def _is_one(value: Any) -> bool:
 def _only(name: str, values: dict[str, Any]) -> str:
     found = [key for key, value in values.items() if _is_one(value)]
     if len(found) != 1:
-        told = ", ".join(f"{name}:{key}" for key in found) or "none"
-        raise CommandError(f"which graph of {name!r} is meant? name it", f"there are: {told}")
+        names = ", ".join(f"{name}:{key}" for key in found) or "none"
+        raise CommandError(f"{name!r} does not contain exactly one dependency graph", f"name one of: {names}")
     return found[0]
 
 
@@ -186,5 +191,5 @@ def _made(target: str, make: Any) -> Any:
         raise
     except Exception as error:
         raise DefinitionError(
-            f"{target} could not make a graph: {type(error).__name__}: {error}; it is called without arguments"
+            f"{target}() raised {type(error).__name__}: {error}; it must return a graph when called without arguments"
         ) from error

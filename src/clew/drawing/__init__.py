@@ -1,4 +1,4 @@
-"""Drawings of graphs: layout, and the formats SVG, DOT, Mermaid and text."""
+"""Drawings of graphs: layout, and output as SVG, DOT and Mermaid."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Lanes: how the arrows that close a loop run back, at the right side of a drawing.
+"""Back edges: routes the arrows that close a loop along the right side of a drawing.
 
-A back arrow leaves its box to the right, goes along a lane of its own and comes in from the right. Where
-something else of the row is in the way it leaves through the bottom, or comes in through the top, and passes
-the row in the gap beside it. A lane is further out than everything in the rows that it passes; arrows over
-few rows get the inner lanes, so loops nest and do not cross.
+A back arrow leaves its box to the right, follows its own lane and enters the target from the right. If another box of
+the row is in the way, it leaves through the bottom, or enters through the top, and passes the row in the gap next to
+it. A lane is further right than everything in the rows that it passes. Arrows that span few rows use the inner lanes,
+so loops nest and do not cross.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from clew.drawing.geometry import Point, Rect, Route
 
 LANE_GAP = 20.0
 SIDE_GAP = 12.0  # between two arrows at the right side of a box
-CHANNEL = 8.0  # between a row and the first arrow that passes beside it
+CHANNEL = 8.0  # between a row and the first arrow that passes it
 CHANNEL_GAP = 5.0
-LABEL_HALF = 9.0  # half of the height that a label on a lane needs
-SELF_REACH = 18.0  # how far an arrow from a box to itself goes out
+LABEL_HALF = 9.0  # half of the height of a label on a lane
+SELF_REACH = 18.0  # width of an arrow from a box to itself
 
 
 class BackEdge(NamedTuple):
-    """A back arrow: its boxes, and the width of its label (0 without)."""
+    """A back arrow: its boxes, and the width of its label (0 without a label)."""
 
     source: str
     target: str
@@ -31,7 +31,7 @@ class BackEdge(NamedTuple):
 
 
 class LayoutRow(NamedTuple):
-    """A row of the layout: where it is, and how far right each of its places reaches."""
+    """A row of the layout: its position, and the right edge of each of its cells."""
 
     top: float
     bottom: float
@@ -52,7 +52,7 @@ def run_back_arrows(
     rows: Sequence[LayoutRow],
     row_of: Mapping[str, int],
 ) -> tuple[list[Route], float]:
-    """The routes of the arrows, in their order, and the x that the outermost of them reaches."""
+    """Return the routes of the arrows, in their order, and the largest x that they reach."""
     order = sorted(range(len(arrows)), key=lambda i: (_span(arrows[i], row_of), i))
     lanes: dict[int, _Lane] = {}
     for i in order:
@@ -85,7 +85,7 @@ def _lane(
     first, last = sorted((row_of[arrow.source], row_of[arrow.target]))
     beside = [right for row in rows[first : last + 1] for right in row.rights]
     beside += [lane.right for lane in taken if lane.first <= last and first <= lane.last]
-    if arrow.source == arrow.target:  # too short for a label on it: the label stands to its right
+    if arrow.source == arrow.target:  # too short to carry its label, which goes to its right
         x = max(beside) + SELF_REACH
         return _Lane(x, x + 6 + arrow.label_width, first, last)
     x = max(beside) + LANE_GAP + arrow.label_width / 2
@@ -99,9 +99,10 @@ def _side_ports(
     row_of: Mapping[str, int],
     order: Sequence[int],
 ) -> tuple[dict[int, float], dict[int, float]]:
-    """How far below the middle an arrow leaves and enters the right side of a box, if nothing is in the way.
+    """Return the offsets from the middle at which arrows leave and enter the right side of a box, if nothing is in the
+    way.
 
-    Entries are above exits, and inner lanes nearer to the middle, so that arrows of one box do not cross.
+    Entries are above exits, and inner lanes are nearer to the middle, so arrows of one box do not cross.
     """
     exits: dict[int, float] = {}
     entries: dict[int, float] = {}
@@ -119,7 +120,7 @@ def _side_ports(
 
 
 def _channels(passing: Sequence[tuple[int, int]]) -> dict[int, int]:
-    """Which of the arrows that pass beside one row is the how many-th, from the inside."""
+    """Return the number of each arrow among those that pass the same row, counted from the inside."""
     used: dict[int, int] = {}
     channels = {}
     for row, i in passing:
@@ -133,7 +134,7 @@ def _to_the_right(box: Rect, port: float, lane: float) -> list[Point]:
 
 
 def _around(box: Rect, edge: float, side: int, channel: int, lane: float) -> list[Point]:
-    """Out of the box, below (side 1) or above it (-1), and through the gap beside its row to the lane."""
+    """Return the points from the box, below (side 1) or above it (-1), through the gap next to its row, to the lane."""
     across = max((box.width - box.slant) / 2 - SIDE_GAP * (1 + min(channel, 2)), 6.0)
     beside = edge + side * (CHANNEL + CHANNEL_GAP * min(channel, 2))
     return [(box.x + across, box.y + side * box.depth_at(across)), (box.x + across, beside), (lane, beside)]

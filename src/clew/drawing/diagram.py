@@ -1,15 +1,15 @@
-"""Picture: what a drawing of a graph shows, before anybody decides how it looks.
+"""The content of a drawing, independent of its appearance.
 
 Rules:
 
-- A box for each node, for each value that a run is given from outside (if some node reads it by name), and
-  one for END if a path may end at a gate. A value that a loop hands on to itself counts as given only where
-  the loop could not start without it, and never for a loop inside a subgraph. Bound values are not state, and
-  not shown.
-- An arrow for each pair of boxes and kind of link. Data arrows name the values, gate arrows what is chosen.
-- An arrow is a *back* arrow where the link closes a loop, as `clew.graph.topology` sees it.
-- A subgraph's box holds the picture of the graph inside, without inputs: they come through its border.
-- Everything is in order of declaration, so one graph has one picture.
+- There is a box for each node, for each value that a run receives from outside (if a node reads it by name), and for
+  END if a path may end at a gate. A value that a loop passes to itself counts as given only if the loop could not start
+  without it, and never for a loop inside a subgraph. Bound values are not state, and not shown.
+- There is an arrow for each pair of boxes and kind of link. Labels of data arrows are values, those of gate arrows are
+  choices.
+- An arrow is a *back* arrow if its link closes a loop according to `clew.graph.topology`.
+- The box of a subgraph contains the picture of the inner graph, without inputs.
+- Everything is in order of declaration, so equal graphs have equal pictures.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ArrowKind = Literal["data", "gate", "control"]
 
 @dataclass(frozen=True)
 class Box:
-    """Something that arrows join. ``key`` is a plain identifier, unique in the whole drawing."""
+    """A box. ``key`` is a plain identifier, unique in the whole drawing."""
 
     key: str
     kind: BoxKind
@@ -62,7 +62,7 @@ class Picture:
 
 
 def picture_of(graph: Graph) -> Picture:
-    """What to draw of a graph."""
+    """Return the picture of a graph."""
     return _picture(graph, "n", outermost=True)
 
 
@@ -90,13 +90,13 @@ def _picture(graph: Graph, prefix: str, *, outermost: bool) -> Picture:
 
 
 def _started(graph: Graph) -> tuple[Topology, dict[str, bool]]:
-    """An ordinary run: its topology, and which values come from outside, with whether they must."""
+    """Return the topology of an ordinary run, and its values from outside with whether they are required."""
     needed = set(graph.required_inputs)
     written = {value for node in graph.nodes.values() for value in node.outputs}
     seeds = {value for value in graph.inputs if value in written and value not in needed}
     try:
         topology, hidden = Topology(graph, frozenset(needed)), seeds
-    except InputError:  # some loop starts only when it is given one of the values that it will write itself
+    except InputError:  # a loop needs an initial value that it also writes
         topology, hidden = Topology(graph, frozenset(needed | seeds)), set()
     readers = {value: [n for n in graph.nodes.values() if value in n.inputs] for value in graph.inputs}
     given = {
@@ -108,7 +108,7 @@ def _started(graph: Graph) -> tuple[Topology, dict[str, bool]]:
 
 
 def _hands_on(node: Node, value: str) -> bool:
-    """Whether a node is a subgraph that takes a value only because a loop inside could be given it."""
+    """Return whether a node is a subgraph that reads a value only because an inner loop may be given it."""
     if node.subgraph is None or value in node.required:
         return False
     inner = {param.name for param in node.params if param.source == value}
@@ -116,13 +116,13 @@ def _hands_on(node: Node, value: str) -> bool:
 
 
 def _joined(graph: Graph, topology: Topology) -> dict[tuple[str, str, ArrowKind], list[str]]:
-    """The labels of each arrow: by source, target and kind."""
+    """Return the labels of each arrow, by source, target and kind."""
     joined: dict[tuple[str, str, ArrowKind], list[str]] = {}
     for link in topology.links:
         if link.kind != "gate":
             labels = joined.setdefault((link.source, link.target, link.kind), [])
             labels += [link.value] if link.value else []
-    # Not of the links: those leave out END, nodes that go to themselves, and targets that select() cut off.
+    # Links omit END, gates that target themselves, and targets removed by select().
     for name, node in graph.nodes.items():
         for target in node.targets + node.pruned:
             shown = target if target in graph.nodes else str(END)
@@ -149,7 +149,7 @@ def _box(node: Node, key: str) -> Box:
 
 
 def _one_line(text: str) -> str:
-    """A text without line breaks, control characters and what no file format can hold."""
+    """Return a text without line breaks, control characters and characters that XML cannot contain."""
     kept = (
         " " if unicodedata.category(c) in ("Cc", "Cs", "Zl", "Zp") or c in "\ufffe\uffff" else c for c in text
     )

@@ -1,10 +1,10 @@
-"""Drawing: a graph as Mermaid, as DOT, or as an SVG that needs nothing else.
+"""Output formats: a graph as Mermaid, DOT or a self-contained SVG.
 
-What is shown is decided in ``picture.py``; here it is written down in the two languages that other programs
-lay out. The SVG is laid out by ``layout.py`` and written by ``draw_svg.py``.
+``diagram.py`` decides what is shown. This module writes Mermaid and DOT, which other programs lay out. ``layout.py``
+and ``svg.py`` produce the SVG.
 
-Names never become identifiers or syntax: boxes are called ``n0``, ``n1``, … and every name is a quoted,
-escaped label, so that a node may be called ``end``, ``a"b`` or ``<b>``.
+Names never become identifiers or syntax: boxes are called ``n0``, ``n1``, … and every name is a quoted and escaped
+label, so a node may be called ``end``, ``a"b`` or ``<b>``.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 
 def draw(graph: Graph, format: str = "mermaid") -> str:
-    """A graph as a drawing: ``"mermaid"``, ``"dot"`` or ``"svg"``."""
+    """Return a drawing of a graph: ``"mermaid"``, ``"dot"`` or ``"svg"``."""
     write = _FORMATS.get(format)
     if write is None:
-        raise GraphError(f"there is no format {format!r} to draw in; use {', '.join(map(repr, _FORMATS))}.")
+        raise GraphError(f"unknown drawing format {format!r}; use {', '.join(map(repr, _FORMATS))}")
     return write(picture_of(graph))
 
 
@@ -41,7 +41,7 @@ _MERMAID_SHAPES = {
     "fresh": ("[", "]"),
     "outdated": ("[", "]"),
 }
-# Fill and text are both set, so that a label can be read whatever the theme around it.
+# Fill and text colours are both set, so labels are readable in every theme.
 _MERMAID_STYLES = {
     "node": "fill:#eaf1ff,stroke:#4a74c9,color:#14233f",
     "gate": "fill:#fff2d6,stroke:#c58a1c,color:#3d2a05",
@@ -53,13 +53,13 @@ _MERMAID_STYLES = {
     "fresh": "fill:#e6f6ea,stroke:#3f9a5a,color:#0f3019",
     "outdated": "fill:#fff2d6,stroke:#c58a1c,color:#3d2a05,stroke-dasharray:4 3",
 }
-# Mermaid's own escapes: as in HTML, without the ampersand. The colon is among them because Mermaid takes
-# whatever looks like `style x:y#z;` for a style, inside of labels too.
+# Mermaid's escapes: as in HTML, without the ampersand. The colon is included because Mermaid interprets
+# `style x:y#z;` as a style even inside labels.
 _MERMAID_ENTITIES = {ord(character): f"#{ord(character)};" for character in '#&<>"`|;:\\'}
 
 
 def mermaid(picture: Picture) -> str:
-    """A picture as a Mermaid flowchart."""
+    """Return a picture as a Mermaid flowchart."""
     lines = []
     if picture.title:
         lines += ["---", f"title: {_mermaid_title(picture.title)}", "---"]
@@ -93,7 +93,7 @@ def _mermaid_text(text: str) -> str:
 
 
 def _mermaid_title(text: str) -> str:
-    # YAML, where JSON's escapes are right. Mermaid drops what looks like HTML here, and decodes nothing.
+    # YAML accepts JSON escapes. Mermaid removes HTML tags from titles and decodes no entities.
     return json.dumps(text.replace("<", "‹").replace(">", "›"), ensure_ascii=False)
 
 
@@ -113,7 +113,7 @@ _DOT_ARROWS = {"data": "", "gate": 'color="#b87a10"', "control": "style=dashed"}
 
 
 def dot(picture: Picture) -> str:
-    """A picture in the language of Graphviz."""
+    """Return a picture in the DOT language of Graphviz."""
     lines = [
         "digraph {",
         f"    label={_dot_text(picture.title)}; labelloc=t; compound=true;",
@@ -139,7 +139,7 @@ def _dot_body(picture: Picture, indent: str) -> Iterator[str]:
 
 
 def _dot_arrow(arrow: Arrow, source: Box, target: Box) -> str:
-    # Graphviz joins nodes only: an arrow of a cluster is one of a node inside, cut off at the border.
+    # Graphviz connects only nodes: an arrow of a cluster ends at an inner node and is clipped at the border.
     attributes = [f"label={_dot_text(arrow.label)}"] if arrow.label else []
     attributes += [_DOT_ARROWS[arrow.kind]] if _DOT_ARROWS[arrow.kind] else []
     attributes += [f"ltail=cluster_{source.key}"] if source.inside else []

@@ -1,7 +1,7 @@
-"""Geometry: the shapes of boxes and the runs of arrows, as the layout makes them and the drawing needs them.
+"""Geometry: shapes of boxes and routes of arrows.
 
-Every box is a hexagon that is pointed at its left and right by ``slant``: 0 makes it a rectangle, half of the
-width a diamond. So one formula says where an arrow meets any of them.
+Every box is a hexagon whose left and right ends are pointed by ``slant``: 0 makes a rectangle, half of the width a
+diamond. So one formula gives the point where an arrow meets any box.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ Point = tuple[float, float]
 
 
 class BoxShape(NamedTuple):
-    """How large a box is, and how pointed."""
+    """The size of a box, and how pointed it is."""
 
     width: float
     height: float
@@ -22,7 +22,7 @@ class BoxShape(NamedTuple):
 
 @dataclass(frozen=True)
 class Rect:
-    """A box that has its place: ``x`` and ``y`` are its middle."""
+    """A placed box; ``x`` and ``y`` are its centre."""
 
     x: float
     y: float
@@ -32,42 +32,42 @@ class Rect:
 
     @property
     def left(self) -> float:
-        """The x of its left end."""
+        """Return the x of its left end."""
         return self.x - self.width / 2
 
     @property
     def right(self) -> float:
-        """The x of its right end."""
+        """Return the x of its right end."""
         return self.x + self.width / 2
 
     @property
     def top(self) -> float:
-        """The y of its upper side."""
+        """Return the y of its upper side."""
         return self.y - self.height / 2
 
     @property
     def bottom(self) -> float:
-        """The y of its lower side."""
+        """Return the y of its lower side."""
         return self.y + self.height / 2
 
     def depth_at(self, across: float) -> float:
-        """How far its outline is below (and above) the middle, ``across`` to the side of it."""
+        """Return the vertical distance from the centre to the outline, ``across`` to the side."""
         beyond = abs(across) - (self.width / 2 - self.slant)
         if beyond <= 0 or not self.slant:
             return self.height / 2
         return self.height / 2 * (1 - beyond / self.slant)
 
     def breadth_at(self, down: float) -> float:
-        """How far its outline is to the right of the middle, ``down`` from it."""
+        """Return the horizontal distance from the centre to the outline, ``down`` from it."""
         return self.width / 2 - self.slant * abs(down) / (self.height / 2)
 
 
 @dataclass(frozen=True)
 class Route:
-    """How an arrow runs: through these points, the last one being its tip, with a gap for its label.
+    """The route of an arrow: its points, the last one being the tip, with a gap for its label.
 
-    ``pieces`` are drawn one by one, so that no line crosses the label. A curved route swings from point to
-    point, always downwards; another one is made of straight lines with rounded corners.
+    ``pieces`` are drawn separately, so that no line crosses the label. A curved route always runs downwards; other
+    routes consist of straight lines with rounded corners.
     """
 
     pieces: tuple[tuple[Point, ...], ...]

@@ -1,17 +1,16 @@
-"""Layout: where the boxes of a drawing stand, and how its arrows run, from top to bottom.
+"""Layout: positions of boxes and routes of arrows, from top to bottom.
 
-The layered method, in its simplest form that looks good:
+This is a simple form of the layered method:
 
-1. *Rows.* A box stands below everything that points to it (longest path); one that nothing points to moves
-   down to just above what it points to. Boxes take the even rows. The odd rows between them hold the arrows'
-   labels, so that a label has room of its own and covers nothing.
-2. *Order.* An arrow takes a place in each row that it passes. Sweeping down and up, places are sorted by
-   the mean position of their neighbours (barycentre); the order with the fewest crossings stays.
-3. *Columns.* Sweeping again, each place moves towards the mean of its neighbours as far as the order and the
-   distances in its row allow; that is a least-squares problem with an exact solution (`_spread`).
-4. *Back arrows* have no part in this. They run at the right side, one lane each, the shorter ones inside.
+1. *Rows.* A box is below everything that points to it (longest path). A box without incoming arrows moves down to just
+   above its targets. Boxes use the even rows; the odd rows contain the labels of arrows, so labels cover nothing.
+2. *Order.* An arrow occupies a cell in each row that it passes. Sweeping down and up, cells are sorted by the mean
+   position of their neighbours (barycentre); the order with the fewest crossings is used.
+3. *Columns.* Sweeping again, each cell moves towards the mean of its neighbours as far as the order and the distances
+   in its row allow. This least-squares problem has an exact solution (`_spread`).
+4. *Back arrows* are ignored so far. They run along the right side, each in its own lane, shorter ones inside.
 
-Nothing here knows about graphs or SVG, and nothing is random: the same input gives the same layout.
+This module knows neither graphs nor SVG. It is deterministic.
 """
 
 from __future__ import annotations
@@ -26,14 +25,14 @@ from clew.drawing.geometry import BoxShape, Rect, Route
 
 LABEL_HEIGHT = 16.0
 BOX_GAP = 30.0  # between two boxes of a row
-PLACE_GAP = 16.0  # where one of two neighbours is an arrow or a label
+PLACE_GAP = 16.0  # if one of two neighbours is an arrow or a label
 ROW_GAP = 26.0
 PORT_GAP = 18.0  # between two arrows at one side of a box
 
 
 @dataclass(frozen=True)
 class Edge:
-    """An arrow to lay out; without label its width is 0."""
+    """An arrow to lay out; its label width is 0 without a label."""
 
     source: str
     target: str
@@ -43,7 +42,7 @@ class Edge:
 
 @dataclass(frozen=True)
 class Layout:
-    """Where everything is. Routes are in the order of the edges."""
+    """The result. Routes are in the order of the edges."""
 
     width: float
     height: float
@@ -53,7 +52,7 @@ class Layout:
 
 @dataclass(eq=False)
 class _LayoutCell:
-    """A box, or where an arrow passes a row."""
+    """A box, or the place where an arrow passes a row."""
 
     row: int
     width: float
@@ -65,12 +64,12 @@ class _LayoutCell:
     goal: float | None = None
 
     def pull(self, other: _LayoutCell) -> float:
-        """How much a neighbour counts: arrows that pass many rows should be straight."""
+        """Return the weight of a neighbour; arrows that pass many rows should be straight."""
         return (1.0 if self.box else 3.0) * (1.0 if other.box else 3.0)
 
 
 def lay_out(shapes: Mapping[str, BoxShape], edges: Sequence[Edge]) -> Layout:
-    """Place boxes of these shapes, and the edges between them. Without the back edges there is no cycle."""
+    """Place boxes of these shapes and route the edges. Without the back edges there must be no cycle."""
     forward = [edge for edge in edges if not edge.back]
     row_of = _rows(shapes, forward)
     places = {key: _LayoutCell(row_of[key], shape.width, shape.height, key) for key, shape in shapes.items()}
@@ -119,7 +118,7 @@ def _rows(keys: Mapping[str, object], edges: Sequence[Edge]) -> dict[str, int]:
 
 
 def _chain(edge: Edge, places: Mapping[str, _LayoutCell]) -> list[_LayoutCell]:
-    """The places of an edge, from box to box. Its label stands in the first row below its source."""
+    """Return the cells of an edge, from box to box. Its label is in the first row below its source."""
     source, target = places[edge.source], places[edge.target]
     chain = [source]
     for row in range(source.row + 1, target.row):
@@ -135,7 +134,7 @@ def _chain(edge: Edge, places: Mapping[str, _LayoutCell]) -> list[_LayoutCell]:
 
 
 def _lines(rows: Sequence[Sequence[_LayoutCell]]) -> list[LayoutRow]:
-    """The rows with their heights, after moving everything so that the leftmost place begins at 0."""
+    """Return the rows with their heights, after moving the leftmost cell to x = 0."""
     left = min(place.x - place.width / 2 for row in rows for place in row)
     lines, top = [], 0.0
     for row in rows:
@@ -152,7 +151,7 @@ def _lines(rows: Sequence[Sequence[_LayoutCell]]) -> list[LayoutRow]:
 
 def _order(rows: list[list[_LayoutCell]]) -> list[list[_LayoutCell]]:
     best, fewest = rows, _crossings(rows)
-    # Many sweeps are for drawings that somebody will look at; a huge one should at least be done.
+    # Many sweeps for drawings of readable size; few for huge ones, so that they finish.
     sweeps = max(2, min(24, 100_000 // sum(map(len, rows))))
     for sweep in range(sweeps):
         if not fewest:
@@ -200,8 +199,8 @@ def _set_columns(rows: Sequence[Sequence[_LayoutCell]], chains: Sequence[Sequenc
     for above, below in [(True, False), (False, True)] * 4 + [(True, True)] * 4:
         for row in rows if above else reversed(rows):
             _pull(row, above, below)
-    # Going by neighbours alone, a long arrow straightens slowly: from here on it is pulled to its own mean,
-    # but not next to its boxes, where it would turn off at a right angle.
+    # Neighbours alone straighten a long arrow slowly, so pull it towards its own mean, except next to its
+    # boxes, where it would bend at a right angle.
     long = [chain[2:-2] for chain in chains if len(chain) > 5]
     for sweep in range(12):
         for places in long:
@@ -213,7 +212,7 @@ def _set_columns(rows: Sequence[Sequence[_LayoutCell]], chains: Sequence[Sequenc
 
 
 def _pull(row: Sequence[_LayoutCell], above: bool, below: bool) -> None:
-    """Move each place of a row towards its goal, or else towards the weighted mean of its neighbours."""
+    """Move each cell of a row towards its goal, or towards the weighted mean of its neighbours."""
     wanted, weights = [], []
     for place in row:
         near = (place.above if above else []) + (place.below if below else [])
@@ -225,10 +224,10 @@ def _pull(row: Sequence[_LayoutCell], above: bool, below: bool) -> None:
 
 
 def _spread(row: Sequence[_LayoutCell], wanted: Sequence[float], weights: Sequence[float]) -> None:
-    """Move each place as near to where it wants to be as order and distances allow, by least squares.
+    """Move each cell as close to its wanted position as order and distances allow, by least squares.
 
-    Measured from where it would stand in a tightly packed row, a position may only grow from left to right,
-    so neighbours that want to pass each other meet at their mean (pooling adjacent violators).
+    Relative to a tightly packed row, positions must increase from left to right, so neighbours that would pass each
+    other share their mean (pool adjacent violators).
     """
     packed = [0.0]
     for left, right in pairwise(row):
@@ -262,7 +261,7 @@ def _run(
         for place in chain[1:-1]:
             line = lines[place.row]
             middle = (line.top + line.bottom) / 2
-            if place.height:  # the arrow stops above its label, and goes on below it
+            if place.height:  # the arrow stops above its label and continues below it
                 label = (place.x, middle)
                 pieces[-1].append((place.x, line.top))
                 pieces.append([(place.x, line.bottom)])
@@ -276,7 +275,7 @@ def _run(
 
 
 def _ports(chains: Sequence[Sequence[_LayoutCell]], end: int, next_to_end: int) -> list[float]:
-    """Where each chain meets its box, as a distance from the middle: side by side, as they come."""
+    """Return the offset from the centre at which each chain enters or leaves its box, in left-to-right order."""
     meeting: dict[str, list[int]] = {}
     for number, chain in enumerate(chains):
         meeting.setdefault(chain[end].box or "", []).append(number)

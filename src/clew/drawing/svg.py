@@ -1,10 +1,10 @@
-"""SVG: a picture as one self-contained drawing, without script, fonts or references to anything outside.
+"""SVG: a picture as one self-contained drawing, without scripts, fonts or external references.
 
-- Names are set in a monospaced font, whose widths are known without asking it: boxes fit their text.
-- Light and dark are both in the style sheet, and the drawing brings its own background: it can be read
-  wherever it is put. Class names begin with ``clew-``, because the styles of an SVG in a page are its page's.
-- Arrow heads are drawn, not markers: markers need ids, and ids clash where a page holds two drawings.
-- Resting the pointer on a box shows what it reads and writes.
+- Names use a monospaced font, whose widths are known, so boxes have the size of their text.
+- The style sheet has a light and a dark theme, and the drawing has a background, so it is readable on any page. Class
+  names begin with ``clew-``, because styles of an inline SVG apply to the whole page.
+- Arrow heads are paths, not markers: markers need ids, which would clash if a page contains two drawings.
+- The tooltip of a box shows what it reads and writes.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from clew.drawing.geometry import BoxShape, Point, Rect, Route
 from clew.drawing.layout import Edge, Layout, lay_out
 
 MARGIN = 24.0
-HEADER = 38.0  # the room for the name of a drawing, or of a subgraph
-INSET = 18.0  # between the border of a subgraph and what is inside
+HEADER = 38.0  # the height of the name of a drawing or subgraph
+INSET = 18.0  # between the border of a subgraph and its content
 CHARACTER = 7.85  # at 13px: 0.602 em, the widest of the common monospaced fonts
 LABEL_CHARACTER = 6.65  # at 11px
 CORNER = 10.0
@@ -69,7 +69,7 @@ fill:#1c2430;text-anchor:middle}
 
 
 def svg(picture: Picture) -> str:
-    """A picture as an SVG document."""
+    """Return a picture as an SVG document."""
     layout, inner = _arranged(picture)
     header = HEADER if picture.title else 0.0
     width = max(layout.width, _text_width(picture.title, CHARACTER * 15 / 13)) + 2 * MARGIN
@@ -91,7 +91,7 @@ def svg(picture: Picture) -> str:
 
 # -- sizes --------------------------------------------------------------------------------------------------
 
-Inner = dict[str, tuple[Layout, "Inner"]]  # of each subgraph's box: the layout inside, and those inside that
+Inner = dict[str, tuple[Layout, "Inner"]]  # by box of a subgraph: the inner layout, and those inside it
 
 
 def _arranged(picture: Picture) -> tuple[Layout, Inner]:
@@ -109,7 +109,7 @@ def _shape(box: Box, inner: Inner) -> BoxShape:
         inside, _ = inner[box.key]
         width = max(inside.width + 2 * INSET, text + 2 * INSET)
         return BoxShape(width, inside.height + HEADER + INSET + 4)
-    if box.kind == "gate":  # a text of this height fits into a diamond 1.4 times as wide
+    if box.kind == "gate":  # a text needs a diamond 1.4 times as wide
         width = max(1.4 * text + 30, 90.0)
         return BoxShape(width, 54.0, width / 2)
     if box.kind == "interrupt":
@@ -124,7 +124,7 @@ def _label_width(label: str) -> float:
 
 
 def _text_width(text: str, character: float) -> float:
-    """The width of a text, rather too much than too little: ideographs and emoji are two characters wide."""
+    """Return an upper bound of the width of a text; ideographs and emoji are two characters wide."""
     cells = 0
     for symbol in text:
         if not unicodedata.combining(symbol) and unicodedata.category(symbol) not in ("Cf", "Mn"):
@@ -141,8 +141,8 @@ def _drawn(picture: Picture, layout: Layout, inner: Inner, left: float, top: flo
         yield from _arrow(arrow, route)
     for box in picture.boxes:
         place = layout.boxes[box.key]
-        told = "\n".join([box.label, box.note]).strip()
-        yield f"<g><title>{escape(told)}</title>"
+        tooltip = "\n".join([box.label, box.note]).strip()
+        yield f"<g><title>{escape(tooltip)}</title>"
         yield f'<path class="clew-box clew-{box.kind}" d="{_outline(box, place)}"/>'
         if box.inside is None:
             shift = 9 if box.kind == "interrupt" else 0
@@ -185,11 +185,11 @@ def _arrow(arrow: Arrow, route: Route) -> Iterator[str]:
 
 
 def _curves(pieces: Sequence[Sequence[Point]]) -> str:
-    """Through points from top to bottom without overshooting (a monotone cubic), vertical at both ends.
+    """Return a monotone cubic through the points from top to bottom, vertical at both ends.
 
-    Two pieces that meet at a label meet at one angle, as if they were one line behind it.
+    Two pieces meet at their label with the same angle, as if they were one line behind it.
     """
-    lean = [_lean(a, b) for piece in pieces for a, b in pairwise(piece)]  # of each stretch
+    lean = [_lean(a, b) for piece in pieces for a, b in pairwise(piece)]  # of each segment
     slopes = [
         0.0,
         *(2 * a * b / (a + b) if a * b > 0 else 0.0 for a, b in pairwise(lean)),
@@ -211,7 +211,7 @@ def _lean(upper: Point, lower: Point) -> float:
 
 
 def _smooth(points: Sequence[Point], radius: float, closed: bool = False) -> str:
-    """Straight from point to point, with corners cut to a curve of about this radius."""
+    """Return straight lines through the points, with corners rounded to about this radius."""
     count = len(points)
     path = "" if closed else f"M{_xy(points[0])}"
     for i in range(count) if closed else range(1, count - 1):
@@ -222,7 +222,7 @@ def _smooth(points: Sequence[Point], radius: float, closed: bool = False) -> str
 
 
 def _toward(start: Point, end: Point, distance: float) -> Point:
-    """The point this far from one towards another, but not beyond the middle between them."""
+    """Return the point at this distance from one towards another, at most at the midpoint."""
     across, down = end[0] - start[0], end[1] - start[1]
     length = (across * across + down * down) ** 0.5
     part = min(0.5, distance / length) if length else 0.0
@@ -230,7 +230,7 @@ def _toward(start: Point, end: Point, distance: float) -> Point:
 
 
 def _text(x: float, y: float, text: str, classes: str) -> str:
-    # dy, not dominant-baseline: not every renderer knows that one
+    # dy, because not every renderer supports dominant-baseline
     return f'<text class="{classes}" x="{_number(x)}" y="{_number(y)}" dy=".34em">{escape(text)}</text>'
 
 

@@ -1,4 +1,4 @@
-"""The pure machine: what runs next, merging in order, planning ahead. No clock, no randomness, no I/O."""
+"""The pure machine: decides what runs next, merges updates in order, looks ahead. No clock, randomness or I/O."""
 
 from __future__ import annotations
 

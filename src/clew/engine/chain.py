@@ -1,12 +1,12 @@
 """The chain of a run, read back: digests, states, executions and work items of any step.
 
-While a run goes on the machine keeps only where it stands, and the steps that it committed are data. Everything
-that somebody may want to know afterwards is computed from these when they look: a `Chain` applies the steps once
-more, with the very code that made them, so there is no second account that could differ. Only custom reducers are not
-called again: what they made is in the steps (``clew.engine.deltas``).
+While a run executes, the machine keeps only its current position; committed steps are data. Everything else is computed
+from these steps on demand. A `Chain` applies the steps with the same code that committed them, so no second
+implementation can disagree. Custom reducers are not called again: the steps contain their results
+(``clew.engine.deltas``).
 
 The digest of S(k) is SHA-256 over the digest of S(k-1) and the canonical bytes of step k: paths, updates as given,
-decisions and, where a custom reducer ran, deltas. No clock and no run id is in it.
+decisions and, where a custom reducer ran, deltas. It contains neither clock times nor run ids.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from clew.state import (
 )
 from clew.state.position import VersionMap
 
-register_type(Overwrite, name="clew:Overwrite")  # part of an update as it was given, so of a step's bytes
+register_type(Overwrite, name="clew:Overwrite")  # updates are stored as given, so a step may contain it
 
 
 def step_digest(previous: str, step: Step) -> str:
-    """The digest of the state after `step`: what its stored form would give."""
+    """Return the digest of the state after `step`, equal to the digest of its stored form."""
     blobs: dict[str, bytes] = {}
     parts = [
         outcome_bytes(
@@ -56,12 +56,12 @@ def step_digest(previous: str, step: Step) -> str:
 
 
 def stored_deltas(deltas: Mapping[str, Delta], blobs: dict[str, bytes]) -> tuple[bytes, bytes]:
-    """The stored and the canonical bytes of deltas."""
+    """Return the stored and the canonical bytes of deltas."""
     return stored_values(plain_deltas(deltas), at="state", blobs=blobs)
 
 
 def stored_decision(decision: Sequence[Choice] | None, blobs: dict[str, bytes]) -> tuple[bytes, bytes]:
-    """The stored and the canonical bytes of a decision."""
+    """Return the stored and the canonical bytes of a decision."""
     if decision is None:
         return b"null", b"null"
     stored = stored_value([_plain(choice) for choice in decision], at="decision", blobs=blobs)
@@ -69,10 +69,10 @@ def stored_decision(decision: Sequence[Choice] | None, blobs: dict[str, bytes]) 
 
 
 def digest_after(previous: bytes, outcomes: Sequence[bytes], deltas: bytes = b"") -> bytes:
-    """The digest of the state after a step of these outcomes, each as its canonical bytes.
+    """Return the digest of the state after a step, given the canonical bytes of each outcome.
 
-    `deltas` are the canonical bytes of `plain_deltas`, and empty for a step without deltas. The digest is
-    ``digest(b"clew:step", previous, content)``, with the lengths that never change written out.
+    `deltas` are the canonical bytes of `plain_deltas`, empty for a step without deltas. The digest equals
+    ``digest(b"clew:step", previous, content)``; the constant lengths are precomputed.
     """
     content = b"[" + b",".join(outcomes) + b"]" + deltas
     return sha256(_BEFORE + previous + len(content).to_bytes(8, "big") + content).digest()
@@ -83,7 +83,7 @@ _BEFORE = len(_LABEL).to_bytes(8, "big") + _LABEL + (32).to_bytes(8, "big")
 
 
 def outcome_bytes(path: str, update: bytes, decision: bytes, has_failed: bool) -> bytes:
-    """The canonical bytes of an outcome, given those of its update and its decision."""
+    """Return the canonical bytes of an outcome, given those of its update and its decision."""
     return _json([path, msgspec.Raw(update), msgspec.Raw(decision), has_failed])
 
 
@@ -94,10 +94,10 @@ def _plain(choice: Choice) -> Any:
     return [choice.target, dict(choice.payload)] if isinstance(choice, Send) else choice
 
 
-def apply_step(view: WorkingState, step: Step, on_conflict: str) -> None:
-    """Apply a committed step to a view: no custom reducer is called."""
+def apply_step(working: WorkingState, step: Step, on_conflict: str) -> None:
+    """Apply a committed step to a working state without calling custom reducers."""
     try:
-        view.apply(step.outcomes, on_conflict=on_conflict, recorded=step.deltas)
+        working.apply(step.outcomes, on_conflict=on_conflict, recorded=step.deltas)
     except (DeltaError, MergeFailure) as error:
         raise StoreCorruptError(
             f"step {step.number}{f' of {step.prefix}' if step.prefix else ''}: {error}"
@@ -105,9 +105,9 @@ def apply_step(view: WorkingState, step: Step, on_conflict: str) -> None:
 
 
 def executions_of(
-    program: Program, view: WorkingState, step: Step, on_conflict: str
+    program: Program, working: WorkingState, step: Step, on_conflict: str
 ) -> Iterator[NodeExecution]:
-    """Apply a step to a view; the executions that it adds: the last item of a batch stands for its node."""
+    """Apply a step and yield the executions that it adds. The last item of a batch represents its node."""
     last: dict[str, Outcome] = {}
     written: dict[str, set[str]] = {}
     for outcome in step.outcomes:
@@ -116,12 +116,12 @@ def executions_of(
     nodes = program.graph.nodes
     _known(program, step)
     read = {
-        name: {value: view.versions[value] for value in nodes[name].inputs if value in view.versions}
+        name: {value: working.versions[value] for value in nodes[name].inputs if value in working.versions}
         for name in last
     }
-    apply_step(view, step, on_conflict)
+    apply_step(working, step, on_conflict)
     for name, outcome in last.items():
-        versions = {value: view.versions[value] for value in nodes[name].outputs if value in written[name]}
+        versions = {value: working.versions[value] for value in nodes[name].outputs if value in written[name]}
         yield NodeExecution(
             node_name=name,
             input_versions=VersionMap(read[name]),
@@ -135,19 +135,19 @@ def executions_of(
 
 
 def _known(program: Program, step: Step) -> None:
-    """Refuse a step of a node that the graph does not have."""
+    """Raise GraphChangedError if a node of the step does not exist in the graph."""
     for outcome in step.outcomes:
         if outcome.node not in program.index:
             raise GraphChangedError(
-                f"step {step.number} is of node {outcome.node!r}, which this graph does not have; give the node back "
-                f"(its code may be another), or run the new graph from the start"
+                f"step {step.number} ran node {outcome.node!r}, which this graph does not have; restore the node "
+                f"(its code may differ), or start a new run of the new graph"
             )
 
 
 class Chain:
-    """S(0) and the steps after it, of one strand: states by step, made when asked for.
+    """S(0) and the following steps of one frame. States are built on request.
 
-    `digests` are those of the first states, where a store keeps them: they are not made again from decoded values.
+    `digests` are the stored digests of the first states; they are not recomputed from decoded values.
     """
 
     def __init__(
@@ -165,14 +165,14 @@ class Chain:
         self.steps = steps
         self.seed = seed
         self._on_conflict = on_conflict
-        self._digests = list(digests)  # of the first states, as far as they are known
+        self._digests = list(digests)  # of the first states, extended on request
 
     def __len__(self) -> int:
         return len(self.steps)
 
     @property
     def first(self) -> int:
-        """The step at which the chain starts: 0, or where a restored state stood."""
+        """Return the number of the first state: 0, or the step of a restored state."""
         return self.start.step
 
     @property
@@ -180,7 +180,7 @@ class Chain:
         return self.start.step + len(self.steps)
 
     def digest(self, step: int) -> str:
-        """The digest of S(step)."""
+        """Return the digest of S(step)."""
         digests = self._digests
         if not digests:
             digests.append(self.start.digest)
@@ -189,45 +189,45 @@ class Chain:
         return digests[step - self.first]
 
     def state(self, step: int) -> GraphState:
-        """S(step)."""
+        """Return S(step)."""
         if step == self.first:
             return self.start
-        view = self._view()
+        working = self._initial_working_state()
         for done in self.steps[: step - self.first]:
-            self._apply(view, done)
-        return self.state_of(view, step)
+            self._apply(working, done)
+        return self.state_of(working, step)
 
     def states(self) -> Iterator[GraphState]:
-        """S(first), S(first + 1), and so on, in one pass."""
+        """Yield S(first), S(first + 1), and so on, in one pass."""
         yield self.start
-        view = self._view()
+        working = self._initial_working_state()
         for done in self.steps:
-            self._apply(view, done)
-            yield self.state_of(view, done.number)
+            self._apply(working, done)
+            yield self.state_of(working, done.number)
 
-    def state_of(self, view: WorkingState, step: int) -> GraphState:
-        """The state that a view of this chain stands for."""
+    def state_of(self, working: WorkingState, step: int) -> GraphState:
+        """Return a working state of this chain as a GraphState."""
         return GraphState.assemble(
-            values=view.plain_values(),
-            versions=view.plain_versions(),
-            decisions=dict(view.decisions),
-            terminated=view.terminated,
-            position=view.position(step=step, seed=self.seed),
+            values=working.plain_values(),
+            versions=working.plain_versions(),
+            decisions=dict(working.decisions),
+            terminated=working.terminated,
+            position=working.position(step=step, seed=self.seed),
             history=lambda: self.history(step),
             digest=lambda: self.digest(step),
         )
 
     def history(self, step: int) -> Mapping[str, NodeExecution]:
-        """The latest execution of each node up to S(step)."""
+        """Return the latest execution of each node up to S(step)."""
         found = dict(self.start.node_history)
-        view = self._view()
+        working = self._initial_working_state()
         for done in self.steps[: step - self.first]:
-            for execution in executions_of(self.program, view, done, self._on_conflict):
+            for execution in executions_of(self.program, working, done, self._on_conflict):
                 found[execution.node_name] = execution
         return found
 
     def last_run(self, node: str, step: int) -> Ran | None:
-        """When a node ran last up to S(step), and what it wrote."""
+        """Return when a node last ran up to S(step) and what it wrote."""
         for position in range(step - self.first - 1, -1, -1):
             done = self.steps[position]
             wrote = [outcome.update for outcome in done.outcomes if outcome.node == node]
@@ -237,7 +237,7 @@ class Chain:
         return None if record is None else Ran(record.step, record.output_versions)
 
     def failures(self) -> list[tuple[tuple[int, ...], Failure]]:
-        """The confined failures of the chain, in order."""
+        """Return the confined failures of the chain, in order."""
         index = self.program.index
         return [
             ((step.number, index.get(outcome.node, -1), max(outcome.index, 0)), failure)
@@ -247,14 +247,14 @@ class Chain:
         ]
 
     def executions(self) -> Iterator[NodeExecution]:
-        """Every execution of the chain, in order."""
-        view = self._view()
+        """Yield every execution of the chain, in order."""
+        working = self._initial_working_state()
         for done in self.steps:
-            yield from executions_of(self.program, view, done, self._on_conflict)
+            yield from executions_of(self.program, working, done, self._on_conflict)
 
-    def _apply(self, view: WorkingState, step: Step) -> None:
+    def _apply(self, working: WorkingState, step: Step) -> None:
         _known(self.program, step)
-        apply_step(view, step, self._on_conflict)
+        apply_step(working, step, self._on_conflict)
 
-    def _view(self) -> WorkingState:
+    def _initial_working_state(self) -> WorkingState:
         return WorkingState.restore(self.program, self.start)

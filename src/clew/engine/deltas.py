@@ -1,31 +1,33 @@
-"""Deltas: what a custom reducer made of a value, recorded so that nobody has to call the reducer again.
+"""Deltas: the recorded results of custom reducers, so that reading a run never calls them again.
 
-A step stores its updates as given. For a value that the library's own reducers made (`clew.state.reducers.is_own`) that
-is enough: applying them again gives the same. What a custom reducer makes is not a function of the log: it may generate
-ids, read a clock, or be another one tomorrow. So the commit, which is the only place that calls it, records one `Delta`
-from the value before the step to the value after it. Chains, resume, fork and replay apply that.
+A step stores its updates as given. For values of the library's own reducers (`clew.state.reducers.is_own`) that is
+enough: applying the updates again gives the same value. The result of a custom reducer does not follow from the log:
+the reducer may generate ids, read a clock, or change between versions. The commit is therefore the only place that
+calls it, and records one `Delta` from the value before the step to the value after it. Chains, resume, fork and replay
+apply this delta.
 
 A delta is one of:
 
 =========  ============================================================================================================
-``same``   the value is what it was
+``same``   the value did not change
 ``list``   the first `keep` items of the list (or tuple), then the items of `value`
-``dict``   the entries of the dict, without the keys `removed`, with the entries `value` set in order
+``dict``   the entries of the dict without the keys `removed`, then the entries of `value` in order
 ``whole``  `value`
 =========  ============================================================================================================
 
-Where `value` is what outcomes of the step gave for this name, it is not repeated: `refs` are the indexes of these
-outcomes in the step, and `value` is None. For a ``list`` their updates are lists that are joined or, without `spread`,
-items of their own. For a ``dict`` they are dicts that are merged. So what a step takes grows with what is new in it.
+If `value` equals what outcomes of the step gave for this name, the delta refers to them instead of repeating it: `refs`
+are the indexes of these outcomes in the step, and `value` is None. For a ``list``, their updates are concatenated or,
+without `spread`, each one is an item. For a ``dict``, they are merged. The size of a step thus grows only with its new
+data.
 
 Rules:
 
-- Applying a delta gives the value that the reducer returned, with the order of a dict's keys. Where a delta of a dict
-  would give another order, the whole is recorded.
-- Items are alike if they are the same object or are encoded alike. Identity alone would depend on whether a value came
-  from memory or from a store, and so would the digests.
-- Lists, tuples and dicts are compared by their exact types; keys of a user's class are never compared. Sets, text and
-  numbers are ``same`` or ``whole``. Any other value is ``whole``: an object that the reducer returned may have changed.
+- Applying a delta gives exactly what the reducer returned, including the order of dict keys. If a dict delta would
+  change that order, the whole value is recorded.
+- Two items are equal if they are the same object or have the same encoding. Identity alone would make digests depend on
+  whether a value came from memory or from a store.
+- Lists, tuples and dicts are compared by exact type; keys of user classes are never compared. Sets, strings and numbers
+  are ``same`` or ``whole``. Any other value is ``whole``, because the reducer may have mutated the object it returned.
 """
 
 from __future__ import annotations
@@ -45,7 +47,7 @@ Kind = Literal["same", "list", "dict", "whole"]
 
 
 class Delta(msgspec.Struct, frozen=True):
-    """How the value after a step follows from the value before it."""
+    """The difference between the values before and after a step."""
 
     kind: Kind
     keep: int = 0
@@ -65,7 +67,7 @@ _UNCHANGING = frozenset({str, bytes, int, float, bool, complex, type(None), froz
 
 
 def delta_of(before: Any, after: Any, updates: Sequence[tuple[int, Any]]) -> Delta:
-    """Return the delta between two values; `updates` are those of the step, each with its outcome's index."""
+    """Return the delta between two values; `updates` are those of the step, each with the index of its outcome."""
     kind = type(after)
     if kind is type(before):
         if kind is list or kind is tuple:
@@ -82,7 +84,10 @@ def delta_of(before: Any, after: Any, updates: Sequence[tuple[int, Any]]) -> Del
 
 
 def apply_delta(before: Any, delta: Delta, updates: Mapping[int, Any]) -> Any:
-    """Return the value after a step; `updates` are those for this value, by outcome. `ValueError` if it misfits."""
+    """Return the value after a step; `updates` are those for this value, by outcome.
+
+    Raises ValueError if the delta does not match the value.
+    """
     if delta.kind == "same":
         return before
     if delta.kind == "whole":
@@ -92,7 +97,7 @@ def apply_delta(before: Any, delta: Delta, updates: Mapping[int, Any]) -> Any:
             return _applied_list(before, delta, updates)
         return _applied_dict(before, delta, updates)
     except (AttributeError, KeyError, TypeError) as error:
-        raise ValueError(f"a {delta.kind} delta does not fit a {type(before).__name__}") from error
+        raise ValueError(f"a {delta.kind} delta does not match a {type(before).__name__}") from error
 
 
 def tail_of(delta: Delta, updates: Mapping[int, Any]) -> list[Any]:
@@ -107,7 +112,7 @@ def tail_of(delta: Delta, updates: Mapping[int, Any]) -> list[Any]:
 def _applied_list(before: Any, delta: Delta, updates: Mapping[int, Any]) -> Any:
     if type(before) not in (list, tuple) or not 0 <= delta.keep <= len(before):
         raise ValueError(
-            f"a delta keeps {delta.keep} items of a {type(before).__name__} that does not have them"
+            f"a delta keeps {delta.keep} items, but the {type(before).__name__} before it has fewer"
         )
     made = [*before[: delta.keep], *tail_of(delta, updates)]
     return made if type(before) is list else tuple(made)
@@ -115,7 +120,7 @@ def _applied_list(before: Any, delta: Delta, updates: Mapping[int, Any]) -> Any:
 
 def _applied_dict(before: Any, delta: Delta, updates: Mapping[int, Any]) -> Any:
     if type(before) is not dict:
-        raise ValueError(f"a dict delta does not fit a {type(before).__name__}")
+        raise ValueError(f"a dict delta does not match a {type(before).__name__}")
     made = dict(before)
     for key in delta.removed:
         del made[key]
@@ -140,16 +145,16 @@ def _list_delta(before: Any, after: Any, updates: Sequence[tuple[int, Any]]) -> 
 
 
 def _prefix(before: Sequence[Any], after: Sequence[Any]) -> int:
-    """The number of items at the beginning of both that are alike."""
+    """Return the length of the common prefix."""
     most = min(len(before), len(after))
-    if all(map(is_, before, after)):  # at the speed of C: most reducers keep the items
+    if all(map(is_, before, after)):  # a fast path in C: most reducers keep the items
         return most
     pairs = zip(before, after, strict=False)
     return next((place for place, pair in enumerate(pairs) if not _are_alike(*pair)), most)
 
 
 def _list_refs(tail: list[Any], updates: Sequence[tuple[int, Any]], spread: bool) -> tuple[int, ...]:
-    """The outcomes whose updates, one after the other, are the tail."""
+    """Return the outcomes whose concatenated updates equal the tail, or an empty tuple."""
     refs: list[int] = []
     place = 0
     for ref, update in updates:
@@ -184,7 +189,7 @@ def _dict_delta(before: dict[Any, Any], after: dict[Any, Any], updates: Sequence
 
 
 def _same_keys(one: dict[Any, Any], other: dict[Any, Any]) -> bool:
-    """Whether two dicts of plain keys have the same keys in the same order: 1 and True are not the same."""
+    """Return whether two dicts with plain keys have the same keys in the same order; 1 and True differ."""
     return list(one) == list(other) and list(map(type, one)) == list(map(type, other))
 
 
@@ -193,7 +198,7 @@ def _all_alike(some: Collection[Any], others: Collection[Any]) -> bool:
 
 
 def _are_alike(one: Any, other: Any) -> bool:
-    """Whether two values are the same object, or encoded alike, with the order of dicts."""
+    """Return whether two values are the same object or have the same encoding, including the order of dicts."""
     if one is other:
         return True
     kind = type(one)
@@ -211,7 +216,7 @@ def _are_alike(one: Any, other: Any) -> bool:
 
 
 def plain_deltas(deltas: Mapping[str, Delta]) -> dict[str, list[Any]]:
-    """Return deltas as lists that hold nothing but plain data and the user's values: how they are stored and digested.
+    """Return deltas as lists of plain data and user values, which is how they are stored and digested.
 
     ``["same"]``, ``["whole", value]``, ``["list", keep, tail]``, ``["dict", entries, removed]``; and with references
     ``["list of", keep, refs, spread]`` and ``["dict of", refs, removed]``.
@@ -235,9 +240,9 @@ def _plain(delta: Delta) -> list[Any]:
 
 
 def deltas_from(plain: Any) -> Mapping[str, Delta]:
-    """Return the deltas that `plain_deltas` took apart; `ValueError` for anything else."""
+    """Return the deltas that `plain_deltas` encoded; raises ValueError for anything else."""
     if not isinstance(plain, dict):
-        raise ValueError(f"deltas are a mapping by name, not a {type(plain).__name__}")
+        raise ValueError(f"expected deltas as a mapping by name, got a {type(plain).__name__}")
     return {name: _delta(form) for name, form in plain.items()}
 
 

@@ -1,14 +1,13 @@
-"""The short way: steps of one plain item, with nothing open beside them.
+"""The fast path: steps of a single plain item while nothing else is open.
 
-Most steps of most runs are like that, and all that the machine keeps for the general case (levels, batches, items,
-a frontier) has nothing to do in them. `steps` takes such steps directly from view to view. A step goes this way only
-if it has one due node that needs neither context nor deadline, nobody listens and nothing is remembered. As soon as
-anything is out of the ordinary (the node raises, a reducer refuses, two nodes are due) the machine plans the step
-as usual.
+Most steps of most runs are like this and need none of the general bookkeeping (open steps, batches, items, frontier).
+`steps` advances the working state directly. A step qualifies if exactly one node is due, the node needs neither a
+context nor a deadline, and the run has neither listeners nor prior work. Otherwise (the node raises, a reducer rejects
+the update, two nodes are due) the machine plans the step in the general way.
 
-This is the hot loop of the library, so it is written for speed: a generator, whose local variables are the fastest
-there are, with the two common cases of `View.install` written out (one new value; one target chosen). Everything
-else goes through `read` and `View.install` themselves. The tests run every random graph both ways.
+This is the hot loop of the library. It is a generator because local variables are fast, and it inlines the two common
+cases of `WorkingState.install` (one new value; one selected target). Everything else calls `read` and
+`WorkingState.install`. The tests run every random graph both ways.
 """
 
 from __future__ import annotations
@@ -32,19 +31,19 @@ from clew.state import Overwrite
 Called = tuple[Callable[..., Any], tuple[Any, ...], "Sizes"]
 Returned = tuple[Any, float, float]
 Steps = Generator[Called, Returned, None]
-"""Yields a function, its arguments and their sizes (`sizes_of`); is sent its value, and when it began and ended."""
+"""Yields a function, its arguments and their sizes (`sizes_of`); receives its value, start time and end time."""
 
 _NOTHING: dict[str, Any] = {}
 _SPECIAL = {Command, Overwrite, Send, type(END)}
 SIZED = frozenset({list, dict, set})
 UNSIZED = frozenset({type(None), bool, int, float, complex, str, bytes, tuple, frozenset})
-"""Exact types of values with and without a size to watch: to look here first is what makes watching cheap."""
+"""Exact types of values with and without a size. Testing these sets first keeps the mutation check cheap."""
 
 Sizes = int | tuple[int, ...] | None
 
 
 def size_of(value: Any) -> int:
-    """The length of a list, dict or set (or subclass), whatever its class says about it; -1 for other values."""
+    """Return the length of a list, dict or set (or subclass), ignoring an overridden `__len__`; -1 for other values."""
     kind = type(value)
     if kind in SIZED:
         return len(value)
@@ -55,7 +54,7 @@ def size_of(value: Any) -> int:
 
 
 def sizes_of(values: tuple[Any, ...]) -> Sizes:
-    """The size of the only value, or of each of several; None if there is none to watch."""
+    """Return the size of the only value, or of each of several; None if no value has a size."""
     if len(values) == 1:
         (value,) = values
         size = len(value) if type(value) in SIZED else size_of(value)
@@ -65,24 +64,29 @@ def sizes_of(values: tuple[Any, ...]) -> Sizes:
 
 
 def steps(machine: Machine, epoch: float) -> Steps:
-    """Take steps of one item until one comes that is not; `epoch` turns the driver's times into timestamps."""
-    root, view, outbox, counters = machine.root, machine.root.view, machine.outbox, machine.counters
-    program, most = view.program, machine.options.max_steps
-    if program.solo is None:
-        program.solo = [_record_of(program, i) for i in range(len(program.nodes))]
-    records = program.solo
-    due, sends, decisions = view.due, view.sends, view.decisions
+    """Run single-item steps until one does not qualify; `epoch` converts the driver's times into timestamps."""
+    root, working, outbox, counters = (
+        machine.root,
+        machine.root.working_state,
+        machine.outbox,
+        machine.counters,
+    )
+    program, most = working.program, machine.options.max_steps
+    if program.fast_path is None:
+        program.fast_path = [_record_of(program, i) for i in range(len(program.nodes))]
+    records = program.fast_path
+    due, sends, decisions = working.due, working.sends, working.decisions
     values, versions, wakes, visits, missing = (
-        view.values,
-        view.versions,
-        view.wakes,
-        view.visits,
-        view.missing,
+        working.values,
+        working.versions,
+        working.wakes,
+        working.visits,
+        working.missing,
     )
     unsized, special = UNSIZED, _SPECIAL
     number, name = root.step, ""
-    counters.active = 1  # for the whole stretch: between two calls nobody can look
-    while len(due) == 1 and not sends and number < most and not view.blocked:
+    counters.active = 1  # for all fast steps: nothing can read it between two calls
+    while len(due) == 1 and not sends and number < most and not working.blocked:
         (node,) = due
         record = records[node]
         if record is None:
@@ -94,7 +98,7 @@ def steps(machine: Machine, epoch: float) -> Steps:
                 value, began, ended = yield func, (arg,), None
             else:
                 value, began, ended = yield func, (arg,), sizes_of((arg,))
-                arg = None  # who still holds a list keeps it from growing in place
+                arg = None  # a remaining reference would prevent a list from growing in place
         else:
             args = tuple([values[s] for s in sources])
             for arg in args:
@@ -144,19 +148,19 @@ def steps(machine: Machine, epoch: float) -> Steps:
             target, bits, others = targets[chosen]
             if others:
                 for other, theirs in others:
-                    if wakes[other] & theirs:  # selected before, and not due: only this node was
-                        withdraw(view, node)
+                    if wakes[other] & theirs:  # selected earlier and still not due
+                        withdraw(working, node)
                         break
             if target < 0:
-                view.terminated = True
+                working.terminated = True
             else:
                 wakes[target] |= bits
                 if not missing[target]:
                     due.add(target)
         else:
             try:
-                update, decision = read(program, program.nodes[node], value, view)
-            except Exception:  # the machine will find the same, and knows what follows
+                update, decision = read(program, program.nodes[node], value, working)
+            except Exception:  # the machine raises the same error and handles it
                 machine.finish(general(machine), value, epoch + began, ended - began)
                 return
             fresh, deltas = update, NO_DELTAS
@@ -165,30 +169,30 @@ def steps(machine: Machine, epoch: float) -> Steps:
                 try:
                     fresh, deltas = merge_one(program, values, outcome)
                 except MergeFailure as failure:
-                    machine.refuse(general(machine), failure)
+                    machine.reject_update(general(machine), failure)
                     return
             outbox.append(
                 SingleItemStep(
                     number + 1, name, visits[node], update, decision, epoch + began, ended - began, deltas
                 )
             )
-            view.install(node, fresh, decision)
-            fresh = _NOTHING  # who still holds a list keeps it from growing in place
+            working.install(node, fresh, decision)
+            fresh = _NOTHING  # a remaining reference would prevent a list from growing in place
             controls = ()
         for reader, bits in controls:
             wakes[reader] |= bits
             if not missing[reader]:
                 due.add(reader)
         root.step = number = number + 1
-        counters.short += 1
-    if name:  # of the last one: whatever is due now, it has woken
+        counters.fast_steps += 1
+    if name:  # only the last node can have woken the nodes that are due now
         root.latest[program.index[name]] = number
     counters.active = 0
     machine.open(root)
 
 
 def general(machine: Machine) -> Item:
-    """The step that was under way, as the machine would have planned it, with its item handed out."""
+    """Plan the current step in the general way and return its item, already taken."""
     machine.counters.active = 0
     machine.open(machine.root)
     item = machine.take()
@@ -197,7 +201,7 @@ def general(machine: Machine) -> Item:
 
 
 def _record_of(program: Program, number: int) -> tuple[Any, ...] | None:
-    """What a short step of a node needs; None if its steps cannot be short."""
+    """Return what a fast step of a node needs; None if the node cannot use the fast path."""
     node = program.nodes[number]
     if not _is_plain(program, node):
         return None
@@ -228,12 +232,12 @@ def _record_of(program: Program, number: int) -> tuple[Any, ...] | None:
 
 
 def _is_plain(program: Program, node: Node) -> bool:
-    """Whether a node needs nothing but values of the state: no deadline, and no durable ground for side effects."""
+    """Return whether a node needs only values of the state: no timeout, cache, side effects or defaults."""
     return (
         node.kind in ("node", "route", "ifelse")
         and (
             node.mode == "sync" or (node.mode == "async" and iscoroutinefunction(node.func))
-        )  # not one that wraps
+        )  # not a wrapper that returns a coroutine
         and node.policy.timeout is None
         and not node.cache
         and not (node.side_effects.recordable or node.side_effects.requires_idempotency)

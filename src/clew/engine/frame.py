@@ -1,10 +1,10 @@
-"""A strand: one graph's chain of steps while it is being made, and the items of its open steps.
+"""A frame: one activation of a graph, with its chain of steps and the items of its open steps.
 
-The run itself is a strand; each subgraph item holds strands of its own. A strand has a view (the state after its
-last committed step) and *levels*, its open steps: the first is the next to be committed, later ones were planned
-ahead. A level has batches, one per node that runs in that step; a batch has items, one per plain run or Send.
+The run itself is a frame; each subgraph item has its own frames. A frame has a working state (the state after its last
+committed step) and open steps: the first one is committed next, later ones come from lookahead. An open step has one
+batch for each node that runs in it. A batch has one item for a plain run and one for each Send.
 
-This module is data and its bookkeeping. What happens when is decided by ``clew.engine.machine``.
+This module contains data and its bookkeeping. ``clew.engine.machine`` decides what happens when.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NO_LIMIT = 1 << 62
 
 
 class Item:
-    """One run of one node: what a worker executes."""
+    """One execution of one node by a worker."""
 
     __slots__ = ("_path", "attempt", "batch", "index", "live", "node", "waited")
 
@@ -33,48 +33,48 @@ class Item:
         self.index = index
         self.node: Node = batch.node
         self.attempt = 0
-        self.live = False  # handed out, and neither finished nor given up
+        self.live = False  # taken by the driver, and neither finished nor failed
         self.waited = False  # between two attempts
         self._path: str | None = None
 
     @property
     def order(self) -> tuple[int, ...]:
-        """Its place among all items of the run: lower ones are merged first."""
+        """Return the position among all items of the run; lower ones are merged first."""
         return (*self.batch.order, self.index)
 
     @property
-    def strand(self) -> Frame:
-        return self.batch.level.strand
+    def frame(self) -> Frame:
+        return self.batch.open_step.frame
 
     @property
     def step(self) -> int:
-        return self.batch.level.number
+        return self.batch.open_step.number
 
     @property
     def is_inside(self) -> bool:
-        """Whether it is a subgraph item with strands under way."""
-        return self.index in self.batch.strands
+        """Return whether this is a subgraph item whose frames are running."""
+        return self.index in self.batch.frames
 
     @property
     def is_wanted(self) -> bool:
-        """Whether it may start: no strand around it is over, and no failure came before its step."""
-        level = self.batch.level
-        strand = level.strand
-        if level.is_void or strand.state != "running" or level.number > strand.limit:
+        """Return whether the item may start: its frames are running and no failure precedes its step."""
+        open_step = self.batch.open_step
+        frame = open_step.frame
+        if open_step.is_void or frame.state != "running" or open_step.number > frame.limit:
             return False
-        return strand.owner is None or strand.owner.is_wanted
+        return frame.owner is None or frame.owner.is_wanted
 
     @property
     def path(self) -> str:
-        """The item's name in the run."""
+        """Return the name of the item in the run."""
         if self._path is None:
             batch = self.batch
-            self._path = batch.level.strand.prefix + item_path(self.node.name, batch.visit, self.label)
+            self._path = batch.open_step.frame.prefix + item_path(self.node.name, batch.visit, self.label)
         return self._path
 
     @property
     def label(self) -> int:
-        """The index that the path shows: none for the only plain item of a batch."""
+        """Return the index shown in the path: -1 for the only plain item of a batch."""
         return -1 if self.batch.is_single else self.index
 
     @property
@@ -82,27 +82,27 @@ class Item:
         return self.batch.payloads[self.index]
 
     def values(self) -> dict[str, Any]:
-        """All values that the item sees."""
-        values = self.batch.view.plain_values()
+        """Return all values that the item sees."""
+        values = self.batch.working_state.plain_values()
         payload = self.payload
         if payload:
             values.update(payload)
         return values
 
     def lookup(self, name: str, default: Any) -> Any:
-        """One value that the item sees: payload, state, bound value, then the default."""
+        """Return one value that the item sees: from the payload, the state, bound values, or the default."""
         value = self.seen_value(name)
-        return self.strand.program.bound.get(name, default) if value is MISSING else value
+        return self.frame.program.bound.get(name, default) if value is MISSING else value
 
     def seen_value(self, name: str) -> Any:
-        """One value that the item sees in its payload or in the state; MISSING if it is in neither."""
+        """Return one value from the payload or the state; MISSING if neither has it."""
         payload = self.batch.payloads[self.index]
         if payload is not None and name in payload:
             return payload[name]
-        return self.batch.view.values.get(name, MISSING)
+        return self.batch.working_state.values.get(name, MISSING)
 
     def seen(self) -> dict[str, Any]:
-        """What the boundary of a subgraph is shown: its inputs by name, or everything."""
+        """Return the values for the boundary of a subgraph: its inputs by name, or the whole state."""
         if self.node.reads_state:
             return self.values()
         seen = {
@@ -115,7 +115,7 @@ class Item:
         return {**seen, **(self.payload or {})}
 
     def work_item(self) -> WorkItem:
-        """The item as the specification describes it."""
+        """Return the item as a public WorkItem."""
         batch = self.batch
         parent, edge = origin_of(self)
         return WorkItem(
@@ -135,37 +135,41 @@ class Batch:
 
     __slots__ = (
         "cursor",
+        "frames",
         "gates",
         "held",
         "is_single",
-        "level",
         "node",
         "number",
         "open",
+        "open_step",
         "order",
         "outcomes",
         "payloads",
-        "strands",
         "stuck",
-        "view",
         "visit",
         "wake",
+        "working_state",
     )
 
-    def __init__(self, level: OpenStep, number: int) -> None:
-        # what its items see: a level gets another view when one more batch finishes, and nothing in it that they see is
-        # another then, unless an update that they build on turns out to be refused
-        self.view = view = level.view
-        sends = view.sends.get(number, ()) if view.sends else ()
-        self.level = level
+    def __init__(self, open_step: OpenStep, number: int) -> None:
+        # what its items see: an open step gets a new working state when another batch finishes, but nothing that these
+        # items read differs in it, unless an update that they depend on is rejected
+        self.working_state = working = open_step.working_state
+        sends = working.sends.get(number, ()) if working.sends else ()
+        self.open_step = open_step
         self.number = number
-        self.order: tuple[int, ...] = (*level.strand.order, level.number, number)  # the items' begins with it
-        self.node = view.program.nodes[number]
-        self.visit: int = view.visits[number]
-        self.wake: int = view.wakes[number]
+        self.order: tuple[int, ...] = (
+            *open_step.frame.order,
+            open_step.number,
+            number,
+        )  # prefix of the order of its items
+        self.node = working.program.nodes[number]
+        self.visit: int = working.visits[number]
+        self.wake: int = working.wakes[number]
         self.payloads: tuple[Mapping[str, Any] | None, ...]
         if sends:
-            plain = view.has_plain_item(number)
+            plain = working.has_plain_item(number)
             self.payloads = ((None,) if plain else ()) + tuple(payload for _, payload, _ in sends)
             self.gates: tuple[int, ...] = ((-1,) if plain else ()) + tuple(gate for gate, _, _ in sends)
             self.is_single = False
@@ -175,66 +179,68 @@ class Batch:
             self.is_single = True
         self.outcomes: list[Outcome | None] = [None] * len(self.payloads)
         self.open = len(self.payloads)  # items without an outcome
-        self.stuck = 0  # of these, items that failed for good, wait for an answer or are held
-        self.held: dict[int, Outcome] = {}  # outcomes that count once the step is committed: engine.holding
+        self.stuck = 0  # of these, items that have failed, wait for an answer, or are held
+        self.held: dict[int, Outcome] = {}  # outcomes that count once the step is committed
         self.cursor = 0  # items made so far
-        self.strands: dict[int, list[Frame]] = {}  # index -> the strands inside that item, while they run
+        self.frames: dict[int, list[Frame]] = {}  # index -> frames inside that item, while they run
 
     @property
     def start(self) -> BatchStart:
-        """How the batch starts: with a plain item or not, and of which loop it starts a turn."""
-        return BatchStart(self.payloads[0] is None, self.view.program.turn_of(self.number, self.wake))
+        """Return whether the batch begins with a plain item, and the loop of which it starts a turn."""
+        return BatchStart(
+            self.payloads[0] is None, self.working_state.program.turn_of(self.number, self.wake)
+        )
 
 
 _PLAIN: tuple[None] = (None,)
 
 
 class OpenStep:
-    """An open step. `ahead` is the view after it with what has finished so far, if anyone needed it.
+    """A step that is planned and not committed.
 
-    What has finished is in that view unless two updates are in conflict: such batches are `left_out`. Whether that
-    stays so is known when the step is committed. Values that custom reducers have still to make are not in it either
-    (`Frame.unfinished`).
+    `lookahead_state` is the working state after the step with the results so far, if lookahead needed it. It contains
+    all finished batches except conflicting ones (`left_out`), and no values that custom reducers still have to produce
+    (`Frame.unfinished`). The commit decides both.
     """
 
     __slots__ = (
         "_waiting",
-        "ahead",
         "batches",
+        "frame",
         "held_mask",
         "is_void",
         "left_out",
+        "lookahead_state",
         "number",
         "open_mask",
-        "strand",
         "targets",
-        "view",
+        "working_state",
         "written",
     )
 
-    def __init__(self, strand: Frame, number: int, view: WorkingState) -> None:
-        self.strand = strand
+    def __init__(self, frame: Frame, number: int, working: WorkingState) -> None:
+        self.frame = frame
         self.number = number
-        self.view = view
+        self.working_state = working
         self.batches: dict[int, Batch] = {}
         self.open_mask = 0
         self.held_mask = 0  # of these, batches of which all open items are held
-        self.left_out = 0  # a mask, of batches that have finished and are not in the view ahead
-        self.is_void = False  # planned for an attempt that is over, or on an outcome that did not hold
-        self.ahead: WorkingState | None = None
+        self.left_out = 0  # mask of finished batches that are not in `lookahead_state`
+        self.is_void = False  # its attempt is over, or it depends on a rejected update
+        self.lookahead_state: WorkingState | None = None
         self.written: set[str] = set()  # names that finished batches wrote
         self.targets: set[int] = set()  # nodes that finished batches have links to
         self._waiting: set[int] | None = None
 
     @property
     def waiting(self) -> set[int]:
-        """Nodes that are due and do not run in this step."""
+        """Return the nodes that are due and do not run in this step."""
         if self._waiting is None:
-            self._waiting = self.view.due.difference(self.batches)
+            self._waiting = self.working_state.due.difference(self.batches)
         return self._waiting
 
     def add(self, number: int) -> Batch:
-        """A batch of node `number` runs in this step."""
+        """Add a batch of node `number` to this step."""
         if self._waiting is not None:
             self._waiting.discard(number)
         batch = self.batches[number] = Batch(self, number)
@@ -242,24 +248,24 @@ class OpenStep:
         return batch
 
     def remove(self, number: int) -> Batch:
-        """The batch of node `number` does not run in this step after all: whatever it did is let fall."""
-        batch, strand = self.batches.pop(number), self.strand
+        """Remove the batch of node `number` from this step and discard its results."""
+        batch, frame = self.batches.pop(number), self.frame
         self.open_mask &= ~(1 << number)
         self.held_mask &= ~(1 << number)
         self.left_out &= ~(1 << number)
         self._waiting = None
-        batch.level = void = OpenStep(strand, self.number, self.view)
+        batch.open_step = void = OpenStep(frame, self.number, self.working_state)
         void.batches[number] = batch
         void.drop()
         if any(outcome is not None and outcome.error is not None for outcome in batch.outcomes):
-            strand.failed.discard(batch.node.name)
+            frame.failed.discard(batch.node.name)
         size = len(batch.order)
-        strand.failures = [pair for pair in strand.failures if pair[0][:size] != batch.order]
-        strand.questions = {o: asked for o, asked in strand.questions.items() if o[:size] != batch.order}
+        frame.failures = [pair for pair in frame.failures if pair[0][:size] != batch.order]
+        frame.questions = {o: asked for o, asked in frame.questions.items() if o[:size] != batch.order}
         return batch
 
     def outcomes(self, left_out: int = 0) -> tuple[Outcome, ...]:
-        """What has finished, in order, but for what is left out."""
+        """Return the outcomes of finished batches in order, without those in `left_out`."""
         if len(self.batches) == 1:
             (batch,) = self.batches.values()
             return tuple(batch.outcomes) if not batch.open and not left_out else ()  # type: ignore[arg-type]
@@ -272,29 +278,29 @@ class OpenStep:
         )
 
     def is_drained(self) -> bool:
-        """Whether nothing of this step can go on by itself."""
+        """Return whether nothing in this step can continue by itself."""
         return all(batch.open == batch.stuck for batch in self.batches.values())
 
     def drop(self) -> None:
-        """Nobody waits for its items any more: those that run are let fall, and no other is started."""
+        """Discard the step: ignore the results of running items and start no others."""
         self.is_void = True
         for batch in self.batches.values():
-            for strands in batch.strands.values():
-                for strand in strands:
-                    strand.drop()
+            for frames in batch.frames.values():
+                for frame in frames:
+                    frame.drop()
 
 
 class Frame:
-    """One graph's chain in the making."""
+    """The chain of one graph while it executes."""
 
     __slots__ = (
         "epoch",
         "failed",
         "failures",
         "latest",
-        "levels",
         "limit",
-        "open_ahead",
+        "open_lookahead",
+        "open_steps",
         "order",
         "owner",
         "past",
@@ -304,13 +310,13 @@ class Frame:
         "state",
         "step",
         "unfinished",
-        "view",
+        "working_state",
     )
 
     def __init__(
         self,
         program: Program,
-        view: WorkingState,
+        working: WorkingState,
         *,
         step: int,
         prefix: str,
@@ -318,39 +324,35 @@ class Frame:
         owner: Item | None,
     ) -> None:
         self.program = program
-        self.view = view
+        self.working_state = working
         self.step = step
         self.prefix = prefix
         self.order = order
         self.owner = owner
-        self.epoch: tuple[int, ...] = () if owner is None else (*owner.strand.epoch, owner.attempt)
-        self.levels: list[OpenStep] = []  # open steps, with no number left out
-        self.open_ahead: dict[
-            int, OpenStep
-        ] = {}  # those planned ahead that are not known as a whole, by number
-        # values that custom reducers have still to make: name -> the open steps that write it, ascending
+        self.epoch: tuple[int, ...] = () if owner is None else (*owner.frame.epoch, owner.attempt)
+        self.open_steps: list[OpenStep] = []  # consecutive numbers
+        self.open_lookahead: dict[int, OpenStep] = {}  # incomplete steps after the first, by number
+        # values that custom reducers still have to produce: name -> open steps that write it, ascending
         self.unfinished: dict[str, tuple[int, ...]] = {}
-        self.limit = NO_LIMIT  # no item of a later step is started (after a failure)
+        self.limit = NO_LIMIT  # after a failure: no item of a later step starts
         self.failures: list[tuple[tuple[int, ...], Failure]] = []
         self.failed: set[str] = set()  # nodes whose failure was confined
         self.questions: dict[tuple[int, ...], Question] = {}  # by the order of the item that asks
-        self.latest: dict[
-            int, int
-        ] = {}  # node -> the step that it ran in last, as far as that was in this strand
-        self.past: Past | None = None  # when nodes ran before that, if there is somewhere to look it up
+        self.latest: dict[int, int] = {}  # node -> the last step of this frame in which it ran
+        self.past: Past | None = None  # looks up runs of nodes before this frame was restored
         self.state: str = "running"  # running | completed | failed | dropped
 
     @property
     def has_failed(self) -> bool:
-        """Whether a failure stops it; one that was confined does not."""
+        """Return whether a failure stops the frame; a confined failure does not."""
         return self.limit < NO_LIMIT
 
     def drop(self) -> None:
-        """The attempt that it belongs to is over."""
+        """Discard the frame, because the attempt that it belongs to is over."""
         self.state = "dropped"
-        for level in self.levels:
-            level.drop()
+        for open_step in self.open_steps:
+            open_step.drop()
 
-    def open_levels(self) -> Iterator[OpenStep]:
-        """The levels whose items may still be started."""
-        return (level for level in self.levels if level.number <= self.limit)
+    def startable_steps(self) -> Iterator[OpenStep]:
+        """Return the open steps whose items may still start."""
+        return (open_step for open_step in self.open_steps if open_step.number <= self.limit)

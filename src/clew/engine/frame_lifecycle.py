@@ -15,36 +15,29 @@ A frame ends when nothing is due, after too many steps, or with a failure after 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from clew.engine.chain import apply_step
 from clew.engine.frame import Frame, Item
-from clew.engine.records import Failure, Outcome
+from clew.engine.program import check_values, program_of
+from clew.engine.records import Deadline, Failure, Outcome, Start
+from clew.engine.working_state import WorkingState
 from clew.error_text import add_note, line_of
 from clew.errors import MaxStepsError, NodeError, StalledError
+from clew.graph import Graph, Subgraph
+from clew.state import decode, encode
 
 if TYPE_CHECKING:
     from clew.engine.machine import Machine
     from clew.engine.options import Order
     from clew.graph import RetryPolicy
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
-
-from clew.engine.chain import apply_step
-from clew.engine.program import check_values, program_of
-from clew.engine.records import Deadline, Start
-from clew.engine.working_state import WorkingState
-from clew.graph import Graph, Subgraph
-from clew.state import decode, encode
-
-if TYPE_CHECKING:
-    from clew.engine.machine import Machine
-
 
 def enter(machine: Machine, item: Item) -> None:
-    """Begin the strands inside `item`."""
+    """Start the frames inside a subgraph item."""
     inside = item.node.subgraph
     assert inside is not None
     try:
@@ -60,16 +53,16 @@ def enter(machine: Machine, item: Item) -> None:
         machine.give_up(item, error, retry=False)
         return
     if machine.options.listening:
-        machine.notice("item_started", item, node=item.node.name, attempt=item.attempt)
+        machine.notify("item_started", item, node=item.node.name, attempt=item.attempt)
     if not started:
         machine.settle_subgraph(item, inside.gather([]))
         return
-    item.batch.strands[item.index] = started
+    item.batch.frames[item.index] = started
     if item.node.policy.timeout is not None:
         machine.outbox.append(Deadline(item, item.attempt, item.node.policy.timeout))
-    for strand in started:
-        if strand.state == "running":
-            machine.open(strand)
+    for frame in started:
+        if frame.state == "running":
+            machine.open(frame)
 
 
 def _begin(
@@ -77,56 +70,56 @@ def _begin(
 ) -> Frame:
     prefix = f"{item.path}[{number}]/" if is_mapped else f"{item.path}/"
     order = (*item.order, number)
-    earlier = machine.recall_strand(prefix, (*item.strand.epoch, item.attempt))
+    earlier = machine.prior_frame(prefix, (*item.frame.epoch, item.attempt))
     if earlier is not None:
         start, steps = earlier
         program = program_of(graph, start.given)
-        view = WorkingState.begin(program, start.values)
-        strand = Frame(program, view, step=len(steps), prefix=prefix, order=order, owner=item)
+        working = WorkingState.begin(program, start.values)
+        frame = Frame(program, working, step=len(steps), prefix=prefix, order=order, owner=item)
         for step in steps:
-            apply_step(view, step, machine.options.on_conflict)
+            apply_step(working, step, machine.options.on_conflict)
             for outcome in step.outcomes:
                 failure = outcome.failure(step)
-                if failure is not None:  # it was confined, and fails the strand in the end
+                if failure is not None:  # confined; it fails the frame when the frame ends
                     place = (step.number, program.index[outcome.node], max(outcome.index, 0))
-                    strand.failures.append(((*order, *place), failure))
-        return strand
+                    frame.failures.append(((*order, *place), failure))
+        return frame
     given, seeded = check_values(graph, values)
     program = program_of(graph, given)
-    machine.outbox.append(Start(prefix, seeded, given, (*item.strand.epoch, item.attempt)))
+    machine.outbox.append(Start(prefix, seeded, given, (*item.frame.epoch, item.attempt)))
     return Frame(program, WorkingState.begin(program, seeded), step=0, prefix=prefix, order=order, owner=item)
 
 
 def abandon(machine: Machine, item: Item, error: BaseException) -> None:
-    """What happens inside `item` took too long: let it fall."""
-    for strand in item.batch.strands.pop(item.index):
-        strand.drop()
+    """Discard the frames inside a subgraph item that timed out, and fail the attempt."""
+    for frame in item.batch.frames.pop(item.index):
+        frame.drop()
     machine.give_up(item, error)
 
 
-def leave(machine: Machine, strand: Frame) -> None:
-    """A strand has ended: once all of its item have, so has the item."""
-    item = strand.owner
+def leave(machine: Machine, frame: Frame) -> None:
+    """End a frame, and its item once all frames of the item have ended."""
+    item = frame.owner
     assert item is not None
     inside = item.node.subgraph
     assert inside is not None
-    strands = item.batch.strands[item.index]
-    if strand.state == "failed":
-        for later in strands[strands.index(strand) + 1 :]:
-            later.drop()  # earlier ones go on: theirs would be the error, whichever came first in time
-    if any(other.state == "running" for other in strands):
+    frames = item.batch.frames[item.index]
+    if frame.state == "failed":
+        for later in frames[frames.index(frame) + 1 :]:
+            later.drop()  # earlier ones continue: the error is that of the lowest order, not of the first in time
+    if any(other.state == "running" for other in frames):
         return
-    del item.batch.strands[item.index]
-    failed = next((other for other in strands if other.state == "failed"), None)
+    del item.batch.frames[item.index]
+    failed = next((other for other in frames if other.state == "failed"), None)
     if failed is not None:
         first = failures_of(failed)[0]
         machine.give_up(item, first.error, inside=first)
         if item.waited:
-            for over in strands:
+            for over in frames:
                 over.drop()
         return
     try:
-        updates = [inside.update_of(other.view.plain_values()) for other in strands]
+        updates = [inside.update_of(other.working_state.plain_values()) for other in frames]
         if inside.leave is not None:
             updates = [_across(update, item.path) for update in updates]
         value = inside.gather(updates)
@@ -137,8 +130,8 @@ def leave(machine: Machine, strand: Frame) -> None:
 
 
 def _pass_bound(item: Item, inside: Subgraph, values: dict[str, Any]) -> tuple[Graph, dict[str, Any]]:
-    """What is bound outside and passes by name stays bound inside: it is no state there either."""
-    bound = item.strand.program.bound
+    """Bind inside the subgraph what is bound outside and passed by name; bound values are not state."""
+    bound = item.frame.program.bound
     if not bound or inside.enter is not None:
         return inside.graph, values
     passed = {
@@ -148,8 +141,8 @@ def _pass_bound(item: Item, inside: Subgraph, values: dict[str, Any]) -> tuple[G
     }
     if not passed:
         return inside.graph, values
-    known = item.strand.program.inner
-    key = (item.node.name, *passed)  # a payload may take the place of what is bound
+    known = item.frame.program.inner
+    key = (item.node.name, *passed)  # a payload may override a bound value
     graph = known.get(key)
     if graph is None:
         graph = known[key] = inside.graph.bind(**passed)
@@ -162,68 +155,70 @@ def _across(values: Mapping[str, Any], path: str) -> dict[str, Any]:
     return crossed
 
 
-def end(machine: Machine, strand: Frame) -> None:
-    """Nothing is due any more."""
-    stalled = strand.view.stalled()
+def end(machine: Machine, frame: Frame) -> None:
+    """End a frame in which nothing is due."""
+    stalled = frame.working_state.stalled()
     if stalled:
-        names = strand.program.names
-        told = "; ".join(
-            f"{names[i]!r} was selected, and lacks {', '.join(map(repr, lacking))}"
+        names = frame.program.names
+        missing = "; ".join(
+            f"{names[i]!r} was selected but lacks {', '.join(map(repr, lacking))}"
             for i, lacking in stalled.items()
         )
-        error = StalledError(f"the run cannot go on: {told}; give these values, or let a node write them")
-        _fail_strand(strand, error)
-    strand.state = "failed" if strand.failures else "completed"
-    if strand.owner is not None:
-        leave(machine, strand)
+        error = StalledError(
+            f"the run cannot continue: {missing}; give these values, or let a node write them"
+        )
+        _fail_frame(frame, error)
+    frame.state = "failed" if frame.failures else "completed"
+    if frame.owner is not None:
+        leave(machine, frame)
 
 
-def too_many_steps(machine: Machine, strand: Frame) -> None:
-    """The strand has had all the steps that it may have, and something is due."""
-    names = [strand.program.names[i] for i in sorted(strand.view.due)]
-    visits = {name: strand.view.visits[strand.program.index[name]] for name in names}
-    told = ", ".join(f"{name!r} ({count} times)" for name, count in visits.items())
+def too_many_steps(machine: Machine, frame: Frame) -> None:
+    """Fail a frame that has reached `max_steps` while nodes are due."""
+    names = [frame.program.names[i] for i in sorted(frame.working_state.due)]
+    visits = {name: frame.working_state.visits[frame.program.index[name]] for name in names}
+    due = ", ".join(f"{name!r} ({count} times)" for name, count in visits.items())
     error = MaxStepsError(
-        f"the run did not settle in {machine.options.max_steps} steps; still due: {told}; let a gate end the loop, "
+        f"the run did not settle in {machine.options.max_steps} steps; still due: {due}; let a gate end the loop, "
         f"or raise max_steps"
     )
-    _fail_strand(strand, error)
-    strand.state = "failed"
-    if strand.owner is not None:
-        leave(machine, strand)
+    _fail_frame(frame, error)
+    frame.state = "failed"
+    if frame.owner is not None:
+        leave(machine, frame)
 
 
-def fail(strand: Frame, order: Order, step: int, failure: Failure) -> None:
-    """The strand has failed: nothing of a step after `step` is started any more."""
-    strand.failures.append((order, failure))
-    strand.limit = min(strand.limit, step)
+def fail(frame: Frame, order: Order, step: int, failure: Failure) -> None:
+    """Record a failure of the frame; no item of a step after `step` starts."""
+    frame.failures.append((order, failure))
+    frame.limit = min(frame.limit, step)
 
 
-def _fail_strand(strand: Frame, error: BaseException) -> None:
-    """The strand has failed, and none of its items has."""
-    failure = Failure(error, strand.step, path=strand.prefix[:-1])
-    fail(strand, (*strand.order, strand.step + 1), strand.step, failure)
+def _fail_frame(frame: Frame, error: BaseException) -> None:
+    """Record a failure that belongs to no item."""
+    failure = Failure(error, frame.step, path=frame.prefix[:-1])
+    fail(frame, (*frame.order, frame.step + 1), frame.step, failure)
 
 
-def check_drained(machine: Machine, strand: Frame) -> None:
-    """End a failed strand of a subgraph if nothing of its open steps can go on."""
+def check_drained(machine: Machine, frame: Frame) -> None:
+    """End a failed frame of a subgraph if nothing in its open steps can continue."""
     if (
-        strand.owner is not None
-        and strand.has_failed
-        and strand.state == "running"
-        and all(level.is_drained() for level in strand.open_levels())
+        frame.owner is not None
+        and frame.has_failed
+        and frame.state == "running"
+        and all(open_step.is_drained() for open_step in frame.startable_steps())
     ):
-        strand.state = "failed"
-        leave(machine, strand)
+        frame.state = "failed"
+        leave(machine, frame)
 
 
-def failures_of(strand: Frame) -> tuple[Failure, ...]:
-    """The failure of the lowest (step, order), and the others of its step."""
-    if not strand.failures:
+def failures_of(frame: Frame) -> tuple[Failure, ...]:
+    """Return the failure of the lowest (step, order), then the others of its step."""
+    if not frame.failures:
         return ()
-    ordered = sorted(strand.failures, key=lambda pair: pair[0])
+    ordered = sorted(frame.failures, key=lambda pair: pair[0])
     first_order, first = ordered[0]
-    step = first_order[: len(strand.order) + 1]
+    step = first_order[: len(frame.order) + 1]
     others = [
         other for order, other in ordered[1:] if order[: len(step)] == step and other.error is not first.error
     ]
@@ -233,7 +228,7 @@ def failures_of(strand: Frame) -> tuple[Failure, ...]:
 def failure_at(
     item: Item, error: BaseException, outcome: Outcome | None = None, *, inside: Failure | None = None
 ) -> Failure:
-    """An error with its place: the item that raised it, or what failed `inside` it."""
+    """Return an error with its location: the item that raised it, or the failure `inside` it."""
     if inside is not None and inside.error is error:
         return msgspec.structs.replace(inside, step=item.step, around=(*inside.around, item.path))
     refused = "" if outcome is None else outcome.refused
@@ -242,17 +237,17 @@ def failure_at(
 
 
 def is_retryable(policy: RetryPolicy, error: Exception) -> bool:
-    """What the policy says of an error; one whose function raises says no, and why."""
+    """Return whether the policy allows a retry; if `retryable` itself raises, add a note and return False."""
     try:
         return bool(policy.retryable(error))
     except Exception as raised:
-        add_note(error, f"clew: it is not tried again, because retryable raised {line_of(raised)}")
+        add_note(error, f"clew: no retry, because retryable raised {line_of(raised)}")
         return False
 
 
 def failed_before(name: str, step: int) -> Failure:
-    """The failure of a node that failed before the state that a run goes on from: a state keeps its name alone."""
+    """Return the failure of a node that failed before the state the run started from; states store only its name."""
     error = NodeError(
-        f"node {name!r} failed before the state that this run went on from; the run before has its error"
+        f"node {name!r} failed before the state that this run started from; see the error of the earlier run"
     )
     return Failure(error, step, name)

@@ -1,9 +1,9 @@
-"""The frontier: items that wait for a worker, lowest order first, never more than `capacity`.
+"""The frontier: items that wait for a worker, lowest order first, at most `capacity`.
 
-Only the machine puts work in, one batch at a time, so nobody ever blocks: an item is made when it is taken, and of what
-has not been taken the first `capacity` are the queue. `blocks` counts how often there was no room for all.
+Only the machine adds work, one batch at a time, so adding never blocks. An item is created when it is taken; the queue
+is the first `capacity` items that have not been taken. `blocks` counts how often more items waited than fit.
 
-A batch is one entry of the heap however many items it has: a fan-out of ten thousand costs what one of ten does.
+A batch is one heap entry, however many items it has. A fan-out of ten thousand therefore costs as much as one of ten.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from clew.engine.options import Order
 
 
 class Frontier:
-    """A bounded priority queue of items: the first ones of the batches that still have items to make."""
+    """A bounded priority queue of items, created lazily from their batches."""
 
     __slots__ = ("_heap", "_pushed", "_waiting", "blocks", "capacity", "peak")
 
@@ -23,9 +23,9 @@ class Frontier:
         self.capacity = capacity
         self.blocks = 0
         self.peak = 0
-        self._waiting = 0  # items in all, made or not
-        self._pushed = 0  # tells entries of one order apart: of a step planned again, the older ones are void
-        self._heap: list[tuple[Order, int, Batch | Item]] = []  # each by its first item
+        self._waiting = 0  # all items, created or not
+        self._pushed = 0  # breaks ties of equal order: entries of a step that was planned again
+        self._heap: list[tuple[Order, int, Batch | Item]] = []  # ordered by the first item
 
     def __len__(self) -> int:
         return min(self._waiting, self.capacity)
@@ -34,7 +34,7 @@ class Frontier:
         return self._waiting > 0
 
     def items(self) -> list[Item]:
-        """The queued items in the order in which they will be taken."""
+        """Return the queued items in the order in which they will be taken."""
         waiting = [
             item
             for _, _, work in self._heap
@@ -43,9 +43,9 @@ class Frontier:
         return sorted(waiting, key=lambda item: item.order)[: self.capacity]
 
     def push(self, work: Batch | Item) -> None:
-        """Queue a batch, or one item again."""
+        """Queue a batch, or requeue one item."""
         heap = self._heap
-        if heap:  # items may have been made of the first entry since it got its place
+        if heap:  # items may have been taken from the first entry since it was placed
             _, number, first = heap[0]
             heap[0] = (_order(first), number, first)
         self._pushed += 1
@@ -56,7 +56,7 @@ class Frontier:
         self.peak = max(self.peak, len(self))
 
     def pop(self) -> Item:
-        """The lowest item."""
+        """Remove and return the lowest item."""
         heap = self._heap
         _, number, work = heap[0]
         self._waiting -= 1
@@ -79,5 +79,5 @@ def _order(work: Batch | Item) -> Order:
 
 
 def _next_items(batch: Batch, most: int) -> list[Item]:
-    """What would be made of a batch, for somebody who looks."""
+    """Return the next items of a batch without taking them."""
     return [Item(batch, index) for index in range(batch.cursor, len(batch.payloads))[:most]]

@@ -1,9 +1,9 @@
-"""Results that count only once their step is committed: of nodes with `requires_idempotency` and not `recordable`.
+"""Held results: results of nodes with `requires_idempotency` that are not `recordable` count only at the commit.
 
-Such a node says that its result cannot be answered from a log: if a run stops before the step is committed, the node
-is called again, live, with the same key. So its result is not journaled, and nothing may build on it before the
-commit: it is *held*. To the rest of the machine a held item is an open item that cannot go on by itself. When the
-first level has no open items but held ones, all of them take effect, and the step is committed.
+The result of such a node must not be restored from a log: if a run stops before the commit, the node is called again
+with the same key. So its result is not logged as a finished item, and nothing may depend on it before the commit: it is
+*held*. The rest of the machine treats a held item as an open item that cannot continue by itself. When only held items
+are open in the first open step, all of them take effect and the step is committed.
 """
 
 from __future__ import annotations
@@ -20,43 +20,43 @@ if TYPE_CHECKING:
 
 
 def is_held(item: Item) -> bool:
-    """Whether the result of an item counts only once its step is committed."""
+    """Return whether the result of an item counts only once its step is committed."""
     batch = item.batch
-    return bool(batch.view.program.held_nodes >> batch.number & 1)
+    return bool(batch.working_state.program.held_nodes >> batch.number & 1)
 
 
 def hold(machine: Machine, item: Item, outcome: Outcome) -> None:
-    """Keep an outcome back until its step can be committed, which may be now."""
-    batch, level = item.batch, item.batch.level
+    """Hold an outcome until its step can be committed, which may be now."""
+    batch, open_step = item.batch, item.batch.open_step
     batch.held[item.index] = outcome
     batch.stuck += 1
     if len(batch.held) == batch.open:
-        level.held_mask |= 1 << batch.number
-    if not release(machine, level.strand):
-        frame_lifecycle.check_drained(machine, level.strand)
+        open_step.held_mask |= 1 << batch.number
+    if not release(machine, open_step.frame):
+        frame_lifecycle.check_drained(machine, open_step.frame)
 
 
-def release(machine: Machine, strand: Frame) -> bool:
-    """Let held outcomes take effect if the first level waits for nothing else. False if it does."""
-    level = strand.levels[0]
-    if not level.open_mask or level.open_mask & ~level.held_mask or level.is_void:
+def release(machine: Machine, frame: Frame) -> bool:
+    """Apply held outcomes if the first open step waits for nothing else; return False if it does."""
+    open_step = frame.open_steps[0]
+    if not open_step.open_mask or open_step.open_mask & ~open_step.held_mask or open_step.is_void:
         return False
     found = []
-    for batch in level.batches.values():
+    for batch in open_step.batches.values():
         found += [(Item(batch, index), outcome) for index, outcome in sorted(batch.held.items())]
         batch.stuck -= len(batch.held)
         batch.held.clear()
-    level.held_mask = 0
+    open_step.held_mask = 0
     for item, outcome in found:
         machine.place(item, outcome)
     return True
 
 
-def journaled(strand: Frame, outcomes: Iterable[Outcome]) -> list[FinishedItem]:
-    """What is kept of outcomes whose step is not committed."""
-    index, held = strand.program.index, strand.program.held_nodes
+def finished_items(frame: Frame, outcomes: Iterable[Outcome]) -> list[FinishedItem]:
+    """Return the log records for outcomes whose step is not committed."""
+    index, held = frame.program.index, frame.program.held_nodes
     return [
-        FinishedItem(strand.prefix, outcome, strand.epoch)
+        FinishedItem(frame.prefix, outcome, frame.epoch)
         for outcome in outcomes
         if not (held and held >> index[outcome.node] & 1)
     ]

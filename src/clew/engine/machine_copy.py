@@ -1,10 +1,9 @@
-"""A copy of a machine: two runs that stand at the same place and go their own ways from there.
+"""Copies of a machine: two runs at the same position that continue independently.
 
-This is how the machine is a value for whoever needs one: `step` copies, tells the copy what happened, and hands back
-what it said, so a run that somebody holds never changes. An explorer goes back to a run by keeping it.
+An explorer keeps a copy to return to a run later.
 
-What is copied is the machine's own bookkeeping. Programs, outcomes and the values that nodes returned are shared: they
-do not change. The outbox has to be empty, since what is in it speaks of items.
+Only the bookkeeping of the machine is copied. Programs, outcomes and values are immutable and shared. The outbox must
+be empty, because its entries refer to items.
 """
 
 from __future__ import annotations
@@ -23,54 +22,54 @@ from clew.engine.working_state import WorkingState
 
 
 class CopyMemo:
-    """The copies made so far, each thing once: two that were one and the same stay so."""
+    """The copies made so far, one per object, so that shared references stay shared."""
 
     def __init__(self) -> None:
         self._made: dict[int, Any] = {}
-        self._kept: list[Any] = []  # so that no id is given twice
+        self._originals: list[Any] = []  # keeps ids unique while copying
 
     def of(self, thing: Any) -> Any:
-        """The copy of something; itself, if it is nothing that a machine changes."""
+        """Return the copy of an object, or the object itself if machines do not modify it."""
         copy = _COPIED.get(type(thing))
         if copy is None:
             return thing
         if id(thing) not in self._made:
-            self._kept.append(thing)
+            self._originals.append(thing)
             copy(self, thing)
         return self._made[id(thing)]
 
     def mapping(self, part: Any) -> Any:
-        """The copy of a mapping, list or set of values, which are not copied."""
+        """Return a shallow copy of a mapping, list or set."""
         if id(part) not in self._made:
-            self._kept.append(part)
+            self._originals.append(part)
             is_branch = type(part) is Overlay
             self.note(part, Overlay(self.mapping(part.origin), part) if is_branch else part.copy())
         return self._made[id(part)]
 
     def note(self, thing: Any, made: Any) -> Any:
-        """This is the copy of that, also for what is inside it and points back."""
+        """Register `made` as the copy of `thing`, before its parts are copied: they may refer back to it."""
         self._made[id(thing)] = made
         return made
 
 
 def copy_of(machine: Machine) -> tuple[Machine, Callable[[Item], Item]]:
-    """A machine that stands where this one does, and which item of it stands for an item of this one."""
+    """Return a copy of a machine, and a function that maps its items to those of the copy."""
     if machine.outbox:
-        raise ValueError("a machine is copied when it has nothing left to say")
+        raise ValueError("cannot copy a machine with a non-empty outbox; drain it first")
     copies = CopyMemo()
     return copies.of(machine), copies.of
 
 
 _DEEP: Mapping[type, frozenset[str]] = {
-    Machine: frozenset({"frontier", "root", "slot", "_memory", "counters"}),
+    Machine: frozenset({"frontier", "root", "slot", "_prior_work", "counters"}),
     Frontier: frozenset({"_heap"}),
-    Frame: frozenset({"levels", "open_ahead", "owner", "view"}),
-    OpenStep: frozenset({"strand", "batches", "view", "ahead"}),
-    Batch: frozenset({"level", "strands", "view"}),
+    Frame: frozenset({"open_steps", "open_lookahead", "owner", "working_state"}),
+    OpenStep: frozenset({"frame", "batches", "working_state", "lookahead_state"}),
+    Batch: frozenset({"open_step", "frames", "working_state"}),
     Item: frozenset({"batch"}),
     Counters: frozenset(),
 }
-"""What the machine is made of, and which parts hold more of it. Other containers are copied, all else is shared."""
+"""The classes of a machine, and their attributes to copy deeply. Other containers are copied shallowly."""
 
 
 def _parts(copies: CopyMemo, thing: Any) -> None:
@@ -85,11 +84,11 @@ def _own(part: Any) -> Any:
     return part.copy() if type(part) in (list, dict, set) else part
 
 
-def _view(copies: CopyMemo, view: WorkingState) -> None:
-    """A view shares what it was branched from, so its mappings keep their origins."""
-    made = copies.note(view, WorkingState())
+def _working_state(copies: CopyMemo, working: WorkingState) -> None:
+    """Copy a working state; its overlays keep their (copied) origins."""
+    made = copies.note(working, WorkingState())
     for name in WorkingState.__slots__:
-        part = getattr(view, name)
+        part = getattr(working, name)
         setattr(made, name, copies.mapping(part) if type(part) in (dict, list, set, Overlay) else part)
 
 
@@ -105,14 +104,14 @@ def _tuple(copies: CopyMemo, things: tuple[Any, ...]) -> None:
     copies.note(things, tuple(map(copies.of, things)))
 
 
-def _memory(copies: CopyMemo, memory: PriorWork) -> None:
-    copies.note(memory, msgspec.structs.replace(memory, held=set(memory.held)))
+def _prior_work(copies: CopyMemo, prior_work: PriorWork) -> None:
+    copies.note(prior_work, msgspec.structs.replace(prior_work, held=set(prior_work.held)))
 
 
 _COPIED: Mapping[type, Callable[[CopyMemo, Any], None]] = {
     **dict.fromkeys(_DEEP, _parts),
-    WorkingState: _view,
-    PriorWork: _memory,
+    WorkingState: _working_state,
+    PriorWork: _prior_work,
     list: _list,
     dict: _dict,
     tuple: _tuple,

@@ -1,15 +1,15 @@
-"""Merging: the new values that a step makes, from the values before it and the updates of its outcomes.
+"""Merging: computes the new values of a step from the values before it and the updates of its outcomes.
 
-Three callers want three things of the same updates:
+There are three callers:
 
-- the *commit* (`merge_one`, `merge_all` without `recorded`) calls reducers, and records a delta for each value that a
-  custom one made. It is the only place that calls a custom reducer.
-- *reading* (the same with `recorded`) applies these deltas. Only the library's own reducers run.
-- *planning ahead* (`merge_ahead`) calls own reducers only. A value that a custom reducer has still to make is
+- The *commit* (`merge_one`, `merge_all` without `recorded`) calls reducers and records a delta for each value of a
+  custom one. It is the only caller of custom reducers.
+- *Reading* (the same functions with `recorded`) applies these deltas and runs only the library's own reducers.
+- *Lookahead* (`merge_lookahead`) calls only own reducers. A value that a custom reducer still has to produce is
   `UNFINISHED`.
 
-Nothing is installed here, so that a reducer that raises or a conflict leaves the values as they were. The exception is
-a list that takes an appended message and that nobody else holds: it grows in place once nothing can raise any more.
+Values are returned, not installed, so a reducer that raises or a conflict changes nothing. The exception is a list with
+no other references that receives an appended item: it grows in place once nothing can raise.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ Deltas = Mapping[str, Delta]
 Writers = dict[str, list[tuple[int, Outcome]]]
 
 UNFINISHED: Any = object()
-"""Stands for a value that a custom reducer makes when its step is committed."""
+"""Placeholder for a value that a custom reducer produces at the commit."""
 
 
 class MergeFailure(Exception):
-    """A reducer raised: which outcome it was given, and what it raised."""
+    """A reducer raised an error: the outcome whose update it received, the value, and the error."""
 
     def __init__(self, outcome: Outcome, value: str, error: Exception) -> None:
         super().__init__(outcome, value, error)
@@ -52,7 +52,7 @@ class MergeFailure(Exception):
 
 
 class DeltaError(Exception):
-    """What was recorded of a step does not say what became of a value."""
+    """The recorded delta of a value is missing or does not match."""
 
 
 def merge_one(
@@ -81,7 +81,7 @@ def merge_one(
             if deltas is None:
                 deltas = {}
             fresh[name], deltas[name] = _custom(values, name, reducer, ((0, outcome),))
-    for name in growing:  # now that no reducer can raise any more
+    for name in growing:  # no reducer can raise from here on
         fresh[name] = grow(reducers[name], values, name, (outcome.update[name],))
     return fresh, NO_DELTAS if deltas is None else deltas
 
@@ -120,16 +120,16 @@ def merge_all(
     return fresh, {name: len(many) for name, many in writers.items()}, deltas or NO_DELTAS
 
 
-def merge_ahead(
+def merge_lookahead(
     program: Program,
     values: Mapping[str, Any],
     outcomes: Sequence[Outcome],
     on_conflict: str,
     unfinished: Collection[str],
 ) -> tuple[dict[str, Any], dict[str, int]]:
-    """Return the new values and how often each was written, as far as is known before the commit.
+    """Return the new values and how often each was written, as far as they are known before the commit.
 
-    `unfinished` are the values that earlier open steps have still to make.
+    `unfinished` are the values that earlier open steps still have to produce.
     """
     reducers = program.reducers
     writers = _writers(outcomes)
@@ -171,7 +171,7 @@ def _updates(name: str, many: Sequence[tuple[int, Outcome]]) -> list[Any]:
 
 
 def _last(name: str, many: Sequence[tuple[int, Outcome]], on_conflict: str) -> Any:
-    """The update that stands where there is no reducer; a second one is a conflict."""
+    """Return the update of a value without a reducer; a second update is a conflict."""
     if len(many) > 1 and on_conflict != "last":
         raise ConflictError(
             f"{many[0][1].path} and {many[1][1].path} both wrote {name!r} in one step; give {name!r} a reducer "
@@ -191,7 +191,7 @@ def _own(values: Mapping[str, Any], name: str, reducer: Reducer, many: Sequence[
 def _custom(
     values: Mapping[str, Any], name: str, reducer: Reducer, many: Sequence[tuple[int, Outcome]]
 ) -> tuple[Any, Delta]:
-    """Call a custom reducer for one update after the other, and note what it made of the value."""
+    """Call a custom reducer for each update in order, and return the result with its delta."""
     before = made = values[name]
     updates = [(index, outcome.update[name]) for index, outcome in many]
     last = max(
@@ -212,13 +212,13 @@ def _custom(
 def _edited(name: str, reducer: Reducer) -> OutputError:
     called = getattr(reducer, "__qualname__", repr(reducer))
     return OutputError(
-        f"the reducer {called} of {name!r} changed the value in the state in place, which would change the past; "
-        f"let it return a new value (for a list: [*current, *update])"
+        f"the reducer {called} of {name!r} modified the current value in place; "
+        f"return a new value instead (for a list: [*current, *update])"
     )
 
 
 def _applied(values: dict[str, Any], name: str, delta: Delta, many: Sequence[tuple[int, Outcome]]) -> Any:
-    """Apply a recorded delta. A list that only takes more items, and that nobody else holds, grows in place."""
+    """Apply a recorded delta. A list that only gains items and has no other references grows in place."""
     updates = {index: outcome.update[name] for index, outcome in many}
     try:
         if (
@@ -231,11 +231,11 @@ def _applied(values: dict[str, Any], name: str, delta: Delta, many: Sequence[tup
             return values[name]
         return apply_delta(values[name], delta, updates)
     except (KeyError, TypeError, ValueError) as error:
-        raise DeltaError(f"the delta of {name!r} does not fit the value before it: {error}") from error
+        raise DeltaError(f"the delta of {name!r} does not match the value before it: {error}") from error
 
 
 def _not_recorded(name: str) -> DeltaError:
     return DeltaError(
-        f"the log does not say what the reducer of {name!r} made, and reading does not call reducers; "
-        f"the run was made with another reducer, or its log is damaged"
+        f"the log has no recorded result of the reducer of {name!r}; the run used a different reducer, or its log is "
+        f"corrupted"
     )

@@ -1,4 +1,4 @@
-"""What would run next at a state: the frontier of S(k), made by the very machine that would run it."""
+"""The items that would run next at a state, planned by the machine itself."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from clew.state import GraphState
 _ALL = Options(queue_depth=NO_LIMIT, max_steps=NO_LIMIT)
 
 
-def upcoming(
+def next_items(
     program: Program,
     state: GraphState,
     prefix: str = "",
@@ -23,18 +23,18 @@ def upcoming(
     attempts: Mapping[str, int] | None = None,
     past: Past | None = None,
 ) -> list[WorkItem]:
-    """The items of the step after `state`, in their order; `prefix` is the strand's.
+    """Return the items of the step after `state`, in order; `prefix` is that of the frame.
 
-    `attempts` has the retries that items have used, by path, as far as is known; `past` knows when nodes ran before.
+    `attempts` are the known retry counts by path; `past` looks up earlier runs of nodes.
     """
     machine = Machine.restore(program, state, _ALL)
     machine.root.prefix, machine.root.past = prefix, past
     if not machine.has_more:  # plans the step
         return []
-    level = machine.root.levels[0]
+    open_step = machine.root.open_steps[0]
     items = [
         Item(batch, index)
-        for _, batch in sorted(level.batches.items())
+        for _, batch in sorted(open_step.batches.items())
         for index in range(len(batch.payloads))
     ]
     for item in items:

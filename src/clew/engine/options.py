@@ -1,4 +1,4 @@
-"""The terms on which a machine works: its options, what it counts, what it is told about earlier work."""
+"""The options of a machine, its counters, and the prior work that it starts with."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Order = tuple[int, ...]
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """How a run behaves, whatever drives it."""
+    """The behaviour of a run, independent of the driver."""
 
     seed: int = 0
     queue_depth: int = 1024
@@ -27,11 +27,11 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     on_error: Literal["stop", "continue"] = "stop"
     on_conflict: Literal["error", "last"] = "error"
     listening: bool = False
-    step_by_step: bool = False  # every item is taken by the driver: none goes the short way
+    step_by_step: bool = False  # the driver takes every item; no fast path
 
 
 class Notification(msgspec.Struct, frozen=True):
-    """Something worth showing happened; the driver adds run and time."""
+    """An event for listeners; the driver adds the run and the time."""
 
     kind: str
     step: int
@@ -40,46 +40,44 @@ class Notification(msgspec.Struct, frozen=True):
 
 
 class PriorWork(msgspec.Struct, frozen=True):
-    """What earlier work on the same run left behind, by path: used instead of executing again."""
+    """Results of earlier work on the same run, by path, used instead of executing again."""
 
-    journal: Mapping[str, Outcome] = {}
-    answers: Mapping[
-        str, Mapping[str, Any]
-    ] = {}  # by path and position, in the order in which they were given
+    finished: Mapping[str, Outcome] = {}
+    answers: Mapping[str, Mapping[str, Any]] = {}  # by path and position, in the order of the answers
     attempts: Mapping[str, int] = {}
-    strands: Mapping[str, tuple[Start, Sequence[Step]]] = {}
+    frames: Mapping[str, tuple[Start, Sequence[Step]]] = {}
     failures: Sequence[tuple[Order, Failure]] = ()  # confined failures in the chain
     retraced: Mapping[tuple[str, int], Step] | None = (
-        None  # by strand and number; None unless the run is retraced
+        None  # by frame and number; None unless this run retraces another
     )
-    held: set[str] = set()  # subgraph items between two attempts: handed to the driver, who knows the time
+    held: set[str] = set()  # subgraph items between two attempts; the driver knows when the next is due
 
     def with_answer(self, path: str, position: str, answer: Any) -> PriorWork:
-        """The memory with one more answer: to the question of the item at `path` that was asked at `position`."""
+        """Return a copy with the answer to the question asked at `position` by the item at `path`."""
         answers = {**self.answers, path: {**self.answers.get(path, {}), position: answer}}
         return msgspec.structs.replace(self, answers=answers)
 
     def with_attempt(self, path: str, attempt: int) -> PriorWork:
-        """The memory in which the item at `path` is at this attempt."""
+        """Return a copy in which the item at `path` is at this attempt."""
         return msgspec.structs.replace(self, attempts={**self.attempts, path: attempt})
 
     def without(self, prefix: str, nodes: Mapping[str, int]) -> tuple[PriorWork, list[Outcome]]:
-        """The memory without the outcomes of these nodes of a strand, each from a visit on; and these outcomes."""
+        """Return a copy without the outcomes of these nodes of a frame, each from a visit on; and these outcomes."""
         gone = [
             outcome
-            for path, outcome in self.journal.items()
+            for path, outcome in self.finished.items()
             if outcome.node in nodes
             and outcome.visit >= nodes[outcome.node]
             and path == prefix + outcome.path
         ]
         paths = {prefix + outcome.path for outcome in gone}
-        journal = {path: outcome for path, outcome in self.journal.items() if path not in paths}
-        return msgspec.structs.replace(self, journal=journal), gone
+        finished = {path: outcome for path, outcome in self.finished.items() if path not in paths}
+        return msgspec.structs.replace(self, finished=finished), gone
 
     def begun(self, prefix: str, nodes: Mapping[str, int], graph: Graph) -> dict[str, int]:
-        """The subgraph items of these nodes, each from a visit on, that have strands, and the attempts of these."""
+        """Return the subgraph items of these nodes, each from a visit on, that have frames, with their attempts."""
         found: dict[str, int] = {}
-        for inner, (start, _) in self.strands.items():
+        for inner, (start, _) in self.frames.items():
             item, inside, deeper = inner[len(prefix) :].partition("/")
             name, _, place = item.partition("#")
             if not inner.startswith(prefix) or not inside or deeper or name not in nodes:
@@ -91,19 +89,17 @@ class PriorWork(msgspec.Struct, frozen=True):
 
 
 class Counters:
-    """What the machine counts; see ``SchedulerMetrics``."""
+    """Counters of the machine; see ``SchedulerMetrics``."""
 
-    __slots__ = ("active", "executed", "retries", "short", "steps")
+    __slots__ = ("active", "executed", "fast_steps", "retries", "steps")
 
     def __init__(self) -> None:
         self.active = self.executed = self.retries = self.steps = 0
-        self.short = (
-            0  # steps of one execution each that went the short way, and are in neither of the others
-        )
+        self.fast_steps = 0  # steps on the fast path, not included in `steps` and `executed`
 
 
 def stream(seed: int, path: str, attempt: int, name: str) -> Random:
-    """The random stream `name` of one attempt of one item: nobody else's draws move it."""
+    """Return the random stream `name` of one attempt of one item, independent of all other streams."""
     from random import Random
 
     parts = (str(seed), path, str(attempt), name)

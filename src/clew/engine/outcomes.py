@@ -1,9 +1,9 @@
-"""From what a function returned to what it means: an update, and a decision.
+"""Reading return values: turns what a function returned into an update and a decision.
 
-A node's return value becomes an update by its shape: one output, a tuple matched with the outputs, or a mapping
-of any of them. A gate's return value becomes a decision: a tuple of targets' names, ``"END"`` and Sends. A
-`Command` is both. Whatever does not fit what the node declared is an error that names the node and says what
-would fit; nothing is guessed, because a wrong guess would be found far from here.
+The return value of a node becomes an update according to its shape: one output, a tuple that matches the outputs, or a
+mapping of some of them. The return value of a gate becomes a decision: a tuple of target names, ``"END"`` and Sends. A
+`Command` is both. A value that does not match the node's declaration is an error that names the node and says what is
+expected; nothing is guessed.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from clew.state import Overwrite
 Reading = tuple[Mapping[str, Any], tuple[Choice, ...] | None]
 
 
-def read(program: Program, node: Node, value: Any, view: WorkingState) -> Reading:
-    """The update and the decision that `value`, returned by `node`, stands for."""
+def read(program: Program, node: Node, value: Any, working: WorkingState) -> Reading:
+    """Return the update and the decision that `value`, returned by `node`, stands for."""
     decision: tuple[Choice, ...] | None = None
     if node.kind == "route":
-        return {}, choices(program, node, value, view)
+        return {}, choices(program, node, value, working)
     if node.kind == "ifelse":
         if value is not True and value is not False:
             raise DecisionError(
@@ -45,7 +45,7 @@ def read(program: Program, node: Node, value: Any, view: WorkingState) -> Readin
                 f"add @node(goto=[...])"
             )
         if node.targets or node.pruned:
-            decision = choices(program, node, value.goto, view, several=True)
+            decision = choices(program, node, value.goto, working, several=True)
         update = _mapping(node, {} if value.update is None else value.update)
     elif value is END or isinstance(value, Send):
         raise OutputError(
@@ -61,7 +61,7 @@ def read(program: Program, node: Node, value: Any, view: WorkingState) -> Readin
     if program.schema is not None and program.schema.validates:
         update = _validated(program, node, update)
     if node.cutoff is not None:
-        update = _changed(program, node, update, view)
+        update = _changed(program, node, update, working)
     return update, decision
 
 
@@ -92,7 +92,7 @@ def _mapping(node: Node, value: Any) -> Mapping[str, Any]:
         name = node.writes.get(own)
         if name is None:
             if own in node.outputs and own not in node.writes:
-                name = own  # a renamed output may be given by either of its names
+                name = own  # a renamed output accepts both names
             else:
                 raise OutputError(
                     f"node {node.name!r} returned {own!r}, which it does not declare; "
@@ -111,15 +111,15 @@ def _validated(program: Program, node: Node, update: Mapping[str, Any]) -> Mappi
             checked[name] = schema.validate_update(name, value)
         except ValueError as error:
             raise OutputError(
-                f"node {node.name!r} returned a value for {name!r} that the state schema refuses: {error}"
+                f"node {node.name!r} returned a value for {name!r} that the state schema rejects: {error}"
             ) from error
     return checked
 
 
 def _changed(
-    program: Program, node: Node, update: Mapping[str, Any], view: WorkingState
+    program: Program, node: Node, update: Mapping[str, Any], working: WorkingState
 ) -> Mapping[str, Any]:
-    """What is left of an update when values equal to those in the state are not written."""
+    """Return the part of an update that differs from the state."""
     equal = node.cutoff
     assert equal is not None
     return {
@@ -127,46 +127,46 @@ def _changed(
         for name, value in update.items()
         if name in program.reducers
         or isinstance(value, Overwrite)
-        or not view.has(name)
-        or not equal(view.values[name], value)
+        or not working.has(name)
+        or not equal(working.values[name], value)
     }
 
 
 def choices(
-    program: Program, node: Node, value: Any, view: WorkingState, *, several: bool = False
+    program: Program, node: Node, value: Any, working: WorkingState, *, several: bool = False
 ) -> tuple[Choice, ...]:
-    """A gate's return value as a decision. `several`: a list of targets is fine (as for a Command)."""
+    """Return the return value of a gate as a decision. `several` allows a list of targets, as for a Command."""
     if value is None:
         return ()
     if isinstance(value, Iterator):
         raise DecisionError(
-            f"gate {node.name!r} returned a {type(value).__name__}, which can be looked at only once; return a list"
+            f"gate {node.name!r} returned a {type(value).__name__}, which can be read only once; return a list"
         )
     if not isinstance(value, (list, tuple)):
-        return _kept(node, (_choice(program, node, value, view),))
-    decided = tuple([_choice(program, node, one, view) for one in value])
+        return _without_pruned(node, (_choice(program, node, value, working),))
+    decided = tuple([_choice(program, node, one, working) for one in value])
     names = [choice for choice in decided if isinstance(choice, str)]
     if len(names) > 1 and not several and not node.multi:
         raise DecisionError(
             f"gate {node.name!r} returned {len(names)} targets, {', '.join(map(repr, names))}; return one, "
             f"or declare it with multi=True"
         )
-    return _kept(node, decided)
+    return _without_pruned(node, decided)
 
 
-def _kept(node: Node, decided: tuple[Choice, ...]) -> tuple[Choice, ...]:
-    """Without the targets that `Graph.select` cut off."""
+def _without_pruned(node: Node, decided: tuple[Choice, ...]) -> tuple[Choice, ...]:
+    """Return a decision without the targets that `Graph.select` removed."""
     if not node.pruned:
         return decided
     return tuple(c for c in decided if (c.target if isinstance(c, Send) else c) not in node.pruned)
 
 
-def _choice(program: Program, node: Node, value: Any, view: WorkingState) -> Choice:
+def _choice(program: Program, node: Node, value: Any, working: WorkingState) -> Choice:
     if isinstance(value, Send):
         if value.target not in node.targets:
             _check_target(node, value.target, value)
         if not node.pruned or value.target not in node.pruned:
-            _check_payload(program, node, value, view)
+            _check_payload(program, node, value, working)
         return value
     if value is END:
         name = "END"
@@ -184,15 +184,15 @@ def _check_target(node: Node, name: str, value: Any) -> None:
     what = "gate" if node.kind == "route" else "node"
     valid = (*node.targets, *node.pruned)
     similar = nearest(name, valid)
-    hint = f" ({similar})" if similar.startswith("did you mean") else ""  # the names are all told anyway
+    hint = f" ({similar})" if similar.startswith("did you mean") else ""  # the message lists all names
     raise DecisionError(
         f"{what} {node.name!r} chose {_short(value)}, which is not one of its targets: "
         f"{', '.join(valid)}{hint}"
     )
 
 
-def _check_payload(program: Program, node: Node, send: Send, view: WorkingState) -> None:
-    """A payload that can never satisfy its target is refused where it is made."""
+def _check_payload(program: Program, node: Node, send: Send, working: WorkingState) -> None:
+    """Reject a payload that can never satisfy its target."""
     number = program.index[send.target]
     payload, allowed = send.payload, program.sendable[number]
     if allowed is not None and not payload.keys() <= allowed:
@@ -202,10 +202,10 @@ def _check_payload(program: Program, node: Node, send: Send, view: WorkingState)
             f"{nearest(name, sorted(allowed))}"
         )
     for name in program.needs[number]:
-        if name not in payload and name not in view.values and name not in program.written:
+        if name not in payload and name not in working.values and name not in program.written:
             raise DecisionError(
                 f"gate {node.name!r} sends {sorted(payload)} to {send.target!r}, which also needs {name!r}, "
-                f"and nothing can bring that; add it to the payload"
+                f"and no node writes that; add it to the payload"
             )
 
 

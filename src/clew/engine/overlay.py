@@ -1,6 +1,6 @@
-"""A mapping over another one: what a branch of a view changes is its own, the rest it shares.
+"""A mapping on top of another one: it stores its own changes and shares the rest.
 
-The origin may be a dict or a list. It may change meanwhile, as long as it changes to what the overlay already says.
+The origin may be a dict or a list. It may change, as long as it only changes to values that the overlay already has.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 
 
 class Overlay(dict[Any, Any]):
-    """A dict that answers from `origin` for what it does not hold itself."""
+    """A dict that falls back to `origin` for missing keys."""
 
     __slots__ = ("origin",)
 
@@ -32,7 +32,7 @@ class Overlay(dict[Any, Any]):
 
 
 def branch_of(mapping: Any) -> Overlay:
-    """A mapping that can be changed without changing this one."""
+    """Return a mapping that can be changed without changing this one."""
     if isinstance(mapping, Overlay):
         return Overlay(mapping.origin, mapping)
     return Overlay(mapping)

@@ -1,29 +1,28 @@
-"""What runs next: the rules, compiled for one graph and one set of given names.
+"""The scheduling rules, compiled for one graph and one set of given names.
 
 *A node runs when it has a reason to, and everything upstream of it has settled.*
 
-A node is **woken** for these reasons; each is a bit in its *wake*, set when it arises and cleared when the
-node runs:
+A node is **woken** for these reasons. Each is a bit in its *wake*, set when the reason arises and cleared when the node
+runs:
 
 1. it never ran, and no forward gate or control link points to it (set at the start);
-2. a gate selected it (`CHOSEN`), or sent to it (the payloads are kept beside the wakes, since each Send is an item);
+2. a gate selected it (`CHOSEN`), or sent to it (payloads are stored separately, since each Send is an item);
 3. a node with a control link to it ran;
-4. it has run, no forward gate targets it, and another node wrote an input of it. A value that it also writes
-   counts only when written by a node that a forward gate targets. Where a gate targets it by a back link,
-   writes along back links count only from nodes behind that gate. A write from outside (a fork) always counts.
+4. it has run, no forward gate targets it, and another node wrote one of its inputs. A value that it also writes counts
+   only when written by a node that a forward gate targets. Where a gate targets it by a back link, writes along back
+   links count only from nodes behind that gate. A write from outside (a fork) always counts.
 
-`WOKEN` stands for 1, 3 and 4, together with the kind of link that the reason came along: `FORWARD`, or the number of
-the loop that a back link closes. For 2 the wake says which gate it was (`Mark`), because a gate's next decision
-withdraws its last one (``clew.engine.decisions``). A node is **due** when it is woken and its inputs are there.
+`WOKEN` stands for 1, 3 and 4, together with the kind of link: `FORWARD`, or the number of the loop that a back link
+closes. For 2 the wake identifies the gate (`Mark`), because the next decision of a gate withdraws its last one
+(``clew.engine.decisions``). A node is **due** when it is woken and its inputs exist.
 
-A due node runs in the next step unless it **waits**: for due nodes upstream (`Topology.up`). A node that is
-woken along back links only *starts a turn* of the outermost of those loops: it waits for all else that is due
-on that loop, and nothing on the loop waits for it, except what starts a turn itself: of the same loop further
-down (of two that start one turn the upper goes first), or of a loop around it (inner loops go first). An eager
-node never waits.
+A due node runs in the next step unless it **waits** for due nodes upstream (`Topology.up`). A node that is woken only
+along back links *starts a turn* of the outermost of those loops. It waits for everything else that is due on that loop,
+and nothing on the loop waits for it, except nodes that start a turn themselves: of the same loop further down (the
+upper one goes first), or of an outer loop (inner loops go first). An eager node never waits.
 
-The order in which things happen in a step makes the rest exact: what a step runs is cleared first, then what
-the step did sets new bits. So a write in the very step in which a node ran wakes that node again.
+A step first clears the wakes of the nodes that run in it, then sets the bits that result from it. So a write in the
+step in which a node ran wakes that node again.
 """
 
 from __future__ import annotations
@@ -43,11 +42,11 @@ FORWARD = 4
 _FIRST_LOOP = 3
 
 Wakes = tuple[tuple[int, int], ...]
-"""(node, bits) pairs: who is woken, and how."""
+"""(node, bits) pairs: the woken nodes, and the bits to set."""
 
 
 class Mark(NamedTuple):
-    """The bits in a target's wake that say what one gate decided. What is *final* the gate does not withdraw."""
+    """The bits in the wake of a target for the decisions of one gate. The gate does not withdraw *final* ones."""
 
     target: int
     selected: int
@@ -57,17 +56,17 @@ class Mark(NamedTuple):
 
     @property
     def withdrawable(self) -> int:
-        """The bits that the gate's next decision clears."""
+        """Return the bits that the next decision of the gate clears."""
         return self.selected | self.sent
 
     @property
     def all(self) -> int:
-        """The bits of everything that the gate decided."""
+        """Return the bits of all decisions of the gate."""
         return self.withdrawable | self.selected_final | self.sent_final
 
 
 class Program:
-    """A graph made ready to run: for each node, by number, all that a step needs to know."""
+    """A graph prepared for execution: what each step needs, by node number."""
 
     __slots__ = (
         "bound",
@@ -76,6 +75,7 @@ class Program:
         "control_wakes",
         "data_readers",
         "descendants",
+        "fast_path",
         "first",
         "first_wakes",
         "given",
@@ -96,7 +96,6 @@ class Program:
         "schema",
         "selections",
         "sendable",
-        "solo",
         "topology",
         "turn_marks",
         "unmarked",
@@ -131,7 +130,7 @@ class Program:
             (value, i) for i, values in enumerate(self.needs) for value in values
         )
         checked = graph.schema is not None and graph.schema.validates
-        # the output of nodes whose return value is it, with nothing to check or to compare
+        # the output of nodes whose return value needs neither validation nor comparison
         self.plain_outputs: list[str | None] = [
             node.outputs[0]
             if node.kind == "node"
@@ -140,7 +139,7 @@ class Program:
             else None
             for node in self.nodes
         ]
-        # the names that a Send to a node may carry; None if any
+        # the names that a Send to a node may contain; None for any
         self.sendable: list[frozenset[str] | None] = [
             None if node.reads_state or node.subgraph is not None else frozenset(node.inputs)
             for node in self.nodes
@@ -148,10 +147,10 @@ class Program:
         # a mask of the nodes whose results count only once they are committed
         self.held_nodes = sum(1 << i for i, node in enumerate(self.nodes) if node.is_called_again)
         self._compile_wakes()
-        self.first: Any = None  # (names, missing, due) of a fresh S(0), once there was one
-        self.solo: Any = None  # see clew.engine.fast_path
-        self.calls: Any = None  # how a driver calls each node, once it knows
-        self.inner: dict[tuple[str, ...], Graph] = {}  # subgraphs with what is bound outside bound inside
+        self.first: Any = None  # (names, missing, due) of S(0), once computed
+        self.fast_path: Any = None  # see clew.engine.fast_path
+        self.calls: Any = None  # how a driver calls each node, set by the driver
+        self.inner: dict[tuple[str, ...], Graph] = {}  # subgraphs with the values bound outside
         self.descendants: dict[int, frozenset[int]] = {}
         self.readers_of: dict[str, int] = {}
 
@@ -207,12 +206,12 @@ class Program:
         )
 
     def _compile_marks(self, decided: Sequence[Mapping[str, int]]) -> None:
-        """Give each gate bits of its own in the wakes of its targets, above those of the loops."""
+        """Assign each gate its own bits in the wakes of its targets, above those of the loops."""
         n = len(self.nodes)
         self.has_gates = any(decided)
         self.marks: list[dict[str, Mark]] = [{} for _ in range(n)]  # gate -> target -> its bits
-        self.selections = [0] * n  # the bits in a node's wake that say that some gate selected it
-        # the bits of a node's wake that came along forward links, and those along the back links of each loop
+        self.selections = [0] * n  # the bits of a wake that mean "selected by a gate"
+        # the bits of a wake that stand for forward links, and for the back links of each loop
         self.turn_marks: list[tuple[int, Wakes]] = [(FORWARD, ())] * n
         first = 1 << (_FIRST_LOOP + len(self.topology.loops))
         self.unmarked = first - 1
@@ -238,7 +237,7 @@ class Program:
         self.choices = [self._choices_of(gate) for gate in range(n)]
 
     def _choices_of(self, gate: int) -> dict[str, tuple[int, int, Wakes]] | None:
-        """What each choice of one target means: the target (-1 for END), its bits, and what else it withdraws."""
+        """Return for each single choice the target (-1 for END), its bits, and the other bits that it withdraws."""
         withdrawable = self.withdrawable[gate]
         if withdrawable is None or self.nodes[gate].multi:
             return None
@@ -249,7 +248,7 @@ class Program:
         return found
 
     def turn_of(self, node: int, wake: int) -> int | None:
-        """The loop of which a node with this wake starts a turn, if it does."""
+        """Return the loop of which a node with this wake starts a turn, or None."""
         forward, back = self.turn_marks[node]
         if wake & forward:
             return None
@@ -260,7 +259,7 @@ class Program:
         return (loops & -loops).bit_length() - 1 if loops else None
 
     def ready(self, due: Collection[int], wakes: Any) -> list[int]:
-        """Those of the due nodes that do not wait, in order of declaration."""
+        """Return the due nodes that do not wait, in order of declaration."""
         if len(due) == 1:
             return list(due)
         topology = self.topology
@@ -274,11 +273,11 @@ class Program:
             if self.nodes[i].eager:
                 found.append(i)
                 continue
-            ahead = topology.up(i)
+            waits_for = topology.up(i)
             if i in turning:
-                ahead |= topology.loop_masks[turning[i]]
-            ahead &= due_mask & ~(1 << i)
-            if ahead and turns:
+                waits_for |= topology.loop_masks[turning[i]]
+            waits_for &= due_mask & ~(1 << i)
+            if waits_for and turns:
                 mine = turning.get(i)
                 for other, loop in turns:
                     if not topology.on_loops[i] >> loop & 1 or other == i:
@@ -287,13 +286,13 @@ class Program:
                         continue
                     if mine is not None and mine in topology.loops[loop].outer:
                         continue
-                    ahead &= ~(1 << other)
-            if not ahead:
+                    waits_for &= ~(1 << other)
+            if not waits_for:
                 found.append(i)
         return found
 
     def readers(self, value: str) -> int:
-        """The nodes that see a value, as a mask: those that read it, or the whole state."""
+        """Return the mask of the nodes that read a value, by name or as part of the whole state."""
         known = self.readers_of.get(value)
         if known is None:
             known = 0
@@ -303,7 +302,7 @@ class Program:
         return known
 
     def downstream(self, node: int) -> frozenset[int]:
-        """The node, and all that forward links lead to from it."""
+        """Return the node and all nodes reachable from it along forward links."""
         known = self.descendants.get(node)
         if known is None:
             known = self.descendants[node] = self.topology.behind(node) | {node}
@@ -318,7 +317,7 @@ def _grouped(pairs: Any) -> dict[str, tuple[int, ...]]:
 
 
 def program_of(graph: Graph, given: frozenset[str]) -> Program:
-    """The program of a graph for a set of given names; it stays with the graph."""
+    """Return the program of a graph for a set of given names, cached with the graph."""
     topology = graph.topology(given)
     program: Program | None = topology.program
     if program is None:
@@ -327,15 +326,15 @@ def program_of(graph: Graph, given: frozenset[str]) -> Program:
 
 
 def check_values(graph: Graph, values: Mapping[str, Any]) -> tuple[frozenset[str], Mapping[str, Any]]:
-    """The names given, and the values of S(0): those given, validated, and the schema's defaults."""
+    """Validate input values; return their names and the values of S(0), including schema defaults."""
     given = frozenset(values)
     for name in given:
         if type(name) is not str:
-            raise InputError(f"values are given by name, and {name!r} is no string")
+            raise InputError(f"input names must be strings, got {name!r}")
     if not graph.has_topology(given):
-        wrong = complaint(graph, given)
-        if wrong:
-            raise InputError(wrong)
+        problem = complaint(graph, given)
+        if problem:
+            raise InputError(problem)
     schema = graph.schema
     if schema is None:
         return given, values
@@ -345,13 +344,13 @@ def check_values(graph: Graph, values: Mapping[str, Any]) -> tuple[frozenset[str
             try:
                 checked[name] = schema.validate(name, value)
             except ValueError as error:
-                raise InputError(f"{name!r} does not fit the state schema: {error}") from error
+                raise InputError(f"{name!r} does not match the state schema: {error}") from error
         values = checked
     return given, {**schema.defaults(given), **values}
 
 
 def complaint(graph: Graph, given: frozenset[str]) -> str:
-    """What is wrong with giving exactly these names to a graph, or ""."""
+    """Return the problem with giving exactly these names to a graph, or ""."""
     read = {value for node in graph.nodes.values() for value in node.inputs}
     written = {value for node in graph.nodes.values() for value in node.outputs}
     declared = set(graph.schema.fields) if graph.schema is not None else set()
@@ -377,7 +376,7 @@ def complaint(graph: Graph, given: frozenset[str]) -> str:
     targeted = {target for node in graph.nodes.values() for target in node.targets}
     for node in graph.nodes.values():
         if node.name in targeted:
-            continue  # a Send may bring what it needs
+            continue  # a Send may provide it
         for value in node.required:
             if (
                 value not in given
@@ -397,7 +396,7 @@ def complaint(graph: Graph, given: frozenset[str]) -> str:
         if name not in given:
             assert graph.schema is not None
             return (
-                f"{name!r} is missing: {graph.schema.cls.__name__} requires it and no node writes it; give it to the "
-                f"run, or give the field a default"
+                f"{name!r} is missing: {graph.schema.cls.__name__} requires it and no node writes it; give it to "
+                f"the run, or give the field a default"
             )
     return ""

@@ -1,11 +1,11 @@
-"""Why a node ran: read off the chain, between the node's last run and the one before.
+"""Why a node ran: read from the chain, between the last run of the node and the one before.
 
-A node's reasons are what the steps since its previous run (that step included) did to wake it: a gate selected it
-or sent to it, a node with a control link to it ran, another node wrote an input. The first run of a node that
-nothing points to has no other reason than the start of the run, and the inputs that came last.
+The reasons of a node are what the steps since its previous run (including that step) did to wake it: a gate selected it
+or sent to it, a node with a control link to it ran, or another node wrote an input. The first run of a node without
+incoming links has only the start of the run and the given inputs as reasons.
 
-A decision that its gate withdrew before the node could run is not a reason. To know which these are, `_Replaced`
-follows the steps with a view, without values: reading calls no reducer.
+A decision that its gate withdrew before the node could run is not a reason. `_Replaced` finds these by following the
+steps with a working state without values, so no reducer is called.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from clew.state import GraphState
 
 
 class Reason(msgspec.Struct, frozen=True):
-    """One thing that made a node run. `step` is where it happened, `path` is the item that did it.
+    """One cause of a node's run. `step` is when it happened, `path` is the item that caused it.
 
-    `instead_of` are targets that the gate had selected, or sent to, and withdrew with this decision.
+    `instead_of` are the targets that the gate withdrew with this decision.
     """
 
     kind: Literal["start", "given", "changed", "selected", "sent", "control", "outside"]
@@ -42,7 +42,7 @@ class Reason(msgspec.Struct, frozen=True):
         instead = f" instead of {', '.join(map(repr, self.instead_of))}" if self.instead_of else ""
         match self.kind:
             case "start":
-                return "it runs at the start: nothing has to happen before"
+                return "it runs at the start of the run"
             case "given":
                 return f"{self.value!r} was given"
             case "changed":
@@ -57,7 +57,7 @@ class Reason(msgspec.Struct, frozen=True):
 
 
 class Why(msgspec.Struct, frozen=True):
-    """Why `target` is as it is: the item that ran, and its reasons."""
+    """The item that explains `target`, and its reasons."""
 
     target: str
     node: str
@@ -69,63 +69,63 @@ class Why(msgspec.Struct, frozen=True):
         if not self.node:
             where = " to the run" if self.reasons[0].kind == "given" else ""
             return f"{self.reasons[0]}{where}, and no node has written it since"
-        told = "\n".join(f"  - {reason}" for reason in self.reasons)
+        reasons = "\n".join(f"  - {reason}" for reason in self.reasons)
         what = self.node if self.target == self.node else f"{self.target!r} was written by {self.node}, which"
-        return f"{what} ran in step {self.step} ({self.path}) because\n{told}"
+        return f"{what} ran in step {self.step} ({self.path}) because\n{reasons}"
 
 
 class RunLineage(msgspec.Struct, frozen=True):
-    """All that happened up to a state: of the run, and of the runs that it was forked from."""
+    """All steps up to a state: of the run, and of the runs that it was forked from."""
 
     start: GraphState
     steps: Sequence[Step]
-    outside: Sequence[tuple[int, frozenset[str]]] = ()  # what was set from outside, and after which step
+    outside: Sequence[tuple[int, frozenset[str]]] = ()  # values set from outside, and after which step
 
 
-def why(program: Program, story: RunLineage, target: str) -> Why:
-    """Why a node ran last, or why the node ran that wrote a value last."""
+def why(program: Program, lineage: RunLineage, target: str) -> Why:
+    """Explain why a node last ran, or why the node ran that last wrote a value."""
     is_node = target in program.index
     last: tuple[Step, Outcome] | None = None
-    for step in story.steps:
+    for step in lineage.steps:
         for outcome in step.outcomes:
             if outcome.node == target if is_node else target in outcome.update:
                 last = (step, outcome)
     set_after = (
-        None if is_node else max((step for step, names in story.outside if target in names), default=None)
+        None if is_node else max((step for step, names in lineage.outside if target in names), default=None)
     )
     if set_after is not None and (last is None or set_after >= last[0].number):
         return Why(target, "", "", set_after, (Reason("outside", set_after, value=target),))
     if last is not None:
         step, outcome = last
-        reasons = tuple(_reasons(program, story, step, outcome))
+        reasons = tuple(_reasons(program, lineage, step, outcome))
         return Why(target, outcome.node, outcome.path, step.number, reasons)
-    start = story.start
+    start = lineage.start
     if is_node:
         ran = start.node_history.get(target)
         if ran is None:
-            raise UnknownRunError(f"node {target!r} has not run; {_Replaced(program, story).told(target)}")
+            raise UnknownRunError(
+                f"node {target!r} has not run; {_Replaced(program, lineage).explanation(target)}"
+            )
         raise UnknownRunError(
-            f"node {target!r} ran in step {ran.step}, before the state that this run went on from; ask the run that "
-            f"made that state"
+            f"node {target!r} ran in step {ran.step}, before the state that this run started from; ask the run that "
+            f"created that state"
         )
     if start.has(target):
         return Why(target, "", "", start.step, (Reason("given", start.step, value=target),))
     known = [*program.names, *sorted(program.written), *start.values]
-    raise UnknownRunError(f"there is no node and no value {target!r} in this run; {nearest(target, known)}")
+    raise UnknownRunError(f"this run has no node or value {target!r}; {nearest(target, known)}")
 
 
-def _reasons(program: Program, story: RunLineage, at: Step, outcome: Outcome) -> Iterator[Reason]:
+def _reasons(program: Program, lineage: RunLineage, at: Step, outcome: Outcome) -> Iterator[Reason]:
     name, node = outcome.node, program.index[outcome.node]
-    before = [s for s in story.steps if s.number < at.number]
+    before = [s for s in lineage.steps if s.number < at.number]
     previous = max((s.number for s in before if any(o.node == name for o in s.outcomes)), default=None)
     inputs = program.nodes[node].inputs
-    replaced = _Replaced(program, story)
-    versions = dict(story.start.versions)
+    replaced = _Replaced(program, lineage)
+    versions = dict(lineage.start.versions)
     found = False
     for step in before:
-        for after, names in story.outside[
-            :-1
-        ]:  # the last were set before the start, whose versions count them
+        for after, names in lineage.outside[:-1]:  # the start state counts the last ones
             if after == step.number - 1:
                 versions.update({value: versions.get(value, 0) + 1 for value in names})
         for done in step.outcomes:
@@ -139,16 +139,16 @@ def _reasons(program: Program, story: RunLineage, at: Step, outcome: Outcome) ->
                     instead_of = replaced.instead_of(reason, name)
                     version = versions.get(reason.value, 0)
                     yield msgspec.structs.replace(reason, version=version, instead_of=instead_of)
-    for after, names in story.outside:
+    for after, names in lineage.outside:
         if after < at.number and (previous is None or after >= previous):
             for value in sorted(names.intersection(inputs)):
                 found = True
                 yield Reason("outside", after, value=value)
     if not found:
-        given = [value for value in inputs if story.start.has(value)]
-        yield from (Reason("given", story.start.step, value=value) for value in given)
+        given = [value for value in inputs if lineage.start.has(value)]
+        yield from (Reason("given", lineage.start.step, value=value) for value in given)
         if not given:
-            yield Reason("start", story.start.step)
+            yield Reason("start", lineage.start.step)
 
 
 def _wakes(program: Program, step: Step, done: Outcome, node: int, *, first: bool) -> Iterator[Reason]:
@@ -168,64 +168,64 @@ def _wakes(program: Program, step: Step, done: Outcome, node: int, *, first: boo
 
 
 class _Replaced:
-    """The decisions of a story that their gates withdrew, and what replaced them."""
+    """The decisions of a lineage that their gates withdrew, and what replaced them."""
 
-    def __init__(self, program: Program, story: RunLineage) -> None:
+    def __init__(self, program: Program, lineage: RunLineage) -> None:
         self._replacements: dict[tuple[int, str, str, str], tuple[int, str]] = {}  # decision -> step and path
         self._instead: dict[tuple[int, str], tuple[str, ...]] = {}  # step and path -> targets that were lost
         if not program.has_gates:
             return
-        view = WorkingState.restore(program, story.start)
+        working = WorkingState.restore(program, lineage.start)
         last: dict[str, tuple[int, str]] = {}  # gate -> the last step and path of a plain item
-        for step in story.steps:
-            for after, names in story.outside[:-1]:  # those before the start are in it
+        for step in lineage.steps:
+            for after, names in lineage.outside[:-1]:  # the start state contains the last ones
                 if after == step.number - 1:
-                    _touch(view, names)
-            for withdrawal in withdrawals(view, step.outcomes):
+                    _write_from_outside(working, names)
+            for withdrawal in withdrawals(working, step.outcomes):
                 outcome = withdrawal.outcome
                 for choice in withdrawal.choices:
                     kind, name = ("sent", choice.target) if isinstance(choice, Send) else ("selected", choice)
                     decided = last.get(outcome.node)
-                    if decided is not None:  # else the decision was made before the story begins
+                    if decided is not None:  # else the decision is older than the lineage
                         self._replacements[*decided, name, kind] = (step.number, outcome.path)
                 lost = [c.target if isinstance(c, Send) else c for c in withdrawal.lost]
                 self._instead[step.number, outcome.path] = tuple(dict.fromkeys(lost))
-            for node, start in view.starts({program.index[o.node]: None for o in step.outcomes}).items():
+            for node, start in working.starts({program.index[o.node]: None for o in step.outcomes}).items():
                 if start.is_plain:
                     name = program.names[node]
                     first = next(o for o in step.outcomes if o.node == name)
                     last[name] = (step.number, first.path)
-            view.advance(step.outcomes)
+            working.advance(step.outcomes)
 
     def holds(self, reason: Reason, target: str) -> bool:
-        """Tell whether a reason for `target` was not withdrawn."""
+        """Return whether a reason for `target` was not withdrawn."""
         return (reason.step, reason.path, target, reason.kind) not in self._replacements
 
     def instead_of(self, reason: Reason, target: str) -> tuple[str, ...]:
-        """List what the decision behind a reason replaced, other than `target` itself."""
+        """Return what the decision behind a reason replaced, other than `target` itself."""
         if reason.kind not in ("selected", "sent"):
             return ()
         return tuple(name for name in self._instead.get((reason.step, reason.path), ()) if name != target)
 
-    def told(self, target: str) -> str:
-        """Say who selected a node that has not run and decided otherwise; else where to look for what it lacked."""
+    def explanation(self, target: str) -> str:
+        """Return which decision for a node that has not run was replaced, or where to find its missing inputs."""
         found = [(key, by) for key, by in self._replacements.items() if key[2] == target]
         if not found:
-            return "result.never_ran says what it lacked"
+            return "see result.never_ran for its missing inputs"
         (step, path, _, kind), (later, other) = found[-1]
         what = "sent to it" if kind == "sent" else "selected it"
         return f"{path} {what} in step {step}, and {other} replaced that decision in step {later}"
 
 
-def _touch(view: WorkingState, names: Iterable[str]) -> None:
+def _write_from_outside(working: WorkingState, names: Iterable[str]) -> None:
     """Count a write of these values from outside, and wake the nodes that have read them."""
     for name in names:
-        was_there = view.has(name)
-        view.versions[name] = view.versions.get(name, 0) + 1
-        for reader in () if was_there else view.program.needers.get(name, ()):
-            view.missing[reader] -= 1
-            view.judge(reader)
-        for reader in view.program.outside_wakes.get(name, ()):
-            if view.visits[reader]:
-                view.wakes[reader] |= WOKEN | FORWARD
-                view.judge(reader)
+        was_there = working.has(name)
+        working.versions[name] = working.versions.get(name, 0) + 1
+        for reader in () if was_there else working.program.needers.get(name, ()):
+            working.missing[reader] -= 1
+            working.update_due(reader)
+        for reader in working.program.outside_wakes.get(name, ()):
+            if working.visits[reader]:
+                working.wakes[reader] |= WOKEN | FORWARD
+                working.update_due(reader)

@@ -1,12 +1,12 @@
-"""What the machine says and hears, as plain data.
+"""The machine's input and output as plain data.
 
-A run is a chain of steps; a step is the ordered outcomes of its items; an outcome is what one item wrote and
-decided. An item is named by its *path*: the nesting, the node, its visit (how many batches of the node ran
-before) and, unless it is the only plain item of its batch, its index in the batch: ``scan#1[3]/executor#2``. A
-path says nothing about time or workers, so whatever is recorded is keyed by it.
+A run is a chain of steps. A step is the ordered outcomes of its items. An outcome is what one item wrote and decided.
+An item is named by its *path*: the nesting, the node, its visit (how many batches of the node ran before) and, unless
+it is the only plain item of its batch, its index in the batch: ``scan#1[3]/executor#2``. A path does not depend on time
+or workers, so all records are keyed by it.
 
-The *order key* of an item is an unsigned 64-bit number: 16 bits of the node's declaration index, 24 bits of the
-index in the batch, 24 bits of a hash of path and edge. Ascending keys are the order in which updates merge.
+The *order key* of an item is an unsigned 64-bit number: 16 bits of the node's declaration index, 24 bits of the index
+in the batch, 24 bits of a hash of path and edge. Updates merge in ascending order of these keys.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from clew.engine.deltas import NO_DELTAS, Delta
 from clew.graph import Send
 
 Choice = str | Send
-"""One thing that a gate decided: the name of a target, ``"END"``, or a Send."""
+"""One choice of a gate: the name of a target, ``"END"``, or a Send."""
 
 
 class Outcome(msgspec.Struct, frozen=True, gc=True):
-    """What one item did. `decision` is None for a node that cannot decide; `error` is only for failures."""
+    """The result of one item. `decision` is None for a node that cannot decide; `error` is set only for failures."""
 
     node: str
     visit: int
@@ -37,15 +37,15 @@ class Outcome(msgspec.Struct, frozen=True, gc=True):
     duration: float = 0.0
     cached: bool = False
     error: BaseException | None = None
-    refused: str = ""  # the value whose reducer refused the update, if that is why it failed
+    refused: str = ""  # the value whose reducer rejected the update, if that is the error
 
     @property
     def path(self) -> str:
-        """The item's name within its strand."""
+        """Return the name of the item within its frame."""
         return item_path(self.node, self.visit, self.index)
 
     def failure(self, step: Step) -> Failure | None:
-        """Why it failed, and where, if it is of this step and did."""
+        """Return the failure with its location in this step, or None."""
         if self.error is None:
             return None
         path = step.prefix + self.path
@@ -53,17 +53,17 @@ class Outcome(msgspec.Struct, frozen=True, gc=True):
 
 
 class Step(msgspec.Struct, frozen=True):
-    """Step number `number` of the strand at `prefix` ("" for the run itself): its outcomes in order."""
+    """Step `number` of the frame at `prefix` ("" for the run itself): its outcomes in order."""
 
     prefix: str
     number: int
     outcomes: tuple[Outcome, ...]
     epoch: tuple[int, ...] = ()
-    deltas: Mapping[str, Delta] = NO_DELTAS  # what custom reducers made, by name of the value
+    deltas: Mapping[str, Delta] = NO_DELTAS  # results of custom reducers, by value name
 
 
 class SingleItemStep(msgspec.Struct, frozen=True):
-    """A step of the run itself with one plain item: a `Step` in short."""
+    """A compact `Step` of the run itself with one plain item."""
 
     number: int
     node: str
@@ -75,7 +75,7 @@ class SingleItemStep(msgspec.Struct, frozen=True):
     deltas: Mapping[str, Delta] = NO_DELTAS
 
     def step(self) -> Step:
-        """The same at length."""
+        """Return the equivalent `Step`."""
         outcome = Outcome(
             self.node, self.visit, -1, self.update, self.decision, 0, self.started, self.duration
         )
@@ -83,41 +83,41 @@ class SingleItemStep(msgspec.Struct, frozen=True):
 
 
 class Start(msgspec.Struct, frozen=True):
-    """A strand begins: the values of its S(0), and which of them were given."""
+    """The start of a frame: the values of its S(0), and which of them were given."""
 
     prefix: str
     values: Mapping[str, Any]
     given: frozenset[str]
-    epoch: tuple[int, ...] = ()  # the attempts of the items around it: each attempt has strands of its own
-    filled: frozenset[str] = frozenset()  # defaults among the values that a resume filled in
+    epoch: tuple[int, ...] = ()  # the attempts of the enclosing items: each attempt has separate frames
+    filled: frozenset[str] = frozenset()  # names whose defaults a resume filled in
 
 
 class FinishedItem(msgspec.Struct, frozen=True):
-    """An item of the strand at `prefix` finished while its step is not yet complete."""
+    """The outcome of an item of the frame at `prefix` whose step is not committed yet."""
 
     prefix: str
     outcome: Outcome
     epoch: tuple[int, ...] = ()
-    n: int = 0  # a later one of the same item takes the place of an earlier one
+    n: int = 0  # a higher number replaces a lower one of the same item
 
     @property
     def path(self) -> str:
-        """The item's name in the run."""
+        """Return the name of the item in the run."""
         return self.prefix + self.outcome.path
 
 
 class Withdrawn(msgspec.Struct, frozen=True):
-    """What was journaled of the item at `path` does not hold: it was made on the strength of what did not."""
+    """A finished item that is void, because it depended on a rejected update."""
 
     path: str
     epoch: tuple[int, ...] = ()
 
 
 class Question(msgspec.Struct, frozen=True):
-    """What an item asks of a person. `number` counts the answers that the item had before.
+    """A question of an item to a person. `number` counts the earlier answers of the item.
 
-    `position` is where in the item's function it is asked: the numbers of the recorded calls around it, then its own
-    among the questions there, as in ``2.0``. The answer belongs to it.
+    `position` is the location of the question in the item's function: the numbers of the enclosing recorded calls, then
+    its number among the questions there, as in ``2.0``. The answer is stored under it.
     """
 
     path: str
@@ -129,9 +129,9 @@ class Question(msgspec.Struct, frozen=True):
 
 
 class Retry(msgspec.Struct, frozen=True):
-    """An attempt of `item` failed, and the next one, number `attempt`, is due after `delay` seconds.
+    """A failed attempt of `item`; attempt number `attempt` is due after `delay` seconds.
 
-    Without `item` nobody waits for that: should it be tried again, this is its number.
+    Without `item` no retry is scheduled; if the item runs again, it uses this attempt number.
     """
 
     item: Any
@@ -139,35 +139,35 @@ class Retry(msgspec.Struct, frozen=True):
     attempt: int
     delay: float
     error: BaseException
-    due: float = 0.0  # seconds since the epoch, once a driver has said when
-    epoch: tuple[int, ...] = ()  # the attempts of the items around it
+    due: float = 0.0  # seconds since the epoch, set by the driver
+    epoch: tuple[int, ...] = ()  # the attempts of the enclosing items
 
 
 class Failure(msgspec.Struct, frozen=True, eq=False):
-    """An error, and where it happened.
+    """An error and its location.
 
-    A failure that is of no item has no node: `path` is that of the strand. An item inside a subgraph fails the items
-    around it: they are in `around`, from the innermost.
+    A failure of no particular item has no node; its `path` is that of the frame. A failure inside a subgraph fails the
+    enclosing items; `around` lists them, innermost first.
     """
 
     error: BaseException
-    step: int = 0  # of the run, once the failure has got there
+    step: int = 0  # of the run itself, once the failure has propagated
     node: str = ""
     path: str = ""
     attempt: int = 0
     around: tuple[str, ...] = ()
-    refused: str = ""  # the value whose reducer refused what the item returned; the node itself did not raise
+    refused: str = ""  # the value whose reducer rejected the update; the node itself did not raise
 
     def __str__(self) -> str:
         if not self.node:
             return f"in step {self.step}"
         if self.refused:
-            return f"the reducer of {self.refused!r} refused what {self.path} returned in step {self.step}"
+            return f"the reducer of {self.refused!r} rejected the update of {self.path} in step {self.step}"
         return f"node {self.node!r} at {self.path} in step {self.step}, attempt {self.attempt + 1}"
 
 
 class Deadline(msgspec.Struct, frozen=True):
-    """What happens inside a subgraph item has `seconds` to end."""
+    """The time limit, in `seconds`, of the work inside a subgraph item."""
 
     item: Any
     attempt: int
@@ -175,7 +175,7 @@ class Deadline(msgspec.Struct, frozen=True):
 
 
 class WorkItem(msgspec.Struct, frozen=True):
-    """A unit of work as the specification describes it: made when somebody looks."""
+    """A public description of an item, created on request."""
 
     step_id: int
     order_key: int
@@ -188,12 +188,12 @@ class WorkItem(msgspec.Struct, frozen=True):
 
 
 def item_path(node: str, visit: int, index: int) -> str:
-    """The name of an item within its strand."""
+    """Return the name of an item within its frame."""
     return f"{node}#{visit}" if index < 0 else f"{node}#{visit}[{index}]"
 
 
 def order_key(declared: int, index: int, path: str, edge_index: int) -> int:
-    """The place of an item in its step: declaration, index in the batch, then a hash to tell equals apart."""
+    """Return the position of an item in its step: declaration, index in the batch, then a hash as tie-breaker."""
     path_hash = hashlib.sha256(path.encode()).digest()
     tail = hashlib.sha256(path_hash + edge_index.to_bytes(8, "big")).digest()[:3]
     return (declared & 0xFFFF) << 48 | (max(index, 0) & 0xFFFFFF) << 24 | int.from_bytes(tail, "big")

@@ -1,12 +1,11 @@
-"""An update that a reducer refuses when its step is committed: its item has failed after all.
+"""Rejected updates: a reducer raises at the commit, so its item fails after it had finished.
 
-By then its outcome may be journaled, and items of later steps may have run on the strength of it. They do not hold
-either: they are let fall, with their questions and failures, and what was journaled of them is withdrawn, so that
-nobody who goes on with the run takes it for theirs. What the refused item had no say in stays, finished or not:
-nothing runs twice because of a failure beside it.
+By then the outcome may be in the log, and items of later steps may have used it. These items are discarded with their
+questions and failures, and their log entries are withdrawn, so that a resumed run does not use them. Work that the
+rejected item cannot affect is kept, finished or not; nothing runs twice because of an unrelated failure.
 
-A subgraph that was begun on the strength of it has steps in the log under this attempt of its item; should the item run
-after all, it begins anew, as the next attempt.
+A subgraph that started because of the rejected update has steps in the log under this attempt of its item. If the item
+runs again, it starts as the next attempt.
 """
 
 from __future__ import annotations
@@ -25,71 +24,71 @@ if TYPE_CHECKING:
     from clew.engine.machine import Machine
 
 
-def reject(machine: Machine, level: OpenStep, failure: MergeFailure) -> bool:
-    """A reducer refused an update: that item failed. True if the step can be committed all the same."""
-    outcome, strand = failure.outcome, level.strand
-    batch = level.batches[strand.program.index[outcome.node]]
+def reject(machine: Machine, open_step: OpenStep, failure: MergeFailure) -> bool:
+    """Fail the item whose update a reducer rejected; return True if the step can still be committed."""
+    outcome, frame = failure.outcome, open_step.frame
+    batch = open_step.batches[frame.program.index[outcome.node]]
     index = max(outcome.index, 0)
     error = failure.error
-    order = (*strand.order, level.number, batch.number, index)
+    order = (*frame.order, open_step.number, batch.number, index)
     failed = msgspec.structs.replace(outcome, update={}, decision=None, error=error, refused=failure.value)
-    path = strand.prefix + outcome.path
-    told = Failure(error, level.number, outcome.node, path, outcome.attempt, (), failure.value)
+    path = frame.prefix + outcome.path
+    located = Failure(error, open_step.number, outcome.node, path, outcome.attempt, (), failure.value)
     if machine.options.on_error == "continue":
-        strand.failed.add(outcome.node)
-        strand.failures.append((order, told))
+        frame.failed.add(outcome.node)
+        frame.failures.append((order, located))
         batch.outcomes[index] = failed
-        _let_fall(machine, strand, batch, error)
+        _discard_dependents(machine, frame, batch, error)
         return True
-    # what finished stays in the journal; a failed outcome there says that the item has to run again
-    done = [failed if other is outcome else other for other in level.outcomes()]
-    machine.outbox += held_results.journaled(strand, done)
+    # finished items stay in the log; a failed outcome there means that the item has to run again
+    done = [failed if other is outcome else other for other in open_step.outcomes()]
+    machine.outbox += held_results.finished_items(frame, done)
     if batch.node.subgraph is not None:
-        _begin_anew(machine, strand, path, outcome.attempt + 1, error)
+        _start_attempt(machine, frame, path, outcome.attempt + 1, error)
     batch.outcomes[index] = None
     batch.open += 1
     batch.stuck += 1
-    level.open_mask |= 1 << batch.number
-    _let_fall(machine, strand, batch, error)
-    frame_lifecycle.fail(strand, order, level.number, told)
-    frame_lifecycle.check_drained(machine, strand)
+    open_step.open_mask |= 1 << batch.number
+    _discard_dependents(machine, frame, batch, error)
+    frame_lifecycle.fail(frame, order, open_step.number, located)
+    frame_lifecycle.check_drained(machine, frame)
     return False
 
 
-def _let_fall(machine: Machine, strand: Frame, failed: Batch, error: Exception) -> None:
-    """Take back what a batch of the first level had a say in, as far as it was planned, done or remembered."""
+def _discard_dependents(machine: Machine, frame: Frame, failed: Batch, error: Exception) -> None:
+    """Discard the planned, finished and prior work that a batch of the first open step can affect."""
     withdrawn: dict[str, None] = {}
     begun: dict[str, int] = {}
-    for batch in lookahead.without(machine, strand, failed):
+    for batch in lookahead.remove_dependents(machine, frame, failed):
         for item, attempt in _begun(batch):
             if batch.outcomes[item.index] is not None:
                 withdrawn[item.path] = None
             if batch.node.subgraph is not None:
                 begun[item.path] = attempt
-    far = failed.level.number + len(strand.program.names)
+    far = failed.open_step.number + len(frame.program.names)
     later = {
-        name: strand.view.visits[number] + (number in failed.level.batches)
-        for number, name in enumerate(strand.program.names)
-        if lookahead.has_say(machine, strand, failed, number, far)
+        name: frame.working_state.visits[number] + (number in failed.open_step.batches)
+        for number, name in enumerate(frame.program.names)
+        if lookahead.can_affect(machine, frame, failed, number, far)
     }
-    outcomes, remembered = machine.forget(strand, later)
-    withdrawn.update(dict.fromkeys(strand.prefix + outcome.path for outcome in outcomes))
-    machine.outbox += [Withdrawn(path, strand.epoch) for path in withdrawn]
+    outcomes, remembered = machine.forget(frame, later)
+    withdrawn.update(dict.fromkeys(frame.prefix + outcome.path for outcome in outcomes))
+    machine.outbox += [Withdrawn(path, frame.epoch) for path in withdrawn]
     for path, attempt in {**remembered, **begun}.items():
-        _begin_anew(machine, strand, path, attempt + 1, error)
+        _start_attempt(machine, frame, path, attempt + 1, error)
 
 
 def _begun(batch: Batch) -> Iterator[tuple[Item, int]]:
-    """The items of a batch that have an outcome or strands under way, and which attempt that was."""
+    """Yield the items of a batch that have an outcome or running frames, with their attempts."""
     for index, outcome in enumerate(batch.outcomes):
         if outcome is not None:
             yield Item(batch, index), outcome.attempt
-        elif index in batch.strands:
-            owner = batch.strands[index][0].owner
+        elif index in batch.frames:
+            owner = batch.frames[index][0].owner
             assert owner is not None
             yield owner, owner.attempt
 
 
-def _begin_anew(machine: Machine, strand: Frame, path: str, attempt: int, error: Exception) -> None:
-    machine.begin_anew(path, attempt)
-    machine.outbox.append(Retry(None, path, attempt, 0.0, error, 0.0, strand.epoch))
+def _start_attempt(machine: Machine, frame: Frame, path: str, attempt: int, error: Exception) -> None:
+    machine.start_attempt(path, attempt)
+    machine.outbox.append(Retry(None, path, attempt, 0.0, error, 0.0, frame.epoch))

@@ -1,8 +1,8 @@
 """A step, from its plan to its commit.
 
-A step is planned when nothing of its strand is open: all due nodes that do not wait run in it. It is committed when all
-its items have an outcome, and then those after it that were planned ahead and are complete by then. What the machine
-does between the two, item by item, is in ``clew.engine.machine``; what it starts ahead, in ``clew.engine.lookahead``.
+A step is planned when its frame has no open step: all due nodes that do not wait run in it. It is committed when all
+its items have an outcome, followed by any complete steps that lookahead has planned after it. ``clew.engine.machine``
+handles the items in between; ``clew.engine.lookahead`` starts items of later steps.
 """
 
 from __future__ import annotations
@@ -23,94 +23,96 @@ if TYPE_CHECKING:
     from clew.engine.machine import Machine
 
 
-def plan(machine: Machine, strand: Frame) -> None:
-    """Nothing is open: plan the next step, or end the strand."""
-    view = strand.view
-    if not view.due:
-        frame_lifecycle.end(machine, strand)
+def plan(machine: Machine, frame: Frame) -> None:
+    """Plan the next step of a frame without open steps, or end the frame."""
+    working = frame.working_state
+    if not working.due:
+        frame_lifecycle.end(machine, frame)
         return
-    if strand.step >= machine.options.max_steps:
-        frame_lifecycle.too_many_steps(machine, strand)
+    if frame.step >= machine.options.max_steps:
+        frame_lifecycle.too_many_steps(machine, frame)
         return
-    level = OpenStep(strand, strand.step + 1, view)
-    strand.levels.append(level)
-    ready = view.program.ready(view.due, view.wakes)
+    open_step = OpenStep(frame, frame.step + 1, working)
+    frame.open_steps.append(open_step)
+    ready = working.program.ready(working.due, working.wakes)
     if len(ready) == 1 and machine.slot is None and not machine.frontier:
-        batch = level.add(ready[0])
+        batch = open_step.add(ready[0])
         if batch.open == 1:
             batch.cursor = 1
             machine.slot = Item(batch, 0)
             if machine.options.listening:
-                machine.announce(level, (batch,))
+                machine.announce(open_step, (batch,))
             return
         batches = [batch]
     else:
-        batches = [level.add(number) for number in ready]
-    machine.queue(level, batches)
+        batches = [open_step.add(number) for number in ready]
+    machine.queue(open_step, batches)
 
 
-def _recorded(steps: Mapping[tuple[str, int], Step], strand: Frame, level: OpenStep) -> Mapping[str, Delta]:
-    """The deltas of a step of a run that is retraced.
+def _recorded(
+    steps: Mapping[tuple[str, int], Step], frame: Frame, open_step: OpenStep
+) -> Mapping[str, Delta]:
+    """Return the deltas of a step of a run that is retraced.
 
-    Of a step that was not committed, or had other items, nobody knows what custom reducers would make: their values
-    stay as they are.
+    If the step was not committed, or had other items, the results of custom reducers are unknown and their values stay
+    unchanged.
     """
-    outcomes, then = level.outcomes(), steps.get((strand.prefix, level.number))
+    outcomes, then = open_step.outcomes(), steps.get((frame.prefix, open_step.number))
     if then is not None and _shape(then.outcomes) == _shape(outcomes):
         return then.deltas
-    return dict.fromkeys(custom_names(strand.program, strand.view.values, outcomes), SAME)
+    return dict.fromkeys(custom_names(frame.program, frame.working_state.values, outcomes), SAME)
 
 
 def _shape(outcomes: Sequence[Outcome]) -> list[tuple[str, Collection[str]]]:
     return [(outcome.path, outcome.update.keys()) for outcome in outcomes]
 
 
-def commit(machine: Machine, strand: Frame) -> None:
-    """Commit the first level, and all after it that are complete by then."""
-    view = strand.view
-    levels = strand.levels
+def commit(machine: Machine, frame: Frame) -> None:
+    """Commit the first open step, and all complete ones after it."""
+    working = frame.working_state
+    open_steps = frame.open_steps
     while True:
-        level = levels[0]
-        outcomes = level.outcomes()
-        withdrawn = withdrawals(view, outcomes) if machine.options.listening else ()
+        open_step = open_steps[0]
+        outcomes = open_step.outcomes()
+        withdrawn = withdrawals(working, outcomes) if machine.options.listening else ()
         try:
-            deltas = view.apply(
+            deltas = working.apply(
                 outcomes,
                 on_conflict=machine.options.on_conflict,
-                recorded=None if (then := machine.retraced) is None else _recorded(then, strand, level),
+                recorded=None if (then := machine.retraced) is None else _recorded(then, frame, open_step),
             )
         except MergeFailure as failure:
-            if not rejected_updates.reject(machine, level, failure):
+            if not rejected_updates.reject(machine, open_step, failure):
                 return
             continue
         except ConflictError as error:
-            machine.outbox += held_results.journaled(strand, outcomes)
-            order = (*strand.order, level.number, len(strand.program.nodes))
-            found = Failure(error, level.number, path=strand.prefix[:-1])
-            frame_lifecycle.fail(strand, order, level.number, found)
-            frame_lifecycle.check_drained(machine, strand)
+            machine.outbox += held_results.finished_items(frame, outcomes)
+            order = (*frame.order, open_step.number, len(frame.program.nodes))
+            found = Failure(error, open_step.number, path=frame.prefix[:-1])
+            frame_lifecycle.fail(frame, order, open_step.number, found)
+            frame_lifecycle.check_drained(machine, frame)
             return
-        del levels[0]
-        if strand.unfinished:
-            lookahead.settle(strand, level.number)
-        strand.step = level.number
-        for number in level.batches:
-            strand.latest[number] = level.number
-        if strand.owner is None:
+        del open_steps[0]
+        if frame.unfinished:
+            lookahead.clear_unfinished(frame, open_step.number)
+        frame.step = open_step.number
+        for number in open_step.batches:
+            frame.latest[number] = open_step.number
+        if frame.owner is None:
             machine.counters.steps += 1
-        machine.outbox.append(Step(strand.prefix, level.number, outcomes, strand.epoch, deltas))
+        machine.outbox.append(Step(frame.prefix, open_step.number, outcomes, frame.epoch, deltas))
         if machine.options.listening:
             for outcome, lost in ((each.outcome, each.lost) for each in withdrawn if each.lost):
-                path, data = strand.prefix + outcome.path, {"node": outcome.node, "decision": lost}
-                machine.outbox.append(Notification("decision_withdrawn", level.number, path, data))
+                path, data = frame.prefix + outcome.path, {"node": outcome.node, "decision": lost}
+                machine.outbox.append(Notification("decision_withdrawn", open_step.number, path, data))
             machine.outbox.append(
-                Notification("step_committed", level.number, strand.prefix, {"items": len(outcomes)})
+                Notification("step_committed", open_step.number, frame.prefix, {"items": len(outcomes)})
             )
-        if not levels:
-            plan(machine, strand)
+        if not open_steps:
+            plan(machine, frame)
             return
-        lookahead.complete(machine, strand)
-        if levels[0].open_mask:
-            if not (levels[0].held_mask and held_results.release(machine, strand)):
-                frame_lifecycle.check_drained(machine, strand)
+        lookahead.complete_first_step(machine, frame)
+        if open_steps[0].open_mask:
+            if not (open_steps[0].held_mask and held_results.release(machine, frame)):
+                frame_lifecycle.check_drained(machine, frame)
             return

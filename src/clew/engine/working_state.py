@@ -1,12 +1,11 @@
-"""The state of one strand after a step: values, versions, and why each node is woken.
+"""The state of one frame after a step: values, versions, and the wake of each node.
 
-`WorkingState.apply` is the only place where a step takes effect: it merges the updates in order, then sets the wakes
-that follow (see ``clew.engine.program``). The machine applies committed steps in place. To plan ahead it takes a
-`branch`, which shares everything with its origin and keeps what it changes to itself; the origin may move on
-meanwhile, because it only ever moves to where the branch already is.
+`WorkingState.apply` is the only place where a step takes effect: it merges the updates in order, then sets the
+resulting wakes (see ``clew.engine.program``). The machine applies committed steps in place. Lookahead uses a `branch`,
+which shares everything with its origin and stores its own changes. The origin may advance concurrently, because it only
+advances to where the branch already is.
 
-Merging comes before installing (``clew.engine.merge``), so that a reducer that raises or a conflict leaves the view
-as it was.
+Merging comes before installing (``clew.engine.merge``), so a reducer that raises or a conflict changes nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from typing import Any
 from clew.engine import decisions
 from clew.engine.decisions import PLAIN_START, BatchStart, Sent
 from clew.engine.deltas import NO_DELTAS, Delta
-from clew.engine.merge import UNFINISHED, merge_ahead, merge_all, merge_one
+from clew.engine.merge import UNFINISHED, merge_all, merge_lookahead, merge_one
 from clew.engine.overlay import Overlay, branch_of
 from clew.engine.program import CHOSEN, FORWARD, WOKEN, Program
 from clew.engine.records import Choice, Outcome
@@ -26,7 +25,7 @@ from clew.state import GraphState, Overwrite, Position
 
 
 class WorkingState:
-    """Values, versions and wakes of a strand at one step. Nodes are numbers, values are names."""
+    """Values, versions and wakes of a frame at one step. Nodes are numbers, values are names."""
 
     __slots__ = (
         "blocked",
@@ -48,19 +47,19 @@ class WorkingState:
     values: dict[str, Any]
     versions: dict[str, int]
     wakes: Any  # node -> bits; a list, or an overlay of one
-    visits: Any  # node -> batches so far; likewise
-    missing: Any  # node -> how many required inputs are not there; likewise
+    visits: Any  # node -> number of batches so far; likewise
+    missing: Any  # node -> number of missing required inputs; likewise
     due: set[int]
-    sends: dict[int, tuple[Sent, ...]]  # node -> what was sent to it and is pending
+    sends: dict[int, tuple[Sent, ...]]  # node -> pending Sends
     decisions: dict[str, str | tuple[str, ...]]
     terminated: bool
-    stopped: bool  # somebody said that nothing runs from here
+    stopped: bool  # marked as terminated by hand: nothing runs from here
     failed: frozenset[int]  # nodes whose failure was confined
-    blocked: frozenset[int]  # these, and what is downstream of them
+    blocked: frozenset[int]  # these, and the nodes downstream of them
 
     @classmethod
     def begin(cls, program: Program, values: Mapping[str, Any]) -> WorkingState:
-        """S(0) of a new run."""
+        """Return S(0) of a new run."""
         self = cls()
         self.program = program
         self.values = dict(values)
@@ -73,7 +72,7 @@ class WorkingState:
         self.failed = self.blocked = frozenset()
         first = program.first
         if first is None or first[0] != self.versions.keys():
-            self._look()
+            self._find_due()
             program.first = (frozenset(values), self.missing.copy(), self.due.copy())
         else:
             self.missing, self.due = first[1].copy(), first[2].copy()
@@ -81,7 +80,7 @@ class WorkingState:
 
     @classmethod
     def restore(cls, program: Program, state: GraphState) -> WorkingState:
-        """Where `state` stands; what was written by hand since then wakes its readers."""
+        """Return the working state of a GraphState; values written by hand since then wake their readers."""
         self = cls()
         position = state.position
         index = program.index
@@ -89,7 +88,7 @@ class WorkingState:
         self.values = dict(state.values)
         self.versions = dict(state.versions)
         self.visits = [position.visits.get(name, 0) for name in program.names]
-        # a node that never ran still has its first wake; a state made by hand does not say so
+        # a node that never ran keeps its first wake, which a state built by hand does not contain
         self.wakes = [
             position.wakes.get(name, 0) & program.unmarked | (0 if visits else first)
             for name, visits, first in zip(program.names, self.visits, program.first_wakes, strict=True)
@@ -105,14 +104,14 @@ class WorkingState:
                 record = history.get(program.names[i])
                 if record is not None and record.input_versions.get(value) != self.versions[value]:
                     self.wakes[i] |= WOKEN | FORWARD
-        self._look()
+        self._find_due()
         for name in sorted(position.decided):
             decisions.decide_by_hand(self, name)
         if self.stopped:
-            self.due.clear()  # also of what was decided by hand
+            self.due.clear()  # including decisions by hand
         return self
 
-    def _look(self) -> None:
+    def _find_due(self) -> None:
         self.missing = [
             sum(not self.has(value) for value in needs) if needs else 0 for needs in self.program.needs
         ]
@@ -122,10 +121,10 @@ class WorkingState:
         wakes = self.wakes
         for i in range(len(self.program.nodes)):
             if wakes[i] or i in self.sends:
-                self.judge(i)
+                self.update_due(i)
 
     def branch(self) -> WorkingState:
-        """A view that can be moved on without moving this one."""
+        """Return a copy-on-write branch."""
         other = WorkingState()
         other.program = self.program
         other.values = branch_of(self.values)
@@ -143,14 +142,14 @@ class WorkingState:
     # -- what is due -------------------------------------------------------------------------------------
 
     def has(self, value: str) -> bool:
-        """Given or written; a schema default counts only where the rules say so."""
+        """Return whether a value was given or written; a schema default counts only where the rules allow it."""
         version = self.versions.get(value)
         if version is None:
             return False
         return version > 0 or value not in self.program.weak or value in self.program.given
 
-    def judge(self, node: int) -> None:
-        """Put `node` among the due, or take it away."""
+    def update_due(self, node: int) -> None:
+        """Add `node` to the due nodes, or remove it."""
         wake = self.wakes[node]
         sends = self.sends.get(node)
         if not self.missing[node]:
@@ -167,11 +166,11 @@ class WorkingState:
             self.due.discard(node)
 
     def has_plain_item(self, node: int) -> bool:
-        """Whether the batch of this due node begins with a plain item."""
+        """Return whether the batch of this due node begins with a plain item."""
         return not self.missing[node] and self.wakes[node] & (WOKEN | CHOSEN) != 0
 
     def stalled(self) -> dict[int, tuple[str, ...]]:
-        """Nodes that were selected or sent to, and the inputs that they lack."""
+        """Return the nodes that were selected or sent to, with their missing inputs."""
         if self.stopped:
             return {}
         found: dict[int, tuple[str, ...]] = {}
@@ -187,20 +186,20 @@ class WorkingState:
         return found
 
     def lacking(self, node: int) -> tuple[str, ...]:
-        """The inputs that `node` still needs."""
+        """Return the missing inputs of `node`."""
         return tuple(value for value in self.program.needs[node] if not self.has(value))
 
-    # -- a step takes effect -----------------------------------------------------------------------------
+    # -- applying a step -----------------------------------------------------------------------------
 
     def starts(self, nodes: Iterable[int]) -> dict[int, BatchStart]:
-        """Say how the batches of these nodes start if they run next."""
+        """Return how the batches of these nodes start if they run next."""
         if not self.program.has_gates:
-            return dict.fromkeys(nodes, PLAIN_START)  # nothing is sent, and turns matter to Sends alone
+            return dict.fromkeys(nodes, PLAIN_START)  # turns matter only for Sends
         turn_of, wakes = self.program.turn_of, self.wakes
         return {node: BatchStart(self.has_plain_item(node), turn_of(node, wakes[node])) for node in nodes}
 
     def spend(self, starts: Mapping[int, BatchStart]) -> None:
-        """Clear whatever woke these nodes, which run in the step, and let the turns begin that they start."""
+        """Clear the wakes of these nodes, which run in the step, and begin the turns that they start."""
         for node, start in starts.items():
             self.wakes[node] = 0
             self.visits[node] += 1
@@ -210,7 +209,7 @@ class WorkingState:
                 decisions.begin_turn(self, start.turn)
 
     def consume(self, starts: Mapping[int, BatchStart]) -> None:
-        """`spend`, and withdraw what those of the nodes have decided that decide anew."""
+        """Call `spend`, and withdraw the decisions of nodes that decide again."""
         self.spend(starts)
         for node, start in starts.items():
             if start.is_plain and self.program.withdrawable[node]:
@@ -223,10 +222,10 @@ class WorkingState:
         on_conflict: str = "error",
         recorded: Mapping[str, Delta] | None = None,
     ) -> Mapping[str, Delta]:
-        """Let a step take effect: `outcomes` are in order of declaration and index.
+        """Apply a step; `outcomes` are in order of declaration and index.
 
-        Without `recorded` the step is committed: reducers are called, and what custom ones made is returned. With it
-        the step is read: these are the deltas that its commit returned.
+        Without `recorded`, commit the step: call reducers, and return the deltas of custom ones. With `recorded`, the
+        deltas that the commit returned, read the step without calling custom reducers.
         """
         program, deltas = self.program, NO_DELTAS
         if len(outcomes) == 1:
@@ -243,7 +242,7 @@ class WorkingState:
             self._install(outcomes, fresh, counts, None)
         return deltas
 
-    def apply_ahead(
+    def apply_lookahead(
         self,
         outcomes: Sequence[Outcome],
         *,
@@ -251,18 +250,18 @@ class WorkingState:
         consumed: Mapping[int, BatchStart],
         unfinished: Collection[str] = (),
     ) -> set[str]:
-        """Let what has finished of a step take effect on a branch, before its commit.
+        """Apply the finished outcomes of a step to a branch, before its commit.
 
-        `consumed` are the batches that were consumed before, together with others that have not finished. What custom
-        reducers have still to make (in this step, or `unfinished` in an earlier one) keeps the value that it has.
-        Returns the names of those that the step writes.
+        `consumed` are batches that were consumed before, together with others that have not finished. Values that
+        custom reducers still have to produce (in this step, or `unfinished` in an earlier one) keep their current
+        value. Returns the names of those that the step writes.
         """
-        fresh, counts = merge_ahead(self.program, self.values, outcomes, on_conflict, unfinished)
+        fresh, counts = merge_lookahead(self.program, self.values, outcomes, on_conflict, unfinished)
         self._install(outcomes, fresh, counts, consumed)
         return {name for name, value in fresh.items() if value is UNFINISHED}
 
     def install(self, node: int, fresh: Mapping[str, Any], decision: tuple[Choice, ...] | None) -> None:
-        """`_install` for the step of one item, which is most steps: `fresh` are the new values, merged."""
+        """Install the result of a step with a single item; `fresh` are the merged new values."""
         program = self.program
         wakes, versions, visits, sends, due = self.wakes, self.versions, self.visits, self.sends, self.due
         sent = None
@@ -280,20 +279,22 @@ class WorkingState:
             version = versions.get(name)
             if version is None or (version == 0 and name in program.weak and name not in program.given):
                 missing = self.missing
-                versions[name] = 1  # before judging: a Send is judged by what is there beside its payload
+                versions[name] = (
+                    1  # before update_due: it checks which inputs of a Send exist outside its payload
+                )
                 for reader in program.needers.get(name, ()):
                     missing[reader] -= 1
                     if wakes[reader] or reader in sends:
-                        self.judge(reader)
+                        self.update_due(reader)
             else:
                 versions[name] = version + 1
             for reader, bits in readers.get(name, ()):
                 if bits and visits[reader]:
                     wakes[reader] |= bits
-                    self.judge(reader)
+                    self.update_due(reader)
         for target, bits in program.control_wakes[node]:
             wakes[target] |= bits
-            self.judge(target)
+            self.update_due(target)
         if program.withdrawable[node] is not None:  # a node that decides
             decisions.record_one(self, node, decision, from_send=sent is not None)
 
@@ -320,7 +321,7 @@ class WorkingState:
         changed: set[int] = set()
         for name, value in fresh.items():
             if value is UNFINISHED:
-                self.values.pop(name, None)  # a branch sees what its origin has, also after the commit
+                self.values.pop(name, None)  # a branch sees the value of its origin, also after the commit
             else:
                 self.values[name] = value.value if type(value) is Overwrite else value
             version = versions.get(name)
@@ -346,7 +347,7 @@ class WorkingState:
                 changed.add(target)
         for reader in changed:
             if wakes[reader] or reader in sends:
-                self.judge(reader)
+                self.update_due(reader)
         decisions.record(self, outcomes, consumed)
 
     def _block(self, node: int) -> None:
@@ -356,14 +357,14 @@ class WorkingState:
             self.due.discard(i)
 
     def advance(self, outcomes: Sequence[Outcome]) -> None:
-        """Let a step take effect without its values: for a reader that asks what was due and why."""
+        """Apply a step without its values, to find out which nodes were due and why."""
         counts = Counter(name for outcome in outcomes for name in outcome.update)
         self._install(outcomes, dict.fromkeys(counts), counts, None)
 
     # -- as a state --------------------------------------------------------------------------------------
 
     def position(self, *, step: int, seed: int) -> Position:
-        """Where this view stands, for a state that can go on from here."""
+        """Return the scheduling position as part of a GraphState."""
         names = self.program.names
         n = range(len(names))
         unmarked = self.program.unmarked
@@ -384,9 +385,9 @@ class WorkingState:
         )
 
     def plain_values(self) -> dict[str, Any]:
-        """The values as a dict of its own."""
+        """Return the values as a new dict."""
         return self.values.plain() if isinstance(self.values, Overlay) else dict(self.values)
 
     def plain_versions(self) -> dict[str, int]:
-        """The versions as a dict of its own."""
+        """Return the versions as a new dict."""
         return self.versions.plain() if isinstance(self.versions, Overlay) else dict(self.versions)

@@ -1,20 +1,21 @@
-"""The dependency graph: values that are computed when somebody asks, and again only if what they are made from changed.
+"""The dependency graph: values that are computed on demand, and again only if their inputs changed.
 
 ::
 
-    expressions   the names of nodes: reading, writing, matching
-    schemas       what nodes there can be; what is wrong with a list of schemas
-    values        when two values are equal
-    nodes         what is known of each node: rows
-    sources       which sources a node depends on, and so whether it is up to date
-    plans         what a pull has to look at
-    walks         how it goes on; awaiting: the same, with async computors
-    changes       what a set, an invalidation or a batch does
-    mutation      notices computors that edit their inputs
-    batches       where changes wait for the end of a batch
-    keeping       how all this is kept in a database
-    explaining    why a node is, or is not, up to date
-    graph         DependencyGraph: the door to all of it
+    expressions     names of nodes: parsing, formatting, matching
+    schemas         schemas and their validation
+    values          equality and encoding of values
+    nodes           nodes and their records
+    freshness       which sources a node depends on, and whether it is up to date
+    pull_plan       which nodes a pull has to visit
+    sync_pull       a pull without awaiting; async_pull: with async computors
+    changes         set, invalidate and batches
+    mutation_check  detects computors that modify their inputs
+    persistence     storage in a database
+    explanation     why a node is up to date or outdated
+    drawing         drawings of schemas and nodes
+    arguments       validation of arguments
+    graph           DependencyGraph, the public class
 """
 
 from __future__ import annotations

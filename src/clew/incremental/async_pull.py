@@ -1,15 +1,15 @@
-"""A pull that awaits: independent stale nodes at the same time, up to a bound.
+"""An asynchronous pull: computes independent outdated nodes concurrently, up to a limit.
 
-Between its awaits other pulls go on, and values are set. Rules that keep each of them right:
+Other pulls and changes may happen while a pull awaits. These rules keep every pull consistent:
 
-- A pull captures its plan, and the rows of all nodes that it needs, before it first awaits. It answers for the
-  revision that it began with, and stamps that one.
-- It never replaces a row that was verified for a later revision. When one of its rows is refused for that reason,
-  nothing that it computes from that value is stored.
-- Whether a value changed is judged against the row that is there when it is written.
-- A computation that runs already is joined if none of the node's sources was touched since it began; if its pull is
-  cancelled, whoever joined it computes the node itself.
-- When a computor fails, those that run beside it are awaited, and what they return is stored; then the error is raised.
+- A pull captures its plan, and the records of all nodes that it needs, before its first await. It answers for the
+  revision at which it began, and verifies its records for that revision.
+- It never replaces a record that was verified for a later revision. If one of its records is superseded in this way,
+  nothing computed from that value is stored.
+- A computed value is compared with the record that exists when it is stored.
+- A pull joins a running computation of a node if none of the node's sources was touched since it began. If that
+  computation is cancelled, the pull computes the node itself.
+- If a computor fails, the other running ones are awaited and their results stored; then the error is raised.
 """
 
 from __future__ import annotations
@@ -25,7 +25,14 @@ from clew.incremental.freshness import sources_of, touched_since
 from clew.incremental.nodes import PINNED, ConcreteNode, NodeRecord, NodeTable, SourceNotSet
 from clew.incremental.persistence import GraphPersistence
 from clew.incremental.pull_plan import plan_of
-from clew.incremental.sync_pull import is_settled, never_set, resolved, settled, stamped, tell
+from clew.incremental.sync_pull import (
+    add_location,
+    computed_row,
+    is_settled,
+    never_set,
+    resolved,
+    verified_row,
+)
 from clew.state import decode
 
 
@@ -43,14 +50,14 @@ Running = dict[ConcreteNode, Computation]
 
 
 class ConcurrencyLimit:
-    """How many async computors may run at the same time: one count for each event loop."""
+    """The maximum number of concurrent async computors, per event loop."""
 
     def __init__(self, size: int) -> None:
         self.size = size
         self._semaphores: WeakKeyDictionary[Any, asyncio.Semaphore] = WeakKeyDictionary()
 
     def here(self) -> asyncio.Semaphore:
-        """The semaphore of the running loop."""
+        """Return the semaphore of the running loop."""
         loop = asyncio.get_running_loop()
         semaphore = self._semaphores.get(loop)
         if semaphore is None:
@@ -59,25 +66,25 @@ class ConcurrencyLimit:
 
 
 class AsyncPull:
-    """One pull. It is made with the graph's lock held."""
+    """One pull. Create it while holding the lock of the graph."""
 
     def __init__(
         self,
         table: NodeTable,
         node: ConcreteNode,
-        keeper: GraphPersistence | None,
+        persistence: GraphPersistence | None,
         lock: Any,
         running: Running,
-        slots: ConcurrencyLimit,
+        limit: ConcurrencyLimit,
     ) -> None:
         self._table = table
         self._root = node
-        self._keeper = keeper
+        self._persistence = persistence
         self._lock = lock
         self._running = running
-        self._slots = slots
+        self._limit = limit
         self._revision = table.revision
-        self._refused: set[ConcreteNode] = set()  # and all that is computed from them
+        self._superseded: set[ConcreteNode] = set()  # and all nodes computed from them
         self._failure: BaseException | None = None
         plan = plan_of(table, node)
         first = node.row.verified_at
@@ -91,7 +98,7 @@ class AsyncPull:
             is_asked = verified != first or row.origin == PINNED
             if verified != self._revision and not (is_asked and is_settled(table, one, row)):
                 todo.append(one)
-        self._missing: dict[ConcreteNode, int] = {}  # how many inputs are not finished
+        self._missing: dict[ConcreteNode, int] = {}  # number of unfinished inputs
         self._above: dict[ConcreteNode, list[ConcreteNode]] = {one: [] for one in todo}
         for one in todo:
             lowers = {lower for lower in one.inputs if lower in self._above}
@@ -100,12 +107,12 @@ class AsyncPull:
                 self._above[lower].append(one)
 
     async def run(self) -> NodeRecord:
-        """The row of the node that was asked for."""
+        """Return the record of the requested node."""
         ready = deque(node for node, count in self._missing.items() if not count)
         tasks: dict[asyncio.Task[None], ConcreteNode] = {}
         try:
             while (ready and self._failure is None) or tasks:
-                while ready and self._failure is None and len(tasks) < self._slots.size:
+                while ready and self._failure is None and len(tasks) < self._limit.size:
                     await self._begin(ready.popleft(), ready, tasks)
                 if tasks:
                     done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -121,10 +128,10 @@ class AsyncPull:
         return self._rows[self._root]
 
     def _flush(self) -> None:
-        if self._keeper is not None:
+        if self._persistence is not None:
             with self._lock:
                 try:
-                    self._keeper.flush()
+                    self._persistence.flush()
                 except StoreError:
                     if self._failure is None:
                         raise
@@ -138,7 +145,7 @@ class AsyncPull:
                 if ready or tasks:
                     tasks[asyncio.create_task(work)] = node
                     return
-                await work  # nothing could run beside it
+                await work  # nothing can run concurrently
         except asyncio.CancelledError:
             raise
         except BaseException as error:
@@ -162,17 +169,17 @@ class AsyncPull:
     # -- one node ----------------------------------------------------------------------------------------
 
     def _work(self, node: ConcreteNode) -> Any:
-        """Bring a node up to date; or what to await for it."""
+        """Bring a node up to date, or return an awaitable that does."""
         row = self._rows[node]
         verified = row.verified_at
         is_due = row.touched_at > verified or row.origin == PINNED
         if not is_due and all(self._rows[lower].changed_at <= verified for lower in node.inputs):
-            self._store(node, stamped(row, self._revision))
+            self._store(node, verified_row(row, self._revision))
             return None
         with self._lock:
             current = node.row
             if current is not row and self._is_untouched(node, current.verified_at):
-                self._rows[node] = current  # another pull was quicker
+                self._rows[node] = current  # another pull stored it first
                 return None
             running = self._joinable(node)
         if running is not None:
@@ -193,11 +200,11 @@ class AsyncPull:
         except SourceNotSet:
             raise never_set(node) from None
         except BaseException as error:
-            tell(error, node)
+            add_location(error, node)
             raise
 
     async def _await(self, node: ConcreteNode, answer: Any) -> None:
-        """Await a computor: what it returned, or, if it is an async function, a call of it."""
+        """Await a computor: `answer`, or a call of the async function if it is None."""
         computation = Computation(self._revision)
         future = computation.future
         with self._lock:
@@ -211,7 +218,7 @@ class AsyncPull:
             raise
         except BaseException as error:
             future.set_exception(error)
-            future.exception()  # it is seen, whether somebody joined or not
+            future.exception()  # mark it as retrieved, even if no pull joined
             raise
         finally:
             with self._lock:
@@ -220,27 +227,27 @@ class AsyncPull:
 
     async def _answer(self, node: ConcreteNode, answer: Any) -> Any:
         try:
-            async with self._slots.here():
+            async with self._limit.here():
                 if answer is None:
                     answer = self._call(node)
                 try:
                     return await answer
                 except BaseException as error:
-                    tell(error, node)
+                    add_location(error, node)
                     raise
         finally:
             if hasattr(answer, "close"):
-                answer.close()  # it may never have begun
+                answer.close()  # it may not have started
 
     def _joinable(self, node: ConcreteNode) -> Computation | None:
-        """A computation of the node that gives what this pull would compute."""
+        """Return a running computation whose result this pull can use."""
         computation = self._running.get(node)
         if computation is None or computation.future.get_loop() is not asyncio.get_running_loop():
             return None
         return computation if self._is_untouched(node, computation.revision) else None
 
     def _is_untouched(self, node: ConcreteNode, revision: int) -> bool:
-        """Whether what was computed for another revision is what this pull would compute."""
+        """Return whether a result for another revision is also valid for this pull."""
         since = min(revision, self._revision)
         sources = sources_of(self._table, node)
         return not (
@@ -250,7 +257,7 @@ class AsyncPull:
         )
 
     async def _join(self, node: ConcreteNode, computation: Computation) -> None:
-        await asyncio.wait([computation.future])  # which does not cancel it, if this pull is cancelled
+        await asyncio.wait([computation.future])  # does not cancel the computation if this pull is cancelled
         if not computation.future.cancelled():
             self._computed(node, *computation.future.result())
             return
@@ -261,21 +268,23 @@ class AsyncPull:
     # -- storing -----------------------------------------------------------------------------------------
 
     def _computed(self, node: ConcreteNode, value: Any, code: bytes | None) -> None:
-        self._store(node, settled(value, code, self._rows[node], self._revision))
+        self._store(node, computed_row(value, code, self._rows[node], self._revision))
 
     def _store(self, node: ConcreteNode, row: NodeRecord) -> None:
-        """Keep a row for this pull; and in the table, unless something newer is there."""
+        """Keep a record for this pull, and store it in the table unless a newer one exists."""
         seen, self._rows[node] = self._rows[node], row
-        if not self._refused.isdisjoint(node.inputs):
-            self._refused.add(node)
+        if not self._superseded.isdisjoint(node.inputs):
+            self._superseded.add(node)
             return
         with self._lock:
             current = node.row
             if current.verified_at > self._revision:
-                self._refused.add(node)
+                self._superseded.add(node)
                 return
             if current.verified_at < self._revision:
-                node.row = row if current is seen else settled(row.value, row.code, current, self._revision)
-                if self._keeper is not None and self._keeper.table is self._table:
-                    self._keeper.finished(node)
+                node.row = (
+                    row if current is seen else computed_row(row.value, row.code, current, self._revision)
+                )
+                if self._persistence is not None and self._persistence.table is self._table:
+                    self._persistence.finished(node)
             self._rows[node] = node.row

@@ -1,15 +1,14 @@
-"""Drawing a dependency graph: its schemas, or the nodes that have a value, coloured by whether they are up to date.
+"""Drawings of a dependency graph: its schemas, or its nodes with a value, coloured by freshness.
 
 Rules:
 
-- Of schemas: a box for each, and one for each source that no schema makes. An arrow leads to a schema from each schema
-  that can make one of its inputs; it says how the input is written where that is not the other's own output.
-- Of nodes: a box for each that has a value, in the order of their keys, `limit` of them at most. Nodes up to date are
-  green, outdated ones amber with a dashed border, sources green and round. In the SVG, resting the pointer on a box
-  tells its revisions.
-- The same graph in the same state has the same drawing.
+- Schemas: one box for each schema, and one for each source without a schema. An arrow leads to a schema from each
+  schema that can produce one of its inputs. Its label shows the input pattern if it differs from that schema's output.
+- Nodes: one box for each node that has a value, ordered by key, at most `limit`. Up-to-date nodes are green, outdated
+  ones amber with a dashed border, sources green and rounded. In SVG, the tooltip of a box shows its revisions.
+- Equal graphs have equal drawings.
 
-What a box looks like, and where it stands, is decided by `clew.graph`, as for other graphs. Drawing computes nothing.
+``clew.drawing`` lays out and formats the boxes. Drawing computes no nodes.
 """
 
 from __future__ import annotations
@@ -48,12 +47,12 @@ _FORMS: dict[str, Callable[[Picture], str]] = {"mermaid": mermaid, "dot": dot, "
 
 
 def draw(graph: DependencyGraph, form: str = "mermaid", *, nodes: bool = False, limit: int = 200) -> str:
-    """A dependency graph as a drawing: ``"mermaid"``, ``"dot"`` or ``"svg"``; its schemas, or its nodes."""
+    """Return a drawing of the schemas or the nodes of a graph: ``"mermaid"``, ``"dot"`` or ``"svg"``."""
     write = _FORMS.get(form)
     if write is None:
-        raise DependencyError(f"there is no format {form!r} to draw in; use {', '.join(map(repr, _FORMS))}")
+        raise DependencyError(f"unknown drawing format {form!r}; use {', '.join(map(repr, _FORMS))}")
     if type(limit) is not int or limit < 1:
-        raise DependencyError(f"limit is a number of nodes, at least 1, not {limit!r}")
+        raise DependencyError(f"limit: expected an int >= 1, got {limit!r}")
     return write(_of_nodes(graph, limit) if nodes else _of_schemas(graph))
 
 
@@ -61,14 +60,14 @@ def draw(graph: DependencyGraph, form: str = "mermaid", *, nodes: bool = False, 
 
 
 def _of_schemas(graph: DependencyGraph) -> Picture:
-    rules = graph.catalog.rules
+    rules = graph.registry.rules
     made: dict[str, list[CompiledSchema]] = {}
     for rule in rules:
         made.setdefault(rule.output.name, []).append(rule)
     implicit = dict.fromkeys(one.name for rule in rules for one in rule.inputs if one.name not in made)
     sources = {name: f"in{number}" for number, name in enumerate(implicit)}
     keys = {rule: f"n{number}" for number, rule in enumerate(rules)}
-    boxes = [Box(key, "input", name, "a source: it has what is set") for name, key in sources.items()]
+    boxes = [Box(key, "input", name, "a source, set from outside") for name, key in sources.items()]
     boxes += [_schema_box(rule, key) for rule, key in keys.items()]
     arrows: dict[tuple[str, str], list[str]] = {}
     for rule, key in keys.items():
@@ -80,8 +79,8 @@ def _of_schemas(graph: DependencyGraph) -> Picture:
 
 def _schema_box(rule: CompiledSchema, key: str) -> Box:
     facts = [
-        f"made from {', '.join(map(pattern_text, rule.inputs))}" if rule.inputs else "",
-        "a source: it has what is set" if rule.computor is None else "",
+        f"computed from {', '.join(map(pattern_text, rule.inputs))}" if rule.inputs else "",
+        "a source, set from outside" if rule.computor is None else "",
         f"version {rule.version}" if rule.version is not None else "",
         "depends on its old value" if rule.stateful else "",
     ]
@@ -94,7 +93,7 @@ def _origins(
     sources: dict[str, str],
     keys: dict[CompiledSchema, str],
 ) -> Iterator[tuple[str, str]]:
-    """Where an input may come from: the key of a box, and what to write at the arrow."""
+    """Yield the boxes that may produce an input, each with the label of the arrow."""
     if pattern.name in sources:
         yield sources[pattern.name], ""
         return
@@ -115,7 +114,7 @@ def _of_nodes(graph: DependencyGraph, limit: int) -> Picture:
     with graph._lock:
         graph._prepare()
         table = graph._table
-        names = list(islice((key for key in graph._keys("") if graph._is_there(key, None)), limit + 1))
+        names = list(islice((key for key in graph._keys("") if graph._is_materialized(key, None)), limit + 1))
         found = [node for name in names[:limit] if (node := _node(table, name)) is not None]
         keys = {node: f"n{number}" for number, node in enumerate(found)}
         boxes = [_node_box(table, node, key) for node, key in keys.items()]
@@ -126,7 +125,7 @@ def _of_nodes(graph: DependencyGraph, limit: int) -> Picture:
             if lower in keys
         )
         if len(names) > limit:
-            boxes.append(Box("more", "optional", "… and more", f"these are the first {limit} nodes"))
+            boxes.append(Box("more", "optional", "… and more", f"showing the first {limit} nodes"))
         title = f"revision {table.revision}"
     return Picture(title, tuple(boxes), tuple(_arrow(*ends, []) for ends in arrows))
 
@@ -139,7 +138,7 @@ def _node(table: NodeTable, name: str) -> ConcreteNode | None:
 def _node_box(table: NodeTable, node: ConcreteNode, key: str) -> Box:
     try:
         row, seen = table.row(node), freshness(table, node)
-    except StoreCorruptError as error:  # its own row, or one that it depends on
+    except StoreCorruptError as error:  # its own record, or one that it depends on
         return Box(key, "outdated", node.key, str(error))
     facts = [
         str(seen),

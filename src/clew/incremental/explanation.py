@@ -1,6 +1,6 @@
-"""Why a node is, or is not, up to date; and why its value was, or was not, computed anew.
+"""Explanations: why a node is up to date or outdated, and why its value was or was not computed again.
 
-An explanation is read from rows; it computes nothing and changes nothing. `str()` of it is for people.
+An explanation is read from records; it computes and changes nothing. `str()` formats it as text.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ UP_TO_DATE, OUTDATED = "up-to-date", "potentially-outdated"
 
 
 class Cause(msgspec.Struct, frozen=True):
-    """A source of a node: the revisions at which somebody touched it, and at which its value became another one.
+    """A source of a node, with the revisions at which it was touched and at which its value changed.
 
     `origin` is what touched it: ``set``, ``pinned``, ``computed`` (after an invalidation), ``invalidated`` (a source
-    that has no computor), or ``schema``; None if nothing did.
+    without a computor), or ``schema``; None if it was never touched.
     """
 
     node: str
@@ -46,7 +46,7 @@ class InputStatus(msgspec.Struct, frozen=True):
 
 
 class Explanation(msgspec.Struct, frozen=True):
-    """What is known about a node. All numbers are revisions of the graph; None where there was none."""
+    """The status of a node. All numbers are revisions of the graph, or None."""
 
     node: str
     schema: str
@@ -64,14 +64,16 @@ class Explanation(msgspec.Struct, frozen=True):
 
     @property
     def changed_sources(self) -> tuple[Cause, ...]:
-        """The sources that were touched after the node was verified, the latest first."""
+        """Return the sources that were touched after the node was verified, latest first."""
         return tuple(cause for cause in self.causes if cause.is_newer)
 
     def __str__(self) -> str:
-        lines = [f"{self.node} is {self.freshness or 'not there'} at revision {self.revision}: {self.reason}"]
+        lines = [
+            f"{self.node} is {self.freshness or 'without a value'} at revision {self.revision}: {self.reason}"
+        ]
         lines += [f"  {cause}" for cause in self.causes if cause.touched_at]
         lines += [
-            f"  input {one.node}: {one.freshness or 'not there'}, changed at revision {one.changed_at}"
+            f"  input {one.node}: {one.freshness or 'without a value'}, changed at revision {one.changed_at}"
             for one in self.inputs
         ]
         if self.stateful:
@@ -80,14 +82,14 @@ class Explanation(msgspec.Struct, frozen=True):
 
 
 def explain(table: NodeTable, node: ConcreteNode) -> Explanation:
-    """What is known about a node."""
+    """Return the explanation of a node."""
     row = table.row(node)
     sources, unknown = all_sources(table, node)
     for source in sources:
         table.row(source)
     fresh = freshness(table, node)
     has_value = row.verified_at >= 0
-    sources.sort(key=_latest_first)  # so those that are newer than the node come first
+    sources.sort(key=_latest_first)  # sources newer than the node come first
     newer = [one for one in sources if has_value and one.row.touched_at > row.verified_at]
     return Explanation(
         node=node.key,
@@ -102,7 +104,7 @@ def explain(table: NodeTable, node: ConcreteNode) -> Explanation:
         stateful=node.rule.stateful,
         reason=_reason(table, node, row, fresh, newer)
         if unknown is None
-        else f"it cannot be pulled: {unknown}",
+        else f"it cannot be computed: {unknown}",
         causes=tuple(_cause(one, n < len(newer)) for n, one in enumerate(sources)),
         inputs=tuple(
             InputStatus(one.key, freshness(table, one), table.row(one).changed_at)
@@ -112,13 +114,13 @@ def explain(table: NodeTable, node: ConcreteNode) -> Explanation:
 
 
 def freshness(table: NodeTable, node: ConcreteNode) -> str | None:
-    """Up to date, potentially outdated, or None for a node that has no value."""
+    """Return ``"up-to-date"``, ``"potentially-outdated"``, or None for a node without a value."""
     if table.row(node).verified_at < 0:
         return None
     try:
         return UP_TO_DATE if is_up_to_date(table, node) else OUTDATED
     except InvalidNodeError:
-        return OUTDATED  # no schema matches one of its inputs any more; a pull says so
+        return OUTDATED  # no schema matches one of its inputs; a pull raises the error
 
 
 def _latest_first(node: ConcreteNode) -> tuple[int, str]:
@@ -141,14 +143,14 @@ def _touched_by(node: ConcreteNode, row: NodeRecord) -> str | None:
 
 
 def _was_invalidated(node: ConcreteNode, row: NodeRecord) -> bool:
-    """Whether a source that nobody can compute was invalidated after it was set."""
+    """Return whether a source without a computor was invalidated after it was set."""
     return node.rule.computor is None and 0 < row.touched_at == row.computed_at
 
 
 def _computed_at(node: ConcreteNode, row: NodeRecord) -> int | None:
     if node.rule.computor is None:
         return None
-    is_computed = row.verified_at >= 0 and row.origin == COMPUTED  # perhaps at revision 0
+    is_computed = row.verified_at >= 0 and row.origin == COMPUTED  # may be at revision 0
     return row.computed_at if is_computed else row.computed_at or None
 
 
@@ -156,34 +158,34 @@ def _reason(
     table: NodeTable, node: ConcreteNode, row: NodeRecord, fresh: str | None, newer: list[ConcreteNode]
 ) -> str:
     if fresh is None:
-        return "it was never set" if node.rule.computor is None else "it was never asked for"
+        return "it was never set" if node.rule.computor is None else "it was never pulled"
     if fresh == UP_TO_DATE:
         return _why_fresh(node, row)
     if node.rule.touched_at > row.verified_at:
-        return f"its schema changed at revision {node.rule.touched_at}, so its next pull computes it"
+        return f"its schema changed at revision {node.rule.touched_at}; the next pull computes it"
     if row.touched_at > row.verified_at:
-        return f"it was invalidated at revision {row.touched_at}, so its next pull computes it"
+        return f"it was invalidated at revision {row.touched_at}; the next pull computes it"
     since = f"{newer[0].key} was touched at revision {newer[0].row.touched_at}"
     if row.origin == PINNED:
-        return f"it was pinned at revision {row.verified_at}; {since}, which ends the pin: its next pull computes it"
+        return f"it was pinned at revision {row.verified_at}; {since}, which ends the pin; the next pull computes it"
     for lower in table.inputs(node):
         if table.row(lower).changed_at > row.verified_at:
             return (
                 f"{since}, and its input {lower.key} changed at revision {lower.row.changed_at}, after it was verified "
-                f"at {row.verified_at}: its next pull computes it"
+                f"at {row.verified_at}; the next pull computes it"
             )
-    return f"{since}; its next pull computes it if an input changes"
+    return f"{since}; the next pull computes it if an input changes"
 
 
 def _why_fresh(node: ConcreteNode, row: NodeRecord) -> str:
     if _was_invalidated(node, row):
-        return f"it was invalidated at revision {row.touched_at}, and counts as changed since; nobody can compute it"
+        return f"it was invalidated at revision {row.touched_at} and counts as changed; it has no computor"
     if row.origin != COMPUTED:
         return f"its value was {ORIGINS[row.origin]} at revision {row.touched_at}"
     if row.computed_at == row.changed_at:
-        told = f"its value was computed at revision {row.changed_at}"
+        text = f"its value was computed at revision {row.changed_at}"
     else:
-        told = f"it was computed at revision {row.computed_at}, and its value was still the one of {row.changed_at}"
+        text = f"it was computed at revision {row.computed_at}, and the value did not change since {row.changed_at}"
     if row.verified_at > row.computed_at:
-        told += f"; at {row.verified_at} it was not computed again, because no input had changed"
-    return told
+        text += f"; at {row.verified_at} it was verified without computing, because no input had changed"
+    return text

@@ -1,18 +1,18 @@
-"""Expressions: the names of nodes, as people write them and as keys.
+"""Expressions: names of nodes, as written by people and as keys.
 
 ::
 
     expression := name | name "(" [ argument { "," argument } ] ")"
-    argument   := word | digits | quoted text        (spaces between the parts mean nothing)
+    argument   := word | digits | quoted text        (spaces between the parts are ignored)
 
-A schema is read as a *pattern*: a bare word is a variable. A request is read as a *node*: a bare word is a text. In
-both, digits are a natural number and quotes (either kind, with escapes) make a text; so ``f(5)`` and ``f("5")`` are
-two nodes. ``f()`` and ``f`` are the same one.
+In a schema an expression is a *pattern*: a bare word is a variable. In a request it is a *node*: a bare word is a
+string. In both, digits are a natural number and quotes (either kind, with escapes) denote a string; so ``f(5)`` and
+``f("5")`` are different nodes. ``f()`` and ``f`` are the same node.
 
-The *key* of a node is its one canonical spelling: no spaces, and texts that are not plain words in double quotes.
-Reading a key gives the same node again, for every text that Python can hold.
+The *key* of a node is its canonical spelling: no spaces, and double quotes around strings that are not plain words.
+Parsing a key returns the same node, for every Python string.
 
-What an expression stands for, and whether any schema knows it, is not known here.
+This module does not know which nodes exist.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Constant = str | int
 
 
 class Variable(msgspec.Struct, frozen=True):
-    """A place in a pattern that any constant fits."""
+    """A placeholder in a pattern that matches any constant."""
 
     name: str
 
@@ -44,55 +44,55 @@ class Expression(msgspec.Struct, frozen=True):
         return spelled(self.name, self.arguments)
 
     def variables(self) -> Iterator[str]:
-        """The names of its variables, as often as they stand there."""
+        """Yield the names of its variables, with repetitions."""
         return (part.name for part in self.arguments if type(part) is Variable)
 
 
 _SPACE = re.compile(r"\s*")
 _WORD = re.compile(r"\w+")
 _DIGITS = re.compile(r"[0-9]+")
-_PLAIN = re.compile(r"(?![0-9]+\Z)\w+\Z")  # a text that a bare word stands for
+_PLAIN = re.compile(r"(?![0-9]+\Z)\w+\Z")  # a string that can be written as a bare word
 _HEX = {"x": 2, "u": 4, "U": 8}
 _ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "\\": "\\", '"': '"', "'": "'"}
 _ESCAPED = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\\": "\\\\", '"': '\\"'}
 
 
 def read_pattern(text: Any) -> Expression:
-    """An expression in which a bare word is a variable."""
+    """Parse an expression in which a bare word is a variable."""
     return _atom(text) or _Reader(text).expression(Variable)
 
 
 def read_node(text: Any) -> Expression:
-    """An expression in which a bare word is a text."""
+    """Parse an expression in which a bare word is a string."""
     return _atom(text) or _Reader(text).expression(str)
 
 
 def _atom(text: Any) -> Expression | None:
-    """The most frequent expression, found at once."""
+    """Return the expression of a plain word, the most frequent case."""
     return Expression(text) if type(text) is str and _WORD.fullmatch(text) else None
 
 
 def node_of(name: Any, arguments: tuple[Any, ...]) -> Expression:
-    """The node of a name and plain arguments."""
+    """Return the node with this name and these arguments."""
     reader = _Reader(name)
     reader.skip()
     word = reader.word()
     if reader.skip() < len(name):
-        raise reader.fault("the name alone is wanted here, because arguments were given apart")
+        raise reader.fault("expected only the name, because the arguments were given separately")
     for argument in arguments:
         if not (type(argument) is str or (type(argument) is int and argument >= 0)):
             raise InvalidExpressionError(
-                f"an argument of {word!r} is {argument!r}; arguments are texts or natural numbers"
+                f"invalid argument {argument!r} of {word!r}; arguments are strings or natural numbers"
             )
     return Expression(word, arguments)
 
 
 class _Reader:
-    """Reads a text from left to right."""
+    """A parser that reads a text from left to right."""
 
     def __init__(self, text: Any) -> None:
         if type(text) is not str:
-            raise InvalidExpressionError(f"a node's name is a text like 'photo(p5)', not {text!r}")
+            raise InvalidExpressionError(f"expected a node name such as 'photo(p5)', got {text!r}")
         self.text = text
         self.at = 0
 
@@ -118,7 +118,7 @@ class _Reader:
     def word(self) -> str:
         match = _WORD.match(self.text, self.at)
         if match is None:
-            raise self.fault(f"a name of letters, digits and _ is wanted; {self.found()}")
+            raise self.fault(f"expected a name of letters, digits and _; {self.found()}")
         self.at = match.end()
         return match[0]
 
@@ -131,9 +131,9 @@ class _Reader:
             while self.take(","):
                 arguments.append(self.argument(bare))
             if not self.take(")"):
-                raise self.fault(f"',' or ')' is wanted; {self.found()}")
+                raise self.fault(f"expected ',' or ')'; {self.found()}")
         if self.skip() < len(self.text):
-            raise self.fault(f"nothing may follow; {self.found()}")
+            raise self.fault(f"expected the end of the text; {self.found()}")
         return Expression(name, tuple(arguments))
 
     def argument(self, bare: type) -> Any:
@@ -142,13 +142,13 @@ class _Reader:
             return self.quoted()
         match = _WORD.match(self.text, begin)
         if match is None:
-            raise self.fault(f"a word, a natural number or a quoted text is wanted; {self.found()}")
+            raise self.fault(f"expected a word, a natural number or a quoted string; {self.found()}")
         self.at = match.end()
         if _DIGITS.fullmatch(match[0]):
             try:
                 return int(match[0])
             except ValueError:
-                raise self.fault("this number is too long; quote it to make it a text", begin) from None
+                raise self.fault("the number is too long; quote it to use it as a string", begin) from None
         return bare(match[0])
 
     def quoted(self) -> str:
@@ -162,10 +162,10 @@ class _Reader:
                 return "".join(parts)
             parts.append(self.escape() if sign == "\\" else sign)
             self.at += 1
-        raise self.fault("this quote is never closed", begin)
+        raise self.fault("the quote is not closed", begin)
 
     def escape(self) -> str:
-        """What a backslash and what follows stand for; ends on its last character."""
+        """Return the character of an escape sequence; stop at its last character."""
         begin = self.at
         self.at += 1
         sign = self.text[self.at : self.at + 1]
@@ -176,17 +176,17 @@ class _Reader:
                     self.at += len(digits)
                     return chr(int(digits, 16))
             except (ValueError, OverflowError):
-                pass  # beyond the last character there is
+                pass  # beyond the last code point
         elif sign in _ESCAPES:
             return _ESCAPES[sign]
-        raise self.fault(r"this is no escape; there are \n \r \t \\ \" \' \xXX \uXXXX \UXXXXXXXX", begin)
+        raise self.fault(r"unknown escape; valid ones are \n \r \t \\ \" \' \xXX \uXXXX \UXXXXXXXX", begin)
 
 
 # -- writing ----------------------------------------------------------------------------------------------
 
 
 def spelled(name: str, arguments: tuple[Any, ...]) -> str:
-    """The canonical spelling."""
+    """Return the canonical spelling."""
     if not arguments:
         return name
     return f"{name}({','.join(map(_argument, arguments))})"
@@ -200,11 +200,11 @@ def _argument(argument: Variable | str | int) -> str:
     try:
         return str(argument)
     except ValueError as error:  # more digits than Python converts
-        raise InvalidExpressionError(f"a natural number among the arguments is too long: {error}") from error
+        raise InvalidExpressionError(f"an argument has too many digits: {error}") from error
 
 
 def quoted(text: str) -> str:
-    """A text in double quotes, with escapes for whatever cannot be printed."""
+    """Return a string in double quotes, with escapes for non-printable characters."""
     if text.isprintable() and '"' not in text and "\\" not in text:
         return f'"{text}"'
     return f'"{"".join(map(_escaped, text))}"'
@@ -220,7 +220,7 @@ def _escaped(sign: str) -> str:
 
 
 def pattern_text(pattern: Expression) -> str:
-    """A pattern as it may be written in a schema: there texts are always in quotes."""
+    """Return a pattern as written in a schema, where strings are always quoted."""
     if not pattern.arguments:
         return pattern.name
     parts = (quoted(part) if type(part) is str else _argument(part) for part in pattern.arguments)
@@ -231,7 +231,7 @@ def pattern_text(pattern: Expression) -> str:
 
 
 def match(pattern: tuple[Any, ...], arguments: tuple[Any, ...]) -> dict[str, Constant] | None:
-    """What the variables of a pattern stand for in a node of the same name and arity; None if it does not fit."""
+    """Return the bindings of a pattern for a node of the same name and arity; None if it does not match."""
     bindings: dict[str, Constant] = {}
     for wanted, given in zip(pattern, arguments):
         if type(wanted) is Variable:
@@ -242,14 +242,14 @@ def match(pattern: tuple[Any, ...], arguments: tuple[Any, ...]) -> dict[str, Con
 
 
 def substitute(pattern: Expression, bindings: Mapping[str, Constant]) -> tuple[Constant, ...]:
-    """The arguments of a pattern's instance."""
+    """Return the arguments of an instance of a pattern."""
     if not pattern.arguments:
         return ()
     return tuple(bindings[part.name] if type(part) is Variable else part for part in pattern.arguments)  # type: ignore[misc]
 
 
 def unifies(one: Expression, other: Expression) -> bool:
-    """Whether some node fits both patterns; their variables have nothing to do with each other."""
+    """Return whether some node matches both patterns; their variables are independent."""
     if one.name != other.name or len(one.arguments) != len(other.arguments):
         return False
     leader: dict[Any, Any] = {}

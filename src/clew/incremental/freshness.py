@@ -1,17 +1,17 @@
-"""Which sources a node depends on, and so whether it is up to date.
+"""Freshness: which sources a node depends on, and whether it is up to date.
 
-A node is up to date iff it has a value, and neither itself nor any of its sources was touched after the revision that
-it was verified for. The sources of a node are those nodes above it that have no inputs, and those whose schema was
-*promoted* because somebody pinned or invalidated a node of it.
+A node is up to date iff it has a value, and neither it nor any of its sources was touched after the revision for which
+it was verified. The sources of a node are the upstream nodes without inputs, and the upstream nodes whose schema was
+*promoted* because one of its nodes was pinned or invalidated.
 
 Rules:
 
-- Nothing is marked when a source is touched; who depends on it finds out when it is asked.
-- Sets are found when they are first needed, and shared along a chain. Few sources are a tuple; of many, the atoms are
-  bits of an integer, which is compared with the bits of those that were touched lately.
-- A chain in which each node adds a source would make these sets quadratic. A node between others whose set is *wide*
-  gets none; a walk goes through it instead. The node that is asked for always has one.
-- When a schema is promoted, all sets belong to an epoch that is over.
+- Touching a source marks nothing; dependents find out when they are pulled.
+- Source sets are computed on demand and shared along a chain. Up to a few sources are a tuple; with more, atoms become
+  bits of an integer that is compared with the bits of recently touched sources.
+- A chain in which each node adds a source would need quadratic space. An intermediate node with a *wide* set stores
+  none, and its inputs are traversed instead. The pulled node always has a set.
+- Promoting a schema starts a new epoch, which invalidates all source sets.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from bisect import bisect_right, insort
 from clew.errors import InvalidNodeError
 from clew.incremental.nodes import ConcreteNode, NodeRecord, NodeTable
 
-_FEW = 16  # sources that are looked at one by one
-_WIDTH = 4096  # bits of a set that a node between others may have
-_ALL_BITS = 1 << 62  # sorts behind each bit
+_FEW = 16  # sources that are checked one by one
+_WIDTH = 4096  # maximum bits of the set of an intermediate node
+_ALL_BITS = 1 << 62  # sorts after every bit
 
 
 class Sources:
-    """The sources of a node: some one by one, others as bits."""
+    """The sources of a node: a tuple, and a bit mask."""
 
     __slots__ = ("few", "mask")
 
@@ -36,11 +36,11 @@ class Sources:
         self.mask = mask
 
 
-WIDE = Sources(())  # in the place of a set that is not kept
+WIDE = Sources(())  # placeholder for a set that is not stored
 
 
 def is_up_to_date(table: NodeTable, node: ConcreteNode) -> bool:
-    """Whether a node's value is right for the revision that the graph is at."""
+    """Return whether the value of a node is valid for the current revision."""
     revision = table.revision
     if node.checked_at == revision:
         return True
@@ -61,10 +61,10 @@ def is_up_to_date(table: NodeTable, node: ConcreteNode) -> bool:
     return True
 
 
-def touched_above(
+def touched_sources(
     table: NodeTable, node: ConcreteNode, row: NodeRecord
 ) -> tuple[frozenset[ConcreteNode], int]:
-    """The sources of a node that were touched after it was verified."""
+    """Return the sources of a node that were touched after it was verified."""
     verified = row.verified_at
     sources = sources_of(table, node)
     few = frozenset(source for source in sources.few if source.row.touched_at > verified)
@@ -72,14 +72,14 @@ def touched_above(
 
 
 def all_sources(table: NodeTable, node: ConcreteNode) -> tuple[list[ConcreteNode], InvalidNodeError | None]:
-    """The sources of a node, by their keys; and what is wrong with an input on the way that no schema knows."""
+    """Return the sources of a node, sorted by key; and the error of an upstream input without a schema, if any."""
     unknown: InvalidNodeError | None = None
     found: dict[str, ConcreteNode] = {}
     seen = {node}
     stack = [node]
     while stack:
-        inputs, wrong = table.known_inputs(stack.pop())
-        unknown = unknown or wrong
+        inputs, error = table.known_inputs(stack.pop())
+        unknown = unknown or error
         for lower in inputs:
             if lower not in seen:
                 seen.add(lower)
@@ -93,7 +93,7 @@ def all_sources(table: NodeTable, node: ConcreteNode) -> tuple[list[ConcreteNode
 
 
 def sources_of(table: NodeTable, node: ConcreteNode) -> Sources:
-    """The whole set of a node."""
+    """Return the complete source set of a node."""
     if node.sources is None or node.epoch != table.epoch:
         _find(table, node)
     if node.sources is WIDE:
@@ -103,10 +103,10 @@ def sources_of(table: NodeTable, node: ConcreteNode) -> Sources:
 
 
 def _find(table: NodeTable, root: ConcreteNode) -> None:
-    """Give a node and all above it that have none a set, or `WIDE`: inputs first, without recursion."""
+    """Compute the set, or `WIDE`, of a node and all upstream nodes without one: inputs first, without recursion."""
     epoch = table.epoch
     rule = root.rule
-    if rule.has_fixed_inputs:  # what one node of the rule has, all have
+    if rule.has_fixed_inputs:  # all nodes of the rule have the same set
         known = table.fixed_sources.get(rule)
         if known is not None and known[0] == epoch:
             root.epoch, root.sources = known
@@ -129,7 +129,7 @@ def _find(table: NodeTable, root: ConcreteNode) -> None:
 
 
 def _joined(table: NodeTable, node: ConcreteNode) -> Sources:
-    """The union of the sets of a node's inputs, and of those inputs that are sources."""
+    """Return the union of the sets of the inputs, and of the inputs that are sources."""
     inputs = node.inputs
     if len(inputs) == 1 and not table.is_source(inputs[0]):
         shared: Sources = inputs[0].sources
@@ -149,7 +149,7 @@ def _joined(table: NodeTable, node: ConcreteNode) -> Sources:
 
 
 def _gather(table: NodeTable, root: ConcreteNode) -> None:
-    """Give a node its set, however wide; sets that are met on the way are taken whole."""
+    """Compute the set of a node, however wide; existing sets on the way are reused."""
     few: dict[ConcreteNode, None] = {}
     mask = 0
     seen = {root}
@@ -171,10 +171,12 @@ def _gather(table: NodeTable, root: ConcreteNode) -> None:
 
 def _made(table: NodeTable, few: dict[ConcreteNode, None], mask: int) -> Sources:
     for source in few:
-        table.row(source)  # from now on its row is there to be looked at
+        table.row(source)  # loads the record
     rest = list(few)
     if len(few) > _FEW:
-        rest = [source for source in few if source.arguments]  # of instances there may be any number: no bits
+        rest = [
+            source for source in few if source.arguments
+        ]  # instances get no bits: their number is unbounded
         for source in few:
             if not source.arguments:
                 mask |= 1 << _bit(table, source)
@@ -183,7 +185,7 @@ def _made(table: NodeTable, few: dict[ConcreteNode, None], mask: int) -> Sources
         return made
     found: Sources = table.source_sets.setdefault(
         (made.few, mask), made
-    )  # instances of a schema have the same
+    )  # shared by the instances of a schema
     return found
 
 
@@ -200,7 +202,7 @@ def _bit(table: NodeTable, source: ConcreteNode) -> int:
 
 
 def note_touch(table: NodeTable, source: ConcreteNode, revision: int) -> None:
-    """Remember that a source with a bit was touched; `revision` is not below any that was noted."""
+    """Record that a source with a bit was touched; `revision` is not lower than any recorded one."""
     touches = table.touches
     touches.append((revision, source.bit))
     if len(touches) > 4 * table.bits + 64:
@@ -209,7 +211,7 @@ def note_touch(table: NodeTable, source: ConcreteNode, revision: int) -> None:
 
 
 def touched_since(table: NodeTable, revision: int) -> int:
-    """The bits of the sources that were touched after a revision."""
+    """Return the bits of the sources that were touched after a revision."""
     touches = table.touches
     mask = 0
     for _, bit in touches[bisect_right(touches, (revision, _ALL_BITS)) :]:

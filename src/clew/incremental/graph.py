@@ -1,10 +1,9 @@
-"""`DependencyGraph`: values that are computed when somebody asks, and again only if what they are made from changed.
+"""`DependencyGraph`: values that are computed on demand, and again only if their inputs changed.
 
-This is the door: it reads names, takes the lock, keeps the database and the memory together, and hands on. What counts
-as up to date is in `sources`, what a pull looks at in `plans`, how it goes on in `walks` and `awaiting`, what a `set`
-does in `changes`.
+This module parses requests, takes the lock, and keeps memory and database consistent. `freshness` decides what is up to
+date, `pull_plan` which nodes a pull visits, `sync_pull` and `async_pull` execute it, and `changes` applies changes.
 
-One lock guards a graph. A `pull` holds it while its computors run, so other threads wait; an `apull` lets go of it
+One lock guards a graph. A `pull` holds it while its computors run, so other threads wait. An `apull` releases it
 whenever it awaits.
 """
 
@@ -23,17 +22,17 @@ from clew.errors import (
     StoreCorruptError,
     StoreError,
 )
-from clew.incremental.arguments import check_options, is_a_pattern, read, to_set
+from clew.incremental.arguments import check_options, pattern_error, read, set_arguments
 from clew.incremental.async_pull import AsyncPull, ConcurrencyLimit, Running
 from clew.incremental.changes import (
     NOTHING,
     ChangeBatch,
     NodeChange,
     apply,
-    batch_here,
-    left,
+    close_batch,
+    current_batch,
     merged,
-    opened,
+    open_batch,
     set_source,
 )
 from clew.incremental.explanation import Explanation, explain, freshness
@@ -44,7 +43,7 @@ from clew.incremental.nodes import COMPUTED, SET, ConcreteNode, NodeRecord, Node
 from clew.incremental.persistence import GraphPersistence
 from clew.incremental.pull_plan import plan_of
 from clew.incremental.schemas import NodeSchema, SchemaRegistry, is_own_pattern
-from clew.incremental.sync_pull import walk
+from clew.incremental.sync_pull import bring_up_to_date
 from clew.incremental.values import code_of
 from clew.stores.factory import open_table
 
@@ -52,16 +51,17 @@ _inside: ContextVar[tuple[int, ...]] = ContextVar("_inside", default=())  # grap
 
 
 class DependencyGraph:
-    """A graph of nodes that are computed when they are pulled, and again only when they have to be.
+    """A graph of nodes that are computed when they are pulled, and again only when necessary.
 
     Args:
-        schemas: What nodes there can be: a list of what `clew.schema` returns.
-        store: Where values are kept: None for memory; a path for a SQLite file; ``postgresql://...``; or a
-            store object, in whose place the graph then lies.
-        name: Tells apart several graphs in one store.
-        max_concurrency: So many async computors run at the same time, at most.
-        keep_in_memory: So many nodes are kept in memory beside a database; if there are more, all are read again.
-        check_mutation: Notice computors that change their inputs in place: MutationError. It copies every input.
+        schemas: A list of schemas, as returned by `clew.schema`.
+        store: Where values are stored: None for memory, a path to a SQLite file, a ``postgresql://`` URL, or a store
+            object. With a store object, the graph lives in its database.
+        name: Distinguishes several graphs in one store.
+        max_concurrency: Maximum number of async computors that run at the same time.
+        max_nodes_in_memory: Maximum number of nodes cached in memory; when exceeded, the cache is cleared and nodes are
+            read again from the database. Has no effect without a store.
+        check_mutation: Raise MutationError if a computor modifies an input in place. Copies every input.
     """
 
     def __init__(
@@ -71,40 +71,40 @@ class DependencyGraph:
         *,
         name: str = "graph",
         max_concurrency: int = 64,
-        keep_in_memory: int = 1_000_000,
+        max_nodes_in_memory: int = 1_000_000,
         check_mutation: bool = False,
     ) -> None:
-        check_options(name, max_concurrency, keep_in_memory)
-        self.catalog = SchemaRegistry(schemas)
+        check_options(name, max_concurrency, max_nodes_in_memory)
+        self.registry = SchemaRegistry(schemas)
         if check_mutation:
-            check_all(self.catalog.rules)
-        self.options: dict[str, Any] = {  # for another graph like this one
+            check_all(self.registry.rules)
+        self.options: dict[str, Any] = {  # to build an equivalent graph
             "name": name,
             "max_concurrency": max_concurrency,
-            "keep_in_memory": keep_in_memory,
+            "max_nodes_in_memory": max_nodes_in_memory,
             "check_mutation": check_mutation,
         }
-        self._slots = ConcurrencyLimit(max_concurrency)
-        self._most = keep_in_memory
+        self._limit = ConcurrencyLimit(max_concurrency)
+        self._max_nodes = max_nodes_in_memory
         self._lock = threading.RLock()
         self._running: Running = {}
-        self._pulls = 0  # async ones that are under way
-        self._is_computing = False  # a walk holds the lock, in this thread
+        self._pulls = 0  # running async pulls
+        self._is_computing = False  # a pull in this thread holds the lock
         self._is_closed = False
-        self._keeper: GraphPersistence | None = None
+        self._persistence: GraphPersistence | None = None
         if store is not None:
-            self._keeper = GraphPersistence(open_table(store, f"graph {name}"))
+            self._persistence = GraphPersistence(open_table(store, f"graph {name}"))
             try:
                 self._reload()
             except BaseException:
-                self._keeper.shelf.close()
+                self._persistence.kv.close()
                 raise
         else:
-            self._table = NodeTable(self.catalog, None, {})
-        self._is_special = self._keeper is not None  # there is more to do before a request than to do it
+            self._table = NodeTable(self.registry, None, {})
+        self._needs_prepare = self._persistence is not None  # a request needs `_prepare`
 
     def __repr__(self) -> str:
-        return f"DependencyGraph({len(self.catalog.rules)} schemas, revision {self.revision})"
+        return f"DependencyGraph({len(self.registry.rules)} schemas, revision {self.revision})"
 
     def __enter__(self) -> DependencyGraph:
         return self
@@ -116,41 +116,41 @@ class DependencyGraph:
 
     @property
     def schemas(self) -> tuple[NodeSchema, ...]:
-        """The schemas that the graph was built from."""
-        return tuple(rule.schema for rule in self.catalog.rules)
+        """Return the schemas that the graph was built from."""
+        return tuple(rule.schema for rule in self.registry.rules)
 
     @property
     def revision(self) -> int:
-        """How many changes the graph has seen: each `set`, `invalidate` or batch makes one."""
+        """Return the number of changes so far: each `set`, `invalidate` or batch is one."""
         return self._table.revision
 
     def pull(self, name: str, *arguments: str | int) -> Any:
-        """The value of a node, up to date. ``pull("photo(p5)")`` and ``pull("photo", "p5")`` are the same."""
+        """Return the current value of a node. ``pull("photo(p5)")`` equals ``pull("photo", "p5")``."""
         with self._lock:
-            if self._is_special:
+            if self._needs_prepare:
                 self._prepare()
             table = self._table
             try:
                 node = table.nodes.get(name) if not arguments else None
-            except TypeError:  # it has no hash, so it is no text
+            except TypeError:  # not hashable, so not a str
                 node = None
             if node is None:
                 node = self._node(name, arguments)
             if node.checked_at != table.revision and not is_up_to_date(table, node):
-                node = self._bring(node)
+                node = self._refresh(node)
             row = node.row
             return row.value if row.code is None else row.get()
 
     async def apull(self, name: str, *arguments: str | int) -> Any:
-        """The value of a node, up to date; async computors are awaited, independent ones at the same time."""
+        """Return the current value of a node; await async computors, independent ones concurrently."""
         with self._lock:
             self._prepare()
             node = self._node(name, arguments)
             while not is_up_to_date(self._table, node):
-                pull = AsyncPull(self._table, node, self._keeper, self._lock, self._running, self._slots)
-                if not self._has_moved():
+                pull = AsyncPull(self._table, node, self._persistence, self._lock, self._running, self._limit)
+                if not self._reload_if_changed():
                     break
-                node = self._here(node)
+                node = self._current(node)
             else:
                 return node.row.get()
             self._enter()
@@ -162,7 +162,7 @@ class DependencyGraph:
             self._leave()
 
     def freshness(self, name: str, *arguments: str | int) -> str | None:
-        """``"up-to-date"``, ``"potentially-outdated"``, or None for a node that has no value."""
+        """Return ``"up-to-date"``, ``"potentially-outdated"``, or None for a node without a value."""
         with self._lock:
             self._prepare()
             asked = read(name, arguments)
@@ -172,26 +172,26 @@ class DependencyGraph:
             return freshness(self._table, node or self._node(name, arguments))
 
     def explain(self, name: str, *arguments: str | int) -> Explanation:
-        """Which sources changed at which revision, and why the node was or was not computed anew."""
+        """Explain which sources changed at which revision, and why the node was or was not computed again."""
         with self._lock:
             self._prepare()
             return explain(self._table, self._node(name, arguments))
 
     def materialized(self, pattern: str | None = None) -> list[str]:
-        """The nodes that have a value: all, or those of a pattern (``"photo(p)"``, or ``"photo"``)."""
+        """Return the keys of the nodes that have a value: all, or those of a pattern or name."""
         with self._lock:
             self._prepare()
             wanted = None if pattern is None else read_pattern(pattern)
-            if wanted is not None and not wanted.arguments and self.catalog.arity(wanted.name):
-                prefix, wanted = f"{wanted.name}(", None  # the name alone means all its nodes
+            if wanted is not None and not wanted.arguments and self.registry.arity(wanted.name):
+                prefix, wanted = f"{wanted.name}(", None  # the name alone matches all its nodes
             elif wanted is not None:
                 prefix = f"{wanted.name}(" if wanted.arguments else wanted.name
             else:
                 prefix = ""
-            return [key for key in self._keys(prefix) if self._is_there(key, wanted)]
+            return [key for key in self._keys(prefix) if self._is_materialized(key, wanted)]
 
     def orphans(self) -> list[str]:
-        """The nodes that were computed by schemas which are no more."""
+        """Return the keys of computed nodes whose schemas no longer exist."""
         with self._lock:
             self._prepare()
             return [key for key in self._keys("") if self._is_orphan(key)]
@@ -199,7 +199,7 @@ class DependencyGraph:
     def draw(
         self, format: Literal["mermaid", "dot", "svg"] = "mermaid", *, nodes: bool = False, limit: int = 200
     ) -> str:
-        """The schemas as a drawing; or, with ``nodes=True``, the nodes that have a value, up to `limit` of them."""
+        """Draw the schemas or, with ``nodes=True``, up to `limit` nodes that have a value."""
         from clew.incremental.drawing import draw
 
         return draw(self, format, nodes=nodes, limit=limit)
@@ -207,69 +207,69 @@ class DependencyGraph:
     # -- changing ----------------------------------------------------------------------------------------
 
     def set(self, name: str, *rest: Any, value: Any = NOTHING) -> None:
-        """Give a node a value: ``set("photo(p5)", value)``, or ``set("photo", "p5", value=value)``.
+        """Set the value of a node: ``set("photo(p5)", value)``, or ``set("photo", "p5", value=value)``.
 
-        On a node that has inputs the value is a pin: it holds until one of the node's sources is touched.
+        On a node with inputs the value is a pin: it is valid until one of the node's sources is touched.
         """
-        self._set(*to_set(name, rest, value))
+        self._set(*set_arguments(name, rest, value))
 
     def _set(self, name: str, arguments: tuple[Any, ...], value: Any) -> None:
         with self._lock:
-            if self._is_special:
+            if self._needs_prepare:
                 self._prepare()
             node = self._target(name, arguments)
             code = code_of(value, node.key)
-            batch = batch_here(id(self))
+            batch = current_batch(id(self))
             if batch is not None:
                 batch.changes.append(NodeChange(node, value, code))
             elif node.rule.is_source:
                 while True:
                     try:
-                        set_source(self._table, node, value, code, self._keeper)
+                        set_source(self._table, node, value, code, self._persistence)
                         return
                     except StoreConflictError:
                         self._reload()
-                        node = self._here(node)
+                        node = self._current(node)
             else:
                 while (stale := self._stale_input(node)) is not None:
-                    self._bring(self._table.nodes[stale])
-                    node = self._here(node)  # somebody else may have written meanwhile
+                    self._refresh(self._table.nodes[stale])
+                    node = self._current(node)  # another process may have written
                 self._apply([NodeChange(node, value, code)])
 
     async def aset(self, name: str, *rest: Any, value: Any = NOTHING) -> None:
-        """Like `set`, where inputs of the node may have async computors."""
-        name, arguments, value = to_set(name, rest, value)
+        """Set the value of a node whose inputs may have async computors; see `set`."""
+        name, arguments, value = set_arguments(name, rest, value)
         while True:
             with self._lock:
                 self._prepare()
                 node = self._target(name, arguments)
-                stale = self._stale_input(node) if batch_here(id(self)) is None else None
+                stale = self._stale_input(node) if current_batch(id(self)) is None else None
                 if stale is None:
                     self._set(name, arguments, value)
                     return
             await self.apull(stale)
 
     def _stale_input(self, node: ConcreteNode) -> str | None:
-        """An input that a pin has to wait for."""
+        """Return an outdated input, which has to be computed before the node can be pinned."""
         inputs = self._table.inputs(node)
         return next((lower.key for lower in inputs if not is_up_to_date(self._table, lower)), None)
 
     def invalidate(self, name: str, *arguments: str | int) -> None:
-        """Have a node computed again at its next pull. Nothing happens to a node that has no value.
+        """Mark a node so that the next pull recomputes it. Does nothing for a node without a value.
 
-        But if the node's arguments are those of its schema, perhaps all nodes were meant: SchemaPatternError.
+        Raises SchemaPatternError if such a node is written like its schema, because all nodes may have been meant.
         """
         with self._lock:
             self._prepare()
             node = self._node(name, arguments)
             change = NodeChange(node, is_invalidated=True)
-            batch = batch_here(id(self))
+            batch = current_batch(id(self))
             if not (
                 arguments
                 or self._table.is_stored(node)
                 or (batch and any(c.node is node for c in batch.changes))
             ) and is_own_pattern(node.rule, read_pattern(name)):
-                raise is_a_pattern(name, read(name, ()), "invalidate")
+                raise pattern_error(name, read(name, ()), "invalidate")
             if batch is not None:
                 batch.changes.append(change)
             else:
@@ -277,24 +277,24 @@ class DependencyGraph:
 
     @contextmanager
     def batch(self) -> Iterator[None]:
-        """All changes within are one revision and one transaction, made at the end; none, if something is raised.
+        """Apply all changes in this context as one revision and one transaction at its end; none if it raises.
 
-        Within, pulls see the graph as it was before. A batch within a batch is part of it.
+        Pulls inside see the graph as it was before. An inner batch is part of the outer one.
         """
-        batch, token = opened(id(self))
+        batch, token = open_batch(id(self))
         is_whole = False
         try:
             yield
             is_whole = True
         finally:
-            left(token)
+            close_batch(token)
             with self._lock:
                 batch.is_over = True
                 if is_whole:
-                    self._end(batch_here(id(self)), batch.changes)
+                    self._end(current_batch(id(self)), batch.changes)
 
     def _end(self, around: ChangeBatch | None, changes: list[NodeChange]) -> None:
-        """Make the changes of a batch, or hand them on."""
+        """Apply the changes of a batch, or pass them to the enclosing batch."""
         if around is not None:
             around.changes.extend(changes)
         else:
@@ -302,53 +302,53 @@ class DependencyGraph:
             self._apply(changes)
 
     def prune(self) -> list[str]:
-        """Drop the orphans, and nothing else; returns their names."""
+        """Delete the orphans and return their keys."""
         with self._lock:
             while True:
                 found = self.orphans()
-                if not found or self._keeper is None:
+                if not found or self._persistence is None:
                     return found
                 try:
-                    self._keeper.drop(found)
+                    self._persistence.drop(found)
                 except StoreConflictError:
-                    continue  # somebody else wrote: look again
+                    continue  # another process wrote: list them again
                 finally:
                     self._reload()
                 return found
 
     def close(self) -> None:
-        """Write what waits, and let go of the store. Closing twice is no error."""
+        """Write pending records and close the store. Closing twice is allowed."""
         with self._lock:
             if not self._is_closed:
-                self._is_closed = self._is_special = True
-                if self._keeper is not None:
-                    self._keeper.close()
+                self._is_closed = self._needs_prepare = True
+                if self._persistence is not None:
+                    self._persistence.close()
 
     # -- within ------------------------------------------------------------------------------------------
 
     def _prepare(self) -> None:
-        """What stands before each request: may it be made, and is what is in memory still true?"""
+        """Check that a request is allowed, and reload if the database has changed."""
         if self._is_closed:
-            raise DependencyError("the graph is closed; open another one on its store")
+            raise DependencyError("the graph is closed; create another one on its store")
         if self._is_computing or id(self) in _inside.get():
             raise DependencyError(
-                "a computor may not use its own graph, because nobody would know that it did; name what it needs "
-                "among the inputs of its schema"
+                "a computor cannot use its own graph, because the graph could not track the dependency; declare it "
+                "in the inputs of its schema"
             )
-        if self._keeper is None or self._has_moved():
+        if self._persistence is None or self._reload_if_changed():
             return
-        self._keeper.catch_up()
-        if len(self._table.nodes) > self._most and not self._pulls:
-            self._keeper.flush()
+        self._persistence.catch_up()
+        if len(self._table.nodes) > self._max_nodes and not self._pulls:
+            self._persistence.flush()
             self._reload()
 
     def _reload(self) -> None:
-        """Forget what is in memory, and begin again from what the database has."""
-        assert self._keeper is not None
-        revision, gone = self._keeper.open(self.catalog)
-        self._table = NodeTable(self.catalog, self._keeper, gone)
+        """Discard the nodes in memory and start again from the database."""
+        assert self._persistence is not None
+        revision, gone = self._persistence.open(self.registry)
+        self._table = NodeTable(self.registry, self._persistence, gone)
         self._table.revision = revision
-        self._keeper.table = self._table
+        self._persistence.table = self._table
 
     def _node(self, name: Any, arguments: tuple[Any, ...]) -> ConcreteNode:
         asked = read(name, arguments)
@@ -358,14 +358,14 @@ class DependencyGraph:
         return node
 
     def _unknown(self, asked: Expression) -> InvalidNodeError:
-        return self.catalog.unknown(asked.name, asked.arguments, self._table.nodes)
+        return self.registry.unknown(asked.name, asked.arguments, self._table.nodes)
 
     def _is_new_atom(self, asked: Expression) -> bool:
-        """Whether a node that is not there becomes a source when it is set."""
-        return not asked.arguments and self.catalog.arity(asked.name) is None
+        """Return whether setting this unknown node makes it a source."""
+        return not asked.arguments and self.registry.arity(asked.name) is None
 
     def _target(self, name: Any, arguments: tuple[Any, ...]) -> ConcreteNode:
-        """The node that is to be set."""
+        """Return the node to set."""
         node = None if arguments or type(name) is not str else self._table.nodes.get(name)
         if node is not None and not node.rule.is_pattern:
             return node
@@ -376,47 +376,47 @@ class DependencyGraph:
                 raise self._unknown(asked)
             node = self._table.source(asked.name)
         elif not arguments and is_own_pattern(node.rule, read_pattern(name)):
-            raise is_a_pattern(name, asked, "set", ", value=...")
+            raise pattern_error(name, asked, "set", ", value=...")
         return node
 
-    def _has_moved(self) -> bool:
-        """Whether somebody else has written. Then all rows are read again: those of two revisions may not be mixed."""
-        if self._keeper is None or self._keeper.is_current():
+    def _reload_if_changed(self) -> bool:
+        """Reload if another process has written; records of two revisions must not be mixed."""
+        if self._persistence is None or self._persistence.is_current():
             return False
         self._reload()
         return True
 
-    def _bring(self, node: ConcreteNode) -> ConcreteNode:
-        """Bring a stale node up to date."""
+    def _refresh(self, node: ConcreteNode) -> ConcreteNode:
+        """Bring an outdated node up to date."""
         plan = plan_of(self._table, node)
-        while self._has_moved():
-            node = self._here(node)
+        while self._reload_if_changed():
+            node = self._current(node)
             if is_up_to_date(self._table, node):
                 return node
             plan = plan_of(self._table, node)
-        table, keeper = self._table, self._keeper
-        was_special = self._is_special
-        self._is_computing = self._is_special = True
+        table, persistence = self._table, self._persistence
+        needed_prepare = self._needs_prepare
+        self._is_computing = self._needs_prepare = True
         try:
-            walk(table, plan, None if keeper is None else keeper.finished)
+            bring_up_to_date(table, plan, None if persistence is None else persistence.finished)
         except BaseException:
-            if keeper is not None:
+            if persistence is not None:
                 try:
-                    keeper.flush()
+                    persistence.flush()
                 except StoreError:
-                    pass  # what was computed waits for the next write; the first error is the one to tell
+                    pass  # computed records wait for the next write; raise the first error
             raise
         finally:
-            self._is_computing, self._is_special = False, was_special
+            self._is_computing, self._needs_prepare = False, needed_prepare
         node.checked_at = table.revision
-        if keeper is not None:
-            keeper.flush()
+        if persistence is not None:
+            persistence.flush()
         return node
 
     def _apply(self, queue: list[NodeChange]) -> None:
         while True:
             for change in queue:
-                change.node = self._here(change.node)
+                change.node = self._current(change.node)
             changes = [
                 change
                 for change in merged(queue)
@@ -424,18 +424,18 @@ class DependencyGraph:
             ]
             if not changes:
                 return
-            was_special = self._is_special
-            self._is_computing = self._is_special = True
+            needed_prepare = self._needs_prepare
+            self._is_computing = self._needs_prepare = True
             try:
-                apply(self._table, changes, self._keeper)
+                apply(self._table, changes, self._persistence)
                 return
             except StoreConflictError:
                 self._reload()
             finally:
-                self._is_computing, self._is_special = False, was_special
+                self._is_computing, self._needs_prepare = False, needed_prepare
 
-    def _here(self, node: ConcreteNode) -> ConcreteNode:
-        """A node in the table that there is now."""
+    def _current(self, node: ConcreteNode) -> ConcreteNode:
+        """Return the node in the current table."""
         if self._table.nodes.get(node.key) is node:
             return node
         found = self._table.find(node.rule.output.name, node.arguments)
@@ -443,17 +443,17 @@ class DependencyGraph:
 
     def _enter(self) -> None:
         self._pulls += 1
-        self._is_special = True
+        self._needs_prepare = True
 
     def _leave(self) -> None:
         with self._lock:
             self._pulls -= 1
-            self._is_special = bool(self._pulls) or self._is_closed or self._keeper is not None
+            self._needs_prepare = bool(self._pulls) or self._is_closed or self._persistence is not None
 
     def _keys(self, prefix: str) -> Iterable[str]:
-        if self._keeper is not None:
-            self._keeper.flush()
-            return self._keeper.keys(prefix)
+        if self._persistence is not None:
+            self._persistence.flush()
+            return self._persistence.keys(prefix)
         nodes = self._table.nodes
         return sorted(
             key
@@ -461,28 +461,28 @@ class DependencyGraph:
             if key.startswith(prefix) and self._table.row(node).verified_at >= 0
         )
 
-    def _is_there(self, key: str, wanted: Expression | None) -> bool:
+    def _is_materialized(self, key: str, wanted: Expression | None) -> bool:
         node = read_node(key)
         if wanted is not None:
             alike = wanted.name == node.name and len(wanted.arguments) == len(node.arguments)
             if not alike or match(wanted.arguments, node.arguments) is None:
                 return False
-        found = self.catalog.find(node.name, node.arguments)
+        found = self.registry.find(node.name, node.arguments)
         if found is None and node.arguments:
             return False
         return (found is not None and found[0].computor is not None) or self._origin(key) == SET
 
     def _is_orphan(self, key: str) -> bool:
         node = read_node(key)
-        return self.catalog.find(node.name, node.arguments) is None and self._origin(key) == COMPUTED
+        return self.registry.find(node.name, node.arguments) is None and self._origin(key) == COMPUTED
 
     def _origin(self, key: str) -> int:
         row: NodeRecord | None
-        if self._keeper is None:
+        if self._persistence is None:
             row = self._table.nodes[key].row
         else:
             try:
-                row = self._keeper.load(key)
+                row = self._persistence.load(key)
             except StoreCorruptError:
-                return SET  # nobody can tell: it is listed, and never pruned
+                return SET  # unknown: list it, and never prune it
         return COMPUTED if row is None else row.origin

@@ -1,11 +1,11 @@
-"""`check_mutation=True`: notice a computor that changes an input in place, and name node and input.
+"""`check_mutation=True`: detects computors that modify an input in place.
 
-Values belong to the graph, which does not copy them: to edit an input is to change what others are made from without
-anybody knowing. The check hands each computor a copy of each input, and compares its bytes after the call with those
-before it. Where they differ, MutationError is raised in the place of the computor's answer, so nothing of it is
-stored; and since only a copy was edited, the inputs are as they were.
+Values belong to the graph, which does not copy them. Modifying an input changes the input of other nodes without a new
+revision. The check passes copies of the inputs to each computor, and compares their encodings before and after the
+call. If they differ, it raises MutationError with the node and the input, and nothing is stored. The inputs themselves
+are unchanged, because only a copy was modified.
 
-It does not see what a caller does to a value that it pulled.
+The check does not detect a caller that modifies a pulled value.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from clew.state import decode, encode
 
 
 def check_all(rules: Iterable[CompiledSchema]) -> None:
-    """Have the computors of a graph's rules checked."""
+    """Add the check to the computors of these rules."""
     for rule in rules:
         if rule.computor is not None:
             rule.computor = _checked(rule, rule.computor)
 
 
 def _checked(rule: CompiledSchema, computor: Computor) -> Computor:
-    """A rule's computor, with the check around each call."""
+    """Return the computor of a rule with the check around each call."""
 
     def computor_of_copies(inputs: list[Any], old: Any, bindings: dict[str, Any]) -> Any:
         call = _CheckedCall(rule, inputs, {**bindings})
@@ -43,7 +43,7 @@ def _checked(rule: CompiledSchema, computor: Computor) -> Computor:
 
 
 class _CheckedCall:
-    """One call: the copies that the computor gets, and the bytes of what was copied."""
+    """One call: the copies of the inputs, and their encodings."""
 
     def __init__(self, rule: CompiledSchema, inputs: list[Any], bindings: dict[str, Any]) -> None:
         self._rule = rule
@@ -52,15 +52,15 @@ class _CheckedCall:
         self._given = [
             value if code is None else decode(code) for value, code in zip(inputs, self._before, strict=True)
         ]
-        self.copies = [*self._given]  # the list itself is the computor's, to do with as it likes
+        self.copies = [*self._given]  # the computor may modify the list itself
 
     def check(self) -> None:
-        """MutationError if an input is not what it was."""
+        """Raise MutationError if an input was modified."""
         for pattern, value, before in zip(self._rule.inputs, self._given, self._before, strict=True):
             if before is not None and _is_edited(value, before):
                 node, name = self._spelled(self._rule.output), self._spelled(pattern)
                 raise MutationError(
-                    f"the computor of {node!r} changed its input {name!r} in place; work on a copy and return that "
+                    f"the computor of {node!r} modified its input {name!r} in place; return a new value instead "
                     "(for a list: [*items, more])"
                 )
 
@@ -71,12 +71,12 @@ class _CheckedCall:
 def _is_edited(value: Any, before: bytes) -> bool:
     try:
         return encode(value, ordered=True) != before
-    except ClewError:  # something is in it that is no value
+    except ClewError:  # it now contains something that cannot be encoded
         return True
 
 
 class _Awaited:
-    """What an async computor returned; the check comes when it is done."""
+    """The awaitable of an async computor, with the check at its end."""
 
     def __init__(self, answer: Awaitable[Any], call: _CheckedCall) -> None:
         self._answer = answer
@@ -88,6 +88,6 @@ class _Awaited:
         return value
 
     def close(self) -> None:
-        """Nobody will await it."""
+        """Close the awaitable without awaiting it."""
         if hasattr(self._answer, "close"):
             self._answer.close()

@@ -1,18 +1,18 @@
-"""Nodes and their rows: what is known of each concrete node.
+"""Nodes and their records.
 
-A row is never changed, only replaced (but for a value that is read from its bytes when it is first wanted), so whoever
-holds one holds a consistent picture. All numbers in it are revisions of the graph:
+A record is replaced, never modified (except that its value is decoded on first use), so a reference to a record is a
+consistent snapshot. All numbers are revisions of the graph:
 
 ===============  ============================================================================================
-``verified_at``  the value was known to be right for this revision; -1 if there is no value
-``changed_at``   the value last became another one
-``touched_at``   somebody last set or invalidated the node, or its schema changed; never taken back
-``computed_at``  the computor last ran; of a source that has none: it was last invalidated
-``origin``       `COMPUTED`; `PINNED`: set on a node that has inputs; `SET`: on one that has none
+``verified_at``  the latest revision for which the value is known to be valid; -1 if there is no value
+``changed_at``   the value last changed
+``touched_at``   the node was last set or invalidated, or its schema changed
+``computed_at``  the computor last ran; for a source without a computor: it was last invalidated
+``origin``       `COMPUTED`; `PINNED`: set on a node with inputs; `SET`: set on a node without inputs
 ===============  ============================================================================================
 
-A table holds the nodes that are in memory, one object for each key. Nodes that a database has come into it when they
-are asked for. A table never forgets a node: when somebody else wrote to the database, the whole table is dropped.
+A table contains the nodes in memory, one object per key. Stored nodes are loaded on demand. A table never removes a
+node: if another process writes to the database, the whole table is replaced.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ COMPUTED, PINNED, SET = 0, 1, 2
 ORIGINS = ("computed", "pinned", "set")
 
 
-PENDING: Any = object()  # in the place of a value that is still to be read from its bytes
+PENDING: Any = object()  # placeholder for a value that is not decoded yet
 
 
 class NodeRecord(msgspec.Struct):
-    """What is known of a node."""
+    """The value of a node and its revisions."""
 
     value: Any
-    code: bytes | None  # what stands for the value; None for a plain one
+    code: bytes | None  # the encoded value; None for a plain one
     verified_at: int
     changed_at: int
     touched_at: int
@@ -45,7 +45,7 @@ class NodeRecord(msgspec.Struct):
     origin: int
 
     def get(self) -> Any:
-        """The value."""
+        """Return the value."""
         value = self.value
         if value is PENDING:
             value = self.value = decode(self.code)  # type: ignore[arg-type]
@@ -80,12 +80,12 @@ class ConcreteNode:
         self.arguments = arguments
         self.bindings = bindings
         self.computor = rule.computor or missing
-        self.inputs: tuple[ConcreteNode, ...] = ()  # found by `NodeTable.inputs`
-        self.row: NodeRecord = None  # type: ignore[assignment]  # found by `NodeTable.row`
-        self.checked_at = -1  # the revision for which it was last found to be up to date
-        self.sources: Any = None  # what `sources` has found out, in the epoch below
+        self.inputs: tuple[ConcreteNode, ...] = ()  # set by `NodeTable.inputs`
+        self.row: NodeRecord = None  # type: ignore[assignment]  # set by `NodeTable.row`
+        self.checked_at = -1  # the last revision for which it was found up to date
+        self.sources: Any = None  # computed by `freshness`, valid for `epoch`
         self.epoch = -1
-        self.bit = -1  # its place in masks of sources, if it has one
+        self.bit = -1  # its bit in source masks, or -1
 
     def __repr__(self) -> str:
         return f"Node({self.key})"
@@ -96,61 +96,61 @@ class SourceNotSet(Exception):
 
 
 def missing(inputs: list[Any], old: Any, bindings: dict[str, Any]) -> Any:
-    """The computor of sources that have none of their own."""
+    """Raise SourceNotSet: the computor of sources without their own."""
     raise SourceNotSet
 
 
 class RowLoader(Protocol):
-    """Where rows come from that are not in memory."""
+    """Loads records that are not in memory."""
 
     def load(self, key: str) -> NodeRecord | None:
-        """A row as it was stored."""
+        """Return a stored record."""
 
     def had_inputs_at(self, node: ConcreteNode) -> int:
         """Return the revision at which a schema last gave a node inputs; 0 if none did."""
 
 
 class NodeTable:
-    """The nodes that are in memory, and the revision that the graph is at."""
+    """The nodes in memory, and the current revision of the graph."""
 
     def __init__(
-        self, catalog: SchemaRegistry, reader: RowLoader | None, gone: dict[str, CompiledSchema]
+        self, registry: SchemaRegistry, reader: RowLoader | None, gone: dict[str, CompiledSchema]
     ) -> None:
-        self.catalog = catalog
+        self.registry = registry
         self.reader = reader
         self.nodes: dict[str, ConcreteNode] = {}
         self.revision = 0
-        self.epoch = 0  # of what counts as a source: one more when a schema is promoted
-        self.gone = gone  # the rules of atoms that lost their schemas
-        rules = (*catalog.rules, *gone.values())
+        self.epoch = 0  # incremented when a schema is promoted
+        self.gone = gone  # the rules of atoms whose schemas were removed
+        rules = (*registry.rules, *gone.values())
         self.schemas_changed_at = max((rule.touched_at for rule in rules), default=0)
         self.touches: list[tuple[int, int]] = []  # (touched_at, bit) of sources that have a bit, sorted
         self.bits = 0
-        self.source_sets: dict[Any, Any] = {}  # of atoms alone, by what is in them
+        self.source_sets: dict[Any, Any] = {}  # sets that contain only atoms, by content
         self.fixed_sources: dict[
             CompiledSchema, tuple[int, Any]
-        ] = {}  # of rules whose nodes have the same inputs
+        ] = {}  # of rules whose nodes share their inputs
         self.plans: dict[Any, tuple[ConcreteNode, ...]] = {}
-        self.planned = 0  # how many nodes these plans have together
+        self.planned = 0  # total number of nodes in these plans
 
     def find(self, name: str, arguments: tuple[Any, ...]) -> ConcreteNode | None:
-        """The node of a name and arguments; None if no schema knows it and it was never set."""
+        """Return the node with this name and these arguments; None if no schema matches and it was never set."""
         key = spelled(name, arguments)
         node = self.nodes.get(key)
         if node is not None:
             return node
-        found = self.catalog.find(name, arguments)
+        found = self.registry.find(name, arguments)
         if found is not None:
-            return self._keep(ConcreteNode(key, found[0], arguments, found[1]))
-        if arguments or (self.catalog.arity(name) or 0) > 0:
+            return self._add_node(ConcreteNode(key, found[0], arguments, found[1]))
+        if arguments or (self.registry.arity(name) or 0) > 0:
             return None
-        if self.catalog.has(name, 0) or (self.reader is not None and self._was_set(key)):
+        if self.registry.has(name, 0) or (self.reader is not None and self._was_set(key)):
             return self.source(key)
         return None
 
     def source(self, key: str) -> ConcreteNode:
-        """The node of an atom that no schema makes."""
-        return self.nodes.get(key) or self._keep(
+        """Return the node of an atom without a schema."""
+        return self.nodes.get(key) or self._add_node(
             ConcreteNode(key, self.gone.get(key) or source_rule(key), (), {})
         )
 
@@ -162,12 +162,12 @@ class NodeTable:
             return True  # so that it can be set again
         return row is not None and row.origin == SET
 
-    def _keep(self, node: ConcreteNode) -> ConcreteNode:
+    def _add_node(self, node: ConcreteNode) -> ConcreteNode:
         self.nodes[node.key] = node
         return node
 
     def inputs(self, node: ConcreteNode) -> tuple[ConcreteNode, ...]:
-        """What a node is made from. InvalidNodeError if no schema knows one of them."""
+        """Return the inputs of a node. Raises InvalidNodeError if no schema matches one of them."""
         if not node.inputs and node.rule.inputs:
             found, unknown = self.known_inputs(node)
             if unknown is not None:
@@ -176,7 +176,7 @@ class NodeTable:
         return node.inputs
 
     def known_inputs(self, node: ConcreteNode) -> tuple[tuple[ConcreteNode, ...], InvalidNodeError | None]:
-        """Those inputs of a node that some schema knows; and what is wrong with another one, if there is one."""
+        """Return the inputs of a node that exist, and the error of the first that does not, if any."""
         if node.inputs:
             return node.inputs, None
         found: list[ConcreteNode] = []
@@ -187,12 +187,12 @@ class NodeTable:
             if lower is not None:
                 found.append(lower)
             elif unknown is None:
-                error = self.catalog.unknown(pattern.name, arguments)
+                error = self.registry.unknown(pattern.name, arguments)
                 unknown = InvalidNodeError(f"{error}; it is an input of {node.key!r}")
         return tuple(found), unknown
 
     def row(self, node: ConcreteNode) -> NodeRecord:
-        """What is known of a node."""
+        """Return the record of a node."""
         row: NodeRecord | None = node.row
         if row is None:
             row = self.reader.load(node.key) if self.reader is not None else None
@@ -200,13 +200,13 @@ class NodeTable:
         return row
 
     def _as_seen(self, row: NodeRecord | None, node: ConcreteNode) -> NodeRecord:
-        """A stored row in the light of the schema that there is now."""
+        """Return a stored record adjusted to the current schema."""
         rule = node.rule
         changed = rule.touched_at
         if row is not None and row.origin == SET and rule.is_source:
             assert self.reader is not None
             if row.touched_at >= self.reader.had_inputs_at(node):
-                return row  # what somebody set outlives schemas, unless one of them gave the node inputs
+                return row  # a set value survives schema changes, unless a schema gave the node inputs
         if row is None or rule.computor is None:
             return EMPTY if not changed else NodeRecord(None, None, -1, 0, changed, 0, COMPUTED)
         if changed <= row.touched_at:
@@ -216,25 +216,25 @@ class NodeTable:
         )
 
     def row_to_replace(self, node: ConcreteNode) -> NodeRecord:
-        """What is known of a node that is about to be changed: of a damaged row, that it has no value."""
+        """Return the record of a node that is about to change; an unreadable one counts as empty."""
         try:
             return self.row(node)
         except StoreCorruptError:
             return NodeRecord(None, None, -1, 0, self.revision, 0, SET if node.rule.is_source else COMPUTED)
 
     def is_stored(self, node: ConcreteNode) -> bool:
-        """Whether a node has a value, or a row that cannot be read."""
+        """Return whether a node has a value, or a record that cannot be read."""
         try:
             return self.row(node).verified_at >= 0
         except StoreCorruptError:
             return True
 
     def is_source(self, node: ConcreteNode) -> bool:
-        """Whether touches of a node are asked for one by one: it has no inputs, or its schema was promoted."""
+        """Return whether a node is tracked as a source: it has no inputs, or its schema was promoted."""
         return node.rule.is_source or node.rule.is_promoted
 
     def promote(self, rule: CompiledSchema) -> None:
-        """Count the nodes of a rule among the sources of whatever depends on them."""
+        """Treat the nodes of a rule as sources of their dependents."""
         rule.is_promoted = True
         self.epoch += 1
         self.source_sets.clear()

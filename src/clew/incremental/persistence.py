@@ -1,20 +1,20 @@
-"""Keeping a graph in a database: rows that are read when wanted, and written a transaction at a time.
+"""Persistence: stores a graph in a key-value table. Records are read on demand and written in transactions.
 
-On the graph's shelf lie ``meta`` (the revision), ``n/KEY`` for the row of each node, and ``s/PATTERN`` for what is
-remembered of each schema: its signature, whether it was promoted, when it last changed, and when it last got inputs.
+The keys are ``meta`` (the revision), ``n/KEY`` (the record of a node), and ``s/PATTERN`` (a schema: its signature,
+whether it was promoted, when it last changed, and when it last got inputs).
 
 Rules:
 
-- A `set` is one transaction, with the revision in it. Rows that a pull has finished are written together, in the order
-  in which they were finished: at its end, and on the way whenever enough of them wait. So after a crash every row is
-  there with all that it was made from, or not at all.
-- A finished row waits at most 50 ms, whatever the pull computes next: a timer writes what has waited for long.
-- What could not be written (a full disk) stays in memory. The timer and the next operation try again; nothing that was
-  computed is lost.
-- A value that was set on a node without inputs outlives changes of schemas, until the graph is opened with a schema
-  that gives the node inputs. From then on it does not count, also if a later schema has no inputs again.
-- Several processes may have the graph open. Each write names the stamp of the shelf that it builds on. If somebody
-  else wrote meanwhile it is refused, and what is in memory is dropped: `is_behind`.
+- A `set` is one transaction that includes the revision. The finished records of a pull are written together, in the
+  order in which they were finished: at its end, and whenever enough of them wait. After a crash every stored record
+  therefore has all records that it was computed from.
+- A finished record waits at most 50 ms, however long the pull takes: a timer writes overdue records.
+- Records that cannot be written (for example, a full disk) stay in memory. The timer and the next operation retry, so
+  no result is lost.
+- A value that was set on a node without inputs survives schema changes, until the graph is opened with a schema that
+  gives the node inputs. From then on it is ignored, even if a later schema has no inputs again.
+- Several processes may use the graph. Each write names the table version that it is based on. If another process has
+  written since, the write is rejected and the nodes in memory are discarded: `is_outdated`.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from clew.stores.sqlite.fork_safety import guard
 from clew.stores.timer import call_later, cancel
 
 _FORMAT = 2
-_MANY = 512  # rows that wait at most
-_LONG = 0.035  # seconds that they wait; with the tick of the timer, a write begins within 50 ms
-_AGAIN = 1.0  # seconds after which a write that failed is tried again
+_MANY = 512  # maximum number of waiting records
+_MAX_DELAY = 0.035  # seconds; with the resolution of the timer, a write begins within 50 ms
+_RETRY_DELAY = 1.0  # seconds until a failed write is retried
 
 _META, _NODE, _SCHEMA = "meta", "n/", "s/"
 _pack = msgspec.msgpack.Encoder().encode
@@ -58,7 +58,7 @@ class _StoredSchema(msgspec.Struct, array_like=True):
     is_promoted: bool
     touched_at: int
     is_gone: bool
-    inputs_at: int  # the revision at which it came into force with inputs; 0 if no row can be older
+    inputs_at: int  # the revision at which it got inputs; 0 if no record can be older
 
 
 class _Meta(msgspec.Struct, array_like=True):
@@ -66,7 +66,7 @@ class _Meta(msgspec.Struct, array_like=True):
     revision: int
 
 
-_NO_VALUE = _pack(_StoredRow(-1, 0, 0, 0, 0, b""))[:2]  # how a row begins that was verified at -1
+_NO_VALUE = _pack(_StoredRow(-1, 0, 0, 0, 0, b""))[:2]  # prefix of a record without a value
 
 _read_row = msgspec.msgpack.Decoder(_StoredRow).decode
 _read_schema = msgspec.msgpack.Decoder(_StoredSchema).decode
@@ -74,43 +74,43 @@ _read_meta = msgspec.msgpack.Decoder(_Meta).decode
 
 
 class GraphPersistence:
-    """A graph's shelf, and the rows that wait to be written."""
+    """The key-value table of a graph, and the records that wait to be written."""
 
-    def __init__(self, shelf: KeyValueTable) -> None:
-        self.shelf = shelf
+    def __init__(self, kv: KeyValueTable) -> None:
+        self.kv = kv
         self._waiting: dict[str, ConcreteNode] = {}
         self._lock = (
             threading.RLock()
-        )  # guards what waits and the stamp: the timer writes from another thread
-        self._is_late = False  # a write failed, and what it held is still to be written
-        self._stamp = -1
-        self.is_behind = True
+        )  # guards the waiting records and the version: the timer writes from another thread
+        self._has_failed_write = False  # a write failed and has to be retried
+        self._version = -1
+        self.is_outdated = True
         self._with_inputs: dict[tuple[str, int], list[tuple[Expression, int]]] = {}  # by name and arity
-        self.table: NodeTable | None = None  # whose rows are written
+        self.table: NodeTable | None = None  # the table whose records are written
         guard(self)
 
     # -- opening -----------------------------------------------------------------------------------------
 
-    def open(self, catalog: SchemaRegistry) -> tuple[int, dict[str, CompiledSchema]]:
-        """The revision, and the rules of atoms that lost their schemas; catches up with changed schemas."""
+    def open(self, registry: SchemaRegistry) -> tuple[int, dict[str, CompiledSchema]]:
+        """Store schema changes; return the revision, and the rules of atoms whose schemas were removed."""
         with self._lock:
-            return self._opened(catalog)
+            return self._open(registry)
 
-    def _opened(self, catalog: SchemaRegistry) -> tuple[int, dict[str, CompiledSchema]]:
+    def _open(self, registry: SchemaRegistry) -> tuple[int, dict[str, CompiledSchema]]:
         while True:
-            self._forget()
-            self._stamp = self.shelf.stamp()
-            self.is_behind = False
+            self._clear_waiting()
+            self._version = self.kv.stamp()
+            self.is_outdated = False
             revision = self._revision()
             stored = {
                 key[len(_SCHEMA) :]: self._read(_read_schema, data, key)
-                for key, data in self.shelf.scan(_SCHEMA)
+                for key, data in self.kv.scan(_SCHEMA)
             }
-            if stored and not revision and self.shelf.read(_META) is None:
+            if stored and not revision and self.kv.read(_META) is None:
                 raise StoreCorruptError(
-                    f"{self.shelf!r} has schemas and no revision: it is damaged; go back to a copy of it"
+                    f"{self.kv!r} is corrupted: it has schemas but no revision; restore it from a backup"
                 )
-            changes = self._changed(catalog, stored, revision + 1)
+            changes = self._schema_changes(registry, stored, revision + 1)
             try:
                 if changes:
                     if any(change.touched_at > revision for change in changes.values()):
@@ -122,39 +122,39 @@ class GraphPersistence:
                         ]
                     )
             except StoreConflictError:
-                continue  # another process was quicker; it may even have made the same changes
+                continue  # another process wrote first, perhaps the same changes
             stored.update(changes)
             self._with_inputs = _with_inputs(stored)
-            return revision, _recalled(catalog, stored)
+            return revision, _restore_rules(registry, stored)
 
     def _revision(self) -> int:
-        data = self.shelf.read(_META)
+        data = self.kv.read(_META)
         if data is None:
             return 0
         meta = self._read(_read_meta, data, _META)
         if meta.format != _FORMAT:
             raise StoreVersionError(
-                f"{self.shelf!r} has format {meta.format}, and this version of Clew reads format {_FORMAT}; "
+                f"{self.kv!r} has format {meta.format}, but this version of Clew reads format {_FORMAT}; "
                 f"{'update Clew' if meta.format > _FORMAT else 'compute the graph again in a new file'}"
             )
         return int(meta.revision)
 
-    def _changed(
-        self, catalog: SchemaRegistry, stored: dict[str, _StoredSchema], revision: int
+    def _schema_changes(
+        self, registry: SchemaRegistry, stored: dict[str, _StoredSchema], revision: int
     ) -> dict[str, _StoredSchema]:
         changes: dict[str, _StoredSchema] = {}
-        for rule in catalog.rules:
+        for rule in registry.rules:
             signature = rule.signature()
             known = stored.get(rule.key)
             if known is None:
-                # Rows may be there from before: of a source, or of a schema with other variables.
+                # Records may exist already: of a source, or of a schema with other variables.
                 is_touched = bool(stored) and self._has_rows(rule)
                 at = revision if is_touched else 0
                 changes[rule.key] = _StoredSchema(signature, is_touched, at, False, at if rule.inputs else 0)
             elif known.is_gone or known.signature != signature:
                 inputs_at = revision if rule.inputs else known.inputs_at
                 changes[rule.key] = _StoredSchema(signature, True, revision, False, inputs_at)
-        present = {rule.key for rule in catalog.rules}
+        present = {rule.key for rule in registry.rules}
         for key, known in stored.items():
             if key not in present and not known.is_gone:
                 changes[key] = _StoredSchema(known.signature, True, revision, True, known.inputs_at)
@@ -163,19 +163,19 @@ class GraphPersistence:
     def _has_rows(self, rule: CompiledSchema) -> bool:
         name = _NODE + rule.output.name
         prefix = f"{name}(" if rule.output.arguments else name
-        first = next(self.shelf.scan(prefix, limit=1, check=False), None)
+        first = next(self.kv.scan(prefix, limit=1, check=False), None)
         return first is not None and (first[0] == name or prefix != name)
 
     # -- reading -----------------------------------------------------------------------------------------
 
     def is_current(self) -> bool:
-        """Whether what is in memory is what the database has."""
+        """Return whether the memory matches the database."""
         with self._lock:
-            return not self.is_behind and self.shelf.stamp() == self._stamp
+            return not self.is_outdated and self.kv.stamp() == self._version
 
     def load(self, key: str) -> NodeRecord | None:
-        """A row as it was stored."""
-        data = self.shelf.read(_NODE + key)
+        """Return a stored record."""
+        data = self.kv.read(_NODE + key)
         return None if data is None else self._row(key, data)
 
     def had_inputs_at(self, node: ConcreteNode) -> int:
@@ -186,20 +186,20 @@ class GraphPersistence:
         )
 
     def keys(self, prefix: str) -> Iterator[str]:
-        """The keys of stored rows with a value that start with a prefix, in order; also of damaged rows."""
-        rows = self.shelf.scan(_NODE + prefix, check=False)
+        """Return the keys of stored records with a value and this prefix, in order; includes damaged records."""
+        rows = self.kv.scan(_NODE + prefix, check=False)
         return (key[len(_NODE) :] for key, data in rows if not data.startswith(_NO_VALUE))
 
     def _row(self, key: str, data: bytes) -> NodeRecord:
         stored = self._read(_read_row, data, _NODE + key)
         if not stored.code:
             raise StoreCorruptError(
-                f"{key!r} is up to date and has no value: {self.shelf!r} is damaged; invalidate the node, or set it"
+                f"{self.kv!r} is corrupted: the record of {key!r} has no value; invalidate the node, or set it"
             )
         value, code = PENDING, stored.code
         if code[:1] not in (b"{", b"[") or code.startswith(b'{"$'):
             value = decode(code)
-            if type(value) in PLAIN:  # its bytes are made again when they are wanted
+            if type(value) in PLAIN:  # encoded again when it is written
                 code = None
         return NodeRecord(
             value,
@@ -215,87 +215,87 @@ class GraphPersistence:
         try:
             return reader(data)
         except msgspec.MsgspecError as error:
-            raise StoreCorruptError(f"{self.shelf!r}: {key!r} cannot be read ({error})") from error
+            raise StoreCorruptError(f"{self.kv!r}: {key!r} cannot be read ({error})") from error
 
     # -- writing -----------------------------------------------------------------------------------------
 
     def finished(self, node: ConcreteNode) -> None:
-        """Note that a pull has replaced a node's row: it is written soon."""
+        """Schedule the new record of a node for writing."""
         with self._lock:
             waiting = self._waiting
             if not waiting:
-                call_later(self, _LONG, self._write_late)
-            waiting.pop(node.key, None)  # the last one finished comes last
+                call_later(self, _MAX_DELAY, self._flush_in_thread)
+            waiting.pop(node.key, None)  # keep the order of finishing
             waiting[node.key] = node
             if len(waiting) >= _MANY:
                 self.flush()
 
     def flush(self) -> None:
-        """Write the rows that wait."""
+        """Write the waiting records."""
         with self._lock:
-            if self._waiting and not self.is_behind:
+            if self._waiting and not self.is_outdated:
                 try:
                     self._write(())
                 except StoreConflictError:
-                    self.is_behind = True
+                    self.is_outdated = True
 
     def catch_up(self) -> None:
-        """Try once more to write what could not be written. It still waits if that fails."""
-        if self._is_late:
+        """Retry a failed write; the records keep waiting if it fails again."""
+        if self._has_failed_write:
             self._flush_quietly()
 
-    def _write_late(self) -> None:
-        """Write what has waited for long, in a thread of its own: the store may be slow or locked."""
+    def _flush_in_thread(self) -> None:
+        """Write overdue records in a separate thread: the store may be slow or locked."""
         threading.Thread(target=self._flush_quietly, name="clew-flush", daemon=True).start()
 
     def _flush_quietly(self) -> None:
         with self._lock:
             try:
                 self.flush()
-            except StoreError:  # reported by the pull's own write, if it is not over by then
-                self._is_late = True
-                call_later(self, _AGAIN, self._write_late)
+            except StoreError:  # the pull reports it with its own write
+                self._has_failed_write = True
+                call_later(self, _RETRY_DELAY, self._flush_in_thread)
 
-    def _forget(self) -> None:
+    def _clear_waiting(self) -> None:
         cancel(self)
         self._waiting.clear()
-        self._is_late = False
+        self._has_failed_write = False
 
     def commit(
         self, revision: int, rows: Iterable[tuple[str, NodeRecord]], rules: Iterable[CompiledSchema]
     ) -> None:
-        """Write what somebody set, with all that waits, as one revision. StoreConflictError if others wrote."""
+        """Write changes and all waiting records as one revision. Raises StoreConflictError if others wrote."""
         self._write(
             [
-                *((_SCHEMA + rule.key, _pack(_remembered(rule))) for rule in rules),
+                *((_SCHEMA + rule.key, _pack(_stored_schema(rule))) for rule in rules),
                 *((_NODE + key, _packed(row)) for key, row in rows),
                 (_META, _pack(_Meta(_FORMAT, revision))),
             ]
         )
 
     def drop(self, keys: Iterable[str]) -> None:
-        """Take rows away."""
+        """Delete records."""
         self._write([(_NODE + key, None) for key in keys])
 
     def _write(self, changes: Iterable[tuple[str, bytes | None]]) -> None:
         with self._lock:
             rows = [(_NODE + key, _packed(node.row)) for key, node in self._waiting.items()]
             try:
-                self._stamp = self.shelf.write([*rows, *changes], expect=self._stamp)
+                self._version = self.kv.write([*rows, *changes], expect=self._version)
             except StoreConflictError:
                 raise
             except StoreError:
-                self._is_late = bool(rows)
+                self._has_failed_write = bool(rows)
                 raise
-            self._forget()
+            self._clear_waiting()
 
     def close(self) -> None:
-        """Write what waits, and close the shelf."""
+        """Write the waiting records and close the table."""
         try:
             self.flush()
         finally:
             cancel(self)
-            self.shelf.close()
+            self.kv.close()
 
 
 def _packed(row: NodeRecord) -> bytes:
@@ -312,7 +312,7 @@ def _packed(row: NodeRecord) -> bytes:
     )
 
 
-def _remembered(rule: CompiledSchema) -> _StoredSchema:
+def _stored_schema(rule: CompiledSchema) -> _StoredSchema:
     return _StoredSchema(rule.signature(), rule.is_promoted, rule.touched_at, False, rule.inputs_at)
 
 
@@ -325,9 +325,9 @@ def _with_inputs(stored: dict[str, _StoredSchema]) -> dict[tuple[str, int], list
     return found
 
 
-def _recalled(catalog: SchemaRegistry, stored: dict[str, _StoredSchema]) -> dict[str, CompiledSchema]:
-    """Tell the rules what is remembered of them; the rules of atoms that have no schema any more."""
-    for rule in catalog.rules:
+def _restore_rules(registry: SchemaRegistry, stored: dict[str, _StoredSchema]) -> dict[str, CompiledSchema]:
+    """Restore the stored state of the rules; return the rules of atoms whose schemas were removed."""
+    for rule in registry.rules:
         known = stored[rule.key]
         rule.is_promoted, rule.touched_at = known.is_promoted, known.touched_at
         rule.inputs_at = known.inputs_at

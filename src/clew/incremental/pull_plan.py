@@ -1,36 +1,35 @@
-"""Plans: the nodes that a pull has to look at, inputs first.
+"""Plans: the nodes that a pull has to visit, inputs first.
 
-Whatever is stale above a node that has a value depends on a source that was touched after the node was verified,
-because at that revision all of it was up to date. So the plan of such a node is a function of those sources: the nodes
-above it that depend on one of them. It is kept, and found again when the same sources are touched again. For a node
-without a value it is whatever above it is not up to date; and for one that was verified before some schema changed,
-because what is above it now may not have been there then.
+Everything upstream of a node was up to date at the revision for which the node was verified. So an outdated upstream
+node depends on a source that was touched after that revision. The plan is therefore a function of the touched sources:
+the upstream nodes that depend on one of them. Plans are cached by these sources. For a node without a value, or one
+that was verified before a schema changed, the plan is every upstream node that is not up to date.
 
-A plan may hold nodes that turn out to be up to date; the walk finds out.
+A plan may contain nodes that turn out to be up to date; the pull skips them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from clew.incremental.freshness import WIDE, is_up_to_date, touched_above
+from clew.incremental.freshness import WIDE, is_up_to_date, touched_sources
 from clew.incremental.nodes import PINNED, ConcreteNode, NodeTable
 
-_SHORT = 4  # a plan that is as quickly made as found
-_MANY = 2_000_000  # nodes in kept plans
+_SHORT = 4  # plans up to this size are not cached
+_MANY = 2_000_000  # maximum number of nodes in cached plans
 
 
 def plan_of(table: NodeTable, node: ConcreteNode) -> tuple[ConcreteNode, ...]:
-    """What to look at to bring a stale node up to date; the node comes last."""
+    """Return the nodes to visit to bring an outdated node up to date; the node itself comes last."""
     for lower in node.inputs or table.inputs(node):
         if lower.sources is WIDE or not is_up_to_date(table, lower):
             break
     else:
-        return (node,)  # the most frequent plan, and the shortest
+        return (node,)  # the most frequent case
     row = table.row(node)
-    if row.verified_at < table.schemas_changed_at:  # also if there is no value
+    if row.verified_at < table.schemas_changed_at:  # or it has no value
         return _ordered(table, node, lambda lower: _may_be_stale(table, lower))
-    few, mask = touched_above(table, node, row)
+    few, mask = touched_sources(table, node, row)
     name = (node, few, mask)
     plan = table.plans.get(name)
     if plan is None:
@@ -72,7 +71,7 @@ def _has_bit(node: ConcreteNode, mask: int) -> bool:
 def _ordered(
     table: NodeTable, root: ConcreteNode, wanted: Callable[[ConcreteNode], bool]
 ) -> tuple[ConcreteNode, ...]:
-    """A node and those above it that are wanted, inputs first; without recursion."""
+    """Return a node and its wanted upstream nodes, inputs first; without recursion."""
     order: list[ConcreteNode] = []
     seen = {root}
     path = [(root, iter(table.inputs(root)))]

@@ -1,15 +1,15 @@
-"""Schemas: what nodes there can be, what each is made from, and by which function.
+"""Schemas: which nodes can exist, their inputs, and their computors.
 
-`schema` makes plain data and checks nothing. A `SchemaRegistry` reads a list of them when a graph is built, and
-refuses what could not work, with a name for each mistake:
+`schema` returns plain data without checks. A `SchemaRegistry` reads a list of schemas when a graph is built and rejects
+invalid ones, with one error class per problem:
 
-- every variable of an input stands in the output too (`InvalidSchemaError`);
-- no node fits two schemas (`SchemaOverlapError`); a repeated variable means equal arguments;
-- schemas do not depend on each other in a circle (`SchemaCycleError`), so each has a *rank* above those of its inputs;
-- a name has one number of arguments everywhere (`SchemaArityError`);
-- an input that no schema matches is an atom, which then is a source to be `set` (else `InvalidSchemaError`).
+- every variable of an input must occur in the output (`InvalidSchemaError`);
+- no node may match two schemas (`SchemaOverlapError`); a repeated variable means equal arguments;
+- schemas must not form a cycle (`SchemaCycleError`), so each has a *rank* above those of its inputs;
+- a name must have the same number of arguments everywhere (`SchemaArityError`);
+- an input without a schema must be an atom, which becomes a source (otherwise `InvalidSchemaError`).
 
-Values, revisions and nodes are not known here.
+This module does not know values, revisions or nodes.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Computor = Callable[[list[Any], Any, dict[str, Constant]], Any]
 
 
 class NodeSchema(msgspec.Struct, frozen=True):
-    """How the nodes of one pattern are made. Made by `schema`."""
+    """How the nodes of one pattern are computed. Created by `schema`."""
 
     output: str
     inputs: Any = ()
@@ -59,21 +59,21 @@ def schema(
     version: str | int | None = None,
     stateful: bool = False,
 ) -> NodeSchema:
-    """How the nodes of one pattern are made.
+    """Return a schema: how the nodes of one pattern are computed.
 
     Args:
-        output: The pattern of the nodes: ``"photo(p)"``. A bare word among the arguments is a variable.
-        inputs: The patterns that they are made from; their variables are those of the output.
-        computor: ``(inputs, old_value, bindings) -> value``, or `Unchanged`; sync or async. Without one (and
-            without inputs) the nodes are sources, which have a value when it is `set`.
-        version: Another one tells a database that the computor has changed: values that it made are made again.
-        stateful: The computor's answer depends on `old_value`. This is for readers: `explain` tells it.
+        output: The pattern of the nodes, such as ``"photo(p)"``. A bare word among the arguments is a variable.
+        inputs: The patterns of their inputs. Their variables must occur in the output.
+        computor: ``(inputs, old_value, bindings) -> value``, or `Unchanged`; sync or async. Without a computor and
+            inputs, the nodes are sources, which get their value by `set`.
+        version: Change it when the computor changes: stored values of the schema are then computed again.
+        stateful: Declares that the result depends on `old_value`. Only informative; `explain` shows it.
     """
     return NodeSchema(output, inputs, computor, version, stateful)
 
 
 class CompiledSchema:
-    """A schema that was read; and what a graph remembers of its schema beside the nodes."""
+    """A parsed schema, and its state in a graph."""
 
     __slots__ = (
         "computor",
@@ -104,15 +104,15 @@ class CompiledSchema:
         self.is_pattern = any(True for _ in output.variables())
         self.has_fixed_inputs = self.is_pattern and not any(True for each in inputs for _ in each.variables())
         self.rank = 0
-        self.is_promoted = False  # some node of it was pinned or invalidated, or the schema changed
+        self.is_promoted = False  # one of its nodes was pinned or invalidated, or the schema changed
         self.touched_at = 0  # the revision at which the schema changed
-        self.inputs_at = 0  # the revision at which it came into force with inputs
+        self.inputs_at = 0  # the revision at which it got inputs
 
     def __repr__(self) -> str:
         return f"Rule({self.key})"
 
     def signature(self) -> str:
-        """What tells a changed schema from an unchanged one. Computors cannot be told apart reliably."""
+        """Return a text that changes with the schema. Changes of computors cannot be detected reliably."""
         inputs = ";".join(map(pattern_text, self.inputs))
         kind = "set" if self.computor is None else "made"
         return f"{self.key}<-{inputs}#{self.version!r}#{kind}"
@@ -125,7 +125,7 @@ class _RulesByName:
 
     def __init__(self, arity: int, where: str) -> None:
         self.arity = arity
-        self.where = where  # where the arity was seen first
+        self.where = where  # where the arity occurred first
         self.ground: dict[tuple[Any, ...], CompiledSchema] = {}
         self.patterns: list[CompiledSchema] = []
 
@@ -133,8 +133,8 @@ class _RulesByName:
         yield from self.ground.values()
         yield from self.patterns
 
-    def fitting(self, pattern: Expression) -> Iterator[CompiledSchema]:
-        """Rules that some instance of a pattern fits."""
+    def matching(self, pattern: Expression) -> Iterator[CompiledSchema]:
+        """Yield the rules that some instance of a pattern matches."""
         if any(True for _ in pattern.variables()):
             yield from (rule for rule in self.rules() if unifies(pattern, rule.output))
             return
@@ -146,15 +146,13 @@ class _RulesByName:
 
 
 class SchemaRegistry:
-    """All schemas of a graph, read and found sound."""
+    """All schemas of a graph, parsed and validated."""
 
     def __init__(self, schemas: Iterable[NodeSchema]) -> None:
         self.rules: list[CompiledSchema] = []
         self._named: dict[str, _RulesByName] = {}
         if not isinstance(schemas, Iterable):
-            raise InvalidSchemaError(
-                f"a graph is made of a list of what clew.schema(...) returns, not of {schemas!r}"
-            )
+            raise InvalidSchemaError(f"schemas: expected a list of clew.schema(...), got {schemas!r}")
         for given in schemas:
             self._add(_rule(given))
         for rule in self.rules:
@@ -164,11 +162,11 @@ class SchemaRegistry:
 
     def _add(self, rule: CompiledSchema) -> None:
         named = self._count(rule.output, f"the output {rule.key!r}")
-        rival = next(named.fitting(rule.output), None)
+        rival = next(named.matching(rule.output), None)
         if rival is not None:
             raise SchemaOverlapError(
-                f"the schemas {rival.key!r} and {rule.key!r} both match one node; tell their outputs apart by the name "
-                "or by a constant, or drop one of them"
+                f"the schemas {rival.key!r} and {rule.key!r} match the same node; use another name or a constant in "
+                "one output, or remove one schema"
             )
         if rule.is_pattern:
             named.patterns.append(rule)
@@ -184,7 +182,7 @@ class SchemaRegistry:
         elif named.arity != arity:
             raise SchemaArityError(
                 f"{pattern.name!r} has {_arguments(arity)} in {where}, and {_arguments(named.arity)} in {named.where}; "
-                "give one of them another name"
+                "rename one of them"
             )
         return named
 
@@ -192,7 +190,7 @@ class SchemaRegistry:
 
     def _rank(self) -> None:
         """Give each rule a rank above those of its inputs, without recursion."""
-        state: dict[CompiledSchema, int] = {}  # 1: on the way, 2: done
+        state: dict[CompiledSchema, int] = {}  # 1: in progress, 2: done
         rank = 0
         for root in self.rules:
             if root in state:
@@ -211,18 +209,18 @@ class SchemaRegistry:
                     state[lower] = 1
                     path.append((lower, self._below(lower)))
                 elif state[lower] == 1:
-                    raise SchemaCycleError(_circle([rule for rule, _ in path], lower))
+                    raise SchemaCycleError(_cycle_message([rule for rule, _ in path], lower))
 
     def _below(self, rule: CompiledSchema) -> Iterator[CompiledSchema]:
         for pattern in rule.inputs:
             found = False
-            for lower in self._named[pattern.name].fitting(pattern):
+            for lower in self._named[pattern.name].matching(pattern):
                 found = True
                 yield lower
             if not found and pattern.arguments:
                 raise InvalidSchemaError(
-                    f"{rule.key!r} has the input {pattern_text(pattern)!r}, which no schema makes; add a schema for it "
-                    f"(without a computor, if it is to be set){_nearest(pattern.name, self._made())}"
+                    f"{rule.key!r} has the input {pattern_text(pattern)!r}, which no schema produces; add a schema "
+                    f"for it (without a computor if you set it){_nearest(pattern.name, self._made())}"
                 )
 
     def _made(self) -> Iterator[str]:
@@ -233,7 +231,7 @@ class SchemaRegistry:
     def find(
         self, name: str, arguments: tuple[Any, ...]
     ) -> tuple[CompiledSchema, dict[str, Constant]] | None:
-        """The rule of a node, and what its variables stand for there."""
+        """Return the rule of a node and its bindings, or None."""
         named = self._named.get(name)
         if named is None or named.arity != len(arguments):
             return None
@@ -247,17 +245,17 @@ class SchemaRegistry:
         return None
 
     def has(self, name: str, arity: int) -> bool:
-        """Whether a name stands in the schemas with this number of arguments."""
+        """Return whether a name occurs in the schemas with this number of arguments."""
         named = self._named.get(name)
         return named is not None and named.arity == arity
 
     def arity(self, name: str) -> int | None:
-        """How many arguments a name has, if it stands in the schemas."""
+        """Return the number of arguments of a name, or None if it does not occur in the schemas."""
         named = self._named.get(name)
         return None if named is None else named.arity
 
     def unknown(self, name: str, arguments: tuple[Any, ...], known: Iterable[str] = ()) -> InvalidNodeError:
-        """What is wrong with a node that no rule fits."""
+        """Return the error for a node that no rule matches."""
         key = spelled(name, arguments)
         named = self._named.get(name)
         if named is None:
@@ -266,42 +264,42 @@ class SchemaRegistry:
             return InvalidNodeError(
                 f"no schema matches {key!r}: {name!r} has {_arguments(named.arity)}, not {len(arguments)}"
             )
-        there = ", ".join(repr(rule.key) for rule in list(named.rules())[:3])
-        return InvalidNodeError(f"no schema matches {key!r}; of that name there is {there}")
+        similar = ", ".join(repr(rule.key) for rule in list(named.rules())[:3])
+        return InvalidNodeError(f"no schema matches {key!r}; schemas of that name: {similar}")
 
 
 def _rule(given: Any) -> CompiledSchema:
     if type(given) is not NodeSchema:
-        raise InvalidSchemaError(f"a graph is made of what clew.schema(...) returns, not of {given!r}")
+        raise InvalidSchemaError(f"schemas: expected clew.schema(...), got {given!r}")
     output = read_pattern(given.output)
     where = f"schema {given.output!r}"
     if isinstance(given.inputs, str) or not isinstance(given.inputs, Iterable):
-        raise InvalidSchemaError(f"{where}: inputs is a list of names, not {given.inputs!r}")
+        raise InvalidSchemaError(f"{where}: inputs: expected a list of names, got {given.inputs!r}")
     inputs = tuple(map(read_pattern, given.inputs))
     if given.computor is None and inputs:
-        raise InvalidSchemaError(f"{where} has inputs, so it needs a computor=")
+        raise InvalidSchemaError(f"{where} has inputs but no computor; add computor=")
     if given.computor is not None and not callable(given.computor):
-        raise InvalidSchemaError(f"{where}: {given.computor!r} cannot be called; a computor is a function")
+        raise InvalidSchemaError(f"{where}: computor: expected a function, got {given.computor!r}")
     if not (given.version is None or type(given.version) in (str, int)):
-        raise InvalidSchemaError(f"{where}: version is a text or a number, not {given.version!r}")
+        raise InvalidSchemaError(f"{where}: version: expected a str or an int, got {given.version!r}")
     covered = set(output.variables())
     for pattern in inputs:
         for name in pattern.variables():
             if name not in covered:
                 raise InvalidSchemaError(
-                    f"{where}: its input {pattern_text(pattern)!r} has the variable {name!r}, which the output has "
-                    f"not; add it to the output, or write '{name}' in quotes if it is a text"
+                    f"{where}: the input {pattern_text(pattern)!r} has the variable {name!r}, which the output does "
+                    f"not have; add it to the output, or quote it if it is a string"
                 )
     return CompiledSchema(output, inputs, given)
 
 
 def source_rule(name: str) -> CompiledSchema:
-    """The rule of an atom that no schema makes: it has what is set."""
+    """Return the rule of an atom without a schema: a source."""
     return CompiledSchema(Expression(name), (), NodeSchema(name))
 
 
 def is_own_pattern(rule: CompiledSchema, asked: Expression) -> bool:
-    """Whether a request, read as a pattern, is the output of a rule: all variables, word for word."""
+    """Return whether a request, read as a pattern, equals the output of a rule, variable by variable."""
     return rule.is_pattern and asked.arguments == tuple(
         part if type(part) is Variable else asked.arguments[n] for n, part in enumerate(rule.output.arguments)
     )
@@ -316,8 +314,8 @@ def _nearest(name: str, names: Iterable[str]) -> str:
     return f"; did you mean {near[0]!r}?" if near else ""
 
 
-def _circle(path: list[CompiledSchema], lower: CompiledSchema) -> str:
+def _cycle_message(path: list[CompiledSchema], lower: CompiledSchema) -> str:
     keys = [rule.key for rule in path[path.index(lower) :]] + [lower.key]
     if len(keys) > 12:
         keys[6:-5] = ["…"]
-    return f"schemas depend on each other in a circle: {' needs '.join(keys)}; one of these inputs has to go"
+    return f"schemas form a cycle: {' needs '.join(keys)}; remove one of these inputs"

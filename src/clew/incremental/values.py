@@ -1,11 +1,12 @@
-"""Values: when two are equal, what is kept of one, and what a computor may be handed.
+"""Equality and encoding of values.
 
-Equal means equal canonical encodings. For the plain types below, Python's own comparison says the same (``type(a) is
-type(b)`` stands before it, and floats go by their shortest spelling, which tells 0.0 from -0.0 and finds nan equal to
-itself), so no bytes are made for them. Every other value is encoded once, when it is stored: later changes to the
-object cannot change what it is compared with, nor what a database keeps.
+Two values are equal if their canonical encodings are equal. For the plain types below, Python's comparison gives the
+same answer (after ``type(a) is type(b)``; floats compare by ``repr``, which distinguishes 0.0 from -0.0 and makes nan
+equal to itself), so they are not encoded. Every other value is encoded once, when it is stored; later changes to the
+object affect neither comparisons nor the database.
 
-An encoding keeps the order of dicts, which code can see; where the bytes differ by that alone, the values are equal.
+An encoding preserves the order of dicts, because code can observe it. Values whose encodings differ only in that order
+are equal.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ PLAIN = frozenset({int, str, bool, type(None), float, bytes})  # immutable, and 
 
 
 class _Unchanged:
-    """What a computor returns to say that the value is what it was."""
+    """Returned by a computor to keep the old value."""
 
     __slots__ = ()
 
@@ -27,28 +28,28 @@ class _Unchanged:
         return "Unchanged"
 
     def __reduce__(self) -> str:
-        return "Unchanged"  # a copy of it is it
+        return "Unchanged"  # copies are the same object
 
 
 Unchanged = _Unchanged()
 
 
 def code_of(value: Any, key: str) -> bytes | None:
-    """The bytes that stand for a value; None for a plain one. EncodeError if there are none."""
+    """Return the encoding of a value; None for a plain one. Raises EncodeError if it has none."""
     if type(value) in PLAIN:
         return None
     if value is Unchanged:
-        raise InvalidUnchangedError(f"{key}: Unchanged is no value; it is for computors to return")
+        raise InvalidUnchangedError(f"{key}: Unchanged is not a value; only computors return it")
     return encode(value, at=key, ordered=True)
 
 
 def same(value: Any, code: bytes | None, other: Any, other_code: bytes | None) -> bool:
-    """Whether two values have one canonical encoding; codes as `code_of` gave them."""
+    """Return whether two values have the same canonical encoding; codes are those of `code_of`."""
     if code is None or other_code is None:
         if code is not other_code or type(value) is not type(other):
             return False
         return repr(value) == repr(other) if type(value) is float else bool(value == other)
     if code == other_code:
         return True
-    # The order of a dict moves bytes, but makes none.
+    # A different dict order keeps the length.
     return len(code) == len(other_code) and encode(decode(code)) == encode(decode(other_code))

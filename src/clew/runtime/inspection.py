@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, get_args
 
 from clew.engine.machine import Machine
-from clew.engine.next_items import upcoming
+from clew.engine.next_items import next_items
 from clew.engine.options import Status
 from clew.engine.reasons import Why, why
 from clew.errors import GraphChangedError, InputError, RunStateError
@@ -52,7 +52,7 @@ class RunInspection:
         """The result of a run as it stands."""
         log = run.log()
         machine = self._opener.machine_at(log, run.program(log.start))
-        machine.look()
+        machine.preview()
         result = self._result(
             log.row.run_id,
             machine,
@@ -128,7 +128,7 @@ class RunInspection:
         log = run.whole() if step is not None else run.log()
         chain = log.chain(run.program(log.start))
         number = log.step_of(chain, step)
-        return upcoming(
+        return next_items(
             chain.program,
             chain.state(number),
             attempts=log.retried(chain.steps),
@@ -209,6 +209,6 @@ class RunInspection:
                 log = read_log(row, start, records, machine.options.on_conflict)
                 program = self._opener.program(start)
             root = machine.root
-            return log.chain(program).state_of(root.view, root.step)
+            return log.chain(program).state_of(root.working_state, root.step)
 
         return RunResult(run_id, machine, status, state, totals=totals)

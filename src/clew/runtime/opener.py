@@ -391,10 +391,10 @@ class RunOpener(Ownership):
         if now is not None and now is not program:
             check_nodes(state, now.graph, log.row.run_id)
         memory = PriorWork(
-            journal=log.journal,
+            finished=log.journal,
             answers=log.answers,
             attempts=log.attempts,
-            strands=log.strands,
+            frames=log.strands,
             failures=[*log.failures, *chain.failures()],
             held=set(log.due),
         )

@@ -70,7 +70,7 @@ class RunResult:
     @property
     def provisional(self) -> Mapping[str, Any]:
         """What branches have finished beyond the last step, while one waits: committed when the answer comes."""
-        levels = self._machine.root.levels
+        levels = self._machine.root.open_steps
         found: dict[str, Any] = {}
         for level in levels:
             for outcome in level.outcomes():
@@ -81,7 +81,10 @@ class RunResult:
     def never_ran(self) -> Mapping[str, tuple[str, ...]]:
         """The nodes that never ran, each with the inputs that it lacked."""
         root = self._machine.root
-        view, began = root.view, {number for level in root.open_levels() for number in level.batches}
+        view, began = (
+            root.working_state,
+            {number for level in root.startable_steps() for number in level.batches},
+        )
         return {
             name: view.lacking(i)
             for i, name in enumerate(view.program.names)
@@ -94,7 +97,7 @@ class RunResult:
         return self._totals().metrics()
 
     def __getitem__(self, name: str) -> Any:
-        values = self._machine.root.view.values
+        values = self._machine.root.working_state.values
         try:
             return values[name]
         except KeyError:
@@ -116,19 +119,19 @@ class RunResult:
         raise UnknownValueError(f"run {self.run_id!r} made no {name!r}; {nearest(name, values)}")
 
     def __contains__(self, name: object) -> bool:
-        return name in self._machine.root.view.values
+        return name in self._machine.root.working_state.values
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._machine.root.view.plain_values())
+        return iter(self._machine.root.working_state.plain_values())
 
     def get(self, name: str, default: Any = None) -> Any:
         """A value, or `default` if the run did not make it."""
-        return self._machine.root.view.values.get(name, default)
+        return self._machine.root.working_state.values.get(name, default)
 
     @property
     def values(self) -> Mapping[str, Any]:
         """All values at the end of the chain."""
-        return self._machine.root.view.plain_values()
+        return self._machine.root.working_state.plain_values()
 
     def __repr__(self) -> str:
         told = (

@@ -57,8 +57,8 @@ def test_a_reducer_that_edits_in_place_is_refused(items: int) -> None:
 
     result = Graph([fan, find], state=Growing).run(n=items)
     assert isinstance(result.error, OutputError)
-    assert "of 'found' changed the value in the state in place" in str(result.error)
-    assert "let it return a new value" in str(result.error)
+    assert "of 'found' modified the current value in place" in str(result.error)
+    assert "return a new value" in str(result.error)
 
 
 @dataclasses.dataclass
@@ -132,8 +132,8 @@ def test_a_decision_recorded_by_hand_selects_its_target() -> None:
 @pytest.mark.parametrize(
     "gate, target, message",
     [
-        ("choose", "t9", "a decision of 'choose' for 't9', but its targets are t1, t2, END"),
-        ("chose", "t1", "the graph has no gate 'chose'"),
+        ("choose", "t9", "'choose' chose 't9', but its targets are t1, t2, END"),
+        ("chose", "t1", "the graph has no such gate"),
     ],
 )
 def test_a_decision_recorded_by_hand_must_be_one_that_the_gate_could_make(
@@ -157,7 +157,7 @@ def test_a_run_that_goes_on_after_a_confined_failure_has_an_error() -> None:
     result = Graph([bad, fine]).run(GraphState.from_checkpoint(state.to_checkpoint()))
     assert result.status == "failed"
     assert isinstance(result.error, NodeError)
-    assert str(result.error).startswith("node 'bad' failed before the state that this run went on from")
+    assert str(result.error).startswith("node 'bad' failed before the state that this run started from")
 
 
 def test_a_retryable_function_that_raises_does_not_hide_the_error() -> None:
@@ -248,7 +248,7 @@ def test_what_was_recorded_does_not_change() -> None:
 
 
 def test_values_are_given_by_name() -> None:
-    with pytest.raises(InputError, match="values are given by name, and 1 is no string"):
+    with pytest.raises(InputError, match="input names must be strings, got 1"):
         Graph([t1]).run({1: 2})
 
 
@@ -277,7 +277,7 @@ def test_a_wide_layer_costs_each_node_the_same(monkeypatch: pytest.MonkeyPatch) 
 
     def counted(level: Any) -> Any:
         if level._waiting is None:
-            seen.append(len(level.view.due))
+            seen.append(len(level.working_state.due))
         return original(level)
 
     monkeypatch.setattr(frame.OpenStep, "waiting", property(counted))

@@ -1,4 +1,4 @@
-"""``clew explain``: why a node of a dependency graph is, or is not, up to date."""
+"""``clew explain``: explain why a node is up to date or outdated."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from clew.cli.output import say, say_json
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verb."""
+    """Register the command."""
     app.command("explain")(explain)
 
 
 def explain(
     target: TargetArgument, node: NodeArgument, store: StoreOption = None, as_json: JsonOption = False
 ) -> int:
-    """Say why a dependency graph's node is up to date, or not.
+    """Explain why a node is up to date or outdated.
 
     \b
     Examples:
       clew explain events:graph 'event_context(id123)' --store events.db
 
-    Nothing is computed.
+    Computes nothing.
     """
     with dependency_graph(target, store) as graph:
-        told = graph.explain(node)
+        explanation = graph.explain(node)
     if as_json:
-        say_json(msgspec.to_builtins(told))
+        say_json(msgspec.to_builtins(explanation))
     else:
-        say(told)
+        say(explanation)
     return 0

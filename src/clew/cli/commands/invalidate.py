@@ -1,4 +1,4 @@
-"""``clew invalidate``: have a node of a dependency graph computed again."""
+"""``clew invalidate``: mark a node so that the next pull recomputes it."""
 
 from __future__ import annotations
 
@@ -10,29 +10,28 @@ from clew.cli.output import say, say_json
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verb."""
+    """Register the command."""
     app.command("invalidate")(invalidate)
 
 
 def invalidate(
     target: TargetArgument, node: NodeArgument, store: StoreOption = None, as_json: JsonOption = False
 ) -> int:
-    """Have a dependency graph's node computed again.
+    """Mark a node so that the next pull recomputes it.
 
     \b
     Examples:
       clew invalidate events:graph 'photo(p5)' --store events.db
 
-    What depends on the node is computed again if the node's value changes. A node that was never asked for has nothing
-    to invalidate.
+    Dependents are recomputed if the value of the node changes. Does nothing for a node without a value.
     """
     with dependency_graph(target, store) as graph:
         graph.invalidate(node)
-        told = graph.explain(node)
+        status = graph.explain(node)
     if as_json:
-        say_json({"node": told.node, "freshness": told.freshness, "revision": told.revision})
-    elif told.freshness is None:
-        say(f"{told.node} has no value: there is nothing to do")
+        say_json({"node": status.node, "freshness": status.freshness, "revision": status.revision})
+    elif status.freshness is None:
+        say(f"{status.node} has no value; nothing to invalidate")
     else:
-        say(f"{told.node} is {told.freshness} at revision {told.revision}")
+        say(f"{status.node} is {status.freshness} at revision {status.revision}")
     return 0

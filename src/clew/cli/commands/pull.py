@@ -1,4 +1,4 @@
-"""``clew pull``: the value of a node of a dependency graph, brought up to date."""
+"""``clew pull``: compute and print the current value of a node."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from clew.cli.output import plain, say, say_json
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verb."""
+    """Register the command."""
     app.command("pull")(pull)
 
 
 def pull(
     target: TargetArgument, node: NodeArgument, store: StoreOption = None, as_json: JsonOption = False
 ) -> int:
-    """Say the value of a dependency graph's node, up to date.
+    """Compute and print the current value of a node.
 
     \b
     Examples:
       clew pull events:graph 'event_context(id123)' --store events.db
       clew pull events:graph meta_events --json
 
-    Only what is outdated, and what changed above it, is computed; all of it is kept in the database.
+    Only outdated nodes are computed. All results are stored in the database.
     """
     import asyncio
 
     with dependency_graph(target, store, create=True, pulled=node) as graph:
         value = asyncio.run(graph.apull(node))
         if as_json:
-            told = graph.explain(node)
-            say_json({"node": told.node, "value": plain(value), "revision": told.revision})
+            explanation = graph.explain(node)
+            say_json({"node": explanation.node, "value": plain(value), "revision": explanation.revision})
         else:
             say(json.dumps(plain(value), indent=2, ensure_ascii=False))
     return 0

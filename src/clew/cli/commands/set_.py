@@ -1,4 +1,4 @@
-"""``clew set``: a value for a node of a dependency graph."""
+"""``clew set``: set the value of a node of a dependency graph."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from clew.state import from_tree
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verb."""
+    """Register the command."""
     app.command("set")(set_)
 
 
@@ -23,12 +23,14 @@ def set_(
     node: NodeArgument,
     value: Annotated[
         str,
-        typer.Argument(metavar="VALUE", help="JSON; or @FILE with JSON; or - for standard input."),
+        typer.Argument(
+            metavar="VALUE", help="Value as JSON, @FILE to read JSON from a file, or - for standard input."
+        ),
     ],
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> int:
-    """Give a node of a dependency graph a value.
+    """Set the value of a node of a dependency graph.
 
     \b
     Examples:
@@ -36,19 +38,19 @@ def set_(
       clew set events:graph all_events @events.json
       fetch-events | clew set events:graph all_events -
 
-    What is no JSON is taken as text. On a node that is computed the value is a pin: it holds until something that the
-    node is made from is set, or it is invalidated.
+    Anything that is not valid JSON is treated as a string. Setting a computed node pins its value until one of its
+    inputs is set or the node is invalidated.
     """
     import asyncio
 
     given = _read(value, node)
     with dependency_graph(target, store, create=True) as graph:
         asyncio.run(graph.aset(node, given))
-        told = graph.explain(node)
+        status = graph.explain(node)
     if as_json:
-        say_json({"node": told.node, "origin": told.origin, "revision": told.revision})
+        say_json({"node": status.node, "origin": status.origin, "revision": status.revision})
     else:
-        say(f"{told.node} is {told.origin} at revision {told.revision}")
+        say(f"{status.node} is {status.origin} at revision {status.revision}")
     return 0
 
 

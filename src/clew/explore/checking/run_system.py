@@ -315,7 +315,7 @@ class RunSystem:
             return False
         if "timeout" in self.faults and process.bounded:
             return False
-        return not any(item.attempt or any(item.strand.epoch) for item in process.running.values())
+        return not any(item.attempt or any(item.frame.epoch) for item in process.running.values())
 
     def _is_hopeless(self) -> bool:
         """Whether the failure was there before: resuming again would end the same way."""

@@ -126,11 +126,11 @@ class SimulatedProcess:
         found: dict[str, Item] = {}
         waiting = [timer.item for _, _, timer in self.session.timers if timer.item is not None]
         for item in [*self.running.values(), *waiting]:
-            around = item.strand.owner
+            around = item.frame.owner
             while around is not None:
                 if around.is_inside and around.node.policy.timeout is not None:
                     found[around.path] = around
-                around = around.strand.owner
+                around = around.frame.owner
         return found
 
     @property
@@ -294,7 +294,7 @@ class _ObservingRecorder(Recorder):
             return super().call(item, attempt, scope, name, fn, args, kwargs)
 
         request, place = _encoded([list(args), kwargs]), scope.place
-        same = (item.path, item.strand.epoch, attempt, name, request)
+        same = (item.path, item.frame.epoch, attempt, name, request)
         occurrence = self._asked[same]  # so often it has been asked for in this attempt, recorded or not
         self._asked[same] += 1
 
@@ -317,7 +317,7 @@ def _encoded(request: Any) -> bytes:
 
 def _asked(item: Item) -> dict[str, Any]:
     """What a node recorded as a whole is asked for; bound values and defaults are no part of it."""
-    given = {*(item.payload or {}), *item.batch.view.values}
+    given = {*(item.payload or {}), *item.batch.working_state.values}
     sources = {p.name: p.source for p in item.node.params}
     return {name: value for name, value in item.seen().items() if sources.get(name, name) in given}
 
@@ -343,6 +343,6 @@ def errors_of(process: SimulatedProcess | None) -> list[list[Any]]:
     machine = process.session.machine
     return [
         [strand.prefix, list(order), type_name(failure.error)]
-        for strand in machine._strands(machine.root)
+        for strand in machine._frames(machine.root)
         for order, failure in sorted(strand.failures, key=lambda pair: pair[0])
     ]

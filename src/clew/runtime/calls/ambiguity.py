@@ -84,7 +84,7 @@ def check(
     """
     node, path = item.node.name, item.path
     response: tuple[Any, ...] = ()
-    for (each, name), times in doubts(known, item.strand.epoch, attempt).items():
+    for (each, name), times in doubts(known, item.frame.epoch, attempt).items():
         if policy == "fail":
             if each == place:
                 raise AmbiguousCallError(_failure(node, path, each, name))

@@ -76,7 +76,9 @@ def _call_of(program: Program, node: Node) -> Call:
             batch = item.batch
             payload = batch.payloads[item.index]
             value = (
-                payload[source] if payload is not None and source in payload else batch.view.values[source]
+                payload[source]
+                if payload is not None and source in payload
+                else batch.working_state.values[source]
             )
             if type(value) in UNSIZED:
                 return func(value)
@@ -87,7 +89,7 @@ def _call_of(program: Program, node: Node) -> Call:
 
     def short(item: Item, context: Any) -> Any:
         batch = item.batch
-        values, payload = batch.view.values, batch.payloads[item.index]
+        values, payload = batch.working_state.values, batch.payloads[item.index]
         if payload is not None:
             args = [payload[source] if source in payload else values[source] for source in sources]
         else:
@@ -117,7 +119,7 @@ def arguments(item: Item, context: Any, inputs: list[Input] | None = None) -> Ar
             if value is not MISSING:
                 inputs.append((param.source, value))
             else:
-                value = item.strand.program.bound.get(param.source, MISSING)
+                value = item.frame.program.bound.get(param.source, MISSING)
             if value is MISSING:
                 value = param.default
                 if type(value) not in _UNCHANGING:
@@ -150,7 +152,7 @@ def unbuilt_input(item: Item) -> ClassChangedError | None:
 
 def whole_state(item: Item, values: Mapping[str, Any]) -> Any:
     """The read-only state for a `state` parameter: an instance of the schema, or a mapping without one."""
-    schema = item.strand.program.schema
+    schema = item.frame.program.schema
     if schema is None:
         return MappingProxyType(values)
     return schema.instance(values)

@@ -31,7 +31,7 @@ def key_of(item: Item, *, with_context: bool = False) -> str | None:
         seen = encode([inputs, item.values() if node.reads_state else None])
     except EncodeError:
         return None
-    code = item.strand.program.graph.node_hashes[node.name]
+    code = item.frame.program.graph.node_hashes[node.name]
     return digest(node.name.encode(), code.encode(), seen)
 
 

@@ -90,7 +90,7 @@ class Host:
     def call(self, item: Item, attempt: int | None = None) -> Any:
         """Call the item's function: its value, or for an async one its awaitable."""
         batch = item.batch
-        program = batch.level.strand.program
+        program = batch.open_step.frame.program
         call, takes_context, _ = (program.calls or calls_of(program))[batch.number]
         try:
             if self.settings.check_mutation or item.node.mode in ("generator", "async_generator"):

@@ -124,7 +124,7 @@ class Recorder:
         if is_async(fn) and self._session.off_loop is not None and self._must_read(item):
             return self._call_later(item, attempt, scope, name, fn, args, kwargs)
         call = _PendingCall(item, attempt, scope, name, (args, kwargs), self._history(item))
-        for found in call.history.candidates(item.strand.epoch, attempt, scope.place):
+        for found in call.history.candidates(item.frame.epoch, attempt, scope.place):
             if (
                 found.name == name
                 and same(found.request, call.request)
@@ -204,7 +204,7 @@ class Recorder:
         """Whether the store has to be asked for the recordings of an item."""
         if item.path in self._histories or self._recall is None:
             return False
-        return not self._is_fresh or any(item.strand.epoch)
+        return not self._is_fresh or any(item.frame.epoch)
 
     async def _ahistory(self, item: Item) -> ItemCalls:
         """`_history`, without waiting on the loop."""
@@ -274,7 +274,7 @@ class Recorder:
     ) -> None:
         """Keep that a call is about to be made; or, if it is settled, that it ended without a result."""
         with self._lock:
-            n, epoch = _next(history.intents), item.strand.epoch
+            n, epoch = _next(history.intents), item.frame.epoch
             intent = CallIntent(item.path, attempt, place[-1], name, epoch, n, is_settled, place[:-1])
             history.add(intent)
             history.own.add(n)
@@ -345,7 +345,7 @@ class Recorder:
                 timestamp=call.started,
                 duration=session.clock.monotonic() - call.began,
                 awaited=awaited,
-                epoch=item.strand.epoch,
+                epoch=item.frame.epoch,
                 stretch=self._stretch,
                 n=_next(history.calls),
                 within=call.scope.place[:-1],

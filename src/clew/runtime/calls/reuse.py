@@ -83,7 +83,7 @@ class ResultReuse:
         while here is not None:
             if not self._changed.bound.isdisjoint(here.node.inputs):
                 return True
-            here = here.strand.owner
+            here = here.frame.owner
         return False
 
     def find(self, item: Item) -> Outcome | None:

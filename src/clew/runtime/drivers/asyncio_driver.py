@@ -82,8 +82,8 @@ class AsyncioDriver:
                     session.flush()
                 if ledger.is_behind:
                     await settle(session)
-                if not tasks and not session.timers and self._may_be_short and machine.solo():
-                    await self._run_solo()
+                if not tasks and not session.timers and self._may_be_short and machine.enter_fast_path():
+                    await self._run_fast_path()
                     if outbox:  # a retry, for instance, which only a flush makes a timer
                         continue
                 item = session.take() if len(tasks) < most else None
@@ -135,7 +135,7 @@ class AsyncioDriver:
             else:
                 session.returned(item, attempt, value, started, clock.monotonic() - began)
 
-    async def _run_solo(self) -> None:
+    async def _run_fast_path(self) -> None:
         """Steps of one item each, as long as they go on; async functions are awaited in place."""
         session = self._session
         machine, monotonic = session.machine, session.clock.monotonic

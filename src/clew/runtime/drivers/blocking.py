@@ -56,9 +56,9 @@ class BlockingDriver:
                     and not in_flight
                     and not session.timers
                     and session.reuse is None
-                    and machine.solo()
+                    and machine.enter_fast_path()
                 ):
-                    self._run_solo()
+                    self._run_fast_path()
                     if machine.root.state != "running":
                         break
                     if outbox:  # a retry, for instance, which only a flush makes a timer
@@ -90,7 +90,7 @@ class BlockingDriver:
                 future.cancel()
         session.flush()
 
-    def _run_solo(self) -> None:
+    def _run_fast_path(self) -> None:
         """Steps of one item each, as long as they go on."""
         session = self._session
         if session.settings.check_mutation:

@@ -166,7 +166,7 @@ class Session(Host):
     def call(self, item: Item, attempt: int | None = None) -> Any:
         """Call the item's function; before one with side effects, what it builds on is made durable."""
         batch = item.batch
-        program = batch.level.strand.program
+        program = batch.open_step.frame.program
         call, _, is_bare = (program.calls or calls_of(program))[batch.number]
         if is_bare and not self.settings.check_mutation:
             return call(item, None)
@@ -211,7 +211,7 @@ class Session(Host):
                 if self.cache is not None and item in self._keys:
                     self.cache.put(self._keys.pop(item), value)
                 if self._written or self.ledger.attached:
-                    self.ledger.attach((item.path, item.strand.epoch), self._written.pop((item, attempt), ()))
+                    self.ledger.attach((item.path, item.frame.epoch), self._written.pop((item, attempt), ()))
                 self.machine.finish(item, value, started, duration)
                 if self._recorder is not None:
                     if item.node.is_called_again:  # no outcome in the log will speak for it

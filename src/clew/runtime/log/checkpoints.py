@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from clew.engine.next_items import upcoming
+from clew.engine.next_items import next_items
 from clew.engine.origins import Past
 from clew.engine.program import Program
 from clew.engine.records import WorkItem
@@ -77,7 +77,7 @@ class Checkpoint(msgspec.Struct, frozen=True):
         if self._origin is None:
             return ()
         origin = self._origin
-        items = upcoming(
+        items = next_items(
             origin.program, self.state, origin.prefix, attempts=origin.attempts, past=origin.past
         )
         return tuple(items)

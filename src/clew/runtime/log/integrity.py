@@ -174,7 +174,7 @@ def lost_recordings(run_id: str, item: Item, entries: Sequence[RecordedCall | Ca
                 f"{where}: one of the {kind.noun} is missing (number {n}, before call {after.number}, "
                 f"{after.name!r}); it would be made again"
             )
-    last = max((entry.attempt for entry in entries if entry.epoch == item.strand.epoch), default=0)
+    last = max((entry.attempt for entry in entries if entry.epoch == item.frame.epoch), default=0)
     if last > item.attempt:
         yield f"{where}: retry {last} is missing, and calls of that attempt are there; it would be made again"
 

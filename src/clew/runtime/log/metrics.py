@@ -71,7 +71,7 @@ class Measured(msgspec.Struct, frozen=True):
 def totals_of(machine: Machine, elapsed: float) -> Totals:
     """What a machine has counted."""
     counters, frontier = machine.counters, machine.frontier
-    steps, executed = counters.steps + counters.short, counters.executed + counters.short
+    steps, executed = counters.steps + counters.fast_steps, counters.executed + counters.fast_steps
     return Totals(steps, executed, counters.retries, frontier.peak, frontier.blocks, elapsed)
 
 

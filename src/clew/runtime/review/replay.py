@@ -166,7 +166,7 @@ class RecordedCallSource:
     ) -> Any:
         """The recording of a call: of this attempt, or a success of another one."""
         history = self._histories.get(item.path, _NOTHING)
-        known = history.candidates(item.strand.epoch, attempt, scope.place)
+        known = history.candidates(item.frame.epoch, attempt, scope.place)
         at = told_place(scope.place)
         where = f"node {item.node.name!r} at {item.path}, call {at} ({name!r})"
         if not known:
@@ -310,7 +310,7 @@ class Replayer:
         elif ended.error is not None:
             yield _at(item, "error", _raises(ended.error))
         else:
-            view = item.batch.view
+            view = item.batch.working_state
             try:
                 update, decision = read(view.program, item.node, ended.value, view)
             except ClewError as error:
@@ -322,7 +322,7 @@ class Replayer:
         """It failed when recorded: it has to do so now, in the same way. If its update was refused, it had returned."""
         if issubclass(type(error), _NOT_AGAIN) or not self._may_be_called(item):
             return
-        ended, view = self._call(item), item.batch.view
+        ended, view = self._call(item), item.batch.working_state
         now: Exception | None = ended.error
         if now is None and ended.asking is None:
             try:
