@@ -1,7 +1,7 @@
-"""A compensation that runs before what it compensates: the hotel is full, and the flight stays booked.
+"""A compensation that runs too early: the hotel is full, and the flight stays booked.
 
-The gate looks at the hotel alone. Where the hotel answers first, the flight is cancelled before it is booked, and
-then it is booked after all. In the fixed version the gate waits for both.
+The gate reads only the hotel. If the hotel answers first, the flight is cancelled before it is booked. In the fixed
+version the gate waits for both.
 """
 
 from clew import Graph, ifelse, node
@@ -19,7 +19,7 @@ def book_flight(trip: str) -> str:
 
 @node(output="hotel")
 def book_hotel(trip: str) -> str:
-    return ""  # it is full
+    return ""  # the hotel is full
 
 
 @ifelse(when_true="confirm", when_false="cancel_flight")
@@ -47,7 +47,7 @@ def confirm(flight: str, hotel: str) -> str:
 no_leftovers = Invariant(
     "no leftovers",
     at_end(
-        lambda world: not world.systems["airline"].list() or "the flight is booked, and there is no hotel"
+        lambda world: not world.systems["airline"].list() or "the flight is booked without a hotel"
     ),
 )
 
@@ -56,4 +56,9 @@ graph = Graph([book_flight, book_hotel, has_hotel, cancel_flight, confirm], name
 fixed_graph = Graph([book_flight, book_hotel, has_both, cancel_flight, confirm], name="travel")
 
 check = Check(graph, values, [no_leftovers], faults=(), systems={"airline": airline})
-fixed = Check(fixed_graph, values, [no_leftovers, "schedule", "resume", "ends"], systems={"airline": airline})
+fixed = Check(
+    fixed_graph,
+    values,
+    [no_leftovers, "schedule_independent", "resume_equivalent", "terminates"],
+    systems={"airline": airline},
+)

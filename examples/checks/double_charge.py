@@ -1,17 +1,17 @@
-"""A card that is charged twice: the process dies after the call and before its recording is kept.
+"""A card that is charged twice: the call succeeds, and its result is lost before it is recorded.
 
-`clew check examples.checks.double_charge:check` finds it, and `...:fixed` is the version whose bank is given a key.
+`clew check examples.checks.double_charge:check` finds it. In `...:fixed` the bank gets an idempotency key.
 """
 
 from clew import Context, Graph, RetryPolicy, SideEffectPolicy, node
 from clew.explore import Check, Invariant
 from clew.explore.systems import MemoryStorage
 
-bank = MemoryStorage()  # charges by key; a real one is at the other end of a network
+bank = MemoryStorage()  # charges by key; stands for a remote service
 
 
 def charge_card(order: str, key: str | None = None) -> str:
-    """Charge, unless this key was charged before."""
+    """Charge the card, unless this key was charged before."""
     charges = bank.list()
     name = key or f"charge {len(charges) + 1}"
     if name not in charges:
@@ -48,5 +48,10 @@ values = {"order": "tea"}
 graph = Graph([charge, thank], name="shop")
 fixed_graph = Graph([charge_with_key, thank], name="shop")
 
-check = Check(graph, values, ["resume", "ends", charged_once], systems={"bank": bank})
-fixed = Check(fixed_graph, values, ["resume", "same_key", "ends", charged_once], systems={"bank": bank})
+check = Check(graph, values, ["resume_equivalent", "terminates", charged_once], systems={"bank": bank})
+fixed = Check(
+    fixed_graph,
+    values,
+    ["resume_equivalent", "stable_idempotency_key", "terminates", charged_once],
+    systems={"bank": bank},
+)

@@ -1,7 +1,7 @@
-"""A retry after a timeout that had in fact succeeded: the parcel is shipped twice.
+"""A retry after a timeout that had succeeded: the parcel is shipped twice.
 
-The warehouse shipped it and the answer came too late; the retry ships another one. The fixed version asks for the
-parcel of an order, so that asking twice gives the same parcel.
+The warehouse ships the parcel and answers too late, so the retry ships another one. The fixed version names the parcel
+after its order, so a second request returns the same parcel.
 """
 
 from clew import Graph, RetryPolicy, node
@@ -39,4 +39,4 @@ graph = Graph([ship, tell], name="dispatch")
 fixed_graph = Graph([ship_once, tell], name="dispatch")
 
 check = Check(graph, values, [one_parcel], faults={"timeout"}, systems={"warehouse": warehouse})
-fixed = Check(fixed_graph, values, [one_parcel, "ends"], systems={"warehouse": warehouse})
+fixed = Check(fixed_graph, values, [one_parcel, "terminates"], systems={"warehouse": warehouse})

@@ -1,7 +1,7 @@
-"""An update that is lost: two branches read a balance outside, and each writes back what it made of it.
+"""A lost update: two branches read an external balance, and each writes back its own result.
 
-No value of the graph is shared, so nothing conflicts: only the order in which the branches meet outside decides. The
-fixed version lets the outside do the addition.
+The branches share no value of the graph, so the engine sees no conflict. Only the order of their reads and writes
+matters. The fixed version adds the amount in one external operation.
 """
 
 from clew import Graph, node
@@ -56,7 +56,7 @@ def close(salary_paid: bool, rent_paid: bool) -> bool:
 
 def adds_up(world):
     balance = world.systems["accounts"].get("balance")
-    return balance == 100 + 50 - 30 or f"the balance is {balance}, and should be 120"
+    return balance == 100 + 50 - 30 or f"the balance is {balance}, expected 120"
 
 
 values = {"salary": 50, "rent": 30}
@@ -65,4 +65,6 @@ graph = Graph([look_for_salary, pay_salary, look_for_rent, pay_rent, close], nam
 fixed_graph = Graph([add_salary, take_rent, close], name="month")
 
 check = Check(graph, values, [nothing_lost], faults=(), systems={"accounts": accounts})
-fixed = Check(fixed_graph, values, [nothing_lost, "schedule"], faults=(), systems={"accounts": accounts})
+fixed = Check(
+    fixed_graph, values, [nothing_lost, "schedule_independent"], faults=(), systems={"accounts": accounts}
+)

@@ -52,22 +52,22 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-def test_what_is_wrong_is_told_saved_and_replayed(folder: Path) -> None:
-    done = clew(folder, "check", "flow:check", "--save", "found.json", "--save", "found.html")
+def test_a_violation_is_printed_saved_and_replayed(folder: Path) -> None:
+    done = clew(folder, "check", "flow:check", "--report", "found.json", "--report", "found.html")
     assert done.returncode == 1
     assert "one parcel: " in done.stdout
     assert "1. time out ship#0" in done.stdout
     assert (folder / "found.html").read_text("utf-8").startswith("<!doctype html>")
     again = clew(folder, "check", "flow:check", "--replay", "found.json", "--json")
     assert again.returncode == 1
-    (told,) = json.loads(again.stdout)
-    assert (told["invariant"], told["still_wrong"]) == ("one parcel", True)
-    assert told["choices"] == ["time out ship#0", "retry ship#0", "complete ship#0"]
+    (replayed,) = json.loads(again.stdout)
+    assert (replayed["invariant"], replayed["violated"]) == ("one parcel", True)
+    assert replayed["choices"] == ["time out ship#0", "retry ship#0", "complete ship#0"]
 
 
-def test_a_graph_is_checked_for_its_promises(folder: Path) -> None:
+def test_a_graph_is_checked_for_its_guarantees(folder: Path) -> None:
     done = clew(
-        folder, "check", "flow:graph", "order=tea", "--faults", "crash", "--invariant", "ends", "--json"
+        folder, "check", "flow:graph", "order=tea", "--faults", "crash", "--invariant", "terminates", "--json"
     )
     found = json.loads(done.stdout)
     assert (done.returncode, found["ok"], found["faults"], found["counterexamples"]) == (
@@ -78,58 +78,58 @@ def test_a_graph_is_checked_for_its_promises(folder: Path) -> None:
     )
 
 
-def test_ending_early_is_not_called_right(folder: Path) -> None:
+def test_a_truncated_check_is_not_ok(folder: Path) -> None:
     done = clew(folder, "check", "flow:graph", "order=tea", "--max-steps", "2")
     assert done.returncode == 1
-    assert "ended early" in done.stdout
+    assert "not every state was explored" in done.stdout
 
 
 @pytest.mark.parametrize(
-    "args, told",
+    "args, message",
     [
-        (["flow:graph", "order=tea", "--faults", "crsh"], "there is no fault 'crsh'"),
-        (["flow:graph", "order=tea", "--invariant", "end"], "there is no invariant 'end'"),
-        (["flow:check", "order=tea"], "flow:check is a check, which has its own values and invariants"),
+        (["flow:graph", "order=tea", "--faults", "crsh"], "unknown kind 'crsh'"),
+        (["flow:graph", "order=tea", "--invariant", "end"], "unknown invariant 'end'"),
+        (["flow:check", "order=tea"], "has its own values and invariants"),
         (["flow:ship"], "flow:ship is a node, not a graph"),
-        (["flow:check", "--replay", "flow.py"], "flow.py cannot be read"),
+        (["flow:check", "--replay", "flow.py"], "cannot read flow.py"),
         (["flow:graph"], "'order' is missing: node 'ship' reads it"),
     ],
 )
-def test_a_wrong_command_says_what_is_wrong(folder: Path, args: list[str], told: str) -> None:
+def test_an_invalid_command_is_rejected(folder: Path, args: list[str], message: str) -> None:
     done = clew(folder, "check", *args)
     assert (done.returncode, done.stdout) == (2, "")
-    assert told in done.stderr
+    assert message in done.stderr
 
 
-def test_a_file_that_cannot_be_written_is_refused_before_anything_is_explored(folder: Path) -> None:
-    for name, told in (("found.pdf", "ends in .json"), ("gone/found.json", "gone is no folder")):
-        done = clew(folder, "check", "flow:check", "--save", name)
+def test_an_unwritable_report_is_rejected_before_the_exploration(folder: Path) -> None:
+    for name, message in (("found.pdf", ".json"), ("gone/found.json", "not a writable directory")):
+        done = clew(folder, "check", "flow:check", "--report", name)
         assert (done.returncode, done.stdout) == (2, "")
-        assert told in done.stderr
+        assert message in done.stderr
 
 
-def test_a_counterexample_to_an_invariant_that_is_not_checked_is_not_called_mended(folder: Path) -> None:
-    clew(folder, "check", "flow:check", "--save", "parcel.json")
+def test_a_replay_needs_the_invariant_of_the_counterexample(folder: Path) -> None:
+    clew(folder, "check", "flow:check", "--report", "parcel.json")
     done = clew(folder, "check", "flow:graph", "order=tea", "--replay", "parcel.json")
     assert (done.returncode, done.stdout) == (2, "")
-    assert "a counterexample to 'one parcel', and this check has no such invariant" in done.stderr
+    assert "'one parcel', which is not an invariant of this check" in done.stderr
 
 
-def test_a_file_without_counterexamples_says_so(folder: Path) -> None:
-    clew(folder, "check", "flow:graph", "order=tea", "--save", "fine.json")
+def test_a_file_without_counterexamples(folder: Path) -> None:
+    clew(folder, "check", "flow:graph", "order=tea", "--report", "fine.json")
     done = clew(folder, "check", "flow:graph", "order=tea", "--replay", "fine.json")
     assert done.returncode == 0
-    assert "fine.json has no counterexamples: nothing was wrong" in done.stderr
-    (folder / "damaged.json").write_text('{"clew_check": 1, "counterexamples": [{}]}', "utf-8")
+    assert "no counterexamples" in done.stderr
+    (folder / "damaged.json").write_text('{"clew_check": 2, "counterexamples": [{}]}', "utf-8")
     done = clew(folder, "check", "flow:check", "--replay", "damaged.json")
     assert (done.returncode, "damaged.json is damaged" in done.stderr) == (2, True)
 
 
-def test_a_counterexample_of_another_graph_is_refused(folder: Path) -> None:
+def test_a_counterexample_of_another_graph_is_rejected(folder: Path) -> None:
     (folder / "old.json").write_text(
         json.dumps(
             {
-                "clew_check": 1,
+                "clew_check": 2,
                 "counterexamples": [{"invariant": "one parcel", "choices": ["complete gone#0"]}],
             }
         ),
@@ -137,4 +137,10 @@ def test_a_counterexample_of_another_graph_is_refused(folder: Path) -> None:
     )
     done = clew(folder, "check", "flow:check", "--replay", "old.json")
     assert done.returncode == 2
-    assert "choice 1, 'complete gone#0', cannot be made here" in done.stderr
+    assert "choice 1, 'complete gone#0', is not possible here" in done.stderr
+
+
+def test_a_file_of_another_format_is_rejected(folder: Path) -> None:
+    (folder / "format.json").write_text('{"clew_check": 1, "counterexamples": []}', "utf-8")
+    done = clew(folder, "check", "flow:check", "--replay", "format.json")
+    assert (done.returncode, "has format 1" in done.stderr) == (2, True)

@@ -19,6 +19,6 @@ def says(numbers: str) -> bool:
     return numbers in " ".join(_PAGE.read_text().split())
 
 
-def told(states: int, transitions: int) -> str:
+def counts(states: int, transitions: int) -> str:
     """As the tables have it."""
     return f"{states:,} states, {transitions:,} transitions"

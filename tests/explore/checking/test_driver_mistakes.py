@@ -226,4 +226,4 @@ def test_it_is_found(mistake: str, monkeypatch: pytest.MonkeyPatch) -> None:
     place, name, change, graph, options, message = MISTAKES[mistake]
     driver = "asyncio" if place is AsyncioDriver else "blocking"
     monkeypatch.setattr(place, name, change(getattr(place, name)))
-    assert message in explore(case_of(graph, driver, **options), fail_fast=True).wrong
+    assert message in explore(case_of(graph, driver, **options), fail_fast=True).violation

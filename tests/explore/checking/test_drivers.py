@@ -15,7 +15,7 @@ import pytest
 from tests.explore.checking.driving.case import Case, Driver, Outside
 from tests.explore.checking.driving.drivers import Explored, explore
 from tests.explore.checking.driving.graphs import Mode, graph_of, is_in_time
-from tests.explore.checking.page import rows, told
+from tests.explore.checking.page import counts, rows
 
 DRIVERS: dict[str, tuple[Mode, Driver]] = {
     "blocking": ("sync", "blocking"),
@@ -28,18 +28,18 @@ LESS = frozenset({"store", "crash"})
 ONE: dict[
     str, tuple[str, dict[str, Any]]
 ] = {  # as the documentation calls it: the graph, and what may happen
-    "a chain with recorded calls, and looking at it": ("chain", {"looks": True}),
+    "a chain with recorded calls, and inspection": ("chain", {"looks": True}),
     "a fan-out": ("fan-out", {}),
-    "a question beside other work": ("question", {}),
-    "a retry beside other work": ("retried", {}),
-    "a subgraph beside other work": ("nested", {}),
+    "a question with parallel work": ("question", {}),
+    "a retry with parallel work": ("retried", {}),
+    "a subgraph with parallel work": ("nested", {}),
     "large values and snapshots": ("large", {}),
     "two results at once": ("fan-out", {"together": True, "faults": LESS}),
     "a fan-out, as a stream": ("fan-out", {"streams": True}),
     "cancelled": ("retried", {"faults": frozenset({"cancel"})}),
-    "away, and taken over": ("nested", {"faults": frozenset({"takeover"})}),
-    "a timeout, and the attempt goes on": ("late", {"faults": frozenset({"timeout"})}),
-    "a subgraph that takes too long": ("bounded", {"faults": frozenset({"timeout"}), "splits": True}),
+    "an expired lease, and a takeover": ("nested", {"faults": frozenset({"takeover"})}),
+    "a timeout, and the attempt continues": ("late", {"faults": frozenset({"timeout"})}),
+    "a subgraph that times out": ("bounded", {"faults": frozenset({"timeout"}), "splits": True}),
     '`durability="exit"`': ("nested", {"options": {"durability": "exit"}}),
     '`durability="async"`': ("guarded", {"options": {"durability": "async"}, "faults": LESS}),
 }
@@ -47,8 +47,8 @@ TWO: dict[str, tuple[str, dict[str, Any]]] = {
     "a chain with recorded calls": ("chain", {}),
     "a body that catches everything": ("guarded", {"faults": LESS | {"takeover"}}),
     "a fan-out": ("fan-out", {}),
-    "a question beside other work": ("question", {}),
-    "a subgraph beside other work": ("nested", {}),
+    "a question with parallel work": ("question", {}),
+    "a subgraph with parallel work": ("nested", {}),
 }
 
 
@@ -67,7 +67,7 @@ def case_of(name: str, driver: str, **options: Any) -> Case:
 def explored(what: str, driver: str, max_faults: int) -> Explored:
     name, options = (ONE if max_faults == 1 else TWO)[what]
     found = explore(case_of(name, driver, max_faults=max_faults, **options))
-    assert not found.wrong, found.wrong
+    assert not found.violation, found.violation
     return found
 
 
@@ -78,7 +78,7 @@ def documented(what: str, driver: str, max_faults: int) -> str:
 
 
 def numbers(found: Explored) -> str:
-    return told(found.states, found.transitions)
+    return counts(found.states, found.transitions)
 
 
 @pytest.mark.parametrize("driver", ["blocking", "asyncio"])
@@ -91,11 +91,11 @@ def _cases(fast: set[str], table: dict[str, Any]) -> list[Any]:
     return [name if name in fast else pytest.param(name, marks=pytest.mark.slow) for name in table]
 
 
-@pytest.mark.parametrize("what", _cases({"a fan-out", "a question beside other work", "cancelled"}, ONE))
+@pytest.mark.parametrize("what", _cases({"a fan-out", "a question with parallel work", "cancelled"}, ONE))
 def test_sync_nodes_on_an_event_loop_meet_what_they_meet_without_one(what: str) -> None:
     found = explored(what, "asyncio, sync nodes", 1)
     if (
-        what != "a timeout, and the attempt goes on"
+        what != "a timeout, and the attempt continues"
     ):  # an alarm of the loop may go off early, which is one event more
         assert numbers(found) == documented(what, "blocking", 1)
 
@@ -112,7 +112,7 @@ def test_two_faults_without_one(what: str) -> None:
 
 def test_every_operation_of_the_store_fails_somewhere() -> None:
     """All that running, going on, staying the owner and looking ask of a store."""
-    tried = explored("a chain with recorded calls, and looking at it", "blocking", 1).choices
+    tried = explored("a chain with recorded calls, and inspection", "blocking", 1).choices
     tried |= explored("large values and snapshots", "blocking", 1).choices
     tried |= explored("a body that catches everything", "blocking", 2).choices
     writes = {"create", "claim", "append", "update", "renew", "release"}
@@ -136,5 +136,5 @@ def test_where_paths_meet_nothing_is_lost(name: str) -> None:
     merged, whole = (
         explore(case_of(name, "blocking", merges=merges, faults=LESS)) for merges in (True, False)
     )
-    assert (merged.ends, merged.wrong) == (whole.ends, whole.wrong)
+    assert (merged.ends, merged.violation) == (whole.ends, whole.violation)
     assert merged.states < whole.states

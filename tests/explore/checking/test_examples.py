@@ -1,4 +1,4 @@
-"""Mistakes that people really make: each is found by a shortest path, each mended version explored to its end."""
+"""Common mistakes: each is found by a shortest path, and each fixed version is explored completely."""
 
 from __future__ import annotations
 
@@ -60,29 +60,29 @@ def test_the_mistake_is_found_by_a_shortest_path(name: str) -> None:
     (violation,) = result.violations
     assert (violation.name, list(violation.actions), violation.confirmed) == (invariant, path, True)
     assert (result.states, result.transitions) == (states, transitions)
-    whole = example(name).check.but(reduce=False).run()
+    whole = example(name).check.replace(partial_order_reduction=False).run()
     assert len(whole.violations[0].path) == len(path)
 
 
 @pytest.mark.parametrize("name", FIXED)
-def test_the_mended_version_is_explored_to_the_end(name: str) -> None:
+def test_the_fixed_version_is_explored_completely(name: str) -> None:
     result = example(name).fixed.run()
     assert result.ok, str(result)
     assert (result.states, result.transitions) == FIXED[name]
 
 
 @pytest.mark.parametrize("name", FOUND)
-def test_the_story_tells_what_happened(name: str) -> None:
-    told = str(example(name).check.run())
+def test_the_text_of_a_result_lists_the_choices(name: str) -> None:
+    text = str(example(name).check.run())
     for choice in FOUND[name][3]:
-        assert choice in told
-    assert told.startswith("1 wrong in ")
+        assert choice in text
+    assert text.startswith("1 violation in ")
 
 
-def test_a_card_is_charged_for_the_second_time_in_so_many_words() -> None:
-    (tale,) = example("double_charge").check.run().tales
+def test_the_narrative_of_a_double_charge() -> None:
+    (narrative,) = example("double_charge").check.run().narratives
     assert (
-        str(tale)
+        str(narrative)
         == """\
 charged once: the card was charged more than once
   1. time out charge#0 in call 1
@@ -105,7 +105,7 @@ def test_the_world_is_left_as_it_was() -> None:
 def test_the_same_counterexample_under_any_hash_seed() -> None:
     script = (
         "import json, sys; from examples.checks import double_charge, compensation\n"
-        "print(json.dumps([m.check.run().to_json() for m in (double_charge, compensation)]))"
+        "print(json.dumps([m.check.run().to_dict() for m in (double_charge, compensation)]))"
     )
     found = []
     for seed in ("0", "1", "4242"):

@@ -1,4 +1,4 @@
-"""What a promise says, and of which runs: those that fail, those that are answered otherwise, those that die badly."""
+"""What each guarantee means for runs that fail, get different answers, or catch their own crash."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def names(result: CheckResult) -> list[str]:
 # -- runs that fail ----------------------------------------
 
 
-def test_a_resumed_run_that_fails_for_ever_did_not_end_as_the_unbroken_one() -> None:
+def test_a_resumed_run_that_always_fails_is_not_equivalent() -> None:
     rows = MemoryStorage()
 
     @node(output="row")
@@ -31,8 +31,8 @@ def test_a_resumed_run_that_fails_for_ever_did_not_end_as_the_unbroken_one() -> 
         return x
 
     result = check_graph(Graph([insert]), {"x": 1}, faults={"crash"}, systems={"rows": rows})
-    assert names(result) == ["resume"]
-    assert "it failed with ValueError: duplicate key; the other one completed" in str(result)
+    assert names(result) == ["resume_equivalent"]
+    assert "it failed with ValueError: duplicate key" in str(result)
 
 
 def test_a_failure_in_one_order_only_breaks_the_schedule() -> None:
@@ -50,7 +50,7 @@ def test_a_failure_in_one_order_only_breaks_the_schedule() -> None:
         return x
 
     result = check_graph(Graph([first, second]), {"x": 1}, faults=(), systems={"seats": seats})
-    assert names(result) == ["completes", "schedule"]
+    assert names(result) == ["completes", "schedule_independent"]
     assert result.violations[0].actions == ("complete second#0", "complete first#0")
 
 
@@ -66,24 +66,24 @@ def test_a_last_state_that_depends_on_the_order_breaks_the_schedule() -> None:
         [node(output="a", name="a")(lambda x: take()), node(output="b", name="b")(lambda x: take())]
     )
     result = check_graph(graph, {"x": 1}, faults=(), systems={"queue": queue})
-    assert names(result) == ["schedule"]
+    assert names(result) == ["schedule_independent"]
 
 
-def test_a_graph_that_always_fails_is_not_called_right() -> None:
+def test_a_graph_that_always_fails_violates_completes() -> None:
     @node(output="y")
     def broken(x: int) -> int:
         raise NameError("name 'undefined' is not defined")
 
     result = check_graph(Graph([broken]), {"x": 1})
     assert names(result) == ["completes"]
-    assert "the run fails, and there was no fault: NameError" in str(result)
+    assert "without a fault: NameError" in str(result)
     assert set(result.ends) == {"failed"}
-    without = check_graph(Graph([broken]), {"x": 1}, ["resume", "ends"], faults=())
+    without = check_graph(Graph([broken]), {"x": 1}, ["resume_equivalent", "terminates"], faults=())
     assert (without.ok, without.ends) == (True, {"failed": 1})
     assert "ends: 1 failed" in str(without)
 
 
-def test_a_transaction_cannot_be_checked_and_says_so() -> None:
+def test_a_transaction_cannot_be_checked() -> None:
     @node(output="y")
     def write(x: int, ctx: Context) -> int:
         with ctx.transaction() as database:
@@ -104,8 +104,8 @@ def test_a_loop_without_an_end_is_found() -> None:
     def again(n: int) -> str:
         return "more"
 
-    result = check_graph(Graph([more, again]), {"n": 0}, ["ends"], faults=(), max_run_steps=20)
-    assert names(result) == ["ends"]
+    result = check_graph(Graph([more, again]), {"n": 0}, ["terminates"], faults=(), max_run_steps=20)
+    assert names(result) == ["terminates"]
     assert "the run did not settle in 20 steps" in str(result)
 
 
@@ -147,7 +147,7 @@ def test_another_answer_may_lead_to_another_end() -> None:
     assert result.ends["completed"] >= 2
 
 
-def test_each_answer_is_held_against_its_own_unbroken_run() -> None:
+def test_each_answer_is_compared_with_its_own_uninterrupted_run() -> None:
     """Resumed after a crash, the node forgets that the answer was no."""
     seen = MemoryStorage()
 
@@ -162,7 +162,7 @@ def test_each_answer_is_held_against_its_own_unbroken_run() -> None:
         return ok or again
 
     result = check_graph(Graph([approve, pay]), {"x": 1}, faults={"crash"}, systems={"seen": seen})
-    assert names(result) == ["resume"]
+    assert names(result) == ["resume_equivalent"]
     assert "answer approve#0: false" in result.violations[0].actions
 
 
@@ -179,8 +179,8 @@ def test_a_call_that_moves_to_another_number_is_made_again() -> None:
             raise OSError("no more network")
         return paid
 
-    result = check_graph(Graph([pay]), {"x": 1}, ["effects_once"], faults=())
-    assert names(result) == ["effects_once"]
+    result = check_graph(Graph([pay]), {"x": 1}, ["exactly_once_effects"], faults=())
+    assert names(result) == ["exactly_once_effects"]
 
 
 def test_the_same_call_twice_in_a_body_is_two_effects() -> None:
@@ -192,8 +192,8 @@ def test_the_same_call_twice_in_a_body_is_two_effects() -> None:
     assert result.ok, str(result)
 
 
-def test_effects_do_not_tell_which_of_two_came_first() -> None:
-    """Moments that differ in nothing else are one state, so an invariant must not see the difference."""
+def test_effects_do_not_show_the_order_of_time() -> None:
+    """States that differ only in that order are the same, so an invariant must not see it."""
     shown = set()
 
     @node(output="pay")
@@ -212,7 +212,7 @@ def test_effects_do_not_tell_which_of_two_came_first() -> None:
     assert shown == {(), ("pay",), ("ship",), ("pay", "ship")}
 
 
-def test_what_is_bound_to_a_graph_is_no_part_of_a_request() -> None:
+def test_bound_values_are_not_part_of_a_request() -> None:
     class Tool:
         def go(self) -> int:
             return 1
@@ -225,7 +225,7 @@ def test_what_is_bound_to_a_graph_is_no_part_of_a_request() -> None:
     assert result.ok, str(result)
 
 
-# -- dying ----------------------------------------
+# -- crashes ----------------------------------------
 
 
 def test_a_group_of_tasks_dies_like_any_body() -> None:
@@ -250,7 +250,7 @@ def test_a_group_of_tasks_dies_like_any_body() -> None:
 
 
 @pytest.mark.parametrize("how", ["returns", "calls", "raises", "gathers"])
-def test_a_body_that_catches_its_death_is_dead(how: str) -> None:
+def test_a_body_that_catches_its_crash_has_no_effects(how: str) -> None:
     notes = MemoryStorage()
 
     @node(output="y")
@@ -276,7 +276,7 @@ def test_a_body_that_catches_its_death_is_dead(how: str) -> None:
             not run.had or run.status != "completed" or run.state.values["y"] == 1
         )
 
-    invariants = ["resume", "effects_once", "ends", Invariant("dead", is_dead)]
+    invariants = ["resume_equivalent", "exactly_once_effects", "terminates", Invariant("dead", is_dead)]
     result = check_graph(Graph([body]), {"x": 1}, invariants, systems={"notes": notes}, faults={"crash"})
     assert result.ok, str(result)
 
@@ -297,7 +297,7 @@ def test_a_value_that_is_changed_in_place_would_leak_into_other_paths() -> None:
     graph = Graph([make, add])
     with pytest.raises(MutationError, match="'items' changed while node 'add' ran at add#0"):
         check_graph(graph, {"x": 1})
-    assert Check(graph, {"x": 1}, ["ends"], faults=(), check_mutation=False).run().ok
+    assert Check(graph, {"x": 1}, ["terminates"], faults=(), check_mutation=False).run().ok
 
 
 def test_a_value_that_is_changed_on_some_paths_only_is_a_violation_there() -> None:
@@ -314,12 +314,14 @@ def test_a_value_that_is_changed_on_some_paths_only_is_a_violation_there() -> No
         seen.put("tried", True)
         return len(items)
 
-    result = check_graph(Graph([make, add]), {"x": 1}, ["ends"], faults={"crash"}, systems={"seen": seen})
+    result = check_graph(
+        Graph([make, add]), {"x": 1}, ["terminates"], faults={"crash"}, systems={"seen": seen}
+    )
     assert {violation.exception for violation in result.violations} == {"MutationError"}
     assert "'items' changed while node 'add' ran" in str(result)
 
 
-def test_faults_do_not_tell_which_of_two_came_first() -> None:
+def test_faults_do_not_show_the_order_of_time() -> None:
     shown = set()
 
     @node(output="y", retry=RetryPolicy(max_attempts=3, base_delay=1.0))

@@ -1,4 +1,4 @@
-"""A counterexample reads as what happened: who raised what, what was asked, what was written, and how it ended."""
+"""The narrative of a counterexample: exceptions, questions, changes and the end of the run."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from clew.explore import Check, Invariant, at_end
 from clew.explore.systems import MemoryStorage
 
 
-def wrong(check: Check) -> str:
-    (tale,) = check.run().tales
-    return str(tale)
+def counterexample(check: Check) -> str:
+    (narrative,) = check.run().narratives
+    return str(narrative)
 
 
 def test_a_retry_that_pays_twice() -> None:
@@ -26,9 +26,9 @@ def test_a_retry_that_pays_twice() -> None:
         return order
 
     once = Invariant("paid once", lambda world: len(bank.list()) <= 1 or "it was paid twice")
-    told = wrong(Check(Graph([pay]), {"order": "tea"}, [once], systems={"bank": bank}, faults=()))
+    text = counterexample(Check(Graph([pay]), {"order": "tea"}, [once], systems={"bank": bank}, faults=()))
     assert (
-        told
+        text
         == """\
 paid once: it was paid twice
   1. complete pay#0
@@ -43,7 +43,7 @@ paid once: it was paid twice
 
 
 def test_an_update_that_is_lost_between_two_writers() -> None:
-    """What each of them read is in the story."""
+    """The values that each of them read are shown."""
     stock = MemoryStorage()
 
     def reads(name: str) -> Any:
@@ -59,9 +59,9 @@ def test_an_update_that_is_lost_between_two_writers() -> None:
 
     both = Invariant("both counted", at_end(lambda world: stock.get("tea") == 2 or "one was lost"))
     graph = Graph([reads("a"), write_a, reads("b"), write_b])
-    told = wrong(Check(graph, {"order": 1}, [both], systems={"stock": stock}, faults=()))
-    assert "step 1 is committed: seen_a = 0, seen_b = 0" in told
-    assert told.startswith("both counted: one was lost")
+    text = counterexample(Check(graph, {"order": 1}, [both], systems={"stock": stock}, faults=()))
+    assert "step 1 is committed: seen_a = 0, seen_b = 0" in text
+    assert text.startswith("both counted: one was lost")
 
 
 def test_a_question_and_its_answer() -> None:
@@ -86,18 +86,18 @@ def test_a_question_and_its_answer() -> None:
         answers={"approve": [True]},
     )
     assert (
-        wrong(check)
+        counterexample(check)
         == """\
 booked once: it was booked twice
   1. complete approve#0
        the run is waiting: approve#0 asks 'pay tea?'
   2. answer approve#0: true
-       somebody answers true to approve#0
+       the answer to approve#0 is true
        the run is resumed
        step 1 is committed: ok = True
   3. crash in complete book#0 at after-call 1
        book#0: call 0 ('book') is made
-       the process dies in the middle of it, after call 1
+       the process dies at crash point after-call 1
        books is now {'booking 1': True}
   4. resume
        another process takes the run over
@@ -110,7 +110,7 @@ booked once: it was booked twice
 
 
 def test_a_compensation_that_fails() -> None:
-    """It was made, nobody heard of it, and it cannot be made again."""
+    """It succeeded, its result was lost, and it cannot be repeated."""
     trip = MemoryStorage()
 
     @node(output="flight")
@@ -127,10 +127,10 @@ def test_a_compensation_that_fails() -> None:
 
     done = Invariant("it ends well", at_end(lambda world: world.systems["run"].status == "completed" or "no"))
     check = Check(Graph([fly, cancel]), {"order": "Oslo"}, [done], systems={"trip": trip}, faults={"timeout"})
-    told = wrong(check).splitlines()
-    assert "  2. time out cancel#0" in told
-    assert "       cancel#0 raises LookupError: there is no flight to cancel" in told
-    assert told[-1] == "       the run is failed"
+    text = counterexample(check).splitlines()
+    assert "  2. time out cancel#0" in text
+    assert "       cancel#0 raises LookupError: there is no flight to cancel" in text
+    assert text[-1] == "       the run is failed"
 
 
 def test_large_values_are_cut() -> None:
@@ -138,5 +138,5 @@ def test_large_values_are_cut() -> None:
     short = Invariant(
         "short", at_end(lambda world: len(world.systems["run"].state.values["text"]) < 10 or "no")
     )
-    told = wrong(Check(Graph([big]), {"order": 1}, [short], faults=()))
-    assert f"step 1 is committed: text = '{'a' * 56}..." in told
+    text = counterexample(Check(Graph([big]), {"order": 1}, [short], faults=()))
+    assert f"step 1 is committed: text = '{'a' * 56}..." in text

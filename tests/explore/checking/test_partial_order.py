@@ -37,7 +37,7 @@ def ends_of(
     found = []
     for reduce in (True, False):
         ends = Ends()
-        options = {"faults": (), "systems": systems, "reduce": reduce, **more}
+        options = {"faults": (), "systems": systems, "partial_order_reduction": reduce, **more}
         check_graph(graph, values, [ends.invariant()], **options)
         found.append(ends.seen)
     return found
@@ -47,15 +47,15 @@ def random_workflow(seed: int) -> tuple[Graph, dict[str, MemoryStorage], dict[st
     """A small graph whose nodes use some of two systems, in ways in which the order often matters."""
     rng = Random(seed)
     systems = {"one": MemoryStorage(), "two": MemoryStorage()}
-    nodes, touches, known = [], {}, ["x"]
+    nodes, node_systems, known = [], {}, ["x"]
     for number in range(rng.randint(3, 4)):
         used = rng.sample(["one", "two"], rng.choice([0, 0, 1, 1, 2]))
         reads = rng.sample(known, min(len(known), rng.randint(1, 2)))
         name = f"n{number}"
         nodes.append(_node(name, reads, [systems[each] for each in used], rng))
-        touches[name] = used
+        node_systems[name] = used
         known.append(f"v{number}")
-    return Graph(nodes), systems, touches, rng.randint(1, 3)
+    return Graph(nodes), systems, node_systems, rng.randint(1, 3)
 
 
 def _node(name: str, reads: list[str], used: list[MemoryStorage], rng: Random) -> Any:
@@ -80,16 +80,29 @@ def _node(name: str, reads: list[str], used: list[MemoryStorage], rng: Random) -
 def test_the_same_is_found_with_and_without(faults: tuple[str, ...]) -> None:
     fewer = 0
     for seed in range(12):
-        graph, systems, touches, limit = random_workflow(seed)
+        graph, systems, node_systems, limit = random_workflow(seed)
         low = Invariant(
             "stays low", at_end(lambda world, n=limit: (world.systems["one"].get("total") or 0) <= 3 * n)
         )
         found = []
         for reduce in (True, False):
             ends = Ends()
-            invariants = ["schedule", "resume", "effects_once", "ends", low, ends.invariant()]
+            invariants = [
+                "schedule_independent",
+                "resume_equivalent",
+                "exactly_once_effects",
+                "terminates",
+                low,
+                ends.invariant(),
+            ]
             check = Check(
-                graph, {"x": 1}, invariants, faults=faults, systems=systems, touches=touches, reduce=reduce
+                graph,
+                {"x": 1},
+                invariants,
+                faults=faults,
+                systems=systems,
+                node_systems=node_systems,
+                partial_order_reduction=reduce,
             )
             result = check.run()
             assert not result.truncated
@@ -119,14 +132,14 @@ def test_who_looks_on_the_way_sees_every_order() -> None:
     def saved_before_sent(world: Any) -> Any:
         return "sent" not in world.systems["second"].list() or "saved" in world.systems["first"].list()
 
-    systems, touches = {"first": first, "second": second}, {"save": ["first"], "send": ["second"]}
+    systems, node_systems = {"first": first, "second": second}, {"save": ["first"], "send": ["second"]}
     check = Check(
         Graph([save, send]),
         {"x": 1},
         [Invariant("saved first", saved_before_sent)],
         faults=(),
         systems=systems,
-        touches=touches,
+        node_systems=node_systems,
     )
     (violation,) = check.run().violations
     assert violation.actions == ("complete send#0",)
@@ -136,7 +149,7 @@ def test_who_looks_on_the_way_sees_every_order() -> None:
         [Invariant("saved first", at_end(saved_before_sent))],
         faults=(),
         systems=systems,
-        touches=touches,
+        node_systems=node_systems,
     )
     result = at_the_end.run()
     assert result.ok
@@ -150,22 +163,19 @@ def test_nodes_that_use_nothing_go_in_one_order() -> None:
 
 
 @pytest.mark.parametrize(
-    "touches, told",
+    "node_systems, message",
     [
-        ({"sav": ["disk"]}, "touches names a node 'sav', and there is none; did you mean 'save'"),
-        (
-            {"save": ["dsk"]},
-            "touches says that 'save' uses 'dsk', and no such system is given; did you mean 'disk'",
-        ),
+        ({"sav": ["disk"]}, "node 'sav' does not exist; did you mean 'save'"),
+        ({"save": ["dsk"]}, "system 'dsk' is not in systems; did you mean 'disk'"),
     ],
 )
-def test_touches_that_name_nothing_are_refused(touches: dict[str, list[str]], told: str) -> None:
+def test_unknown_names_in_node_systems_are_rejected(node_systems: dict[str, list[str]], message: str) -> None:
     @node(output="a")
     def save(x: int) -> int:
         return x
 
-    with pytest.raises(DefinitionError, match=told):
-        Check(Graph([save]), {"x": 1}, systems={"disk": MemoryStorage()}, touches=touches).run()
+    with pytest.raises(DefinitionError, match=message):
+        Check(Graph([save]), {"x": 1}, systems={"disk": MemoryStorage()}, node_systems=node_systems).run()
 
 
 def test_a_failure_may_come_late() -> None:
@@ -194,7 +204,7 @@ def test_a_failure_may_come_late() -> None:
         [Invariant("nothing sent by a run that fails", nothing_sent)],
         faults={"fail"},
         systems={"outbox": outbox},
-        touches={"check": [], "write": []},
+        node_systems={"check": [], "write": []},
     ).run()
     (violation,) = result.violations
     assert violation.actions == ("complete write#0", "complete send#0", "fail check#0")
@@ -216,17 +226,17 @@ def test_a_body_that_raises_by_itself_may_come_late_too() -> None:
         outbox.put(text, True)
         return True
 
-    touches = {"check": [], "write": []}
-    few, many = ends_of(Graph([check, write, send]), {"x": 1}, {"outbox": outbox}, touches=touches)
+    node_systems = {"check": [], "write": []}
+    few, many = ends_of(Graph([check, write, send]), {"x": 1}, {"outbox": outbox}, node_systems=node_systems)
     assert few == many
     assert any("dear 1" in end for end in few)
 
 
 def test_an_eager_node_does_not_wait_for_the_loop_that_it_is_downstream_of() -> None:
-    told = MemoryStorage()
+    log = MemoryStorage()
 
     def tell(text: str) -> None:
-        told.put("log", (told.get("log") or "") + text)
+        log.put("log", (log.get("log") or "") + text)
 
     @node(output="n")
     def turn(n: int) -> int:
@@ -242,7 +252,7 @@ def test_an_eager_node_does_not_wait_for_the_loop_that_it_is_downstream_of() -> 
         tell(f"w{n}")
         return n
 
-    few, many = ends_of(Graph([turn, again, watch]), {"n": 0}, {"told": told}, touches={"again": []})
+    few, many = ends_of(Graph([turn, again, watch]), {"n": 0}, {"log": log}, node_systems={"again": []})
     assert few == many
     assert len(few) > 1
 
@@ -253,7 +263,7 @@ def test_items_of_one_node_use_the_same_system() -> None:
         done: Annotated[list[int], operator.add]
         total: int
 
-    told = MemoryStorage()
+    log = MemoryStorage()
 
     @route(targets=["each"])
     def spread(x: int) -> list[Send]:
@@ -261,7 +271,7 @@ def test_items_of_one_node_use_the_same_system() -> None:
 
     @node(output="done")
     def each(part: int) -> list[int]:
-        told.put("log", (told.get("log") or "") + str(part))
+        log.put("log", (log.get("log") or "") + str(part))
         return [part]
 
     @node(output="total")
@@ -269,7 +279,7 @@ def test_items_of_one_node_use_the_same_system() -> None:
         return sum(done)
 
     graph = Graph([spread, each, total], state=Work)
-    few, many = ends_of(graph, {"x": 1}, {"told": told}, touches={"spread": [], "total": []})
+    few, many = ends_of(graph, {"x": 1}, {"log": log}, node_systems={"spread": [], "total": []})
     assert few == many
     assert len(few) == 6
 
@@ -307,10 +317,10 @@ def test_a_counterexample_is_not_longer_because_orders_were_left_out() -> None:
             raise OSError("no network")
         return x
 
-    result = check_graph(Graph([idle, pay]), {"x": 1}, ["same_key"], faults=())
+    result = check_graph(Graph([idle, pay]), {"x": 1}, ["stable_idempotency_key"], faults=())
     (violation,) = result.violations
     assert violation.actions == ("complete pay#0", "retry pay#0", "complete pay#0")
-    assert result.tales[0].choices == violation.actions
+    assert result.narratives[0].choices == violation.actions
 
 
 def test_what_is_of_a_later_step_does_not_go_first() -> None:
@@ -336,9 +346,9 @@ def test_what_is_of_a_later_step_does_not_go_first() -> None:
     def send(text: str) -> None:
         mail.put(text, True)
 
-    touches = {"write": [], "pay": ["bank"], "look": ["bank"], "send": ["mail"]}
+    node_systems = {"write": [], "pay": ["bank"], "look": ["bank"], "send": ["mail"]}
     systems = {"bank": bank, "mail": mail}
     graph = Graph([write, pay, look, send])
-    few, many = ends_of(graph, {"x": 1}, systems, touches=touches, faults=("crash",))
+    few, many = ends_of(graph, {"x": 1}, systems, node_systems=node_systems, faults=("crash",))
     assert few == many
     assert any("failed" in end and "dear" not in end for end in few)

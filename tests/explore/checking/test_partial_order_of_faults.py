@@ -48,7 +48,7 @@ class Workflow:
     def __init__(self, seed: int) -> None:
         self.rng = rng = Random(seed)
         self.systems = {name: MemoryStorage() for name in ("one", "two")[: rng.choice([0, 0, 0, 1, 2])]}
-        self.touches: dict[str, list[str]] = {}
+        self.node_systems: dict[str, list[str]] = {}
         known, nodes = ["x"], []
         for number in range(rng.randint(2, 4)):
             reads = rng.sample(known, min(len(known), 1 if rng.random() < 0.6 else 2))
@@ -81,15 +81,15 @@ class Workflow:
 
         made: dict[str, Any] = {"body": body, "Context": Context}
         exec(f"def {name}({', '.join(reads)}, ctx: Context): return body(ctx)", made)
-        self.touches[name] = used
+        self.node_systems[name] = used
         return node(output=f"v{name}", retry=AGAIN if rng.random() < 0.35 else None)(made[name])
 
     def _question(self) -> Any:
-        self.touches["ask"] = []
+        self.node_systems["ask"] = []
         return interrupt(output="ok", name="ask")(lambda x: "may I?")
 
     def _subgraph(self) -> Any:
-        self.touches["sub"] = []
+        self.node_systems["sub"] = []
         inner = Graph([node(output="p", name="i1")(lambda x: x), node(output="q", name="i2")(lambda p: p)])
         policy = {"timeout": self.rng.choice([None, 5.0]), "retry": self.rng.choice([None, AGAIN])}
         return inner.as_node("sub", inputs=("x",), outputs=("q",), **policy)
@@ -98,9 +98,16 @@ class Workflow:
 def found(
     flow: Workflow, faults: tuple[str, ...], max_faults: int, on_error: str, max_steps: int, reduce: bool
 ) -> Any:
-    """What is wrong after how many choices, and how runs end; and how many choices were tried."""
+    """Return the violations with their depths, the ends of runs, and the number of choices tried."""
     seen: set[str] = set()
-    invariants = ["schedule", "resume", "effects_once", "same_key", "ends", ends_into(seen)]
+    invariants = [
+        "schedule_independent",
+        "resume_equivalent",
+        "exactly_once_effects",
+        "stable_idempotency_key",
+        "terminates",
+        ends_into(seen),
+    ]
     result = Check(
         flow.graph,
         {"x": 1},
@@ -108,16 +115,16 @@ def found(
         faults=faults,
         max_faults=max_faults,
         systems=flow.systems,
-        touches=flow.touches,
+        node_systems=flow.node_systems,
         answers={"ask": [1]} if "ask" in flow.graph.nodes else None,
         max_steps=max_steps,
-        reduce=reduce,
+        partial_order_reduction=reduce,
         on_error=on_error,
     ).run()
     if result.truncated:
         return None
-    wrong = {violation.name: len(violation.path) for violation in result.violations}
-    return (wrong, seen), result.transitions
+    violations = {violation.name: len(violation.path) for violation in result.violations}
+    return (violations, seen), result.transitions
 
 
 def compare(seeds: range, max_faults: int = 1, max_steps: int = 1_500) -> int:
@@ -162,7 +169,9 @@ def test_a_body_that_fails_only_after_a_fault_is_tried_at_every_place() -> None:
     seen: dict[bool, set[str]] = {True: set(), False: set()}
     tried = {}
     for reduce in (True, False):
-        check = Check(Graph([pay, *others]), {"x": 1}, [ends_into(seen[reduce])], reduce=reduce)
+        check = Check(
+            Graph([pay, *others]), {"x": 1}, [ends_into(seen[reduce])], partial_order_reduction=reduce
+        )
         tried[reduce] = check.run().transitions
     assert seen[True] == seen[False]
     quiet = Check(Graph([pay, *others]), {"x": 1}, [ends_into(set())], faults=("crash",)).run().transitions
@@ -178,7 +187,7 @@ def both(graph: Graph, systems: dict[str, MemoryStorage], **more: Any) -> tuple[
             {"x": 1},
             [ends_into(seen[reduce])],
             systems=systems,
-            reduce=reduce,
+            partial_order_reduction=reduce,
             **{"faults": ("fail",), **more},
         ).run()
     return seen[True], seen[False]
@@ -196,10 +205,10 @@ def write(x: int) -> int:
 
 def test_a_fault_comes_late_where_an_order_counts() -> None:
     """A node of a later step was there first; had the fault come before, it would have waited for the resumption."""
-    told = MemoryStorage()
+    log = MemoryStorage()
 
     def tell(text: str) -> None:
-        told.put("log", (told.get("log") or "") + text)
+        log.put("log", (log.get("log") or "") + text)
 
     @node(output="c")
     def post(x: int) -> None:
@@ -209,8 +218,8 @@ def test_a_fault_comes_late_where_an_order_counts() -> None:
     def send(b: int) -> None:
         tell("sent ")
 
-    graph, touches = Graph([check, write, post, send]), {"check": [], "write": []}
-    few, many = both(graph, {"told": told}, touches=touches, faults=("timeout",))
+    graph, node_systems = Graph([check, write, post, send]), {"check": [], "write": []}
+    few, many = both(graph, {"log": log}, node_systems=node_systems, faults=("timeout",))
     assert few == many
     checked_twice = [end for end in few if "'check', " in end and end.endswith("False, 2]]")]
     assert any("sent posted" in end for end in checked_twice)
@@ -230,20 +239,25 @@ def test_a_failure_by_itself_comes_before_a_fault() -> None:
 
 def test_items_from_which_nothing_comes_go_one_after_the_other() -> None:
     """Beside two that use a system: their orders are all tried, and so is every fault."""
-    told = MemoryStorage()
+    log = MemoryStorage()
 
     def telling(name: str) -> Any:
-        return node(output=f"v{name}", name=name)(lambda x: told.put("log", (told.get("log") or "") + name))
+        return node(output=f"v{name}", name=name)(lambda x: log.put("log", (log.get("log") or "") + name))
 
     quiet = [node(output=f"q{i}", name=f"quiet{i}")(lambda x: x) for i in range(2)]
     graph = Graph([check, telling("one"), telling("two"), *quiet])
-    touches = {"check": [], "quiet0": [], "quiet1": []}
-    few, many = both(graph, {"told": told}, touches=touches, faults=("timeout",))
+    node_systems = {"check": [], "quiet0": [], "quiet1": []}
+    few, many = both(graph, {"log": log}, node_systems=node_systems, faults=("timeout",))
     assert few == many
     tried = {}
     for reduce in (True, False):
         tried[reduce] = Check(
-            graph, {"x": 1}, ["ends"], systems={"told": told}, touches=touches, reduce=reduce
+            graph,
+            {"x": 1},
+            ["terminates"],
+            systems={"log": log},
+            node_systems=node_systems,
+            partial_order_reduction=reduce,
         ).run()
     assert tried[True].ok
     assert tried[False].ok

@@ -40,14 +40,14 @@ def test_choices_are_the_items_that_may_complete() -> None:
 def test_any_moment_can_be_taken_back_as_often_as_one_likes() -> None:
     run = RunSystem(diamond(), {"x": 1})
     run.choose("complete top#0")
-    seen, token = run.sight(), run.checkpoint("here")
+    seen, token = run.observe().data, run.checkpoint("here")
     ends = []
     for order in (("left", "right"), ("right", "left"), ("left", "right")):
         for name in (*order, "low"):
             run.choose(f"complete {name}#0")
-        ends.append((run.digest, run.sight()))
+        ends.append((run.digest, run.observe().data))
         run.rollback(token)
-        assert (run.sight(), run.depth, run.status) == (seen, 1, "running")
+        assert (run.observe().data, run.depth, run.status) == (seen, 1, "running")
     assert ends[0] == ends[1] == ends[2]
     run.release(token)
     assert not run.is_valid(token)
@@ -121,7 +121,7 @@ def test_what_a_subgraph_did_before_it_took_too_long_is_done() -> None:
     check = Check(graph, {"x": 1}, [once], faults={"timeout"}, systems={"bank": bank})
     first = "complete inside#0/pay#0"
     tale = check.replay([first, "time out inside#0", "retry inside#0", first])
-    assert [name for name, _ in tale.wrong] == ["charged once"]
+    assert [name for name, _ in tale.violated] == ["charged once"]
 
 
 def test_a_trial_leaves_nothing_behind() -> None:
@@ -190,7 +190,7 @@ def test_a_process_that_was_brought_back_goes_on_as_if_nothing_had_happened(grap
             plain.choose(choices[-1])
         assert tuple(seen) == trial.points
         restored.choose(choices[-1])
-        assert restored.sight() == plain.sight()
+        assert restored.observe().data == plain.observe().data
         assert restored.disk.image().blobs == plain.disk.image().blobs
     assert plain.status == "completed"
     assert ("before-snapshot" in points) == (graph is big)

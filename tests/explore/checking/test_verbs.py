@@ -30,7 +30,7 @@ from tests.explore.checking.driving.graphs import graph_of
 from tests.explore.checking.driving.path import Path
 from tests.explore.checking.driving.places import Place, in_postgres, in_sqlite
 from tests.explore.checking.driving.program import PARENT, RUN
-from tests.explore.checking.page import rows, told
+from tests.explore.checking.page import counts, rows
 from tests.explore.checking.test_drivers import DRIVERS, LESS, TROUBLE
 
 FORK: Any = ("fork", (PARENT,), {"step": 1, "values": {"paid": "other"}})
@@ -53,22 +53,22 @@ VERBS: dict[
 ] = {  # as the documentation calls it: the graph, and what may happen
     "writes with `ctx.transaction`": ("writing", WRITING),
     "a write at the second attempt": ("shaky", WRITING),
-    "a write, and the attempt goes on": (
+    "a write, and the attempt continues": (
         "sluggish",
         {**WRITING, "faults": frozenset({"timeout"}), "splits": True},
     ),
-    "a write, away and taken over": ("writing", {**WRITING, "faults": frozenset({"takeover"})}),
+    "a write, an expired lease, and a takeover": ("writing", {**WRITING, "faults": frozenset({"takeover"})}),
     'writes with `durability="exit"`': ("writing", {**WRITING, "options": {"durability": "exit"}}),
     "a write, cancelled": ("writing", {**WRITING, "faults": frozenset({"cancel"})}),
     "`fork`": ("chain", {"begins": FORK}),
     "`fork`, and the parent is deleted": ("chain", {"begins": FORK, "faults": frozenset({"deletion"})}),
-    "`fork` of a subgraph beside other work": ("nested", {"begins": ("fork", (PARENT,), {"step": 0})}),
+    "`fork` of a subgraph with parallel work": ("nested", {"begins": ("fork", (PARENT,), {"step": 0})}),
     "`rerun`": ("chain", {"begins": RERUN}),
     "`rerun`, with large values": ("large", {"begins": RERUN}),
 }
 TWO: dict[str, tuple[str, dict[str, Any]]] = {
     "writes in bodies that catch everything": ("careless", WRITING),
-    "writes beside each other": ("writing", {**WRITING, "faults": LESS}),
+    "parallel writes": ("writing", {**WRITING, "faults": LESS}),
     "a fork, and the parent may be deleted": ("chain", {"begins": FORK, "faults": LESS | {"deletion"}}),
     "a rerun": ("chain", {"begins": RERUN, "faults": LESS}),
     "a fan-out that is cancelled": ("fan-out", {"faults": LESS | {"cancel"}}),
@@ -78,10 +78,10 @@ REMOVING: dict[str, tuple[str, dict[str, Any]]] = {  # no node is run, so there 
     "`prune`": ("chain", {"begins": ("prune", (), REMOVED)}),
 }
 SLOW = {
-    "a write, and the attempt goes on",
+    "a write, and the attempt continues",
     "a write at the second attempt",
-    "`fork` of a subgraph beside other work",
-    "writes beside each other",
+    "`fork` of a subgraph with parallel work",
+    "parallel writes",
     "a fork, and the parent may be deleted",
     "a rerun",
     "a fan-out that is cancelled",
@@ -100,13 +100,13 @@ def case_of(
 
 def explored(case: Case) -> Explored:
     found = explore(case)
-    assert not found.wrong, found.wrong
+    assert not found.violation, found.violation
     return found
 
 
 def numbers(case: Case) -> str:
     found = explored(case)
-    return told(found.states, found.transitions)
+    return counts(found.states, found.transitions)
 
 
 def _cases(table: dict[str, Any]) -> list[Any]:
@@ -152,7 +152,7 @@ def test_large_values_go_with_the_last_run_that_has_them(tmp_path: File) -> None
     [
         "`fork`, and the parent is deleted",
         "`prune`",
-        "a write, away and taken over",
+        "a write, an expired lease, and a takeover",
         pytest.param("`delete`", marks=pytest.mark.slow),
         pytest.param("writes with `ctx.transaction`", marks=pytest.mark.slow),
     ],
@@ -254,5 +254,5 @@ def test_a_mistake_is_found(mistake: str, tmp_path: File, monkeypatch: pytest.Mo
     graph, options = {**VERBS, **TWO, **REMOVING}[what]
     with in_sqlite(tmp_path) as place:
         found = explore(case_of(graph, "blocking", place, **options), fail_fast=True)
-    assert found.wrong
-    assert said in found.wrong
+    assert found.violation
+    assert said in found.violation

@@ -1,4 +1,4 @@
-"""``clew check``: every schedule and every fault of a graph."""
+"""``clew check``: explore every schedule and every fault of a graph."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from clew.cli.values import ValuesArgument, read_values
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verb."""
+    """Add the command."""
     app.command("check")(check)
 
 
@@ -25,53 +25,62 @@ def check(
     ],
     values: ValuesArgument = None,
     file: Annotated[
-        str | None, typer.Option("--values", metavar="FILE", help="Values from a JSON file.")
+        str | None,
+        typer.Option(
+            "--values", metavar="FILE", help='Read input values from a JSON file ("-" for standard input).'
+        ),
     ] = None,
     invariants: Annotated[
         list[str] | None,
         typer.Option(
             "--invariant",
             metavar="NAME",
-            help="schedule, resume, effects_once, same_key, ends or completes; all by default.",
+            help="Check this guarantee (repeatable): schedule_independent, resume_equivalent, exactly_once_effects, "
+            "stable_idempotency_key, terminates or completes. [default: all]",
         ),
     ] = None,
     faults: Annotated[
         str | None,
         typer.Option(
-            "--faults", metavar="KINDS", help="crash,fail,timeout,store or none; all but store by default."
+            "--faults",
+            metavar="KINDS",
+            help="Inject these faults: some of crash,fail,timeout,store, or none. [default: crash,fail,timeout]",
         ),
     ] = None,
     max_faults: Annotated[
         int | None,
-        typer.Option("--max-faults", metavar="N", help="At most N faults on a path; 1 by default.", min=0),
+        typer.Option(
+            "--max-faults", metavar="N", help="Inject at most N faults on a path. [default: 1]", min=0
+        ),
     ] = None,
     max_steps: Annotated[
-        int | None, typer.Option("--max-steps", metavar="N", help="Try at most N choices.", min=0)
+        int | None,
+        typer.Option("--max-steps", metavar="N", help="Try at most N choices. [default: 100000]", min=0),
     ] = None,
-    save: Annotated[
+    report: Annotated[
         list[str] | None,
         typer.Option(
-            "--save",
+            "--report",
             metavar="FILE",
-            help="Write counterexamples (.json, for --replay), or a report (.html, .xml, ...).",
+            help="Write a report to FILE; the suffix selects the format. A .json file works with --replay.",
         ),
     ] = None,
     replay: Annotated[
         str | None,
-        typer.Option("--replay", metavar="FILE", help="Tell the counterexamples of a file once more."),
+        typer.Option("--replay", metavar="FILE", help="Replay the counterexamples saved in FILE."),
     ] = None,
     as_json: JsonOption = False,
 ) -> int:
-    """Try every schedule and every fault of a graph.
+    """Explore every schedule and every fault of a graph.
 
-    It is looked at whether its promises, and your own invariants, hold.
+    Verify the built-in guarantees and your own invariants in every state.
 
-    The exit code is 0 if nothing is wrong, 1 if something is.
+    The exit code is 0 if no invariant is violated, and 1 otherwise.
 
     \b
     Examples:
       clew check shop:graph order=o1
-      clew check shop:check --save found.json
+      clew check shop:check --report found.json
       clew check shop:check --replay found.json
       clew check flow:graph --faults crash,store --max-faults 2
     """
@@ -87,18 +96,18 @@ def check(
     made = _loaded(target, read_values(values, file), invariants, options)
     if replay is not None:
         return _replay(made, replay, as_json)
-    from clew.explore.checking.counterexample_files import check_target
+    from clew.explore.checking.counterexample_files import check_report_path
 
-    for name in save or ():
-        check_target(name)
+    for name in report or ():
+        check_report_path(name)
     result = made.run()
-    for name in save or ():
+    for name in report or ():
         result.save(name)
     if as_json:
-        say_json(result.to_json())
+        say_json(result.to_dict())
     else:
         say(result)
-    for name in save or ():
+    for name in report or ():
         note(f"wrote {name}")
     return 0 if result.ok else 1
 
@@ -117,10 +126,10 @@ def _loaded(
         return Check(found, values, **options)
     if values or invariants:
         raise CommandError(
-            f"{target} is a check, which has its own values and invariants",
+            f"{target} is a Check, which has its own values and invariants",
             "leave them out, or name its graph",
         )
-    return found.but(**options)
+    return found.replace(**options)
 
 
 def _replay(made: Any, path: str, as_json: bool) -> int:
@@ -128,24 +137,26 @@ def _replay(made: Any, path: str, as_json: bool) -> int:
 
     found = counterexamples(path)
     if not found:
-        note(f"{path} has no counterexamples: nothing was wrong")
+        note(f"{path} has no counterexamples; the check found no violations")
     for each in found:
         if each["invariant"] not in (*made.names, *each["choices"]):
             raise CommandError(
-                f"{path} has a counterexample to {each['invariant']!r}, and this check has no such invariant",
+                f"{path} has a counterexample to {each['invariant']!r}, which is not an invariant of this check",
                 f"replay it with the check that found it; this one has {', '.join(made.names)}",
             )
-    tales = [(each, made.replay(each["choices"]).named(each["invariant"])) for each in found]
-    again = [any(name == each["invariant"] for name, _ in tale.wrong) for each, tale in tales]
+    replayed = []
+    for each in found:
+        narrative = made.replay(each["choices"]).named(each["invariant"])
+        replayed.append((narrative, any(name == narrative.name for name, _ in narrative.violated)))
     if as_json:
         say_json(
             [
-                {"invariant": each["invariant"], "choices": each["choices"], "still_wrong": is_wrong}
-                for (each, _), is_wrong in zip(tales, again, strict=True)
+                {"invariant": narrative.name, "choices": list(narrative.choices), "violated": violated}
+                for narrative, violated in replayed
             ]
         )
     else:
-        for (each, tale), is_wrong in zip(tales, again, strict=True):
-            say(f"{each['invariant']}: {'still wrong' if is_wrong else 'not wrong any more'}")
-            say(tale, end="\n\n")
-    return 1 if any(again) else 0
+        for narrative, violated in replayed:
+            say(f"{narrative.name}: {'still violated' if violated else 'no longer violated'}")
+            say(narrative, end="\n\n")
+    return 1 if any(violated for _, violated in replayed) else 0

@@ -1,17 +1,17 @@
-"""Checking a workflow: every schedule and every fault of a graph, on the machine that runs it.
+"""Check a workflow: explore every schedule and every fault of a graph on the real engine.
 
 ::
 
-    disk        the store of the run under check, which outlives the process and may fail
-    process     one life of the program: the real session, driven choice by choice
-    choices     what may be chosen, by name: faults, and where they may happen
-    commuting   which orders cannot differ
-    promises    what can be asked for by name: the run ends, effects happen once, ...
-    checks      check_graph: the exploration, and what it found
-    story       a counterexample, told
-    files       counterexamples on disk
-
-The run as a system of a world is ``clew.explore.checking.run_system``.
+    simulated_disk        the store of the run; it survives the process
+    faulty_store          passes operations to the disk; any operation can fail
+    simulated_process     one process: the real session, driven one choice at a time
+    run_system            the run as a system of a World
+    faults                the faults, and the points where they can happen
+    partial_order         which orders of completion need not be tried
+    guarantees            the built-in invariants
+    check                 check_graph, Check, CheckResult
+    narrative             a counterexample as readable text
+    counterexample_files  counterexamples on disk
 """
 
 from __future__ import annotations

@@ -1,11 +1,14 @@
-"""check_graph: every schedule and every fault of a workflow, up to a bound, on the machine that runs it.
+"""Explore every schedule and every fault of a workflow, up to a bound.
 
-The world is the run and whatever its nodes change outside; an agent explores it breadth first, so the first path to
-a violation is a shortest one. Node bodies run for real. What they change has to be in `systems`, which are rolled
-back with the run; a body that keeps something elsewhere would see the leftovers of other paths.
+The world is the run and the systems that its nodes change. An agent explores it breadth first, so the first path to a
+violation is a shortest one. Node bodies are executed for real.
 
-Nothing of the result depends on time, the hash seed or the machine, so a counterexample is a list of choices that
-can be made again anywhere.
+Rules:
+
+- Everything that a node changes outside must be in `systems`, which are rolled back with the run. A body that stores
+  something elsewhere sees what other paths left behind.
+- No result depends on time, the hash seed or the machine. A counterexample is a list of choices that can be repeated
+  anywhere.
 """
 
 from __future__ import annotations
@@ -13,13 +16,14 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from functools import cache, partial
 from typing import Any
 
 from clew.errors import DefinitionError
 from clew.explore.agent import Agent
 from clew.explore.checking.faults import FaultPlan, checked_faults
-from clew.explore.checking.guarantees import PROMISES, RunEnd, promised
-from clew.explore.checking.narrative import Narrative, tell
+from clew.explore.checking.guarantees import GUARANTEES, RunEnd, guarantee
+from clew.explore.checking.narrative import Narrative, narrate
 from clew.explore.checking.run_system import RunSystem
 from clew.explore.model.actions import Action
 from clew.explore.model.invariants import Invariant
@@ -29,70 +33,57 @@ from clew.explore.reports.result import ExplorationResult
 from clew.explore.search.strategies import BFS
 from clew.graph import Graph
 
-_LONGEST = 2_000  # choices until a run without faults should have ended
+_MAX_CHOICES = 2_000  # for all runs without faults together
 
 
 class Check:
-    """A check of a graph that can be run, and whose counterexamples can be replayed; see `check_graph`."""
+    """A check of a graph: run it, or replay its counterexamples. `check_graph` describes the arguments."""
 
     def __init__(
         self,
         graph: Graph,
         values: Mapping[str, Any] | None = None,
-        invariants: Iterable[str | Invariant] = PROMISES,
+        invariants: Iterable[str | Invariant] = GUARANTEES,
         *,
         faults: Iterable[str] = ("crash", "fail", "timeout"),
         max_faults: int = 1,
         systems: Mapping[str, Any] | None = None,
-        touches: Mapping[str, Iterable[str]] | None = None,
+        node_systems: Mapping[str, Iterable[str]] | None = None,
         answers: Mapping[str, Iterable[Any]] | None = None,
         max_steps: int | None = 100_000,
-        reduce: bool = True,
+        partial_order_reduction: bool = True,
         progress: bool | None = None,
         **options: Any,
     ) -> None:
         if not isinstance(graph, Graph):
-            raise DefinitionError(f"a check is of a Graph, not {graph!r}")
+            raise DefinitionError(f"graph: expected a Graph, got {graph!r}")
         if values is not None and not isinstance(values, Mapping):
-            raise DefinitionError(f"values are given by name, as a mapping, not {values!r}")
+            raise DefinitionError(f"values: expected a mapping from names to values, got {values!r}")
         self.graph = graph
         self.values = dict(values or {})
         if systems is not None and not isinstance(systems, Mapping):
-            raise DefinitionError(f'systems are {{"name": system}}, not {systems!r}')
+            raise DefinitionError(f'systems: expected {{"name": system}}, got {systems!r}')
         self.systems = dict(systems or {})
         if "run" in self.systems:
-            raise DefinitionError("the system 'run' is the run itself; give yours another name")
-        if not isinstance(invariants, Iterable | Invariant):
-            raise DefinitionError(
-                f"invariants are a list of names and Invariant(name, check), not {invariants!r}"
-            )
-        given = [invariants] if isinstance(invariants, str | Invariant) else list(invariants)
-        for each in given:
-            if not isinstance(each, str | Invariant):
-                raise DefinitionError(
-                    f"invariants are names ({', '.join(PROMISES)}) and Invariant(name, check), not {each!r}"
-                )
-        self._invariants = given
+            raise DefinitionError("systems: the name 'run' is reserved for the run; choose another name")
+        self._invariants = _checked_invariants(invariants)
         self._max_steps = max_steps
         self._progress = progress
         self._options: dict[str, Any] = {
             "faults": checked_faults(faults),
             "max_faults": max_faults,
             "answers": answers,
-            "touches": touches,
+            "node_systems": node_systems,
             "systems": tuple(self.systems),
-            "reduce": reduce,
+            "partial_order_reduction": partial_order_reduction,
             **options,
         }
-        for name in given:
-            if isinstance(name, str):
-                promised(name, {})  # says so if there is none
 
-    def but(self, **options: Any) -> Check:
-        """The same check with something else, such as `faults`, `systems` or `max_steps`."""
+    def replace(self, **options: Any) -> Check:
+        """Return a copy of this check with other options, such as `faults`, `systems` or `max_steps`."""
         if not options:
             return self
-        known = {
+        merged = {
             **self._options,
             "graph": self.graph,
             "values": self.values,
@@ -102,39 +93,42 @@ class Check:
             **options,
             "systems": options.get("systems", self.systems),
         }
-        return Check(**known)
+        return Check(**merged)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the invariants."""
+        """Return the names of the invariants."""
         return tuple(each if isinstance(each, str) else each.name for each in self._invariants)
 
     def run(self) -> CheckResult:
-        """Explore all of it."""
+        """Explore the graph, and replay each violation to describe it."""
         explored = self._explored()
         violations = explored.violations
         longest = max((len(violation.path) for violation in violations), default=0)
-        if self._options["reduce"] and longest > 1:  # an order that was left out may be shorter
+        if self._options["partial_order_reduction"] and longest > 1:
+            # an order that the reduction left out may lead to the same violation sooner
             short = self._search(*self._world(reduce=False), longest - 1).violations
             explored.violations = violations = _shortest([*short, *violations])
-        tales = tuple(self._told(violation) for violation in violations)
-        return CheckResult(self, explored, violations, tales)
+        narratives = tuple(self.replay(each.actions).named(each.name) for each in violations)
+        return CheckResult(self, explored, violations, narratives)
 
     def _explored(self) -> ExplorationResult:
-        """All of it. That a fault may come at any time is no reason to try every order, unless something is found to
-        fail by itself: then its place counts, and it is explored once more."""
-        world, invariants = self._world(self._options["reduce"])
+        """Explore with the reduction for faults; without it if a node was found to fail without a fault.
+
+        The place of such a failure matters, so the reduction does not apply (see `partial_order`).
+        """
+        world, invariants = self._world(self._options["partial_order_reduction"])
         run: RunSystem = world.systems["run"]
         explored = self._search(world, invariants, None)
-        if run.has_stumbled and not run.is_wary:
-            world, invariants = self._world(self._options["reduce"], is_wary=True)
+        if run.has_failed_unprompted and not run.keeps_fault_orders:
+            world, invariants = self._world(self._options["partial_order_reduction"], keeps_fault_orders=True)
             explored = self._search(world, invariants, None)
         return explored
 
-    def _search(self, world: World, invariants: list[Invariant], deepest: int | None) -> ExplorationResult:
+    def _search(self, world: World, invariants: list[Invariant], max_depth: int | None) -> ExplorationResult:
         return Agent(
             world,
-            lambda world: self._offer(world, deepest),
+            lambda world: self._offer(world, max_depth),
             invariants,
             strategy=BFS(),
             max_steps=self._max_steps,
@@ -142,37 +136,37 @@ class Check:
         ).explore()
 
     def replay(self, choices: Iterable[str]) -> Narrative:
-        """Make choices from the beginning, and tell what happens."""
-        world, invariants = self._world(reduce=False)  # whatever can be chosen
+        """Make the choices from the beginning, and return what happened."""
+        world, invariants = self._world(reduce=False)  # every choice can be replayed
         start = world.checkpoint("initial")
         try:
-            return tell(world, list(choices), invariants, self._offer)
+            return narrate(world, list(choices), invariants, self._offer)
         finally:
             world.rollback(start)
 
-    def _told(self, violation: Violation) -> Narrative:
-        tale = self.replay(violation.actions)
-        return tale.named(violation.name)
-
-    def _world(self, reduce: bool, *, is_wary: bool = False) -> tuple[World, list[Invariant]]:
-        unbroken, has_stumbled = self._unbroken()
-        invariants = [promised(i, unbroken) if isinstance(i, str) else i for i in self._invariants]
+    def _world(self, reduce: bool, *, keeps_fault_orders: bool = False) -> tuple[World, list[Invariant]]:
+        expected, failed_unprompted = self._expected_ends()
+        invariants = [guarantee(i, expected) if isinstance(i, str) else i for i in self._invariants]
         only_ends = all(getattr(invariant.check, "at_end", False) for invariant in invariants)
-        options = {**self._options, "reduce": reduce and only_ends}
+        options = {**self._options, "partial_order_reduction": reduce and only_ends}
         run = RunSystem(self.graph, self.values, **options)
-        run.is_wary = is_wary or has_stumbled
+        run.keeps_fault_orders = keeps_fault_orders or failed_unprompted
         return World(systems={"run": run, **self.systems}), invariants
 
-    def _unbroken(self) -> tuple[dict[frozenset[tuple[str, str]], RunEnd], bool]:
-        """How runs without faults end, one item at a time, for whatever people answer, and whether anything failed by
-        itself; nothing of them is left."""
-        run = RunSystem(self.graph, self.values, **{**self._options, "faults": (), "reduce": False})
+    def _expected_ends(self) -> tuple[dict[frozenset[tuple[str, str]], RunEnd], bool]:
+        """Return how runs without faults end, by the answers given, and whether any node failed in one of them.
+
+        Items are executed one at a time. The world is rolled back afterwards.
+        """
+        run = RunSystem(
+            self.graph, self.values, **{**self._options, "faults": (), "partial_order_reduction": False}
+        )
         world = World(systems={"run": run, **self.systems})
         start = world.checkpoint("initial")
-        left = min(self._max_steps or _LONGEST, _LONGEST)
+        left = min(self._max_steps or _MAX_CHOICES, _MAX_CHOICES)
         found: dict[frozenset[tuple[str, str]], RunEnd] = {}
 
-        def go_on() -> None:
+        def finish() -> None:
             nonlocal left
             while left and (choices := run.choices()):
                 asked = [choice for choice in choices if choice.startswith("answer ")]
@@ -190,35 +184,29 @@ class Check:
             for answer in answers if left else ():
                 left -= 1
                 run.choose(answer)
-                go_on()
+                finish()
                 world.rollback(here)
             world.release(here)
 
         try:
-            go_on()
+            finish()
         finally:
             world.rollback(start)
             world.release(start)
-        return found, run.has_stumbled
+        return found, run.has_failed_unprompted
 
-    def _offer(self, world: Any, deepest: int | None = None) -> list[Action]:
-        """What may happen where the world is: choices of the run, then faults."""
+    def _offer(self, world: Any, max_depth: int | None = None) -> list[Action]:
+        """Return the actions of the current state: choices of the run, then faults."""
         run: RunSystem = world.systems["run"]
-        if deepest is not None and run.depth >= deepest:
+        if max_depth is not None and run.depth >= max_depth:
             return []
-        trials: dict[str, FaultPlan] = {}
-
-        def trial(choice: str) -> FaultPlan:
-            if choice not in trials:
-                trials[choice] = _trial(world, choice)
-            return trials[choice]
-
+        trial = cache(partial(_trial, world))
         choices = run.offered(trial)
         return [_action(name) for name in choices + run.fault_choices(choices, trial)]
 
 
 def _shortest(violations: Iterable[Violation]) -> list[Violation]:
-    """Of each kind, the one with the shortest path; the first of them, if there are several."""
+    """Return the first violation with the shortest path of each kind."""
     found: dict[Any, Violation] = {}
     for violation in violations:
         known = found.get(violation.kind)
@@ -228,7 +216,7 @@ def _shortest(violations: Iterable[Violation]) -> list[Violation]:
 
 
 def _trial(world: World, choice: str) -> FaultPlan:
-    """What a choice would come by: it is made, and all of it is taken back."""
+    """Make a choice, roll it back, and return the points and operations that it reached."""
     run: RunSystem = world.systems["run"]
     here = world.checkpoint("trial")
     try:
@@ -243,39 +231,40 @@ def _action(name: str) -> Action:
 
 
 class CheckResult:
-    """What a check found: the exploration, and each counterexample as a story."""
+    """The result of a check: the exploration, and a narrative of each counterexample."""
 
     def __init__(
         self,
         check: Check,
         explored: ExplorationResult,
         violations: list[Violation],
-        tales: tuple[Narrative, ...],
+        narratives: tuple[Narrative, ...],
     ) -> None:
         self.check = check
         self.explored = explored
         self.violations = violations
-        """What is wrong, with the shortest path to each."""
-        self.tales = tales
+        """The violations, each with its shortest path."""
+        self.narratives = narratives
+        """The path to each violation as text, in the same order."""
 
     @property
     def ok(self) -> bool:
-        """Whether all of it was explored and nothing is wrong."""
+        """Return whether every state was explored and no invariant was violated."""
         return self.explored.ok and not self.explored.truncated
 
     @property
     def states(self) -> int:
-        """How many moments of the run there are."""
+        """Return the number of states."""
         return len(self.explored.graph.states)
 
     @property
     def transitions(self) -> int:
-        """How many choices were tried."""
+        """Return the number of choices that were tried."""
         return len(self.explored.transitions)
 
     @property
     def ends(self) -> dict[str, int]:
-        """How many ends the run has, by status: completed, failed, waiting."""
+        """Return the number of final states by status: completed, failed, waiting."""
         graph = self.explored.graph
         last = [state for name, state in graph.states.items() if not graph.leaving(name)]
         seen = Counter(state["run"]["status"] for state in last)
@@ -283,17 +272,17 @@ class CheckResult:
 
     @property
     def truncated(self) -> bool:
-        """Whether `max_steps` ended it early."""
+        """Return whether `max_steps` ended the exploration early."""
         return self.explored.truncated
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the counterexamples (.json, for `clew check --replay`), or a report of the exploration."""
+        """Write the counterexamples (.json, for `clew check --replay`) or a report of the exploration."""
         from clew.explore.checking.counterexample_files import save
 
         save(self, path)
 
-    def to_json(self) -> dict[str, Any]:
-        """The result as a tree of JSON."""
+    def to_dict(self) -> dict[str, Any]:
+        """Return the result as values that JSON can represent."""
         from clew.explore.checking.counterexample_files import document
 
         return document(self)
@@ -306,21 +295,36 @@ class CheckResult:
         ends = ", ".join(f"{many:,} {status}" for status, many in self.ends.items())
         bound += f"; ends: {ends or 'none'}"
         if self.truncated:
-            counted += "; ended early, not all of it was explored"
-        if not self.violations:
-            return f"nothing wrong in {counted} ({bound})"
-        return "\n\n".join([f"{len(self.violations)} wrong in {counted} ({bound})", *map(str, self.tales)])
+            counted += "; stopped at max_steps, not every state was explored"
+        found = _count(len(self.violations))
+        return "\n\n".join([f"{found} in {counted} ({bound})", *map(str, self.narratives)])
 
     def __repr__(self) -> str:
-        return (
-            f"CheckResult({self.states} states, {self.transitions} transitions, {len(self.violations)} wrong)"
-        )
+        found = _count(len(self.violations))
+        return f"CheckResult({self.states} states, {self.transitions} transitions, {found})"
+
+
+def _count(violations: int) -> str:
+    return f"{violations or 'no'} violation{'' if violations == 1 else 's'}"
+
+
+def _checked_invariants(invariants: Any) -> list[str | Invariant]:
+    expected = f"expected names ({', '.join(GUARANTEES)}) and Invariant(name, check)"
+    if not isinstance(invariants, Iterable | Invariant):
+        raise DefinitionError(f"invariants: {expected}, got {invariants!r}")
+    given = [invariants] if isinstance(invariants, str | Invariant) else list(invariants)
+    for each in given:
+        if isinstance(each, str):
+            guarantee(each, {})  # raises if the name is unknown
+        elif not isinstance(each, Invariant):
+            raise DefinitionError(f"invariants: {expected}, got {each!r}")
+    return given
 
 
 def check_graph(
     graph: Graph,
     values: Mapping[str, Any] | None = None,
-    invariants: Iterable[str | Invariant] = PROMISES,
+    invariants: Iterable[str | Invariant] = GUARANTEES,
     *,
     faults: Iterable[str] = ("crash", "fail", "timeout"),
     max_faults: int = 1,
@@ -330,17 +334,17 @@ def check_graph(
     """Visit every schedule and every fault of a graph, and return the shortest counterexample of each kind.
 
     Args:
-        graph: What is checked.
-        values: What a run is given.
-        invariants: Names of promises ("schedule", "resume", "effects_once", "same_key", "ends",
-            "completes"), and your own
-            `Invariant(name, check)`; a check takes the world, whose `systems["run"]` is the `RunSystem`.
-        faults: Which may happen: "crash", "fail", "timeout", "store".
-        max_faults: How many on one path.
-        systems: What nodes change outside, by name; rolled back with the run.
-        **more: `touches`, `answers`, `max_steps` (100,000 choices; a run that never ends would never be explored to
-            the end), `max_run_steps` (1,000: a run with more goes round for ever), `reduce`, `progress`, and options
-            of an `Engine`.
+        graph: The graph to check.
+        values: The input values of a run.
+        invariants: Names of built-in guarantees ("schedule_independent", "resume_equivalent",
+            "exactly_once_effects", "stable_idempotency_key", "terminates", "completes") and your own
+            `Invariant(name, check)`. A check takes the world, whose `systems["run"]` is the `RunSystem`.
+        faults: The faults that can happen: "crash", "fail", "timeout", "store".
+        max_faults: The maximum number of faults on one path.
+        systems: The systems that nodes change, by name. They are rolled back with the run.
+        **more: `node_systems` (the systems that each node uses), `answers` (to questions, by node), `max_steps`
+            (100,000 choices), `max_run_steps` (1,000 steps; a longer run fails), `partial_order_reduction`,
+            `progress`, and options of an `Engine`.
     """
     return Check(
         graph, values, invariants, faults=faults, max_faults=max_faults, systems=systems, **more

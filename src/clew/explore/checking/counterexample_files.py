@@ -1,7 +1,7 @@
-"""Counterexamples on disk: written once, made again anywhere.
+"""Write the counterexamples of a check to a file, and read them back for a replay.
 
-A file says what was checked, what was found, and for each counterexample the choices that lead there. Whoever
-replays it brings the same check; the choices are made one by one, and it is an error if one cannot be made.
+A file describes the check, its result, and for each counterexample the choices that lead to the violation. A replay
+needs the same check. It makes the choices one by one, and raises an error if one of them is not possible.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from clew.errors import DefinitionError
 if TYPE_CHECKING:
     from clew.explore.checking.check import CheckResult
 
-FORMAT = 1
-ENDINGS = (".json", ".txt", ".html", ".htm", ".xml", ".md", ".dot")
+FORMAT = 2
+SUFFIXES = (".json", ".txt", ".html", ".htm", ".xml", ".md", ".dot")
 
 
 def document(result: CheckResult) -> dict[str, Any]:
-    """A result as a tree of JSON."""
+    """Return a result as values that JSON can represent."""
     options = result.check._options
     return {
         "clew_check": FORMAT,
@@ -36,32 +36,30 @@ def document(result: CheckResult) -> dict[str, Any]:
         "truncated": result.truncated,
         "counterexamples": [
             {
-                "invariant": tale.name,
-                "message": next((m for name, m in tale.wrong if name == tale.name), ""),
-                "choices": list(tale.choices),
-                "story": [{"choice": c.choice, "happened": list(c.happened)} for c in tale.chapters],
+                "invariant": each.name,
+                "message": next((message for name, message in each.violated if name == each.name), ""),
+                "choices": list(each.choices),
+                "steps": [{"choice": step.choice, "happened": list(step.happened)} for step in each.steps],
             }
-            for tale in result.tales
+            for each in result.narratives
         ],
     }
 
 
-def check_target(path: str | os.PathLike[str]) -> None:
-    """Refuse a file that could not be written, before anything is explored."""
+def check_report_path(path: str | os.PathLike[str]) -> None:
+    """Raise a DefinitionError if a report cannot be written to this path."""
     target = Path(path)
-    if target.suffix.lower() not in ENDINGS:
-        raise DefinitionError(f"{path} cannot be written: a file of a check ends in {', '.join(ENDINGS)}")
+    if target.suffix.lower() not in SUFFIXES:
+        raise DefinitionError(f"cannot write {path}; the name must end in one of {', '.join(SUFFIXES)}")
     if not target.parent.is_dir() or not os.access(target.parent, os.W_OK):
-        raise DefinitionError(
-            f"{path} cannot be written: {target.parent} is no folder that can be written to"
-        )
+        raise DefinitionError(f"cannot write {path}; {target.parent} is not a writable directory")
     if target.is_dir():
-        raise DefinitionError(f"{path} cannot be written: it is a folder")
+        raise DefinitionError(f"cannot write {path}; it is a directory")
 
 
 def save(result: CheckResult, path: str | os.PathLike[str]) -> None:
-    """Write a result: .json for replaying, or any report of an exploration by its ending."""
-    check_target(path)
+    """Write a result: counterexamples to a .json file, or the report that the suffix names."""
+    check_report_path(path)
     target = Path(path)
     if target.suffix.lower() == ".json":
         target.write_text(json.dumps(document(result), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
@@ -72,20 +70,26 @@ def save(result: CheckResult, path: str | os.PathLike[str]) -> None:
 
 
 def counterexamples(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
-    """The counterexamples of a file."""
+    """Return the counterexamples of a file."""
     try:
         found = json.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise DefinitionError(
-            f"{path} cannot be read: {error}; give a file that `clew check --save` wrote"
+            f"cannot read {path}: {error}; use a .json file written by `clew check --report`"
         ) from error
-    if not isinstance(found, dict) or found.get("clew_check") != FORMAT:
+    if not isinstance(found, dict) or "clew_check" not in found:
         raise DefinitionError(
-            f"{path} is no file of counterexamples; give one that `clew check --save` wrote"
+            f"{path} is not a file of counterexamples; use a .json file written by `clew check --report`"
+        )
+    if found["clew_check"] != FORMAT:
+        raise DefinitionError(
+            f"{path} has format {found['clew_check']!r}, this version reads format {FORMAT}; run the check again"
         )
     listed = found.get("counterexamples")
     if not isinstance(listed, list) or not all(map(_is_counterexample, listed)):
-        raise DefinitionError(f"{path} is damaged: its counterexamples have no invariant and choices")
+        raise DefinitionError(
+            f"{path} is damaged: a counterexample has no invariant or no choices; run the check again"
+        )
     return listed
 
 

@@ -1,7 +1,6 @@
-"""What a run under check has really done outside, and whether there was a reason for it.
+"""The effects of a checked run on the outside, and whether one was repeated although its result was recorded.
 
-An effect is made again rightly while nothing is known of what came of it the last time. If that was kept, it should
-have been used.
+Repeating an effect is correct while its result is unknown. Once the result is in the log, the run must use it.
 """
 
 from __future__ import annotations
@@ -16,44 +15,44 @@ from clew.state import encode
 
 
 class Effect(msgspec.Struct, frozen=True):
-    """Something that happened outside: a recorded call was made, or a node recorded as a whole was executed."""
+    """A recorded call that was made, or an execution of a node that is recorded as a whole."""
 
     path: str
     number: int  # of the call; -1 for a whole node
     name: str
-    request: bytes  # what was asked, and with which idempotency key
-    again: bool = False  # although what came of it the last time was kept
-    within: tuple[int, ...] = ()  # the numbers of the calls around it
+    request: bytes  # the arguments, including the idempotency key
+    again: bool = False  # a result was already recorded
+    within: tuple[int, ...] = ()  # the numbers of the enclosing calls
 
 
-def is_kept(effect: Effect, occurrence: int, log: RunLog) -> bool:
-    """Whether what came of an effect is in the log, so that there is no reason for another one.
+def is_recorded(effect: Effect, occurrence: int, log: RunLog) -> bool:
+    """Return whether the log has a result of this effect.
 
-    A body may ask for the same twice. So the Nth such call of an attempt is held against the Nth one that any attempt
-    has kept, whatever number it had there.
+    A body may make the same call twice. So the Nth such call of an attempt is compared with the Nth one that any
+    attempt has recorded, regardless of the call's number there.
     """
     if effect.number < 0:
         known = log.outcomes().get(effect.path)
         return known is not None and known.error is None
-    kept = Counter(
+    recorded = Counter(
         (call.epoch, call.attempt)
         for call in log.calls
         if (call.path, call.name) == (effect.path, effect.name)
         and call.error is None
         and encode([list(call.request[0]), call.request[1]]) == effect.request
     )
-    return occurrence < max(kept.values(), default=0)
+    return occurrence < max(recorded.values(), default=0)
 
 
-def told(effect: Effect, earlier: int) -> str:
-    """An effect in words; `earlier`: how often it was there before."""
+def describe(effect: Effect, earlier: int) -> str:
+    """Return an effect as text; `earlier` is how often it happened before."""
     what = f"call {effect.number} ({effect.name!r}) is made" if effect.number >= 0 else "it is executed"
     times = f", for the {_nth(earlier + 1)} time" if earlier else ""
     return f"{effect.path}: {what}{times}"
 
 
 def counted(effects: list[Effect]) -> list[list[object]]:
-    """How often each was made, in an order that does not depend on time."""
+    """Return each effect with its number of occurrences, in an order that does not depend on time."""
     made = Counter((e.path, e.number, e.name, sha256(e.request).hexdigest()[:16], e.again) for e in effects)
     return sorted([*effect, times] for effect, times in made.items())
 

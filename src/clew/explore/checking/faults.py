@@ -1,7 +1,7 @@
-"""What may be chosen in a run under check, by name: faults, and the points of a choice at which they may happen.
+"""The faults of a checked run, and the points inside a choice where they can happen.
 
-A name says all that is needed to make the choice again. What a choice would come by is found out by making it and
-taking it back: a `FaultPlan`.
+A choice is a string that contains everything needed to repeat it. The points that a choice reaches are found by
+making it and rolling it back; the result is a `FaultPlan`.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ FAULTS = ("crash", "fail", "timeout", "store")
 
 
 class ProcessKilled(BaseException):
-    """The process is killed: nothing that a program could do about it happens."""
+    """The simulated process is killed."""
 
 
 class CallTimedOut(TimeoutError):
-    """A call was made, and its answer never came."""
+    """A call was made, and its response was lost."""
 
 
 class FaultPlan(msgspec.Struct, frozen=True):
-    """What a choice comes by: points at which the process may die, and operations of the store that may fail."""
+    """What a choice reaches: the crash points and the operations of the store, in order."""
 
     points: tuple[str, ...] = ()
     operations: tuple[str, ...] = ()
-    fails: bool = False  # something fails by itself, without a fault
-    raises: bool = False  # a body raises or asks, whatever comes of it
+    fails: bool = False  # the run or an item fails without a fault
+    raises: bool = False  # a node body raises or asks a question
 
 
 class CrashPointWatch:
-    """While it lasts, a function is told of each point that is reached."""
+    """A context manager that calls a function at each crash point."""
 
     def __init__(self, reached: Callable[[str], None]) -> None:
         self._reached = reached
@@ -53,31 +53,31 @@ class CrashPointWatch:
 
 
 class CrashFault:
-    """The process dies when it comes to a point for the Nth time; from then on nothing of it happens.
+    """A crash of the process when it reaches a crash point for the Nth time.
 
-    A body may catch what kills it, or wrap it in a group. So whoever lets it die asks `has_come`, whatever came of
-    the body; and each point, write and call that a body still comes to kills it again.
+    A body may catch `ProcessKilled`, or wrap it in an exception group. So `has_happened` decides, not the exception;
+    and every later crash point, store operation and call raises `ProcessKilled` again.
     """
 
     def __init__(self, at: str, number: int) -> None:
         self._at, self._left = at, number
-        self.has_come = False
+        self.has_happened = False
 
     def reached(self, point: str) -> None:
-        """The process has come to a point."""
+        """Count a crash point; raise ProcessKilled at the Nth and after it."""
         if point == self._at:
             self._left -= 1
-            self.has_come = self.has_come or not self._left
+            self.has_happened = self.has_happened or not self._left
         self.check()
 
     def check(self, *_: object) -> None:
-        """Nothing goes on after it."""
-        if self.has_come:
+        """Raise ProcessKilled after the crash."""
+        if self.has_happened:
             raise ProcessKilled
 
 
 def inner_faults(faults: Iterable[str], choice: str, trial: FaultPlan) -> list[str]:
-    """The faults that may happen in the middle of a choice."""
+    """Return the faults that can happen inside a choice."""
     found: list[str] = []
     verb, _, path = choice.partition(" ")
     if "timeout" in faults and verb == "complete":
@@ -94,7 +94,7 @@ def inner_faults(faults: Iterable[str], choice: str, trial: FaultPlan) -> list[s
 
 
 def _numbered(names: Iterable[str]) -> list[str]:
-    """Each name with how often it has come so far."""
+    """Return each name with its number of occurrences so far."""
     seen: Counter[str] = Counter()
     found = []
     for name in names:
@@ -104,42 +104,42 @@ def _numbered(names: Iterable[str]) -> list[str]:
 
 
 def fault_of(choice: str) -> str | None:
-    """The kind of fault that a choice is, if it is one."""
+    """Return the kind of fault that a choice is; None for other choices."""
     verb = choice.partition(" ")[0]
     return {"crash": "crash", "fail": "fail", "time": "timeout", "store": "store"}.get(verb)
 
 
 def checked_faults(faults: Any) -> frozenset[str]:
-    """The kinds of faults that may happen."""
+    """Return the kinds of faults as a set; raise a DefinitionError for an unknown kind."""
     known = ", ".join(map(repr, FAULTS))
     if isinstance(faults, str):
         faults = [faults]
     if not isinstance(faults, Iterable):
-        raise DefinitionError(f"faults are some of {known}, or () for none, not {faults!r}")
+        raise DefinitionError(f"faults: expected some of {known}, or (), got {faults!r}")
     found = list(faults)
     unknown = [kind for kind in found if kind not in FAULTS]
     if unknown:
-        raise DefinitionError(f"there is no fault {unknown[0]!r}; there are {known}")
+        raise DefinitionError(f"faults: unknown kind {unknown[0]!r}; valid kinds are {known}")
     return frozenset(found)
 
 
 def checked_answers(answers: Any, graph: Graph) -> dict[str, list[Any]]:
-    """What people may answer, by the path or the node of the question."""
+    """Return the possible answers by the path or the node of the question."""
     if answers is None:
         return {}
     if not isinstance(answers, Mapping):
-        raise DefinitionError(f'answers are {{"node": [answer, ...]}}, not {answers!r}')
+        raise DefinitionError(f'answers: expected {{"node": [answer, ...]}}, got {answers!r}')
     found: dict[str, list[Any]] = {}
     for name, given in answers.items():
         if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
-            raise DefinitionError(f"the answers to {name!r} are a list, not {given!r}; write [{given!r}]")
+            raise DefinitionError(f"answers to {name!r}: expected a list, got {given!r}; write [{given!r}]")
         found[name] = list(given)
         if not found[name]:
-            raise DefinitionError(f"there is no answer to {name!r}: a run that asks it would never go on")
+            raise DefinitionError(f"answers to {name!r}: the list is empty; give at least one answer")
         node = str(name).partition("/")[0].partition("#")[0]
         if "/" not in str(name) and node not in _all_nodes(graph):
             raise DefinitionError(
-                f"answers name a node {node!r}, and there is none; {nearest(node, sorted(_all_nodes(graph)))}"
+                f"answers: node {node!r} does not exist; {nearest(node, sorted(_all_nodes(graph)))}"
             )
     return found
 
@@ -153,5 +153,5 @@ def _all_nodes(graph: Graph) -> set[str]:
 
 
 def text_of(value: Any) -> str:
-    """An answer as its choice names it."""
+    """Return an answer as it appears in a choice."""
     return encode(value, at="answer").decode()

@@ -1,17 +1,17 @@
-"""Promises of a run that can be checked by name.
+"""The built-in invariants of a check.
 
-================  ==================================================================================================
-``schedule``      the final state does not depend on the order in which items complete
-``resume``        a run that was killed and resumed ends as the unbroken one does, digest for digest
-``effects_once``  a recorded effect whose recording was kept never happens again
-``same_key``      an effect that happens again, because it was in flight, asks for the same with the same key
-``ends``          every run ends: nothing is stuck, and nothing goes round for ever
-``completes``     a run without faults does not fail
-================  ==================================================================================================
+==========================  ==========================================================================================
+``schedule_independent``    the final state does not depend on the order in which items complete
+``resume_equivalent``       a run that was killed and resumed ends like the uninterrupted run, with the same digest
+``exactly_once_effects``    a recorded effect is never repeated after its result was stored
+``stable_idempotency_key``  an effect that is repeated has the same request, including the idempotency key
+``terminates``              every run ends: it never stalls and never loops forever
+``completes``               a run without faults does not fail
+==========================  ==========================================================================================
 
-The first two compare with a run without faults in the order of one worker, in which people answer the same: whether it
-completes, with which last state, or else with which error it fails. A fault that a node was told to meet ("fail",
-"timeout") may rightly lead to another end, so they look at runs with other faults, or none.
+The first two compare a run with the uninterrupted runs: without faults, one item at a time, with the same answers.
+They compare the status, and the last state or the class of the error. The faults "fail" and "timeout" can change the
+result of a node, so these two ignore runs that had one.
 """
 
 from __future__ import annotations
@@ -24,24 +24,25 @@ import msgspec
 from clew.errors import DefinitionError, MaxStepsError, StalledError
 from clew.explore.checking.run_system import RunSystem
 from clew.explore.checking.simulated_process import RUN
-from clew.explore.model.invariants import Invariant, Severity, told
+from clew.explore.model.invariants import Invariant, Severity
+from clew.explore.model.invariants import told as error_text
 from clew.graph.names import nearest
 
 Check = Callable[[Any], Any]
 Ends = Mapping[frozenset[tuple[str, str]], "RunEnd"]
-"""How unbroken runs end, by what people answer."""
+"""How uninterrupted runs end, by the answers given."""
 
 
 class RunEnd(msgspec.Struct, frozen=True):
-    """How a run ended: what counts when two are compared."""
+    """How a run ended, for comparing two runs."""
 
     status: str
-    digest: str  # of the last state, where it completed
-    error: str  # its class, where it failed
+    digest: str  # of the last state; "" if the run failed
+    error: str  # the class of the error; "" unless the run failed
 
     @classmethod
     def of(cls, run: RunSystem) -> RunEnd:
-        """Of a run that is over."""
+        """Return how an ended run ended."""
         if run.status != "failed":
             return cls(run.status, run.digest, "")
         return cls(run.status, "", type(run.error).__name__)
@@ -51,7 +52,7 @@ class RunEnd(msgspec.Struct, frozen=True):
 
 
 def at_end(check: Check) -> Check:
-    """A check that looks only where the run is over: completed, or failed and not resumed any more."""
+    """Return a check that applies only to ended runs: completed, or failed and not resumed again."""
 
     def check_at_end(world: Any) -> Any:
         return check(world) if world.systems["run"].has_ended else True
@@ -61,54 +62,57 @@ def at_end(check: Check) -> Check:
     return check_at_end
 
 
-def promised(name: str, unbroken: Ends) -> Invariant:
-    """The invariant of a name; `unbroken` says how runs without faults end."""
-    if name not in _PROMISES:
-        raise DefinitionError(f"there is no invariant {name!r}; {nearest(name, _PROMISES)}")
-    check = _PROMISES[name](unbroken)
-    check.at_end = True  # type: ignore[attr-defined] # what it looks at is still there at the end
+def guarantee(name: str, expected: Ends) -> Invariant:
+    """Return a built-in invariant; `expected` is how uninterrupted runs end."""
+    if name not in _GUARANTEES:
+        raise DefinitionError(f"unknown invariant {name!r}; {nearest(name, _GUARANTEES)}")
+    check = _GUARANTEES[name](expected)
+    check.at_end = True  # type: ignore[attr-defined] # a violation on the way is still visible at the end
     return Invariant(name, check, Severity.CRITICAL)
 
 
-def _same_end(unbroken: Ends, faults: frozenset[str], what: str) -> Check:
+def _same_end(expected: Ends, faults: frozenset[str], what: str) -> Check:
     def check(world: Any) -> Any:
         run: RunSystem = world.systems["run"]
         if not faults.issuperset(run.had) or bool(run.had) != bool(faults) or not run.has_ended:
             return True
-        ends, end = _comparable(unbroken, run), RunEnd.of(run)
+        ends, end = _comparable(expected, run), RunEnd.of(run)
         return True if not ends or end in ends else f"{what}: {_difference(run, end, ends[0])}"
 
     return check
 
 
-def _comparable(unbroken: Ends, run: RunSystem) -> list[RunEnd]:
-    """The ends of unbroken runs in which people answered the same; more, where this one failed before it asked."""
+def _comparable(expected: Ends, run: RunSystem) -> list[RunEnd]:
+    """Return the ends of uninterrupted runs with the same answers.
+
+    A run that failed before it asked everything is comparable with several of them.
+    """
     given = frozenset(run.answered.items())
-    if given in unbroken:
-        return [unbroken[given]]
-    return [end for answers, end in unbroken.items() if given <= answers]
+    if given in expected:
+        return [expected[given]]
+    return [end for answers, end in expected.items() if given <= answers]
 
 
 def _difference(run: RunSystem, end: RunEnd, other: RunEnd) -> str:
     if end.status == other.status == "completed":
         return f"its last state is {dict(run.state.values)!r}"
-    why = f"it failed with {_told(run)}" if end.error else f"it {end}"
-    return f"{why}; the other one {other}"
+    how = f"it failed with {_error(run)}" if end.error else f"it {end}"
+    return f"{how}; the uninterrupted run {other}"
 
 
-def _effects_once(unbroken: Ends) -> Check:
+def _exactly_once_effects(expected: Ends) -> Check:
     def check(world: Any) -> Any:
         run: RunSystem = world.systems["run"]
         for effect in run.effects:
             if effect.again:
                 what = f"call {effect.number} ({effect.name!r})" if effect.number >= 0 else "the node"
-                return f"{effect.path}: {what} was made again, although what came of it was kept"
+                return f"{effect.path}: {what} was repeated although its result was recorded"
         return True
 
     return check
 
 
-def _same_key(unbroken: Ends) -> Check:
+def _stable_idempotency_key(expected: Ends) -> Check:
     def check(world: Any) -> Any:
         asked: dict[tuple[Any, ...], bytes] = {}
         for effect in world.systems["run"].effects:
@@ -116,7 +120,7 @@ def _same_key(unbroken: Ends) -> Check:
             first = asked.setdefault(call, effect.request)
             if first != effect.request:
                 return (
-                    f"{effect.path}, call {effect.number} ({effect.name!r}) was made again with another request: "
+                    f"{effect.path}, call {effect.number} ({effect.name!r}) was repeated with a different request: "
                     f"{effect.request.decode()} after {first.decode()}"
                 )
         return True
@@ -124,46 +128,44 @@ def _same_key(unbroken: Ends) -> Check:
     return check
 
 
-def _ends(unbroken: Ends) -> Check:
+def _terminates(expected: Ends) -> Check:
     def check(world: Any) -> Any:
         run: RunSystem = world.systems["run"]
         if run.status == "failed" and isinstance(run.error, MaxStepsError | StalledError):
-            return f"the run does not end by itself: {run.error}"
+            return f"the run does not end: {run.error}"
         if run.has_ended or run.status == "waiting" or run.choices():
             return True
-        return (
-            f"nothing can happen any more, and the run is {run.status}; it is at {run.disk.names(RUN)[-1:]}"
-        )
+        return f"the run is stuck with status {run.status}; its last log entry is {run.disk.names(RUN)[-1:]}"
 
     return check
 
 
-def _told(run: RunSystem) -> str:
-    return "" if run.error is None else told(run.error)
+def _error(run: RunSystem) -> str:
+    return "" if run.error is None else error_text(run.error)
 
 
-def _completes(unbroken: Ends) -> Check:
+def _completes(expected: Ends) -> Check:
     def check(world: Any) -> Any:
         run: RunSystem = world.systems["run"]
         if run.status != "failed" or run.had:
             return True
-        return f"the run fails, and there was no fault: {_told(run)}"
+        return f"the run fails without a fault: {_error(run)}"
 
     return check
 
 
-_PROMISES: Mapping[str, Callable[[Ends], Check]] = {
-    "schedule": lambda unbroken: _same_end(
-        unbroken, frozenset(), "the order of completions changed how the run ends"
+_GUARANTEES: Mapping[str, Callable[[Ends], Check]] = {
+    "schedule_independent": lambda expected: _same_end(
+        expected, frozenset(), "the order of completions changed how the run ends"
     ),
-    "resume": lambda unbroken: _same_end(
-        unbroken, frozenset({"crash", "store"}), "the resumed run did not end as the unbroken one"
+    "resume_equivalent": lambda expected: _same_end(
+        expected, frozenset({"crash", "store"}), "the resumed run did not end like the uninterrupted run"
     ),
-    "effects_once": _effects_once,
-    "same_key": _same_key,
-    "ends": _ends,
+    "exactly_once_effects": _exactly_once_effects,
+    "stable_idempotency_key": _stable_idempotency_key,
+    "terminates": _terminates,
     "completes": _completes,
 }
 
-PROMISES = tuple(_PROMISES)
-"""The names."""
+GUARANTEES = tuple(_GUARANTEES)
+"""The names of the built-in invariants."""

@@ -1,4 +1,4 @@
-"""A counterexample as a story: what ran, what failed where, what was seen twice."""
+"""A path through a checked run as readable text: each choice, and what happened because of it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import msgspec
 from clew.errors import RunStateError
 from clew.explore.checking.simulated_process import RUN
 from clew.explore.model.actions import Action
-from clew.explore.model.invariants import Invariant, judge, told
+from clew.explore.model.invariants import Invariant, judge
+from clew.explore.model.invariants import told as error_text
 from clew.explore.model.world import World
 from clew.state import decode, encode
 
@@ -18,68 +19,69 @@ _ENDINGS = ("the run is completed", "the run is failed", "the run is waiting")
 
 
 class NarrativeStep(msgspec.Struct, frozen=True):
-    """One choice, and what came of it."""
+    """One choice and its effects."""
 
     choice: str
     happened: tuple[str, ...]
 
 
 class Narrative(msgspec.Struct, frozen=True):
-    """A path, told: its chapters, and which invariants did not hold at its end."""
+    """The steps of a path, and the invariants that are violated at its end."""
 
-    chapters: tuple[NarrativeStep, ...]
-    wrong: tuple[tuple[str, str], ...]  # invariant and message
-    name: str = ""  # of the invariant that it is told for
+    steps: tuple[NarrativeStep, ...]
+    violated: tuple[tuple[str, str], ...]  # invariant and message
+    name: str = ""  # show only this invariant; "" shows all
 
     @property
     def choices(self) -> tuple[str, ...]:
-        """The choices, to make them again."""
-        return tuple(chapter.choice for chapter in self.chapters)
+        """Return the choices, for a replay."""
+        return tuple(step.choice for step in self.steps)
 
     def named(self, name: str) -> Narrative:
-        """The same, told for one invariant."""
+        """Return a copy that shows one invariant only."""
         return msgspec.structs.replace(self, name=name)
 
     def __str__(self) -> str:
         lines = []
-        for number, chapter in enumerate(self.chapters, 1):
-            lines.append(f"{number:>3}. {chapter.choice}")
-            lines += [f"       {line}" for line in chapter.happened]
-        wrong = [f"{name}: {message}" for name, message in self.wrong if not self.name or name == self.name]
-        return "\n".join([*wrong, *lines] if wrong else ["every invariant holds", *lines])
+        for number, step in enumerate(self.steps, 1):
+            lines.append(f"{number:>3}. {step.choice}")
+            lines += [f"       {line}" for line in step.happened]
+        shown = [f"{name}: {message}" for name, message in self.violated if self.name in ("", name)]
+        return "\n".join([*(shown or ["every invariant holds"]), *lines])
 
 
-def tell(
+def narrate(
     world: World,
     choices: Sequence[str],
     invariants: Iterable[Invariant],
     offer: Callable[[World], Iterable[Action]],
 ) -> Narrative:
-    """Make choices one by one; what happened at each, in words."""
+    """Make choices one by one, and return what happened."""
     run = world.systems["run"]
-    chapters = []
+    steps = []
     for number, choice in enumerate(choices, 1):
-        before = _seen(world)
+        before = _snapshot(world)
         offered = {action.name for action in offer(world)}
         if choice not in offered:
             raise RunStateError(
-                f"choice {number}, {choice!r}, cannot be made here: the graph, its values or the check have changed; "
-                f"there are: {'; '.join(sorted(offered)) or 'none'}"
+                f"choice {number}, {choice!r}, is not possible here: the graph, its values or the check have changed; "
+                f"possible choices: {'; '.join(sorted(offered)) or 'none'}"
             )
         try:
             run.choose(choice)
-        except Exception as error:  # nothing of Clew may raise here: it is what is wrong
-            chapters.append(NarrativeStep(choice, (*run.story, f"raised {told(error)}")))
-            return Narrative(tuple(chapters), ((choice, f"raised {told(error)}"),))
-        said = [line for line in run.story if not line.startswith(_ENDINGS)]
-        last = run.story[len(said) :]  # that the run has ended comes after what it ended with
-        chapters.append(NarrativeStep(choice, (*said, *_changes(before, _seen(world)), *last)))
-    wrong = [(each.name, message) for each in invariants if (message := judge(each, world)) is not None]
-    return Narrative(tuple(chapters), tuple(wrong))
+        except Exception as error:  # Clew must not raise here, so the exception is the violation
+            raised = f"raised {error_text(error)}"
+            steps.append(NarrativeStep(choice, (*run.narrative, raised)))
+            return Narrative(tuple(steps), ((choice, raised),))
+        lines = [line for line in run.narrative if not line.startswith(_ENDINGS)]
+        last = run.narrative[len(lines) :]  # the end of the run comes after the changes that led to it
+        steps.append(NarrativeStep(choice, (*lines, *_changes(before, _snapshot(world)), *last)))
+    violated = [(each.name, message) for each in invariants if (message := judge(each, world)) is not None]
+    return Narrative(tuple(steps), tuple(violated))
 
 
-def _seen(world: World) -> dict[str, Any]:
-    """What can be told: the committed steps, and what the other systems show."""
+def _snapshot(world: World) -> dict[str, Any]:
+    """Return the number of committed steps and the state, under "", and the data of the other systems."""
     run = world.systems["run"]
     steps = [entry[2] for entry in run.disk.names(RUN)[1:] if entry[0] == "step" and not entry[1]]
     seen = {name: system.observe().data for name, system in world.systems.items() if name != "run"}
@@ -87,18 +89,18 @@ def _seen(world: World) -> dict[str, Any]:
 
 
 def _changes(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
-    told = [f"{name} is now {_short(after[name])}" for name in after if name and after[name] != before[name]]
+    lines = [f"{name} is now {_short(after[name])}" for name in after if name and after[name] != before[name]]
     (had, values), (steps, now) = before[""], after[""]
     if steps > had:
         new = [f"{n} = {_short(now[n], 60)}" for n in now if n not in values or not _same(now[n], values[n])]
-        told.append(": ".join([f"step {steps} is committed", *([", ".join(new)] if new else [])]))
-    return told
+        lines.append(": ".join([f"step {steps} is committed", *([", ".join(new)] if new else [])]))
+    return lines
 
 
 def _same(one: Any, other: Any) -> bool:
     return one is other or encode(one) == encode(other)
 
 
-def _short(value: Any, most: int = 200) -> str:
-    text = repr(decode(encode(value)))  # in one order, whatever the order in memory
-    return text if len(text) <= most else f"{text[: most - 3]}..."
+def _short(value: Any, limit: int = 200) -> str:
+    text = repr(decode(encode(value)))  # the order of sets must not depend on the hash seed
+    return text if len(text) <= limit else f"{text[: limit - 3]}..."

@@ -1,34 +1,30 @@
-"""A run of a graph as a system: every schedule and every fault of it can be reached, and taken back.
-
-Its choices are the machine's own: which item completes next, which one fails or takes too long, which retry comes due,
-what a person answers; where the process dies, and that another one goes on with what is on the disk.
+"""A run of a graph as a system of a `World`: every schedule and every fault can be reached and rolled back.
 
 ====================================  =====================================================================
 choice                                what happens
 ====================================  =====================================================================
-``begin``                             a process begins the run; a choice only where the store may fail at it
+``begin``                             a process starts the run; a choice only if the store can fail
 ``complete PATH``                     the item is executed and completes
-``retry PATH``                        its wait between two attempts is over
-``answer PATH: VALUE``                a person answers, and the run is resumed
-``resume``                            another process goes on with the run
-``fail PATH``                         the item fails, and was not executed (a fault)
-``time out PATH``                     the item was executed, and takes too long (a fault); or a subgraph with a
-                                      timeout of its own takes too long as a whole
-``time out PATH in call N``           its Nth call was made, and the answer never came (a fault)
-``crash``                             the process dies while nothing is executed (a fault)
-``crash in CHOICE at POINT N``        it dies in the middle of a choice, at a point of the code (a fault)
-``store HOW in CHOICE at OP N``       an operation of the store in the middle of a choice fails (a fault): it is
-                                      "refused", or it is carried out and "unconfirmed"
+``retry PATH``                        the wait before the item's next attempt ends
+``answer PATH: VALUE``                a question is answered, and the run is resumed
+``resume``                            another process resumes the run
+``fail PATH``                         fault: the item fails without being executed
+``time out PATH``                     fault: the item is executed and times out; or a subgraph with a timeout
+                                      times out as a whole
+``time out PATH in call N``           fault: the item's Nth call is made, and its response is lost
+``crash``                             fault: the process dies between two executions
+``crash in CHOICE at POINT N``        fault: the process dies inside a choice, at the Nth crash point of a name
+``store HOW in CHOICE at OP N``       fault: the Nth operation of a name inside a choice fails; it is "refused",
+                                      or carried out and "unconfirmed"
 ====================================  =====================================================================
-
-At most `max_faults` faults happen on a path. Where a run has failed because of one, `resume` is offered.
 
 Rules:
 
-- A token is a reference: the disk's image, a copy of the machine, and what really happened outside.
-- Observing shows what is on the disk by digest, what is under way, what was done outside and which faults there were.
-  Nothing of it depends on time, on the order of unrelated completions, or on the hash seed.
-- Choices that cannot differ are offered once (``clew.explore.checking.partial_order``).
+- A path has at most `max_faults` faults. A run that failed because of a fault can be resumed.
+- A token refers to a `RunSnapshot`: the disk's image, a copy of the machine, and the effects so far.
+- An observation shows the log by digest, the running items, the effects and the faults. It does not depend on time, on
+  the order of unrelated completions, or on the hash seed.
+- Choices that cannot lead to different ends are offered once (`clew.explore.checking.partial_order`).
 """
 
 from __future__ import annotations
@@ -40,7 +36,7 @@ from typing import Any, Literal
 import msgspec
 
 from clew.errors import DefinitionError, StoreError
-from clew.explore.checking.effects import Effect, counted, is_kept, told
+from clew.explore.checking.effects import Effect, counted, describe, is_recorded
 from clew.explore.checking.faults import (
     CallTimedOut,
     CrashFault,
@@ -62,7 +58,7 @@ from clew.explore.checking.simulated_process import (
     SimulatedProcess,
     errors_of,
 )
-from clew.explore.model.invariants import told as told_error
+from clew.explore.model.invariants import told as error_text
 from clew.explore.model.observation import Observation
 from clew.explore.systems.version_tokens import VersionTokens
 from clew.graph import Graph
@@ -74,10 +70,10 @@ Status = Literal["new", "running", "dead", "completed", "failed", "waiting"]
 
 
 class RunSnapshot(msgspec.Struct, frozen=True):
-    """Everything about a run under check, at one moment."""
+    """The complete state of a checked run."""
 
     image: DiskImage
-    life: ProcessSnapshot | None
+    process: ProcessSnapshot | None
     status: Status
     effects: tuple[Effect, ...]
     faults: tuple[str, ...]
@@ -85,18 +81,19 @@ class RunSnapshot(msgspec.Struct, frozen=True):
 
 
 class RunSystem:
-    """A graph that runs, as a system of a `World`.
+    """A run of a graph, as a system of a `World`.
 
     Args:
-        graph: What runs.
-        values: What it is given.
-        faults: Which kinds may happen: "crash", "fail", "timeout", "store".
-        max_faults: How many on one path.
-        answers: What people may answer, by the path or the node of the question; without, True and False.
-        touches: For each node, the names of the systems that it uses; those not named use all of `systems`.
+        graph: The graph to run.
+        values: The input values.
+        faults: The faults that can happen: "crash", "fail", "timeout", "store".
+        max_faults: The maximum number of faults on one path.
+        answers: The possible answers, by the path or the node of the question. [default: True and False]
+        node_systems: For each node, the names of the systems that it uses. Other nodes use all of `systems`.
         systems: The names of the other systems of the world.
-        reduce: Offer orders that cannot end differently once. Only for those who look at nothing but ends.
-        max_run_steps: After so many steps a run fails, as one that goes round for ever.
+        partial_order_reduction: Offer orders that cannot end differently once. Use it only if every invariant checks
+            ended runs.
+        max_run_steps: A run fails after this number of steps.
         options: Options of an `Engine`, such as `on_error` or `default_node_timeout`.
     """
 
@@ -110,38 +107,38 @@ class RunSystem:
         faults: Iterable[str] = ("crash", "fail", "timeout"),
         max_faults: int = 1,
         answers: Mapping[str, Iterable[Any]] | None = None,
-        touches: Mapping[str, Iterable[str]] | None = None,
+        node_systems: Mapping[str, Iterable[str]] | None = None,
         systems: Iterable[str] = (),
-        reduce: bool = False,
+        partial_order_reduction: bool = False,
         max_run_steps: int = 1_000,
         **options: Any,
     ) -> None:
         self.faults = checked_faults(faults)
         if type(max_faults) is not int or max_faults < 0:
-            raise DefinitionError(f"max_faults is a number from 0, not {max_faults!r}")
+            raise DefinitionError(f"max_faults: expected an int >= 0, got {max_faults!r}")
         self.graph = graph
         self.values = dict(values or {})
         self.max_faults = max_faults
         self._answers = checked_answers(answers, graph)
         self._options = {"max_steps": max_run_steps, **options}
-        self._commuting = PartialOrderReduction(graph, self.values, touches or {}, tuple(systems))
-        self._reduce = reduce
+        self._reduction = PartialOrderReduction(graph, self.values, node_systems or {}, tuple(systems))
+        self._reduces = partial_order_reduction
         self._versions: VersionTokens[RunSnapshot] = VersionTokens()
-        self._now: RunSnapshot | None = None  # until something happens, the moment that the world is at
+        self._now: RunSnapshot | None = None  # of the current state; None after a choice
         self.disk = SimulatedDisk(FrozenClock())
-        self._line = FaultyStore(self.disk)  # of the process, to the disk
+        self._store: Any = FaultyStore(self.disk)  # the process uses this one
         self.status: Status = "new"
-        self._effects: list[Effect] = []  # in the order in which they happened
-        self.depth = 0  # choices so far
-        self.had: list[str] = []  # the faults so far, by name: which came first is not told
+        self._effects: list[Effect] = []  # in the order of time
+        self.depth = 0  # number of choices so far
+        self.had: list[str] = []  # the faults so far, sorted
         self._process: SimulatedProcess | None = None
-        self._death: CrashFault | None = None  # while a process is about to die
-        self.is_wary = False  # while a fault is still to come, every order is offered
-        self.has_stumbled = False  # something has failed by itself, here or where this was taken back
-        self._raised = 0  # bodies that raised in the last trial
-        self._is_fault = False  # the last choice is one
-        self.story: list[str] = []  # what the last choice did
-        if "store" not in self.faults:  # else that is a choice: it may fail
+        self._crash: CrashFault | None = None  # while a choice with a crash is made
+        self.keeps_fault_orders = False  # do not reduce while a fault can still happen
+        self.has_failed_unprompted = False  # an item failed without a fault; a rollback keeps this
+        self._raised = 0  # number of bodies that raised in the last trial
+        self._is_fault = False  # whether the last choice is a fault
+        self.narrative: list[str] = []  # what happened in the last choice
+        if "store" not in self.faults:  # otherwise starting the run is a choice, because it can fail
             self._begin()
 
     def _begin(self) -> None:
@@ -151,40 +148,37 @@ class RunSystem:
         self._settle()
 
     def _new_process(self) -> SimulatedProcess:
-        self._process = SimulatedProcess(self.graph, self._line, self._options, self._effect)
+        self._process = SimulatedProcess(self.graph, self._store, self._options, self._effect)
         self._process.on_raise = self._on_raise
         return self._process
 
     def _on_raise(self, path: str, error: BaseException) -> None:
         self._raised += 1
-        self.has_stumbled = self.has_stumbled or not (self._is_fault or isinstance(error, Asking))
-        if not isinstance(error, Asking | CallTimedOut | StoreError):  # else that is told elsewhere
-            self.story.append(f"{path} raises {told_error(error)}")
+        self.has_failed_unprompted = self.has_failed_unprompted or not (
+            self._is_fault or isinstance(error, Asking)
+        )
+        if not isinstance(error, Asking | CallTimedOut | StoreError):  # these are reported elsewhere
+            self.narrative.append(f"{path} raises {error_text(error)}")
 
     def _effect(self, effect: Effect, occurrence: int) -> None:
-        if self._death is not None:
-            self._death.check()
+        if self._crash is not None:
+            self._crash.check()
         earlier = [
             e
             for e in self._effects
             if (e.path, e.within, e.number) == (effect.path, effect.within, effect.number)
         ]
-        if is_kept(effect, occurrence, self._stored().whole()):
+        if is_recorded(effect, occurrence, self._stored().whole()):
             effect = msgspec.structs.replace(effect, again=True)
         self._effects.append(effect)
-        self.story.append(told(effect, len(earlier)))
+        self.narrative.append(describe(effect, len(earlier)))
 
-    # -- what the explorer asks --------------------------------------------------------------------------------
+    # -- the system --------------------------------------------------------------------------------------------
 
     def observe(self) -> Observation:
-        """What is on the disk, what is under way, and what happened outside."""
-        data = self.sight()
-        return Observation("run", data, {"story": list(self.story)}, sha256(encode(data)).digest())
-
-    def sight(self) -> dict[str, Any]:
-        """What tells this moment from others."""
+        """Return the log, the running items, the effects and the faults."""
         process = self._process
-        return {
+        data = {
             "status": self.status,
             "disk": [name[:3] if name[0] == "retry" else name for name in self.disk.names(RUN)],
             "running": [] if process is None else sorted([p, i.attempt] for p, i in process.running.items()),
@@ -193,61 +187,62 @@ class RunSystem:
             "effects": counted(self._effects),
             "faults": self.had,
         }
+        return Observation("run", data, {"narrative": list(self.narrative)}, sha256(encode(data)).digest())
 
     def checkpoint(self, name: str) -> int:
-        """A token for this moment."""
-        return self._versions.keep(self._moment())
+        """Return a token for the current state."""
+        return self._versions.keep(self._snapshot())
 
-    def _moment(self) -> RunSnapshot:
+    def _snapshot(self) -> RunSnapshot:
         if self._now is None:
-            life = None if self._process is None else self._process.write_down()
+            process = None if self._process is None else self._process.snapshot()
             effects, faults = tuple(self._effects), tuple(self.had)
-            self._now = RunSnapshot(self.disk.image(), life, self.status, effects, faults, self.depth)
+            self._now = RunSnapshot(self.disk.image(), process, self.status, effects, faults, self.depth)
         return self._now
 
     def rollback(self, token: int) -> None:
-        """Be as at that moment."""
-        moment = self._versions[token]
-        self.disk.load(moment.image)
-        self.status, self.depth = moment.status, moment.depth
-        self._effects, self.had = list(moment.effects), list(moment.faults)
-        self.story = []
-        if moment.life is None:
+        """Restore the state of a token."""
+        snapshot = self._versions[token]
+        self.disk.load(snapshot.image)
+        self.status, self.depth = snapshot.status, snapshot.depth
+        self._effects, self.had = list(snapshot.effects), list(snapshot.faults)
+        self.narrative = []
+        if snapshot.process is None:
             self._process = None
         else:
-            self._new_process().bring_back(moment.life)
-        self._now = moment
+            self._new_process().restore(snapshot.process)
+        self._now = snapshot
 
     def is_valid(self, token: int) -> bool:
-        """Whether there is such a token."""
+        """Return whether a token can be restored."""
         return token in self._versions
 
     def release(self, token: int) -> None:
-        """Forget a token."""
+        """Discard a token."""
         self._versions.drop(token)
 
-    # -- what the run shows ------------------------------------------------------------------------------------
+    # -- the run -------------------------------------------------------------------------------------------------
 
     @property
     def has_ended(self) -> bool:
-        """Whether the run is over: it has completed, or failed and nobody would resume it."""
+        """Return whether the run has completed, or has failed and is not resumed again."""
         return self.status == "completed" or (self.status == "failed" and not self.choices())
 
     @property
     def digest(self) -> str:
-        """The digest of the last committed state."""
+        """Return the digest of the last committed state."""
         steps = [name for name in self.disk.names(RUN)[1:] if name[0] == "step" and not name[1]]
         last: bytes = steps[-1][3] if steps else b""
         return last.hex()
 
     @property
     def state(self) -> GraphState:
-        """The last committed state; an empty one before there is any."""
+        """Return the last committed state, or an empty one."""
         return self._stored().state() if self.disk.has(RUN) else GraphState()
 
     @property
     def error(self) -> BaseException | None:
-        """Why the run has failed, as it is on the disk."""
+        """Return the stored error of a failed run."""
         return self._stored().row.error if self.disk.has(RUN) else None
 
     def _stored(self) -> StoredRun:
@@ -255,12 +250,12 @@ class RunSystem:
 
     @property
     def effects(self) -> tuple[Effect, ...]:
-        """What happened outside so far, by path and number: which of two came first is not told."""
+        """Return the effects so far, sorted by path and number, not by time."""
         return tuple(sorted(self._effects, key=lambda e: (e.path, e.number, e.name, e.request, e.again)))
 
     @property
     def answered(self) -> dict[str, str]:
-        """What people have answered, and is kept: by the path of the question, as text."""
+        """Return the stored answers as text, by the path of the question."""
         if not self.disk.has(RUN):
             return {}
         answers = self._stored().whole().answers
@@ -268,17 +263,17 @@ class RunSystem:
 
     @property
     def running(self) -> list[str]:
-        """The items that were started and have not completed."""
+        """Return the paths of the items that have started and not completed."""
         return [] if self._process is None else sorted(self._process.running)
 
     # -- choices -------------------------------------------------------------------------------------------------
 
     def choices(self) -> list[str]:
-        """What may happen next without a fault, in a fixed order."""
+        """Return the possible choices that are not faults, in a fixed order."""
         if not self.disk.has(RUN):
             return ["begin"]
         if self.status == "failed":
-            return ["resume"] if self.had and not self._is_hopeless() else []
+            return ["resume"] if self.had and not self._fails_again() else []
         asked = self._open_questions() if "waiting" in (self.status, self.disk.row(RUN).status) else []
         if asked and self.status in ("waiting", "dead"):
             return [f"answer {path}: {text_of(value)}" for path, values in asked for value in values]
@@ -290,40 +285,45 @@ class RunSystem:
         return [f"complete {path}" for path in running] + [f"retry {path}" for path in self._process.waiting]
 
     def offered(self, trial: Callable[[str], FaultPlan]) -> list[str]:
-        """The choices that have to be tried: all, or fewer where orders cannot end differently."""
+        """Return the choices to try: all, or fewer if some orders cannot end differently."""
         choices, process = self.choices(), self._process
-        if not self._reduce or process is None:
+        if not self._reduces or process is None:
             return choices
         may_fail = len(self.had) < self.max_faults and bool(self.faults & {"fail", "timeout"})
-        if may_fail and not self._is_calm(process):
+        if may_fail and not self._has_one_clean_fault_left(process):
             return choices
         running = [choice.removeprefix("complete ") for choice in choices if choice.startswith("complete ")]
         items = [(path, process.running[path].order[0]) for path in running]
-        first = self._commuting.first(items, is_calm=may_fail)
-        others = set(running) - {first} if first is not None else self._commuting.others(items)
+        first = self._reduction.first(items, no_systems_before=may_fail)
+        others = set(running) - {first} if first is not None else self._reduction.deferrable(items)
         if not others:
             return choices
         for path in running:
             tried = trial(f"complete {path}")
             if tried.fails or (may_fail and tried.raises):
-                return choices  # a failure ends what is under way, so its place matters
+                return choices  # a failure ends running work, so its place matters
         return [choice for choice in choices if choice.removeprefix("complete ") not in others]
 
-    def _is_calm(self, process: SimulatedProcess) -> bool:
-        """Whether nothing has gone wrong in this process, and one thing only may: see `commuting`."""
-        if self.is_wary or len(self.had) + 1 != self.max_faults or process.waiting or errors_of(process):
+    def _has_one_clean_fault_left(self, process: SimulatedProcess) -> bool:
+        """Return whether nothing has failed in this process, and one fault can still happen (see `partial_order`)."""
+        if (
+            self.keeps_fault_orders
+            or len(self.had) + 1 != self.max_faults
+            or process.waiting
+            or errors_of(process)
+        ):
             return False
         if "timeout" in self.faults and process.bounded:
             return False
         return not any(item.attempt or any(item.frame.epoch) for item in process.running.values())
 
-    def _is_hopeless(self) -> bool:
-        """Whether the failure was there before: resuming again would end the same way."""
+    def _fails_again(self) -> bool:
+        """Return whether the run has failed more often than it had faults; resuming again would end the same way."""
         resumed = [name for name in self.disk.names(RUN)[1:] if name[0] == "resume"]
         return len(resumed) > len(self.had)
 
     def fault_choices(self, choices: Iterable[str], trial: Callable[[str], FaultPlan]) -> list[str]:
-        """The faults that may happen now, given what a choice would come by if it were made."""
+        """Return the possible faults; `trial` returns the points that a choice reaches."""
         if len(self.had) >= self.max_faults:
             return []
         found: list[str] = []
@@ -349,19 +349,19 @@ class RunSystem:
             found.append((question.path, values))
         return found
 
-    # -- making them -----------------------------------------------------------------------------------------------
+    # -- making choices --------------------------------------------------------------------------------------------
 
     def choose(self, choice: str) -> None:
-        """Let something happen, by its name."""
+        """Make a choice."""
         self._now = None
-        self.story = []
+        self.narrative = []
         self.depth += 1
         fault = fault_of(choice)
         self._is_fault = fault is not None
         if fault is not None:
             self.had = sorted([*self.had, fault])
         if choice == "crash":
-            self._die("the process dies")
+            self._kill("the process dies")
         elif choice.startswith("crash in "):
             inner, _, at = choice.removeprefix("crash in ").rpartition(" at ")
             point, _, number = at.rpartition(" ")
@@ -370,12 +370,12 @@ class RunSystem:
             how, _, rest = choice.removeprefix("store ").partition(" in ")
             inner, _, at = rest.rpartition(" at ")
             operation, _, number = at.rpartition(" ")
-            self._store_in(inner, how, operation, int(number))
+            self._fail_store_in(inner, how, operation, int(number))
         else:
             had = len(errors_of(self._process))
             self._make(choice)
             if not had and (self.status == "failed" or errors_of(self._process)) and not self._is_fault:
-                self.has_stumbled = True
+                self.has_failed_unprompted = True
 
     def _make(self, choice: str) -> None:
         process = self._process
@@ -389,7 +389,7 @@ class RunSystem:
             value = next(
                 v for p, values in self._open_questions() if p == path for v in values if text_of(v) == text
             )
-            self.story.append(f"somebody answers {text} to {path}")
+            self.narrative.append(f"the answer to {path} is {text}")
             self._resume({path: value})
         else:
             assert process is not None, choice
@@ -415,13 +415,13 @@ class RunSystem:
             if point == "after-call":
                 left -= 1
                 if not left:
-                    raise CallTimedOut(f"the answer to call {number} of {path} never came")
+                    raise CallTimedOut(f"injected fault: the response to call {number} of {path} was lost")
 
         with CrashPointWatch(reached):
             process.complete(path)
 
     def _resume(self, answers: Mapping[str, Any]) -> None:
-        self.story.append(
+        self.narrative.append(
             "another process takes the run over" if self.status == "dead" else "the run is resumed"
         )
         process = self._new_process()
@@ -430,7 +430,7 @@ class RunSystem:
         self._settle()
 
     def _settle(self) -> None:
-        """If nothing is left to do the process writes that down and ends."""
+        """End the process if it has nothing left to do."""
         process = self._process
         if process is not None and process.has_ended:
             status = process.session.status()
@@ -438,32 +438,32 @@ class RunSystem:
             self._process = None
             self.status = status  # type: ignore[assignment]
             asked = self._stored().log().questions if status == "waiting" else ()
-            told = "; ".join(f"{each.path} asks {each.question!r}" for each in asked)
-            self.story.append(f"the run is {status}: {told}" if told else f"the run is {status}")
+            questions = "; ".join(f"{each.path} asks {each.question!r}" for each in asked)
+            self.narrative.append(f"the run is {status}: {questions}" if asked else f"the run is {status}")
 
-    def _die(self, told: str) -> None:
+    def _kill(self, message: str) -> None:
         self._process = None
         self.disk.forget_owners()
         self.status = "dead"
-        self.story.append(told)
+        self.narrative.append(message)
 
     def _crash_in(self, choice: str, at: str, number: int) -> None:
-        self._death = death = CrashFault(at, number)
-        self._line.on_operation = death.check
+        self._crash = crash = CrashFault(at, number)
+        self._store.on_operation = crash.check
         try:
-            with CrashPointWatch(death.reached):
+            with CrashPointWatch(crash.reached):
                 self._make(choice)
         except (KeyboardInterrupt, SystemExit):
             raise
-        except BaseException:  # a group around it, or what a body made of it
-            if not death.has_come:
+        except BaseException:  # an exception group, or an exception that a body raised instead
+            if not crash.has_happened:
                 raise
         finally:
-            self._death = self._line.on_operation = None
-        if death.has_come:
-            self._die(f"the process dies in the middle of it, {at.replace('-', ' ')} {number}")
+            self._crash = self._store.on_operation = None
+        if crash.has_happened:
+            self._kill(f"the process dies at crash point {at} {number}")
 
-    def _store_in(self, choice: str, how: str, at: str, number: int) -> None:
+    def _fail_store_in(self, choice: str, how: str, at: str, number: int) -> None:
         left = number
 
         def reached(operation: str) -> str | None:
@@ -471,30 +471,30 @@ class RunSystem:
             left -= operation == at
             return how if operation == at and not left else None
 
-        self._line.on_operation = reached
+        self._store.on_operation = reached
         try:
             self._make(choice)
         except StoreError as error:
-            self._die(f"the store fails, and the process gives up: {error}")
+            self._kill(f"the store fails, and the process stops: {error}")
         finally:
-            self._line.on_operation = None
+            self._store.on_operation = None
 
     def try_out(self, choice: str) -> FaultPlan:
-        """Make a choice and say what it came by; whoever asks takes the world back afterwards."""
+        """Make a choice, and return the points and operations that it reached; the caller rolls the world back."""
         points: list[str] = []
         operations: list[str] = []
         self._now = None
-        self.story = []
+        self.narrative = []
         self._is_fault, self._raised = False, 0
         had = len(errors_of(self._process))
-        self._line.on_operation = operations.append  # which says None: none of them fails
+        self._store.on_operation = operations.append  # append returns None, so no operation fails
         try:
             with CrashPointWatch(points.append):
                 self._make(choice)
-        except Exception:  # it is told where the choice is made
+        except Exception:  # reported when the choice is made
             return FaultPlan(tuple(points), tuple(operations), fails=True)
         finally:
-            self._line.on_operation = None
+            self._store.on_operation = None
         fails = self.status == "failed" or len(errors_of(self._process)) > had
-        self.has_stumbled = self.has_stumbled or (fails and not had)
+        self.has_failed_unprompted = self.has_failed_unprompted or (fails and not had)
         return FaultPlan(tuple(points), tuple(operations), fails, self._raised > 0)

@@ -1,7 +1,7 @@
-"""A disk: the store of a run under check. It survives the process.
+"""The store of a checked run. It survives the simulated process.
 
-It keeps what the real stores keep, as bytes, in memory. Entries never change, so a copy of it is a few dicts. It never
-fails: what can fail is the line that a process has to it (`clew.explore.checking.faulty_store`).
+It holds the same bytes as a real store, in memory. Entries never change, so a copy costs a few dicts. It never fails;
+the simulated process reaches it through a `FaultyStore`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from clew.stores.memory.store import MemoryStore
 
 
 class DiskImage(msgspec.Struct, frozen=True):
-    """All that is on a disk."""
+    """The complete content of a disk."""
 
     runs: dict[str, Any]
     blobs: dict[str, bytes]
@@ -23,7 +23,7 @@ class DiskImage(msgspec.Struct, frozen=True):
 
 
 class SimulatedDisk(MemoryStore):
-    """A store in memory that keeps bytes, and outlives whoever writes to it."""
+    """A store in memory that holds encoded entries and can be copied."""
 
     encodes = True
 
@@ -31,27 +31,27 @@ class SimulatedDisk(MemoryStore):
         super().__init__(keep=None, clock=clock)
 
     def has(self, run_id: str) -> bool:
-        """Whether there is such a run."""
+        """Return whether the run exists."""
         return run_id in self._runs
 
     def image(self) -> DiskImage:
-        """What is on it now."""
+        """Return a copy of the content."""
         runs = {run_id: _copied(run) for run_id, run in self._runs.items()}
         return DiskImage(runs, dict(self._blobs), self._created)
 
     def load(self, image: DiskImage) -> None:
-        """Hold what was on it then."""
+        """Replace the content with that of an image."""
         self._runs = {run_id: _copied(run) for run_id, run in image.runs.items()}
         self._blobs = dict(image.blobs)
         self._created = image.created
 
     def forget_owners(self) -> None:
-        """The process that owned runs is dead, and everybody can tell."""
+        """Release the ownership of all runs: their process is dead."""
         for run in self._runs.values():
             run.owner, run.until = "", 0.0
 
     def names(self, run_id: str) -> list[list[Any]]:
-        """What is kept of a run, by name and digest."""
+        """Return the status of a run, then its log entries as kind, path, number and digest."""
         run = self._runs.get(run_id)
         if run is None:
             return []

@@ -1,14 +1,13 @@
-"""A process: one life of a program that runs the graph under check, driven choice by choice.
+"""A simulated process that runs the graph under check, driven one choice at a time.
 
-It is the real thing from the opener down: the same machine, session, ledger and recorder that an `Engine` uses, on
-a `Disk`. Only the driver is another one: it starts whatever may run, and waits to be told which item completes,
-fails, or takes too long next. Node bodies are executed when their items complete. Time stands still.
+Everything below the opener is real: the machine, session, log writer and recorder that an `Engine` uses. Only the
+driver differs. It starts every item that may run, and waits for the choice of which item completes, fails or times
+out next. A node body is executed when its item completes. Time does not pass.
 
-A process can be written down (`ProcessSnapshot`) and brought back as often as one likes: its machine is copied, and
-what else it holds is on the disk, or is small. So going back to a moment costs what is open, not what has happened.
-
-What really happens outside is noted: each recorded call that is made, each execution of a node that is recorded as a
-whole. A call that is answered from its recording is not made.
+- A process can be copied (`ProcessSnapshot`) and restored any number of times. The machine is copied; the rest is on
+  the disk or small. So a restore costs the open work, not the history.
+- Real effects are reported: each recorded call that is made, and each execution of a node that is recorded as a
+  whole. A call that is answered from its recording is not made.
 """
 
 from __future__ import annotations
@@ -44,25 +43,25 @@ RUN = "checked"
 
 
 class FrozenClock:
-    """Time that does not pass."""
+    """A clock that stands still."""
 
     virtual = True
     boot = "still"
 
     def time(self) -> float:
-        """Seconds since the epoch."""
+        """Return seconds since the epoch."""
         return 1_700_000_000.0
 
     def monotonic(self) -> float:
-        """Seconds that never go back."""
+        """Return seconds that never decrease."""
         return 0.0
 
     def advance(self, to: float) -> None:
-        """It does not."""
+        """Do nothing."""
 
 
 class ProcessSnapshot(msgspec.Struct, frozen=True):
-    """A process at one moment; nobody changes it."""
+    """An immutable copy of a process."""
 
     machine: Machine
     running: Mapping[str, Item]
@@ -77,7 +76,7 @@ class ProcessSnapshot(msgspec.Struct, frozen=True):
 
 
 class SimulatedProcess:
-    """A program that runs the graph, while it lives."""
+    """A process that runs the graph."""
 
     def __init__(
         self, graph: Graph, disk: Store, options: Mapping[str, Any], note: Callable[[Effect, int], None]
@@ -91,19 +90,19 @@ class SimulatedProcess:
         self.on_raise: Callable[[str, BaseException], None] = lambda path, error: None
         self.running: dict[str, Item] = {}
 
-    # -- beginning and ending --------------------------------------------------------------------------------
+    # -- start and end ---------------------------------------------------------------------------------------
 
     def begin(self, values: Mapping[str, Any]) -> None:
-        """A new run."""
-        self._live(self._opener.new(values, RUN))
+        """Start a new run."""
+        self._drive(self._opener.new(values, RUN))
 
     def resume(self, answers: Mapping[str, Any]) -> None:
-        """Go on with what is on the disk."""
+        """Resume the run from the disk."""
         session = self._opener.again(RUN, NO_ANSWER, dict(answers), accept_changes=False)
         assert isinstance(session, Session)
-        self._live(session)
+        self._drive(session)
 
-    def _live(self, session: Session) -> None:
+    def _drive(self, session: Session) -> None:
         session._recorder = _ObservingRecorder(session, self._note)
         self._session = session
         self.running = {}
@@ -111,18 +110,18 @@ class SimulatedProcess:
 
     @property
     def session(self) -> Session:
-        """The session that is driven."""
+        """Return the driven session."""
         assert self._session is not None
         return self._session
 
     @property
     def waiting(self) -> list[str]:
-        """Items between two attempts, by path."""
+        """Return the paths of the items that wait for their next attempt."""
         return sorted({timer.item.path for _, _, timer in self.session.timers if timer.item is not None})
 
     @property
     def bounded(self) -> dict[str, Item]:
-        """Subgraph items that have a timeout of their own and something under way inside, by path."""
+        """Return the subgraph items that have a timeout and running work inside, by path."""
         found: dict[str, Item] = {}
         waiting = [timer.item for _, _, timer in self.session.timers if timer.item is not None]
         for item in [*self.running.values(), *waiting]:
@@ -135,11 +134,11 @@ class SimulatedProcess:
 
     @property
     def has_ended(self) -> bool:
-        """Whether nothing can go on by itself."""
+        """Return whether no item is running or waiting for a retry."""
         return not self.running and not self.session.timers
 
     def end(self) -> None:
-        """Write down how the run stands, as an engine does when its driver stops."""
+        """Store the status of the run, as an engine does when its driver stops."""
         session = self.session
         session.flush()
         session.ledger.close()
@@ -151,12 +150,12 @@ class SimulatedProcess:
     # -- choices ---------------------------------------------------------------------------------------------
 
     def complete(self, path: str) -> None:
-        """Execute an item, and let it complete."""
+        """Execute an item and complete it."""
         item = self.running.pop(path)
         session, attempt, now = self.session, item.attempt, self._settings.clock.time()
         try:
             value = self._execute(item)
-        except MutationError:  # other paths share the value: nothing that is found after this would be true
+        except MutationError:  # other paths share the value, so later results would be invalid
             raise
         except (Exception, Asking) as error:
             self.on_raise(path, error)
@@ -168,24 +167,24 @@ class SimulatedProcess:
     def _execute(self, item: Item) -> Any:
         effects = item.node.side_effects
         if effects.recordable or effects.requires_idempotency:
-            self._note(Effect(item.path, -1, item.node.name, encode(_asked(item))), 0)
+            self._note(Effect(item.path, -1, item.node.name, encode(_request(item))), 0)
         value = self.session.call(item)
         return _run_to_end(value) if item.node.mode in ("async", "async_generator") else value
 
     def fail(self, path: str) -> None:
         """Let an item fail without executing it."""
         item = self.running.pop(path)
-        error = InjectedFaultError(f"{path} was told to fail")
+        error = InjectedFaultError(f"injected fault: {path} failed")
         self.session.raised(item, item.attempt, error, self._settings.clock.time(), 0.0)
         self._fill()
 
     def time_out(self, path: str) -> None:
-        """Execute an item, and have it take too long: what it did is done, and nobody hears of it.
+        """Execute an item and let it time out: its effects happened, its result is lost.
 
-        A subgraph takes too long as a whole: whatever is under way inside it was not executed, and is let fall.
+        A subgraph times out as a whole: the running items inside are discarded without being executed.
         """
         if path in self.bounded:
-            error = NodeTimeoutError(f"{path} was told to take too long")
+            error = NodeTimeoutError(f"injected fault: {path} timed out")
             self.session.machine.expire(self.bounded[path], error, self._settings.clock.time(), 0.0)
             self._fill()
             return
@@ -195,14 +194,14 @@ class SimulatedProcess:
             self._execute(item)
         except MutationError:
             raise
-        except (Exception, Asking) as raised:  # it had not even succeeded
+        except (Exception, Asking) as raised:
             self.on_raise(path, raised)
-        error = NodeTimeoutError(f"{path} was told to take too long")
+        error = NodeTimeoutError(f"injected fault: {path} timed out")
         self.session.raised(item, attempt, error, self._settings.clock.time(), 0.0)
         self._fill()
 
     def wake(self, path: str) -> None:
-        """The wait before an item's next attempt is over."""
+        """End the wait before an item's next attempt."""
         session = self.session
         due = [entry for entry in session.timers if entry[2].item is not None and entry[2].item.path == path]
         for entry in due:
@@ -211,25 +210,25 @@ class SimulatedProcess:
         self._fill()
 
     def _fill(self) -> None:
-        """Start whatever may run."""
+        """Start every item that may run."""
         session = self.session
         while (item := session.take()) is not None:
             self.running[item.path] = item
         session.flush()
-        session.ledger.barrier()  # what was refused while a node was executed stops the process here
+        session.ledger.barrier()  # a write that failed during the execution of a node stops the process here
         self.running = {path: item for path, item in self.running.items() if item.live and item.is_wanted}
 
-    # -- writing it down ---------------------------------------------------------------------------------------
+    # -- snapshots -----------------------------------------------------------------------------------------------
 
-    def write_down(self) -> ProcessSnapshot:
-        """This moment, to come back to."""
+    def snapshot(self) -> ProcessSnapshot:
+        """Return a copy of the process."""
         session = self.session
         machine, copy = copy_of(session.machine)
         ledger = session.ledger
         return ProcessSnapshot(
             machine,
             {path: copy(item) for path, item in self.running.items()},
-            tuple((when, n, _moved(timer, copy)) for when, n, timer in session.timers),
+            tuple((when, n, _with_copied_item(timer, copy)) for when, n, timer in session.timers),
             dict(session._held),
             dict(ledger._writer._digests) if ledger._writer is not None else {},
             {item: tuple(numbers) for item, numbers in ledger._journaled.items()},
@@ -239,40 +238,40 @@ class SimulatedProcess:
             session.start,
         )
 
-    def bring_back(self, life: ProcessSnapshot) -> None:
-        """Be as at that moment."""
-        machine, copy = copy_of(life.machine)
+    def restore(self, saved: ProcessSnapshot) -> None:
+        """Become a copy of a saved process."""
+        machine, copy = copy_of(saved.machine)
         archive = self._opener.archive
         row = archive.runs.open(RUN).row
-        ledger = archive.fresh_ledger(RUN, life.start, row.created, life.fence, "sync")
+        ledger = archive.fresh_ledger(RUN, saved.start, row.created, saved.fence, "sync")
         assert ledger._writer is not None
-        ledger._writer._digests = dict(life.digests)
-        ledger._journaled = {item: list(numbers) for item, numbers in life.journaled.items()}
-        ledger._since, ledger._weight = life.weights
+        ledger._writer._digests = dict(saved.digests)
+        ledger._journaled = {item: list(numbers) for item, numbers in saved.journaled.items()}
+        ledger._since, ledger._weight = saved.weights
         session = Session(
             RUN,
             machine,
             ledger,
             self._settings,
             recall=archive.runs.recall(RUN, intents=True),
-            stretch=life.stretch,
+            stretch=saved.stretch,
         )
-        session.start, session.fence = life.start, life.fence
-        session.timers = [(when, n, _moved(timer, copy)) for when, n, timer in life.timers]
-        session._numbers = itertools.count(max((n for _, n, _ in life.timers), default=-1) + 1)
-        if life.held:
-            session.hold(life.held)
+        session.start, session.fence = saved.start, saved.fence
+        session.timers = [(when, n, _with_copied_item(timer, copy)) for when, n, timer in saved.timers]
+        session._numbers = itertools.count(max((n for _, n, _ in saved.timers), default=-1) + 1)
+        if saved.held:
+            session.hold(saved.held)
         session._recorder = _ObservingRecorder(session, self._note)
         self._session = session
-        self.running = {path: copy(item) for path, item in life.running.items()}
+        self.running = {path: copy(item) for path, item in saved.running.items()}
 
 
-def _moved(timer: Timer, copy: Callable[[Item], Item]) -> Timer:
+def _with_copied_item(timer: Timer, copy: Callable[[Item], Item]) -> Timer:
     return timer if timer.item is None else msgspec.structs.replace(timer, item=copy(timer.item))
 
 
 class _ObservingRecorder(Recorder):
-    """A recorder that notes which calls are really made."""
+    """A recorder that reports the calls that are made, not those answered from a recording."""
 
     def __init__(self, session: Session, note: Callable[[Effect, int], None]) -> None:
         super().__init__(session, session._recall, is_fresh=False, stretch=session._stretch or 0)
@@ -289,13 +288,13 @@ class _ObservingRecorder(Recorder):
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> Any:
-        """The recording of this call, or the call itself, noted and recorded."""
+        """Return the recorded result, or make, report and record the call."""
         if name.startswith("clew."):
             return super().call(item, attempt, scope, name, fn, args, kwargs)
 
         request, place = _encoded([list(args), kwargs]), scope.place
         same = (item.path, item.frame.epoch, attempt, name, request)
-        occurrence = self._asked[same]  # so often it has been asked for in this attempt, recorded or not
+        occurrence = self._asked[same]  # earlier requests of this attempt, recorded or not
         self._asked[same] += 1
 
         def made(*args: Any, **kwargs: Any) -> Any:
@@ -312,18 +311,18 @@ def _encoded(request: Any) -> bytes:
     try:
         return encode(request)
     except EncodeError:
-        return b""  # the recorder says so, with the place
+        return b""  # the recorder raises the error, with the path
 
 
-def _asked(item: Item) -> dict[str, Any]:
-    """What a node recorded as a whole is asked for; bound values and defaults are no part of it."""
+def _request(item: Item) -> dict[str, Any]:
+    """Return the request of a node that is recorded as a whole, without bound values and defaults."""
     given = {*(item.payload or {}), *item.batch.working_state.values}
     sources = {p.name: p.source for p in item.node.params}
     return {name: value for name, value in item.seen().items() if sources.get(name, name) in given}
 
 
 def _run_to_end(value: Any) -> Any:
-    """What an async body gives; on a thread of its own where a loop is running already."""
+    """Return the result of an async body; use a new thread if an event loop is already running."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -337,7 +336,7 @@ async def _awaited(value: Any) -> Any:
 
 
 def errors_of(process: SimulatedProcess | None) -> list[list[Any]]:
-    """The failures that a live process knows of, and that may not be on the disk yet."""
+    """Return the failures of a running process; they may not be on the disk yet."""
     if process is None:
         return []
     machine = process.session.machine

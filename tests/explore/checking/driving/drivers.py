@@ -29,7 +29,7 @@ class Seen(msgspec.Struct, frozen=True):
     choices: tuple[str, ...]
     options: tuple[str, ...]  # how it may go on
     sight: bytes  # what tells this state from others
-    wrong: str
+    violation: str
     end: str  # the digest of the chain, if the run has completed
 
 
@@ -49,7 +49,7 @@ class DriverSystem:
         path = self._kind(self._case, choices, self._expected).execute()
         if path.digest:
             self.ends.add(path.digest)
-        return Seen(choices, tuple(path.options), encode(path.sight), path.witness.wrong, path.digest)
+        return Seen(choices, tuple(path.options), encode(path.sight), path.witness.violation, path.digest)
 
     def choose(self, choice: str) -> None:
         self.now = self._seen((*self.now.choices, choice))
@@ -77,18 +77,18 @@ class Explored(msgspec.Struct, frozen=True):
     transitions: int
     ends: frozenset[str]  # the digests of the chains that they end with
     choices: frozenset[str]  # all that were made
-    wrong: str  # the first thing that is wrong, and the path to it
+    violation: str  # the first violation, and the path to it
 
 
 def explore(case: Case, *, fail_fast: bool = False) -> Explored:
-    """Go all paths of a case; or as far as the first thing that is wrong."""
+    """Go all paths of a case; or as far as the first violation."""
     system = DriverSystem(case)
     world = World(systems={"run": system})
 
     def offer(world: World) -> list[Action]:
         return [_action(choice) for choice in system.now.options]
 
-    right = Invariant("right", lambda world: not system.now.wrong or system.now.wrong)
+    right = Invariant("right", lambda world: not system.now.violation or system.now.violation)
     found = Agent(world, offer, [right], progress=False, fail_fast=fail_fast).explore()
     assert found.ok or found.violations
     told = [f"{each.message}\n  {'; '.join(each.actions)}" for each in found.violations]

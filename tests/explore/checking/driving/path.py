@@ -90,7 +90,7 @@ class Path:
         except (Stopped, Wrong):
             pass
         except Exception as error:
-            self.witness.wrong = f"{type(error).__name__}: {error}"
+            self.witness.violation = f"{type(error).__name__}: {error}"
         finally:
             self.process.engine.close()
         return self

@@ -16,9 +16,9 @@ from queue import Empty
 from typing import Any, Protocol
 
 import clew.runtime.drivers.blocking as blocking_module
-import clew.runtime.drivers.lease_renewal as heartbeat_module
+import clew.runtime.drivers.lease_renewal as renewal_module
 import clew.runtime.drivers.session as session_module
-import clew.runtime.log.writer as ledger_module
+import clew.runtime.log.writer as writer_module
 from clew.runtime.calls.scopes import Asking
 from clew.runtime.drivers.thread_pool import DaemonThreadPool
 from clew.runtime.log.background_writer import Work, batches
@@ -189,8 +189,8 @@ class Loop(asyncio.BaseEventLoop):
             self.close()
 
 
-class Follower:
-    """Writes for the ledger as `clew.runtime.log.background_writer` does; when, is a choice."""
+class ChosenWriter:
+    """Writes as `clew.runtime.log.background_writer` does, when that is chosen."""
 
     is_far = False
 
@@ -233,9 +233,9 @@ def on_stage(stage: Stage) -> Iterator[None]:
     """The drivers wait for what is chosen, and all time is the stage's."""
     replaced = [
         (blocking_module, "SimpleQueue", lambda: Queue(stage, stage.hands)),
-        (ledger_module, "BackgroundWriter", lambda append: Follower(stage, append)),
-        (heartbeat_module, "Thread", _NoThread),
-        (heartbeat_module, "time", stage.clock),
+        (writer_module, "BackgroundWriter", lambda append: ChosenWriter(stage, append)),
+        (renewal_module, "Thread", _NoThread),
+        (renewal_module, "time", stage.clock),
         (session_module, "time", stage.clock),
     ]
     before = [getattr(module, name) for module, name, _ in replaced]

@@ -32,7 +32,7 @@ class Witness:
         self._durability = durability
         self.made: list[tuple[str, str]] = []  # outside: who called, and with which key
         self.attempts: dict[str, int] = {}  # the last of each item that has begun, since the run had failed
-        self.wrong = ""
+        self.violation = ""
         self.is_new = True  # what happens now has not been seen on a shorter path
         self.was_taken_over = False
         self.has_late = False  # attempts may go on beside later ones
@@ -64,7 +64,7 @@ class Witness:
 
     def fail(self, why: str) -> NoReturn:
         """Something happened that never may."""
-        self.wrong = self.wrong or why
+        self.violation = self.violation or why
         raise Wrong(why)
 
     def call(self, name: str, key: str) -> None:
