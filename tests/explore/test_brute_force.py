@@ -116,7 +116,7 @@ def test_the_graph_and_the_shortest_violations_are_those_of_plain_search(
     model: Model, strategy: Any, system: Any, memory: int | None
 ) -> None:
     states, transitions, wrong = searched(model)
-    result = explored(model, strategy, system(), memory=memory)
+    result = explored(model, strategy, system(), memory_limit=memory)
     assert graph_of(result) == (states, transitions)
     assert not result.truncated
     found = {

@@ -61,9 +61,9 @@ def test_what_makes_no_sense_is_refused(options: dict[str, Any], told: str) -> N
 def test_faults_may_be_one_word_or_come_one_by_one() -> None:
     one = check_graph(GRAPH, {"x": 1}, faults="crash")
     assert "(faults: crash; " in str(one)
-    assert one.to_json()["faults"] == ["crash"]
+    assert one.to_dict()["faults"] == ["crash"]
     several = check_graph(GRAPH, {"x": 1}, faults=(kind for kind in ("crash", "store")))
-    assert several.to_json()["faults"] == ["crash", "store"]
+    assert several.to_dict()["faults"] == ["crash", "store"]
     assert several.states > one.states
 
 

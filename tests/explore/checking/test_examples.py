@@ -105,7 +105,7 @@ def test_the_world_is_left_as_it_was() -> None:
 def test_the_same_counterexample_under_any_hash_seed() -> None:
     script = (
         "import json, sys; from examples.checks import double_charge, compensation\n"
-        "print(json.dumps([m.check.run().to_json() for m in (double_charge, compensation)]))"
+        "print(json.dumps([m.check.run().to_dict() for m in (double_charge, compensation)]))"
     )
     found = []
     for seed in ("0", "1", "4242"):

@@ -95,7 +95,7 @@ def check(
     for name in save or ():
         result.save(name)
     if as_json:
-        say_json(result.to_json())
+        say_json(result.to_dict())
     else:
         say(result)
     for name in save or ():

@@ -292,7 +292,7 @@ class CheckResult:
 
         save(self, path)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """The result as a tree of JSON."""
         from clew.explore.checking.counterexample_files import document
 

@@ -21,10 +21,11 @@ from typing import Any
 
 import msgspec
 
+from clew.error_text import line_of
 from clew.errors import DefinitionError, MaxStepsError, StalledError
 from clew.explore.checking.run_system import RunSystem
 from clew.explore.checking.simulated_process import RUN
-from clew.explore.model.invariants import Invariant, Severity, told
+from clew.explore.model.invariants import Invariant, Severity
 from clew.graph.names import nearest
 
 Check = Callable[[Any], Any]
@@ -139,7 +140,7 @@ def _ends(unbroken: Ends) -> Check:
 
 
 def _told(run: RunSystem) -> str:
-    return "" if run.error is None else told(run.error)
+    return "" if run.error is None else line_of(run.error)
 
 
 def _completes(unbroken: Ends) -> Check:

@@ -7,10 +7,11 @@ from typing import Any
 
 import msgspec
 
+from clew.error_text import line_of
 from clew.errors import RunStateError
 from clew.explore.checking.simulated_process import RUN
 from clew.explore.model.actions import Action
-from clew.explore.model.invariants import Invariant, judge, told
+from clew.explore.model.invariants import Invariant, failure_of
 from clew.explore.model.world import World
 from clew.state import decode, encode
 
@@ -69,12 +70,12 @@ def tell(
         try:
             run.choose(choice)
         except Exception as error:  # nothing of Clew may raise here: it is what is wrong
-            chapters.append(NarrativeStep(choice, (*run.story, f"raised {told(error)}")))
-            return Narrative(tuple(chapters), ((choice, f"raised {told(error)}"),))
+            chapters.append(NarrativeStep(choice, (*run.story, f"raised {line_of(error)}")))
+            return Narrative(tuple(chapters), ((choice, f"raised {line_of(error)}"),))
         said = [line for line in run.story if not line.startswith(_ENDINGS)]
         last = run.story[len(said) :]  # that the run has ended comes after what it ended with
         chapters.append(NarrativeStep(choice, (*said, *_changes(before, _seen(world)), *last)))
-    wrong = [(each.name, message) for each in invariants if (message := judge(each, world)) is not None]
+    wrong = [(each.name, message) for each in invariants if (message := failure_of(each, world)) is not None]
     return Narrative(tuple(chapters), tuple(wrong))
 
 

@@ -39,6 +39,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from clew.error_text import line_of
 from clew.errors import DefinitionError, StoreError
 from clew.explore.checking.effects import Effect, counted, is_kept, told
 from clew.explore.checking.faults import (
@@ -62,7 +63,6 @@ from clew.explore.checking.simulated_process import (
     SimulatedProcess,
     errors_of,
 )
-from clew.explore.model.invariants import told as told_error
 from clew.explore.model.observation import Observation
 from clew.explore.systems.version_tokens import VersionTokens
 from clew.graph import Graph
@@ -159,7 +159,7 @@ class RunSystem:
         self._raised += 1
         self.has_stumbled = self.has_stumbled or not (self._is_fault or isinstance(error, Asking))
         if not isinstance(error, Asking | CallTimedOut | StoreError):  # else that is told elsewhere
-            self.story.append(f"{path} raises {told_error(error)}")
+            self.story.append(f"{path} raises {line_of(error)}")
 
     def _effect(self, effect: Effect, occurrence: int) -> None:
         if self._death is not None:
