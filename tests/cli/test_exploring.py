@@ -29,12 +29,12 @@ def test_a_violation_is_exit_code_1_with_the_path(shop: Folder) -> None:
 
 
 def test_no_violation_is_exit_code_0(shop: Folder) -> None:
-    done = shop.clew("explore", "shop:mended")
+    done = shop.clew("explore", "shop:fixed")
     assert "0 violations; exploration complete" in done.stdout
 
 
 def test_as_json(shop: Folder) -> None:
-    assert shop.json("explore", "shop:mended")["violations"] == []
+    assert shop.json("explore", "shop:fixed")["violations"] == []
 
 
 AGENT = """
@@ -72,7 +72,7 @@ def test_reports(shop: Folder) -> None:
 
 
 def test_a_journal_and_a_limit(shop: Folder) -> None:
-    words = ("explore", "shop:mended", "--store", "explore.db")
+    words = ("explore", "shop:fixed", "--store", "explore.db")
     assert shop.json(*words, "--max-steps", "3")["truncated"]
     assert not shop.json(*words)["truncated"]
     assert (shop.path / "explore.db").exists()

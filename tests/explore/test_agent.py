@@ -190,7 +190,7 @@ def test_the_graph_has_states_actions_and_shortest_paths() -> None:
     deep = Agent(*records(values=4), strategy=DFS()).explore()
     for state in deep.states:
         path = deep.graph.get_path_to(state.id)
-        # each record that is there was created, and changed as often as its value says
+        # each record was created once, and changed as often as its value
         assert len(path) == sum(1 + value for value in state["records"].values())
         here = deep.initial.id
         for step in path:
@@ -278,7 +278,7 @@ def test_actions_may_come_from_a_function_of_the_world(strategy: Any) -> None:
     assert set(result.coverage.actions) == {"take a", "take b", "take c"}
 
 
-# -- what goes wrong --------------------------------------------------------------------------------------------
+# -- failures --------------------------------------------------------------------------------------------------
 
 
 @each_strategy

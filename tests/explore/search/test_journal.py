@@ -103,6 +103,19 @@ def test_the_journal_of_another_exploration_is_rejected(tmp_path: Path) -> None:
     assert world.checkpoints == ()
 
 
+def test_a_journal_of_another_format_is_rejected_and_left_unchanged(tmp_path: Path) -> None:
+    world, _, actions = counter(2)
+    Agent(world, actions, store=tmp_path / "e.db").explore()
+    table = open_table(tmp_path / "e.db", "explore:exploration")
+    header = json.loads(table.read("head") or b"")
+    table.write([("head", json.dumps({**header, "format": 1}).encode())])
+    before = dict(table.scan())
+    with pytest.raises(JournalMismatchError, match="format 1 instead of 2"):
+        Agent(world, actions, store=tmp_path / "e.db").explore()
+    assert dict(table.scan()) == before
+    table.close()
+
+
 def test_a_journal_that_lacks_a_state_is_corrupt(tmp_path: Path) -> None:
     world, _, actions = counter(3)
     Agent(world, actions, store=tmp_path / "e.db").explore()
