@@ -11,7 +11,7 @@ and `context` return new objects on each access.
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -32,17 +32,22 @@ class SystemState(msgspec.Struct, frozen=True, gc=False, array_like=True):
     digest: bytes | None = None
 
 
-class SpilledData(Protocol):
-    """The systems of a state that were moved out of memory."""
+class SpilledSystems(msgspec.Struct, frozen=True):
+    """The systems of a state, stored in a spill file."""
 
-    def load(self) -> tuple[SystemState, ...]: ...
+    file: SpillFile
+    place: tuple[int, int]
+
+    def load(self) -> tuple[SystemState, ...]:
+        """Read the systems from the file."""
+        return unpack(self.file.get(self.place))
 
 
 class State(msgspec.Struct, frozen=True, eq=False, gc=False):
     """The world at one moment. Two states are equal if their digests are equal."""
 
     digest: bytes
-    held: tuple[SystemState, ...] | SpilledData
+    held: tuple[SystemState, ...] | SpilledSystems
     context_data: bytes
     checkpoint_id: str | None = None
     seconds: float = 0.0
@@ -123,17 +128,6 @@ class Checkpoint(msgspec.Struct, frozen=True, eq=False):
     system_checkpoints: dict[str, Any]
     context_snapshot: dict[str, Any]
     created_at: datetime
-
-
-class SpilledSystems(msgspec.Struct, frozen=True):
-    """The systems of a state, stored in a spill file."""
-
-    file: SpillFile
-    place: tuple[int, int]
-
-    def load(self) -> tuple[SystemState, ...]:
-        """Read the systems from the file."""
-        return unpack(self.file.get(self.place))
 
 
 def pack(parts: tuple[SystemState, ...]) -> bytes:

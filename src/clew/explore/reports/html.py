@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from clew.explore.reports.graph_selection import Selection, select
 from clew.explore.reports.html_style import SCRIPT, STYLE
-from clew.explore.reports.state_diff import changes, tree
+from clew.explore.reports.state_diff import step_changes, tree
 from clew.explore.reports.svg import drawing, numbers
-from clew.explore.reports.text import confirmation, extent
+from clew.explore.reports.text import confirmation, counted, extent
 
 if TYPE_CHECKING:
     from clew.explore.model.violations import Violation
@@ -59,7 +59,7 @@ def _body(result: ExplorationResult, selection: Selection) -> str:
 
 def _verdict(result: ExplorationResult) -> str:
     if result.violations:
-        return _counted(len(result.violations), "violation")
+        return counted(len(result.violations), "violation")
     return "no violations" if result.complete else "aborted"
 
 
@@ -95,10 +95,7 @@ def _violation(number: int, violation: Violation, result: ExplorationResult) -> 
 def _steps(violation: Violation, result: ExplorationResult) -> list[str]:
     order, lines = numbers(result), []
     for transition in violation.path:
-        before = result.graph.get_state(transition.from_state_id)
-        to = transition.to_state_id
-        after = None if to is None else result.graph.get_state(to)
-        what = changes(before, after)
+        to, what = transition.to_state_id, step_changes(result.graph, transition)
         rows = "".join(
             f"<tr><th>{escape(where)}</th><td>{escape(old) or '–'}</td><td>→</td>"
             f"<td>{escape(new) or 'deleted'}</td></tr>"
@@ -158,7 +155,3 @@ def _data(result: ExplorationResult, selection: Selection) -> str:
             states[key] = text if len(text) <= DETAIL else f"{text[:DETAIL]}\n…"
     # "<" would allow "</script>" and comments, which end or hide the data
     return json.dumps(states, ensure_ascii=False).replace("<", "\\u003c")
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clew.explore.reports.state_diff import changes, describe_change
+from clew.explore.reports.state_diff import describe_change, step_changes
 from clew.explore.reports.text import confirmation, extent
 
 if TYPE_CHECKING:
@@ -47,9 +47,7 @@ def _violation(violation: Violation, result: ExplorationResult) -> list[str]:
         return [*lines, "In the initial state.", ""]
     lines += ["| step | action | changes |", "|--:|---|---|"]
     for step, transition in enumerate(violation.path, 1):
-        before = result.graph.get_state(transition.from_state_id)
-        after = None if transition.to_state_id is None else result.graph.get_state(transition.to_state_id)
-        what = [_cell(describe_change(change)) for change in changes(before, after)]
+        what = [_cell(describe_change(change)) for change in step_changes(result.graph, transition)]
         more = [f"and {len(what) - CHANGES} more"] if len(what) > CHANGES else []
         end = "**raised**" if transition.to_state_id is None else "<br>".join([*what[:CHANGES], *more])
         lines.append(f"| {step} | {_cell(transition.action_name)} | {end or 'none'} |")

@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from clew.explore.model.states import State
+from clew.explore.model.state_graph import StateGraph
+from clew.explore.model.states import State, Transition
 from clew.state.codec import to_tree
 
 ABSENT = object()
+
+Change = tuple[str, str, str]  # path, before, after
 
 
 def tree(state: State) -> dict[str, Any]:
@@ -22,16 +25,21 @@ def tree(state: State) -> dict[str, Any]:
     return data
 
 
-def changes(before: State | None, after: State | None) -> list[tuple[str, str, str]]:
+def step_changes(graph: StateGraph, step: Transition) -> list[Change]:
+    """Return what a transition changed, as far as the graph holds its states."""
+    before = graph.get_state(step.from_state_id)
+    after = None if step.to_state_id is None else graph.get_state(step.to_state_id)
+    return [] if before is None or after is None else changes(before, after)
+
+
+def changes(before: State, after: State) -> list[Change]:
     """Return the values that differ as (path, before, after). A missing value is an empty string."""
-    if before is None or after is None:
-        return []
-    found: list[tuple[str, str, str]] = []
+    found: list[Change] = []
     _compare("", tree(before), tree(after), found)
     return found
 
 
-def _compare(where: str, before: Any, after: Any, found: list[tuple[str, str, str]]) -> None:
+def _compare(where: str, before: Any, after: Any, found: list[Change]) -> None:
     if isinstance(before, dict) and isinstance(after, dict):
         for key in [*before, *(key for key in after if key not in before)]:
             path = f"{where}.{key}" if where else str(key)
@@ -53,7 +61,7 @@ def one_line(value: Any, width: int = 60) -> str:
     return text if len(text) <= width else f"{text[: width - 1]}…"
 
 
-def describe_change(change: tuple[str, str, str]) -> str:
+def describe_change(change: Change) -> str:
     """Return a change as text."""
     where, before, after = change
     if not before:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from clew.explore.reports.state_diff import changes, describe_change
+from clew.explore.reports.state_diff import describe_change, step_changes
 
 if TYPE_CHECKING:
     from clew.explore.model.violations import Violation
@@ -31,15 +31,15 @@ def headline(result: ExplorationResult) -> str:
     """Return a summary in one line."""
     rate = len(result.transitions) / result.seconds if result.seconds > 0 else 0.0
     return (
-        f"{_count(len(result.states), 'state')}, {_count(len(result.transitions), 'transition')}, "
-        f"{_count(len(result.violations), 'violation')}; {extent(result)} "
+        f"{counted(len(result.states), 'state')}, {counted(len(result.transitions), 'transition')}, "
+        f"{counted(len(result.violations), 'violation')}; {extent(result)} "
         f"({result.strategy}, {result.seconds:.1f} s, {rate:,.0f}/s)"
     )
 
 
 def extent(result: ExplorationResult) -> str:
     """Return how complete the exploration is."""
-    untried = f"{_count(result.coverage.untried_pairs, 'pair')} of state and action not tried"
+    untried = f"{counted(result.coverage.untried_pairs, 'pair')} of state and action not tried"
     if not result.complete:
         return f"aborted, {untried}"
     return f"stopped early, {untried}" if result.truncated else "exploration complete"
@@ -66,9 +66,7 @@ def _violation(number: int, violation: Violation, result: ExplorationResult) -> 
     if not violation.path:
         lines.append("   in the initial state")
     for step, transition in enumerate(violation.path, 1):
-        before = result.graph.get_state(transition.from_state_id)
-        after = None if transition.to_state_id is None else result.graph.get_state(transition.to_state_id)
-        what = [describe_change(change) for change in changes(before, after)]
+        what = [describe_change(change) for change in step_changes(result.graph, transition)]
         more = [f"and {len(what) - CHANGES} more"] if len(what) > CHANGES else []
         end = (
             "raised" if transition.to_state_id is None else "; ".join([*what[:CHANGES], *more]) or "no change"
@@ -77,5 +75,6 @@ def _violation(number: int, violation: Violation, result: ExplorationResult) -> 
     return lines
 
 
-def _count(number: int, what: str) -> str:
+def counted(number: int, what: str) -> str:
+    """Return a number with a noun in the singular or plural."""
     return f"{number:,} {what}{'' if number == 1 else 's'}"

@@ -84,9 +84,8 @@ class Search:
         self.states: list[State] = []
         self.ids: list[str] = []
         self.enabled: list[tuple[int, ...]] = []
-        self._interned: dict[
-            tuple[int, ...], tuple[int, ...]
-        ] = {}  # equal values of `enabled` share one tuple
+        # equal values of `enabled` share one tuple
+        self._interned: dict[tuple[int, ...], tuple[int, ...]] = {}
         # the result of each pair of state and action; not used if nodes are states, where each pair comes once
         self.known: dict[int, int] = {}
         self.left: list[int] = []  # number of untried actions of each state
