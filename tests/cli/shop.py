@@ -1,4 +1,4 @@
-"""Worlds to explore, put into the folder of a test."""
+"""Agents for the tests of `clew explore`; copied into the folder of a test."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def make(checked: bool) -> Agent:
 buggy = make(False)
 
 
-def mended() -> Agent:
+def fixed() -> Agent:
     return make(True)
 
 

@@ -1,4 +1,4 @@
-"""Servers for the systems' tests, started when a test asks for one."""
+"""Servers for the tests of systems, started on demand."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.stores.servers import PostgresServer
 
 @pytest.fixture
 def database(server: PostgresServer) -> Iterator[Database]:
-    """A database of the test's own on the session's PostgreSQL server."""
+    """A new database on the PostgreSQL server of the test session."""
     import psycopg
 
     name = f"t_{token_hex(6)}"
@@ -31,7 +31,7 @@ def database(server: PostgresServer) -> Iterator[Database]:
 
 @pytest.fixture(scope="module", params=["redis", "valkey"])
 def redis_server(request: pytest.FixtureRequest) -> Iterator[RedisServer]:
-    """A server of each kind."""
+    """A Redis and a Valkey server."""
     running = RedisServer(request.param)
     running.start()
     yield running

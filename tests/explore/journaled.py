@@ -1,7 +1,7 @@
-"""A program that explores into a store and, if asked to, kills itself in the middle; started by tests.
+"""A program that explores with a store and can kill itself; tests start it.
 
-``python -m tests.explore.journaled STORE STRATEGY DIE_AFTER``: after so many actions the process gets SIGKILL (0: it
-lives). STORE may be "none". What it prints at the end is the final graph and how many actions this process did.
+``python -m tests.explore.journaled STORE STRATEGY DIE_AFTER``: the process gets SIGKILL after this number of actions
+(0: never). STORE may be "none". At the end it prints the final graph and the number of actions that this process ran.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ VALUES = 4
 
 
 def agent(store: Any, strategy: Any, done: list[int], die_after: int = 0) -> Agent:
-    """Records with a rule that does not hold, an action that raises, and one that depends on the path."""
+    """Return an agent with a broken invariant, an action that raises, and one that depends on the path."""
     world, actions = records(values=VALUES)
     box = world.systems["records"]
 
@@ -53,10 +53,9 @@ def agent(store: Any, strategy: Any, done: list[int], die_after: int = 0) -> Age
 
 
 def summary(result: Any) -> dict[str, Any]:
-    """All that must be the same after a crash."""
-    document: dict[str, Any] = result.to_json()
-    for varying in ("seconds",):
-        del document[varying]
+    """Return everything that must be the same after a crash."""
+    document: dict[str, Any] = result.to_dict()
+    del document["seconds"]
     for violation in document["violations"]:
         del violation["error"]
     return document
@@ -66,4 +65,9 @@ if __name__ == "__main__":
     calls: list[int] = []
     where = None if sys.argv[1] == "none" else sys.argv[1]
     found = agent(where, STRATEGIES[sys.argv[2]], calls, int(sys.argv[3])).explore()
-    print(json.dumps({"summary": summary(found), "calls": len(calls), "recalled": found.recalled}))
+    answer = {
+        "summary": summary(found),
+        "calls": len(calls),
+        "resumed_transitions": found.resumed_transitions,
+    }
+    print(json.dumps(answer))

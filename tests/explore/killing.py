@@ -1,12 +1,12 @@
-"""Explorations of real systems that are killed at any instant; tests ask for them.
+"""Explorations of real systems that are killed at a chosen moment, for tests.
 
-A `Nursery` is a process that imports everything once and then forks a child for each task. A child builds its world as
-a user's script would, explores it into a store and answers with the final graph, unless SIGKILL comes first: at the
-n-th call of a Python or C function, counted everywhere or only inside one kind of work (`INSIDE`), so that an instant
-can be named again; or after a time, so that it can also lie inside of what a server or the kernel does.
+A `ForkServer` is a process that imports everything once and then forks a child for each task. A child builds its world
+as a script would, explores it with a store and answers with the final graph, unless it gets SIGKILL first. The kill
+comes at the n-th call of a Python or C function, counted everywhere or only during one operation (`DURING`), so that it
+can be repeated; or after a time, so that it can also hit the work of a server or the kernel.
 
-The model is the same for all systems: up to two rows with a number of their own, a value and a flag. The number comes
-from a counter that is no part of the state (a sequence, a key, a file beside), so a counter that is not put back shows.
+The model is the same for all systems: up to two rows with a number, a value and a flag. The number comes from a counter
+that is not part of the state (a sequence, a key, a file), so a counter that is not restored is noticed.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from clew.explore.search import journal as journals
 from clew.explore.systems import FileSystem, MemoryStorage, PostgresSystem, RedisSystem, SQLiteSystem
 
 MOST = 1
-# what is being done while the calls are counted
-INSIDE: dict[str, tuple[Any, str]] = {
-    "putting back": (baseline, "put_back"),
-    "keeping": (journals.Journal, "cast_anchor"),
-    "ending": (journals.Journal, "weigh_anchor"),
-    "rolling back": (World, "return_to"),
-    "checkpointing": (World, "hold"),
-    "observing": (World, "look"),
+# operations during which calls can be counted
+DURING: dict[str, tuple[Any, str]] = {
+    "restoring the baseline": (baseline, "restore"),
+    "saving the baseline": (journals.Journal, "save_baseline"),
+    "deleting the baseline": (journals.Journal, "delete_baseline"),
+    "rolling back": (World, "_restore"),
+    "checkpointing": (World, "_create_checkpoint"),
+    "observing": (World, "_observe"),
 }
 
 
@@ -80,7 +80,7 @@ class Table:
     def fail(self) -> None:
         with self._transaction():
             self._run("DELETE FROM rows")
-            raise ValueError("half of it was done")
+            raise ValueError("partly done")
 
     def migrate(self) -> None:
         self._run("ALTER TABLE rows ADD COLUMN note text DEFAULT 'new'")
@@ -118,7 +118,7 @@ class Keys:
 
     def fail(self) -> None:
         self._client.delete("kept")
-        raise ValueError("half of it was done")
+        raise ValueError("partly done")
 
     def rows(self) -> list[tuple[int, int, int]]:
         found = []
@@ -129,7 +129,7 @@ class Keys:
 
 
 class Files:
-    """Rows in a directory: a file each in a folder of its own, and a counter."""
+    """Rows in a directory: a folder with a file for each, and a counter."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -150,7 +150,7 @@ class Files:
 
     def fail(self) -> None:
         (self._folder / "counter").unlink()
-        raise ValueError("half of it was done")
+        raise ValueError("partly done")
 
     def rows(self) -> list[tuple[int, int, int]]:
         found = []
@@ -177,7 +177,7 @@ def postgres(place: str) -> tuple[Any, Any]:
 
 
 class Reconnecting:
-    """A connection for an application that is used to losing it; not in the middle of a transaction."""
+    """A connection that reconnects between transactions."""
 
     def __init__(self, place: str) -> None:
         self._place, self._connection, self._inside = place, None, False
@@ -211,7 +211,7 @@ def files(place: str) -> tuple[Any, Any]:
 
 
 def memory(place: str) -> tuple[Any, Any]:
-    """A cache that the script fills when it starts, from the database as it finds it."""
+    """A cache that the script fills from the database when it starts."""
     with closing(sqlite3.connect(place)) as connection:
         return MemoryStorage({"rows": connection.execute("SELECT * FROM rows").fetchall()}), None
 
@@ -230,7 +230,7 @@ KINDS: dict[str, Callable[[str], tuple[Any, Any]]] = {
 def agent(
     places: dict[str, str], store: str, most_rows: int, migrates: bool = False
 ) -> tuple[Agent, dict[str, Any]]:
-    """The agent of a script: each action is done in all systems, one after the other."""
+    """Return the agent of a script. Each action runs in all systems, one after the other."""
     made = {kind: KINDS[kind](place) for kind, place in places.items()}
     systems = {kind: system for kind, (system, _) in made.items()}
     rows = [model for _, model in made.values() if model is not None]
@@ -261,8 +261,8 @@ def agent(
 
 
 def summary(result: Any) -> dict[str, Any]:
-    """All that must be the same after kills."""
-    document: dict[str, Any] = result.to_json()
+    """Return everything that must be the same after kills."""
+    document: dict[str, Any] = result.to_dict()
     del document["seconds"]
     for violation in document["violations"]:
         del violation["error"]
@@ -274,8 +274,8 @@ def summary(result: Any) -> dict[str, Any]:
 # -- children and the process that forks them -------------------------------------------------------------------------
 
 
-class Nursery:
-    """The process that forks; `child` is one process from its beginning to its end."""
+class ForkServer:
+    """The process that forks; `child` runs one task in a child process."""
 
     def __init__(self, folder: Path) -> None:
         self._process = subprocess.Popen(
@@ -287,7 +287,7 @@ class Nursery:
         )
 
     def child(self, **task: Any) -> dict[str, Any]:
-        """``{"killed": True}``, or the summary, or what was wrong."""
+        """Return ``{"killed": True}``, the summary, or the error."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps(task) + "\n")
@@ -295,7 +295,7 @@ class Nursery:
         answer: dict[str, Any] = json.loads(self._process.stdout.readline())
         return answer
 
-    def __enter__(self) -> Nursery:
+    def __enter__(self) -> ForkServer:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -307,7 +307,7 @@ class Nursery:
 
 
 def main() -> None:
-    """The process that forks."""
+    """Run the process that forks."""
     import apsw  # noqa: F401
     import psycopg  # noqa: F401
     import redis  # noqa: F401
@@ -324,29 +324,29 @@ def main() -> None:
             _live(task, writing)
         os.close(writing)
         if task.get("after") is not None:
-            select.select([reading], [], [], task["after"])  # until then, or until it has ended
+            select.select([reading], [], [], task["after"])  # or until the child has ended
             os.kill(pid, signal.SIGKILL)
         with os.fdopen(reading) as answer:
-            told = answer.read()
+            text = answer.read()
         _, status = os.waitpid(pid, 0)
-        ended = json.loads(told) if told else {"killed": os.WTERMSIG(status) == signal.SIGKILL}
+        ended = json.loads(text) if text else {"killed": os.WTERMSIG(status) == signal.SIGKILL}
         print(json.dumps(ended), flush=True)
 
 
 def _live(task: dict[str, Any], writing: int) -> NoReturn:
-    """A child; it ends without a word to whoever forked it."""
+    """Run a child. It exits without the cleanup of its parent."""
     try:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         answer = _explored(task)
     except BaseException as error:
-        answer = {"wrong": f"{type(error).__name__}: {error}"}
+        answer = {"error": f"{type(error).__name__}: {error}"}
     os.write(writing, json.dumps(answer).encode())
     os._exit(0)
 
 
 def _explored(task: dict[str, Any]) -> dict[str, Any]:
-    agents.TICK_SECONDS = 0.005  # so that a short exploration has written something when it is killed
-    counter = _Counter(task.get("die_at", 0), task.get("inside"))
+    agents.TICK_SECONDS = 0.005  # so that a short exploration writes its journal before it is killed
+    counter = _Counter(task.get("die_at", 0), task.get("during"))
     counter.start()
     explorer, systems = agent(task["places"], task["store"], task["rows"], task["migrates"])
     result = explorer.explore()
@@ -355,24 +355,24 @@ def _explored(task: dict[str, Any]) -> dict[str, Any]:
         if hasattr(system, "close"):
             system.close()
     counter.stop()
-    return {"summary": found, "recalled": result.recalled, "calls": counter.calls}
+    return {"summary": found, "resumed_transitions": result.resumed_transitions, "calls": counter.calls}
 
 
 class _Counter:
-    """Counts calls, and kills the process at one of them."""
+    """Counts calls and kills the process at one of them."""
 
-    def __init__(self, die_at: int, inside: str | None) -> None:
+    def __init__(self, die_at: int, during: str | None) -> None:
         self.calls = 0
         self._die_at = die_at
-        self._counting = inside is None
-        if inside is not None:
-            owner, name = INSIDE[inside]
-            done = getattr(owner, name)
+        self._counting = during is None
+        if during is not None:
+            owner, name = DURING[during]
+            operation = getattr(owner, name)
 
             def counted(*given: Any, **named: Any) -> Any:
                 before, self._counting = self._counting, True
                 try:
-                    return done(*given, **named)
+                    return operation(*given, **named)
                 finally:
                     self._counting = before
 
@@ -389,4 +389,4 @@ class _Counter:
             self.calls += 1
             if self.calls == self._die_at:
                 os.kill(os.getpid(), signal.SIGKILL)
-                time.sleep(60)  # it comes when the kernel is left
+                time.sleep(60)  # the signal arrives on return from the kernel

@@ -1,4 +1,4 @@
-"""Small worlds held in memory, which the explorer's tests explore."""
+"""Small in-memory worlds for the tests of exploration."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from clew.explore import Action, Observation, World
 
 
 class Box:
-    """A system that holds one value, with tokens that are numbers: the value is kept inside, as databases do."""
+    """A system with one value. Tokens are numbers; the copies stay inside the system, as in a database."""
 
     ordering = "any"
 
@@ -43,7 +43,7 @@ class Box:
 
 
 class Pile(Box):
-    """A system whose tokens end when an earlier one is restored, as savepoints do."""
+    """A system in which restoring a token invalidates all later ones, as with savepoints."""
 
     ordering = "lifo"
 
@@ -54,10 +54,9 @@ class Pile(Box):
 
 
 def records(values: int = 21, count: int = 3, box: Box | None = None) -> tuple[World, list[Action]]:
-    """Independent records, each absent or holding one of some values; they are created, changed and deleted.
+    """Return independent records that can be created, changed to the next value, and deleted.
 
-    There are (values + 1) ** count states. A record that is absent can be created; one that is there can be changed
-    to the next value, or deleted.
+    There are (values + 1) ** count states.
     """
     box = box or Box()
     box.value = {}
@@ -85,7 +84,7 @@ def record(box: Box, key: str, values: int) -> list[Action]:
 
 
 def counter(limit: int, box: Box | None = None) -> tuple[World, Box, list[Action]]:
-    """A number that can be counted up to a limit, and back to nothing."""
+    """Return a number that can be increased up to a limit, and reset to 0."""
     box = box or Box()
     box.value = 0
 

@@ -1,4 +1,4 @@
-"""Exploring: which states are found, by whatever strategy, and how the world is left."""
+"""The agent: every strategy finds the same states, and the world is left in its initial state."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_every_strategy_finds_22_cubed_states_and_the_same_transitions(
     assert edges(result) == edges(whole)
     assert {state.id for state in result.states} == {state.id for state in whole.states}
     assert not result.truncated
-    assert result.coverage.open == 0
+    assert result.coverage.untried_pairs == 0
     assert result.violations == []
 
 
@@ -59,13 +59,13 @@ def test_breadth_first_finds_states_in_the_order_of_their_distance() -> None:
 
 
 @each_strategy
-def test_the_same_again_is_the_same_trace(strategy: Any) -> None:
+def test_repeating_an_exploration_gives_the_same_order(strategy: Any) -> None:
     one, other = (Agent(*records(values=5), strategy=strategy).explore() for _ in range(2))
     assert one.transitions == other.transitions
     assert [s.id for s in one.states] == [s.id for s in other.states]
 
 
-def test_another_seed_is_another_trace_to_the_same_states() -> None:
+def test_another_seed_gives_another_order_of_the_same_states() -> None:
     for kind in (RandomWalk, Weighted):
         one, other = (Agent(*records(values=5), strategy=kind(seed)).explore() for seed in (1, 2))
         assert one.transitions != other.transitions
@@ -108,7 +108,7 @@ def test_one_checkpoint_is_made_for_each_state_and_not_for_each_transition() -> 
     assert box.made == 5**3
 
 
-def test_depth_first_goes_on_without_going_back() -> None:
+def test_depth_first_needs_few_rollbacks() -> None:
     box = Box()
     world, _, actions = counter(50, box)
     Agent(world, actions[:1], strategy=DFS()).explore()
@@ -116,10 +116,10 @@ def test_depth_first_goes_on_without_going_back() -> None:
 
 
 def test_an_action_is_undone_even_if_it_seems_to_have_changed_nothing() -> None:
-    """What is not observed is rolled back too, and must not leak into the next action."""
+    """Parts that are not observed are rolled back too, and must not affect the next action."""
 
     class Sequence(Box):
-        """Rows are observed, the number that the next row gets is not."""
+        """Rows are observed; the number of the next row is not."""
 
         def observe(self) -> Any:
             from clew.explore import Observation
@@ -148,11 +148,11 @@ def test_an_action_is_undone_even_if_it_seems_to_have_changed_nothing() -> None:
 # -- limits -----------------------------------------------------------------------------------------------------
 
 
-def test_max_steps_stops_early_and_says_so() -> None:
+def test_max_steps_truncates() -> None:
     result = Agent(*records(values=5), max_steps=100).explore()
     assert len(result.transitions) == 100
     assert result.truncated
-    assert result.coverage.open > 0
+    assert result.coverage.untried_pairs > 0
 
 
 def test_a_limit_that_is_just_enough_truncates_nothing() -> None:
@@ -168,7 +168,7 @@ def test_no_steps_at_all_is_the_initial_state() -> None:
     assert (len(result.states), len(result.transitions), result.truncated) == (1, 0, False)
 
 
-def test_coverage_says_what_was_tried_and_what_never_could_be() -> None:
+def test_coverage_counts_tries_and_actions_that_were_never_enabled() -> None:
     world, _box, actions = counter(2)
     actions.append(Action("never", lambda world: None, precondition=lambda world: False))
     actions.append(Action("fails", lambda world: 1 / 0))
@@ -179,7 +179,7 @@ def test_coverage_says_what_was_tried_and_what_never_could_be() -> None:
         "never": (0, 0),
         "fails": (3, 3),
     }
-    assert coverage.never == ("never",)
+    assert coverage.never_enabled == ("never",)
     assert coverage.percent == 75.0
 
 
@@ -190,7 +190,7 @@ def test_the_graph_has_states_actions_and_shortest_paths() -> None:
     deep = Agent(*records(values=4), strategy=DFS()).explore()
     for state in deep.states:
         path = deep.graph.get_path_to(state.id)
-        # each record that is there was created, and changed as often as its value says
+        # each record was created once, and changed as often as its value
         assert len(path) == sum(1 + value for value in state["records"].values())
         here = deep.initial.id
         for step in path:
@@ -207,15 +207,15 @@ def test_the_graph_has_states_actions_and_shortest_paths() -> None:
         deep.graph.get_path_to("nothing")
 
 
-def test_adding_a_state_again_gives_the_one_that_is_there(whole: ExplorationResult) -> None:
+def test_adding_a_known_state_returns_the_existing_one(whole: ExplorationResult) -> None:
     world, _ = records()
     again = world.observe()
     assert again is not whole.initial
     assert whole.graph.add_state(again) is whole.initial
 
 
-def test_paths_keep_to_requires() -> None:
-    """The short way to the last state is not allowed without a detour."""
+def test_paths_respect_requires() -> None:
+    """The shortest path to the last state is not allowed without a detour."""
     box = Box(0)
     to = lambda value: lambda world: setattr(box, "value", value)
     actions = [
@@ -236,7 +236,7 @@ def test_any_state_of_a_result_can_be_visited_by_replay() -> None:
     assert world.observe() == target
 
 
-def test_also_when_invariants_observe_the_world_themselves() -> None:
+def test_replay_works_if_invariants_observe_the_world() -> None:
     world, actions = records(values=3)
     world.observe_and_checkpoint("to come back to")
     looking = Invariant("looks", lambda world: bool(world.observe().id))
@@ -256,17 +256,17 @@ def test_golden_counts(values: int) -> None:
 # -- symmetry, and actions that the world offers ----------------------------------------------------------------
 
 
-def test_symmetry_leaves_one_state_of_each_kind() -> None:
+def test_canonicalize_merges_symmetric_states() -> None:
     box = Box({})
     actions = [action for key in ("r0", "r1", "r2") for action in record(box, key, 3)]
-    world = World(systems={"records": box}, canonical=lambda state: sorted(state["records"].values()))
+    world = World(systems={"records": box}, canonicalize=lambda state: sorted(state["records"].values()))
     result = Agent(world, actions).explore()
     # multisets of at most three of three values: C(3 + 3, 3)
     assert len(result.states) == 20
 
 
 @each_strategy
-def test_actions_may_be_what_the_world_offers(strategy: Any) -> None:
+def test_actions_may_come_from_a_function_of_the_world(strategy: Any) -> None:
     box = Box([])
 
     def choices(world: World) -> list[Action]:
@@ -278,11 +278,11 @@ def test_actions_may_be_what_the_world_offers(strategy: Any) -> None:
     assert set(result.coverage.actions) == {"take a", "take b", "take c"}
 
 
-# -- what goes wrong --------------------------------------------------------------------------------------------
+# -- failures --------------------------------------------------------------------------------------------------
 
 
 @each_strategy
-def test_systems_that_forget_later_checkpoints_are_explored_by_replay(strategy: Any) -> None:
+def test_lifo_systems_are_explored_by_replay(strategy: Any) -> None:
     world, actions = records(values=3, box=Pile())
     result = Agent(world, actions, strategy=strategy).explore()
     assert edges(result) == edges(Agent(*records(values=3)).explore())
@@ -296,14 +296,12 @@ def test_after_a_failed_checkpoint_the_state_is_reached_by_replay() -> None:
             return super().checkpoint(name)
 
     world, actions = records(values=3, box=Fussy())
-    with pytest.warns(
-        ExplorationWarning, match="'records' failed.*no room; the state will be reached by replay"
-    ):
+    with pytest.warns(ExplorationWarning, match="'records' .*no room.* replay"):
         result = Agent(world, actions).explore()
     assert edges(result) == edges(Agent(*records(values=3)).explore())
 
 
-def test_a_failed_rollback_aborts_with_what_was_found_so_far() -> None:
+def test_a_failed_rollback_aborts_with_the_result_so_far() -> None:
     class Breaking(Box):
         def rollback(self, token: int) -> None:
             if self.restored == 20:
@@ -323,13 +321,13 @@ def test_a_failed_rollback_aborts_with_what_was_found_so_far() -> None:
     (violation,) = result.violations
     assert violation.actions == ("create_r0",)
     assert not violation.confirmed
-    # it could be rolled back afterwards, which was verified
+    # a later rollback succeeded and was verified
     assert not world.poisoned
     assert world.systems["records"].value == {}
     assert world.checkpoints == ()
 
 
-def test_an_exploration_that_cannot_be_put_back_leaves_a_poisoned_world() -> None:
+def test_a_rollback_that_always_fails_leaves_a_poisoned_world() -> None:
     class Broken(Box):
         def rollback(self, token: int) -> None:
             raise OSError("connection lost")
@@ -346,12 +344,12 @@ def test_a_world_that_cannot_be_observed_aborts() -> None:
     def spoil(world: World) -> None:
         box.value = object()
 
-    with pytest.raises(ExplorationAborted, match="cannot be observed after spoil"):
+    with pytest.raises(ExplorationAborted, match="after action 'spoil'"):
         Agent(World(systems={"box": box}), [Action("spoil", spoil)]).explore()
     assert box.value == 0
 
 
-def test_actions_that_lead_elsewhere_when_repeated_abort() -> None:
+def test_actions_that_are_not_repeatable_abort() -> None:
     numbers = iter(range(1, 1000))
     box = Pile(0)
     world = World(systems={"box": box})
@@ -359,12 +357,12 @@ def test_actions_that_lead_elsewhere_when_repeated_abort() -> None:
         Action("draw", lambda world: setattr(box, "value", next(numbers))),
         Action("nothing", lambda world: None),
     ]
-    with pytest.raises(ExplorationAborted, match="depends on more than the world shows") as caught:
+    with pytest.raises(ExplorationAborted, match="replaying") as caught:
         Agent(world, actions, max_steps=50).explore()
     assert isinstance(caught.value.__cause__, DivergedError)
 
 
-def test_an_interruption_leaves_the_world_as_it_was() -> None:
+def test_an_interrupt_leaves_the_world_in_its_initial_state() -> None:
     world, box, actions = counter(9)
 
     def interrupt(world: World) -> None:
@@ -377,7 +375,7 @@ def test_an_interruption_leaves_the_world_as_it_was() -> None:
     assert world.checkpoints == ()
 
 
-def test_a_quiet_exploration_warns_of_nothing_and_prints_nothing(capfd: pytest.CaptureFixture[str]) -> None:
+def test_an_exploration_prints_nothing_and_does_not_warn(capfd: pytest.CaptureFixture[str]) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         Agent(*records(values=2)).explore()
@@ -385,38 +383,36 @@ def test_a_quiet_exploration_warns_of_nothing_and_prints_nothing(capfd: pytest.C
 
 
 @pytest.mark.parametrize(
-    "make, told",
+    "make, message",
     [
-        (
-            lambda: Agent(World(), None),
-            r"actions are a list of Action\(name, run\), or a function.*, not None",
-        ),
-        (lambda: Agent(World(), Action("a", len)), r"actions are a list.*, not Action\("),
-        (lambda: Agent(World(), [], None), r"invariants are a list of Invariant\(name, check\), not None"),
-        (lambda: Agent(World(), [], Invariant("a", len)), r"invariants are a list.*, not Invariant\("),
-        (lambda: Agent(World(), [], name=3), "name is a text, not 3"),
-        (lambda: RandomWalk([1]), r"RandomWalk: a seed is a whole number, not \[1\]"),
-        (lambda: Weighted("x"), "Weighted: a seed is a whole number, not 'x'"),
+        (lambda: Agent(World(), None), "actions .* got None"),
+        (lambda: Agent(World(), Action("a", len)), r"actions .* got Action\("),
+        (lambda: Agent(World(), [], None), "invariants .* got None"),
+        (lambda: Agent(World(), [], Invariant("a", len)), r"invariants .* got Invariant\("),
+        (lambda: Agent(World(), [], name=3), "name .* got 3"),
+        (lambda: Agent(World(), [], memory_limit="1G"), "memory_limit .* got '1G'"),
+        (lambda: RandomWalk([1]), r"RandomWalk: seed .* got \[1\]"),
+        (lambda: Weighted("x"), "Weighted: seed .* got 'x'"),
     ],
 )
-def test_what_makes_no_agent_is_refused_at_once(make: Any, told: str) -> None:
-    with pytest.raises(DefinitionError, match=told):
+def test_invalid_options_are_rejected(make: Any, message: str) -> None:
+    with pytest.raises(DefinitionError, match=message):
         make()
 
 
 @pytest.mark.parametrize(
-    "offer, told",
+    "offer, message",
     [
-        (lambda world: 1 / 0, "the function that offers actions failed: ZeroDivisionError"),
-        (lambda world: None, "the function that offers actions failed: TypeError"),
+        (lambda world: 1 / 0, "function .* ZeroDivisionError"),
+        (lambda world: None, "function .* TypeError"),
     ],
 )
-def test_a_function_that_offers_no_actions_ends_the_exploration(offer: Any, told: str) -> None:
-    with pytest.raises(ExplorationAborted, match=told):
+def test_a_function_that_returns_no_actions_aborts(offer: Any, message: str) -> None:
+    with pytest.raises(ExplorationAborted, match=message):
         Agent(World(), offer).explore()
 
 
-def test_a_function_that_fails_later_ends_it_with_what_was_found() -> None:
+def test_a_function_that_fails_later_aborts_with_the_result_so_far() -> None:
     world, box, actions = counter(5)
 
     def offer(world: World) -> Any:
@@ -424,14 +420,14 @@ def test_a_function_that_fails_later_ends_it_with_what_was_found() -> None:
             raise OSError("no list today")
         return [actions[0]]
 
-    with pytest.raises(ExplorationAborted, match="offers actions failed: OSError: no list today") as caught:
+    with pytest.raises(ExplorationAborted, match="OSError: no list today") as caught:
         Agent(world, offer).explore()
     assert caught.value.result is not None
     assert len(caught.value.result.states) == 3
     assert box.value == 0
 
 
-def test_a_world_that_cannot_be_taken_back_at_the_end_is_not_called_explored() -> None:
+def test_a_failed_rollback_at_the_end_aborts() -> None:
     class Sticky(Box):
         def rollback(self, token: int) -> None:
             raise OSError("sticks")
@@ -444,7 +440,7 @@ def test_a_world_that_cannot_be_taken_back_at_the_end_is_not_called_explored() -
     assert len(caught.value.result.states) == 2
 
 
-def test_a_path_is_looked_for_again_when_the_graph_grows(whole: ExplorationResult) -> None:
+def test_paths_are_computed_again_when_the_graph_grows(whole: ExplorationResult) -> None:
     graph = StateGraph(whole.graph.actions.values())
     for state in whole.states:
         graph.add_state(state)

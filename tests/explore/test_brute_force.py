@@ -1,4 +1,4 @@
-"""Random finite models, explored by every strategy and by the plainest search there is, must give the same graph."""
+"""Random finite models: every strategy finds the same graph as a plain breadth-first search."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.explore.test_agent import STRATEGIES
 
 
 class Rule(msgspec.Struct, frozen=True):
-    """An action of a random model: where it leads from each number, if anywhere, and what its path needs."""
+    """An action of a random model: the next number for each number, or None, and the rules of its path."""
 
     moves: tuple[int | None, ...]  # -1: it raises
     requires: tuple[int, ...]
@@ -25,7 +25,7 @@ class Rule(msgspec.Struct, frozen=True):
 class Model(msgspec.Struct, frozen=True):
     size: int
     rules: tuple[Rule, ...]
-    wrong: int  # the number that breaks the invariant
+    violating: int  # the number that breaks the invariant
 
 
 @st.composite
@@ -45,12 +45,12 @@ def models(draw: st.DrawFn) -> Model:
 
 
 def searched(model: Model) -> tuple[set[int], set[tuple[int, int, int]], dict[Any, int]]:
-    """By whole histories: states, transitions, and the length of the shortest path to each thing that is wrong."""
+    """Return the states, the transitions, and the length of the shortest path to each violation."""
     start = (0, (0,) * len(model.rules))
     seen, queue = {start}, deque([(start, 0)])
-    states, transitions, wrong = {0}, set(), {}
-    if model.wrong == 0:
-        wrong["invariant"] = 0
+    states, transitions, violations = {0}, set(), {}
+    if model.violating == 0:
+        violations["invariant"] = 0
     while queue:
         (here, done), depth = queue.popleft()
         for number, rule in enumerate(model.rules):
@@ -60,18 +60,18 @@ def searched(model: Model) -> tuple[set[int], set[tuple[int, int, int]], dict[An
             if rule.max_calls is not None and done[number] >= rule.max_calls:
                 continue
             if there == -1:
-                wrong.setdefault(number, depth + 1)
+                violations.setdefault(number, depth + 1)
                 continue
             transitions.add((here, number, there))
             states.add(there)
-            if there == model.wrong:
-                wrong.setdefault("invariant", depth + 1)
-            # three calls are as many as matter: no model here has a higher max_calls
+            if there == model.violating:
+                violations.setdefault("invariant", depth + 1)
+            # more than three calls make no difference, because max_calls is at most 2
             counted = (*done[:number], min(done[number] + 1, 3), *done[number + 1 :])
             if (there, counted) not in seen:
                 seen.add((there, counted))
                 queue.append(((there, counted), depth + 1))
-    return states, transitions, wrong
+    return states, transitions, violations
 
 
 def explored(model: Model, strategy: Any, box: Box, **options: Any) -> Any:
@@ -81,7 +81,7 @@ def explored(model: Model, strategy: Any, box: Box, **options: Any) -> Any:
         def act(world: World) -> None:
             there = rule.moves[box.value]
             if there == -1:
-                box.value = 99  # half done
+                box.value = 99  # a partial change
                 raise ValueError("boom")
             box.value = there
 
@@ -97,7 +97,7 @@ def explored(model: Model, strategy: Any, box: Box, **options: Any) -> Any:
         )
         for number, rule in enumerate(model.rules)
     ]
-    invariants = [Invariant("right", lambda world: box.value != model.wrong)]
+    invariants = [Invariant("rule", lambda world: box.value != model.violating)]
     return Agent(World(systems={"n": box}), actions, invariants, strategy=strategy, **options).explore()
 
 
@@ -112,24 +112,24 @@ def graph_of(result: Any) -> tuple[set[int], set[tuple[int, int, int]]]:
 
 @given(models(), st.sampled_from(STRATEGIES), st.sampled_from([Box, Pile]), st.sampled_from([None, 0, 3000]))
 @settings(max_examples=400, derandomize=True, deadline=None)
-def test_the_graph_and_the_shortest_violations_are_those_of_plain_search(
+def test_the_graph_and_the_shortest_paths_equal_those_of_a_plain_search(
     model: Model, strategy: Any, system: Any, memory: int | None
 ) -> None:
-    states, transitions, wrong = searched(model)
-    result = explored(model, strategy, system(), memory=memory)
+    states, transitions, violations = searched(model)
+    result = explored(model, strategy, system(), memory_limit=memory)
     assert graph_of(result) == (states, transitions)
     assert not result.truncated
     found = {
         "invariant" if each.kind.cause == "invariant" else int(each.name[1:]): len(each.path)
         for each in result.violations
     }
-    assert found == wrong
+    assert found == violations
     assert all(each.confirmed for each in result.violations)
 
 
 @given(models())
 @settings(max_examples=100, derandomize=True, deadline=None)
-def test_whatever_limit_is_set_the_graph_is_a_part_of_the_whole(model: Model) -> None:
+def test_with_a_limit_the_graph_is_a_subgraph(model: Model) -> None:
     states, transitions, _ = searched(model)
     for limit in range(4):
         result = explored(model, BFS(), Box(), max_steps=limit)

@@ -1,4 +1,4 @@
-"""What a transition costs, in function calls: a number that a busy machine does not move."""
+"""The cost of a transition in function calls, which does not depend on the load of the machine."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.explore.test_agent import each_strategy
 
 
 class Plain(Box):
-    """A system that costs as little as one can: its tokens are copies of a flat dict."""
+    """A minimal system: its tokens are copies of a flat dict."""
 
     def checkpoint(self, name: str) -> Any:
         return dict(self.value)
@@ -29,11 +29,11 @@ class Plain(Box):
 
 
 def calls(values: int, strategy: Any) -> float:
-    """Function calls for each transition, without what the model itself does."""
+    """Return the number of function calls per transition, without those of the model."""
     agent = Agent(
         *records(values=values, box=Plain()), [Invariant("holds", lambda world: True)], strategy=strategy
     )
-    agent.explore()  # whatever is imported late is imported now
+    agent.explore()  # so that lazy imports are done
     profile = cProfile.Profile()
     profile.enable()
     result = agent.explore()
@@ -44,7 +44,7 @@ def calls(values: int, strategy: Any) -> float:
 
 
 @each_strategy
-def test_a_transition_costs_the_same_however_many_states_there_are(strategy: Any) -> None:
+def test_the_cost_of_a_transition_does_not_depend_on_the_number_of_states(strategy: Any) -> None:
     few, many = calls(5, strategy), calls(14, strategy)
     assert many == pytest.approx(few, rel=0.05)
     assert many < 60

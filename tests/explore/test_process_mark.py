@@ -1,4 +1,4 @@
-"""Whether a process that left its mark still lives."""
+"""Process marks: whether the process that wrote a mark still runs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from clew.explore.process_mark import lives_elsewhere, mark
 SAYS = "from clew.explore.process_mark import mark; print(mark(), flush=True); input()"
 
 
-def test_a_mark_is_of_one_process_as_long_as_it_lives() -> None:
+def test_a_mark_identifies_a_process_while_it_runs() -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", SAYS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
@@ -19,19 +19,21 @@ def test_a_mark_is_of_one_process_as_long_as_it_lives() -> None:
     with process.stdin, process.stdout:
         other = process.stdout.readline().strip()
         assert lives_elsewhere(other)
-        assert lives_elsewhere(f"what somebody put before it/{other}")
+        assert lives_elsewhere(f"prefix/{other}")
         machine, number, started = other.split("/")
-        assert not lives_elsewhere(f"{machine}/{number}/{started}0")  # the number was given away since
+        assert not lives_elsewhere(
+            f"{machine}/{number}/{started}0"
+        )  # the same pid, reused by a later process
         assert not lives_elsewhere(f"another/{number}/{started}")
         process.kill()
-        process.stdout.read()  # it has ended, and nobody has asked how
+        process.stdout.read()  # a zombie: ended, but not waited for
         while lives_elsewhere(other):
             pass
         process.wait()
         assert not lives_elsewhere(other)
 
 
-def test_one_does_not_live_elsewhere() -> None:
+def test_this_process_and_invalid_marks_do_not_live_elsewhere() -> None:
     assert mark() == mark()
     assert not lives_elsewhere(mark())
     assert not lives_elsewhere("")

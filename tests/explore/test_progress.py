@@ -1,4 +1,4 @@
-"""Live progress: on a terminal, and nowhere else."""
+"""Live progress, shown only on a terminal."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.explore.models import records
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_the_line_says_how_far_it_is() -> None:
+def test_the_line_shows_the_counts() -> None:
     board = ExplorationProgress()
     assert board.line() == "exploring"
     board({"states": 1200, "steps": 9000, "open": 31, "violations": 2})
@@ -26,16 +26,13 @@ def test_the_line_says_how_far_it_is() -> None:
     assert "31 open, 2 violations" in board.line()
 
 
-def test_it_is_told_while_the_exploration_runs() -> None:
+def test_counts_are_reported_while_the_exploration_runs() -> None:
     seen = []
     world, actions = records(values=3)
 
-    class Watched(Agent):
-        pass
-
-    agent = Watched(world, actions, progress=False)
+    agent = Agent(world, actions, progress=False)
     real = agent._search
-    agent._search = lambda repertoire, journal, watch: real(repertoire, journal, seen.append)  # type: ignore[method-assign]
+    agent._search = lambda table, journal, watch: real(table, journal, seen.append)  # type: ignore[method-assign]
     result = agent.explore()
     assert seen[0]["states"] == 1
     assert seen[-1] == {"states": 64, "steps": len(result.transitions), "open": 0, "violations": 0}
@@ -75,7 +72,7 @@ def test_on_a_terminal_it_shows_and_leaves_nothing_behind_on_standard_output() -
         try:
             while piece := terminal.read(4096):
                 shown += piece
-        except OSError:  # Linux says so when the last writer is gone
+        except OSError:  # Linux raises this when the last writer has closed
             pass
         out, _ = process.communicate(timeout=120)
     assert process.returncode == 0

@@ -1,15 +1,16 @@
-"""Exploration: every state that a real system can reach, and the shortest way to each mistake.
+"""Exploration: run every action in every state that a system can reach, and check invariants after each one.
 
 ::
 
-    World            what actions act on: systems that can be rolled back, a context, an api
-    Action           something that can be done; Invariant, Severity: what must hold everywhere
-    Agent            explores by a strategy: BFS, DFS, RandomWalk, CoverageGuided, Weighted
-    ExplorationResult  states, transitions, violations; reports
-    systems          what can be rolled back: databases, servers, directories, fakes in memory, a run
-    check_graph      every schedule and every fault of a workflow; Check, CheckResult, at_end
+    World              what actions change: systems that can be rolled back, a context, an api
+    Action             an operation on the world
+    Invariant          a rule that must hold in every state, with a Severity
+    Agent              explores a world with a strategy: BFS, DFS, RandomWalk, CoverageGuided, Weighted
+    ExplorationResult  states, transitions, violations, coverage; writes reports
+    systems            systems that can be rolled back: databases, Redis, directories, in-memory fakes
+    check_graph        checks a workflow under every schedule and fault; Check, CheckResult, at_end
 
-Names are imported when they are first asked for.
+Names are imported on first use.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from clew.explore.search.strategies import Strategy as Strategy
     from clew.explore.search.strategies import Weighted as Weighted
 
-_WHERE = {
+_MODULES = {
     "Action": "model.actions",
     "Agent": "agent",
     "BFS": "search.strategies",
@@ -76,13 +77,13 @@ _WHERE = {
     "check_graph": "checking.check",
 }
 
-__all__ = sorted(_WHERE)
+__all__ = sorted(_MODULES)
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _WHERE:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_WHERE[name]}"), name)
+    return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
 
 
 def __dir__() -> list[str]:

@@ -1,8 +1,8 @@
-"""The agent: explores a world, and leaves it as it was.
+"""The agent: explore a world and leave it in its initial state.
 
-`explore` opens the journal, searches, settles what was found and puts everything back: all tokens are released and
-the world is in its initial state, also when something failed. What cannot go on ends in `ExplorationAborted`, which
-holds what was found so far.
+`explore` opens the journal, searches, confirms the violations, rolls the world back to its initial state and releases
+all tokens, also after an error. If the exploration cannot continue, it raises `ExplorationAborted` with the results so
+far.
 """
 
 from __future__ import annotations
@@ -24,30 +24,32 @@ from clew.explore.model.world import ReplayPath, World
 from clew.explore.progress import Watch, watching
 from clew.explore.reports.result import ActionCoverage, Coverage, ExplorationResult
 from clew.explore.search.action_table import ActionTable, Offer
-from clew.explore.search.confirmation import settle
+from clew.explore.search.confirmation import confirm
 from clew.explore.search.journal import Journal
-from clew.explore.search.loop import NOWHERE, Search
+from clew.explore.search.loop import UNKNOWN, Search
 from clew.explore.search.shrinker import TrialRun
 from clew.explore.search.strategies import BFS, Strategy
 
-TICK_SECONDS = 0.2  # between two writes of the journal, and two updates of the display
+TICK_SECONDS = 0.2  # between two writes of the journal, and two updates of the progress line
 
 
 class Agent:
     """Explores a world.
 
     Args:
-        world: Where to act. It is in its initial state.
-        actions: What may be done: a list; or a function of the world that returns what its present state offers.
-        invariants: What must hold everywhere.
-        strategy: In which order: `BFS()`, `DFS()`, `RandomWalk(seed)`, `CoverageGuided()`, `Weighted(seed)`.
-        max_steps: How many actions are done at most; without, all there is is explored.
-        store: A file, `postgresql://...` or a store: the exploration is journaled there, and `explore` goes on where a
-            former one was killed; see `clew.explore.search.baseline` for what puts the systems back.
-        name: Which exploration of the store it is.
-        memory: How many bytes states and checkpoints may take in memory; see `clew.explore.search.checkpoints`.
+        world: The world, in its initial state.
+        actions: A list of actions, or a function of the world that returns the actions of its current state.
+        invariants: The rules that must hold in every state.
+        strategy: The search order: `BFS()` (default), `DFS()`, `RandomWalk(seed)`, `CoverageGuided()` or
+            `Weighted(seed)`.
+        max_steps: Maximum number of actions to run. Without it the exploration is exhaustive.
+        store: Where to record progress: a file, a `postgresql://` URL or a store. `explore` resumes an interrupted
+            exploration from it; see `clew.explore.search.baseline` for how the systems are restored.
+        name: Name of the exploration in the store.
+        memory_limit: Maximum number of bytes for states and checkpoints in memory; see
+            `clew.explore.search.checkpoints`.
         fail_fast: Stop at the first violation.
-        progress: Show progress on the terminal; None: if standard error is one.
+        progress: Show progress on standard error. None: only if standard error is a terminal.
     """
 
     def __init__(
@@ -60,72 +62,74 @@ class Agent:
         max_steps: int | None = None,
         store: Any = None,
         name: str = "exploration",
-        memory: int | None = None,
+        memory_limit: int | None = None,
         fail_fast: bool = False,
         progress: bool | None = None,
     ) -> None:
         self.world = world
         self.actions: list[Action] | Offer = actions if callable(actions) else ActionTable(actions).actions
         self.invariants = _listed(invariants)
-        made = strategy() if isinstance(strategy, type) else strategy
-        self.strategy: Strategy = BFS() if made is None else made
+        instance = strategy() if isinstance(strategy, type) else strategy
+        self.strategy: Strategy = BFS() if instance is None else instance
         self.max_steps = max_steps
         self.store = store
         self.name = name
-        self.memory = memory
+        self.memory_limit = memory_limit
         self.fail_fast = fail_fast
         self.progress = progress
         self._check()
 
     def _check(self) -> None:
         if not isinstance(self.world, World):
-            raise DefinitionError(f"an agent explores a World, not {self.world!r}")
+            raise DefinitionError(f"world must be a World, got {self.world!r}")
         for invariant in self.invariants:
             if not isinstance(invariant, Invariant):
-                raise DefinitionError(f"invariants are Invariant(name, check), not {invariant!r}")
+                raise DefinitionError(
+                    f"expected an Invariant, got {invariant!r}; write Invariant(name, check)"
+                )
         if type(self.name) is not str:
-            raise DefinitionError(f"name is a text, not {self.name!r}")
+            raise DefinitionError(f"name must be a string, got {self.name!r}")
         names = [invariant.name for invariant in self.invariants]
-        twice = [name for name in names if names.count(name) > 1]
-        if twice:
-            raise DefinitionError(f"two invariants are called {twice[0]!r}; give each a name of its own")
+        duplicates = [name for name in names if names.count(name) > 1]
+        if duplicates:
+            raise DefinitionError(f"two invariants are called {duplicates[0]!r}; give each a unique name")
         if not callable(getattr(self.strategy, "start", None)):
             raise DefinitionError(
-                f"{self.strategy!r} is no strategy; give BFS(), DFS(), RandomWalk(seed) or another"
+                f"expected a strategy such as BFS(), DFS() or RandomWalk(seed), got {self.strategy!r}"
             )
-        for what, limit in (("max_steps", self.max_steps), ("memory", self.memory)):
+        for option, limit in (("max_steps", self.max_steps), ("memory_limit", self.memory_limit)):
             if limit is not None and (type(limit) is not int or limit < 0):
-                raise DefinitionError(f"{what} is a number from 0, or None, not {limit!r}")
+                raise DefinitionError(f"{option} must be an int >= 0 or None, got {limit!r}")
 
     def explore(self) -> ExplorationResult:
-        """Explore; the world is as before when this returns or raises."""
+        """Explore. The world is in its initial state again when this returns or raises."""
         began = time.monotonic()
-        repertoire = ActionTable(self.actions)
-        journal = self._journal(repertoire)
+        table = ActionTable(self.actions)
+        journal = self._journal(table)
         try:
             with watching(self.progress) as watch:
-                search = self._search(repertoire, journal, watch)
+                search = self._search(table, journal, watch)
                 return self._explored(search, journal, began)
         finally:
             if journal is not None:
                 journal.close()
 
-    def _journal(self, repertoire: ActionTable) -> Journal | None:
+    def _journal(self, table: ActionTable) -> Journal | None:
         if self.store is None:
             return None
         from clew.stores.factory import open_table
 
-        shelf = open_table(self.store, f"explore:{self.name}")
-        return Journal(shelf, self.world, repertoire, self.invariants)
+        opened = open_table(self.store, f"explore:{self.name}")
+        return Journal(opened, self.world, table, self.invariants)
 
-    def _search(self, repertoire: ActionTable, journal: Journal | None, watch: Watch) -> Search:
+    def _search(self, table: ActionTable, journal: Journal | None, watch: Watch) -> Search:
         return Search(
             self.world,
-            repertoire,
+            table,
             self.invariants,
             self.strategy,
             max_steps=self.max_steps,
-            memory=self.memory,
+            memory_limit=self.memory_limit,
             fail_fast=self.fail_fast,
             journal=journal,
             tick=_ticker(journal, watch),
@@ -133,7 +137,7 @@ class Agent:
 
     def _explored(self, search: Search, journal: Journal | None, began: float) -> ExplorationResult:
         failure: ClewError | None = None
-        self.world.be_led()
+        self.world._stop_recording_paths()
         try:
             try:
                 search.run()
@@ -144,28 +148,28 @@ class Agent:
                     journal.flush()
             if failure is None:
                 try:
-                    result = self._result(search, journal, began, self._rehearsal(search))
+                    result = self._result(search, journal, began, self._trial(search))
                     self._to_initial(search)
                 except (RollbackError, DivergedError, ExplorationAborted) as error:
                     failure = error
             if failure is not None:
                 result = self._result(search, journal, began, None, complete=False)
-                raise ExplorationAborted(f"the exploration cannot go on: {failure}", result) from failure
+                raise ExplorationAborted(f"the exploration was aborted: {failure}", result) from failure
             return result
         finally:
-            self._put_back(search)
+            self._restore_world(search)
 
-    def _rehearsal(self, search: Search) -> TrialRun:
+    def _trial(self, search: Search) -> TrialRun:
         def to_initial() -> None:
             self._to_initial(search)
-            search.here = NOWHERE
+            search.here = UNKNOWN
 
-        return TrialRun(self.world, search.repertoire, self.invariants, to_initial)
+        return TrialRun(self.world, search.table, self.invariants, to_initial)
 
     def _to_initial(self, search: Search) -> None:
         if search.here != 0:
-            if not search.keeper.back(0):
-                raise RollbackError("the initial checkpoint is not valid any more")
+            if not search.checkpoints.restore(0):
+                raise RollbackError("the initial checkpoint is no longer valid")
             search.here = 0
 
     def _result(
@@ -173,7 +177,7 @@ class Agent:
         search: Search,
         journal: Journal | None,
         began: float,
-        rehearsal: TrialRun | None,
+        trial: TrialRun | None,
         complete: bool = True,
     ) -> ExplorationResult:
         graph = search.graph
@@ -188,8 +192,8 @@ class Agent:
             },
             search.open,
         )
-        everything = not search.truncated and not search.open
-        violations = settle(search.findings, graph, rehearsal, everything=everything)
+        exhaustive = not search.truncated and not search.open
+        violations = confirm(search.violations, graph, trial, exhaustive=exhaustive)
         return ExplorationResult(
             graph,
             violations,
@@ -198,44 +202,44 @@ class Agent:
             strategy=_name(self.strategy),
             seconds=time.monotonic() - began,
             invariants=tuple(invariant.name for invariant in self.invariants),
-            recalled=0 if journal is None else journal.recalled,
+            resumed_transitions=0 if journal is None else journal.resumed_transitions,
             complete=complete,
         )
 
-    def _put_back(self, search: Search) -> None:
-        """Whatever happened: the initial state, if it can be had, and no tokens."""
+    def _restore_world(self, search: Search) -> None:
+        """Roll back to the initial state, if possible, and release all tokens."""
         world = self.world
         try:
             self._to_initial(search)
-        except ClewError:  # a poisoned world says so itself
+        except ClewError:  # a poisoned world reports this on its next use
             pass
         if search.here == 0 and search.journal is not None:
-            search.journal.weigh_anchor()
-        search.keeper.release_all()
-        world.stand_at(None)
+            search.journal.delete_baseline()
+        search.checkpoints.release_all()
+        world._start_recording_paths(None)
         if not search.states:
             return
         initial = search.states[0].digest
-        world.stand_at(initial if search.here == 0 else None)
+        world._start_recording_paths(initial if search.here == 0 else None)
         graph = search.graph
 
-        def guide(digest: bytes) -> ReplayPath | None:
+        def lookup(digest: bytes) -> ReplayPath | None:
             if digest == initial or digest.hex()[:16] not in graph.states:
                 return None
             path = graph.get_path_to(digest.hex())
             return ReplayPath(initial, tuple(graph.actions[step.action_name] for step in path))
 
-        world.consult(guide)
+        world._use_paths(lookup)
 
 
 def _listed(invariants: Iterable[Invariant]) -> list[Invariant]:
     if not isinstance(invariants, Iterable):
-        raise DefinitionError(f"invariants are a list of Invariant(name, check), not {invariants!r}")
+        raise DefinitionError(f"invariants must be a list of Invariant(name, check), got {invariants!r}")
     return list(invariants)
 
 
 def _ticker(journal: Journal | None, watch: Watch) -> Any:
-    """Called now and then: writes the journal, shows progress; says after how many steps it wants to be called."""
+    """Return a function that writes the journal, shows progress, and returns after how many steps to call it again."""
     last = [time.monotonic(), 0]
 
     def tick(search: Search) -> int:
@@ -253,8 +257,5 @@ def _ticker(journal: Journal | None, watch: Watch) -> Any:
 
 
 def _name(strategy: Strategy) -> str:
-    return (
-        repr(strategy)
-        if "(" in repr(strategy) and " object at " not in repr(strategy)
-        else type(strategy).__name__
-    )
+    text = repr(strategy)
+    return text if "(" in text and " object at " not in text else type(strategy).__name__

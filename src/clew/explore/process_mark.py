@@ -1,8 +1,8 @@
-"""Which process this is, in a form that another one can read and ask: does it still live?
+"""Process marks: a text that identifies a process, so that another process can check whether it still runs.
 
-A mark names the machine since it was started, the process, and when that was started, so a number that was given to
-another process since does not deceive. Processes are known to the machine, and in a container to that: about one that
-was started elsewhere nothing can be said.
+A mark consists of the machine (its boot id and pid namespace), the process id and the start time of the process. The
+start time tells a process from a later one with the same id. A process on another machine, or in another pid namespace,
+can be neither confirmed nor ruled out.
 """
 
 from __future__ import annotations
@@ -15,36 +15,36 @@ _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
 def mark() -> str:
-    """The mark of this process."""
+    """Return the mark of this process."""
     pid = os.getpid()
-    return f"{_machine()}/{pid}/{_started(pid)}"
+    return f"{_machine()}/{pid}/{_start_time(pid)}"
 
 
 def lives_elsewhere(other: str) -> bool:
-    """Whether a mark is that of a living process which is not this one."""
-    machine, number, started = _read(other)
-    return machine == _machine() and number != os.getpid() and _lives(number, started)
+    """Return whether a mark belongs to another process that runs on this machine."""
+    machine, pid, started = _parse(other)
+    return machine == _machine() and pid != os.getpid() and _is_running(pid, started)
 
 
 def has_ended(other: str) -> bool:
-    """Whether a mark is certainly that of a process which lives no more."""
-    machine, number, started = _read(other)
-    return machine == _machine() and not _lives(number, started)
+    """Return whether a mark belongs to a process of this machine that has ended."""
+    machine, pid, started = _parse(other)
+    return machine == _machine() and not _is_running(pid, started)
 
 
-def _read(other: str) -> tuple[str, int, str]:
-    *_, machine, number, started = ("", "", *other.split("/"))
-    return (machine, int(number), started) if number.isdigit() else ("", 0, "")
+def _parse(other: str) -> tuple[str, int, str]:
+    *_, machine, pid, started = ("", "", *other.split("/"))
+    return (machine, int(pid), started) if pid.isdigit() else ("", 0, "")
 
 
-def _lives(number: int, started: str) -> bool:
+def _is_running(pid: int, started: str) -> bool:
     try:
-        os.kill(number, 0)
+        os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    except OSError:  # it is somebody else's
+    except OSError:  # it belongs to another user
         pass
-    return _started(number) == started
+    return _start_time(pid) == started
 
 
 def _machine() -> str:
@@ -54,8 +54,8 @@ def _machine() -> str:
         return socket.gethostname()
 
 
-def _started(pid: int) -> str:
-    """When a process was started, where the system tells; a zombie has ended."""
+def _start_time(pid: int) -> str:
+    """Return when a process started, "ended" for a zombie, or "" where the platform does not report it."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:

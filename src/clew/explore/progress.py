@@ -1,4 +1,4 @@
-"""Live progress of an exploration: on a terminal, where rich is installed, and nowhere else."""
+"""Live progress of an exploration, shown on standard error if that is a terminal and rich is installed."""
 
 from __future__ import annotations
 
@@ -15,35 +15,35 @@ Watch = Callable[[dict[str, Any]], None]
 
 
 class ExplorationProgress:
-    """What is shown while it runs."""
+    """The line that is shown while an exploration runs."""
 
     def __init__(self) -> None:
         self.began = time.monotonic()
-        self.seen: dict[str, Any] = {}
+        self.counts: dict[str, Any] = {}
 
-    def __call__(self, seen: dict[str, Any]) -> None:
-        self.seen = seen
+    def __call__(self, counts: dict[str, Any]) -> None:
+        self.counts = counts
 
     def line(self) -> str:
-        """The numbers as one line."""
+        """Return the counts as one line."""
         seconds = time.monotonic() - self.began
-        if not self.seen:
+        if not self.counts:
             return "exploring"
-        rate = self.seen["steps"] / seconds if seconds > 0 else 0.0
+        rate = self.counts["steps"] / seconds if seconds > 0 else 0.0
         return (
-            f"exploring: {self.seen['states']:,} states, {self.seen['steps']:,} transitions ({rate:,.0f}/s), "
-            f"{self.seen['open']:,} open, {self.seen['violations']} violations, {seconds:.1f} s"
+            f"exploring: {self.counts['states']:,} states, {self.counts['steps']:,} transitions ({rate:,.0f}/s), "
+            f"{self.counts['open']:,} open, {self.counts['violations']} violations, {seconds:.1f} s"
         )
 
     def __rich__(self) -> Text:
         from rich.text import Text
 
-        return Text(self.line(), style="red" if self.seen.get("violations") else "cyan")
+        return Text(self.line(), style="red" if self.counts.get("violations") else "cyan")
 
 
 @contextmanager
 def watching(show: bool | None) -> Iterator[Watch]:
-    """Whoever wants to know how far it is. None: show it if standard error is a terminal."""
+    """Yield a function that takes the current counts. None: show them only if standard error is a terminal."""
     if show is False or (show is None and not sys.stderr.isatty()):
         yield _ignore
         return
@@ -60,5 +60,5 @@ def watching(show: bool | None) -> Iterator[Watch]:
         yield board
 
 
-def _ignore(seen: dict[str, Any]) -> None:
+def _ignore(counts: dict[str, Any]) -> None:
     pass

@@ -9,14 +9,14 @@ import tempfile
 
 
 class SpillFile:
-    """A temporary file of pieces."""
+    """A temporary file of byte strings, each addressed by its offset and length."""
 
     def __init__(self) -> None:
-        self._file = tempfile.TemporaryFile(prefix="clew-explore-")  # noqa: SIM115 - as long as the attic
+        self._file = tempfile.TemporaryFile(prefix="clew-explore-")  # noqa: SIM115 - closed in __del__
         self.size = 0
 
     def put(self, data: bytes) -> tuple[int, int]:
-        """Put a piece there; where it is."""
+        """Append data and return its offset and length."""
         self._file.seek(self.size)
         self._file.write(data)
         place = (self.size, len(data))
@@ -24,7 +24,7 @@ class SpillFile:
         return place
 
     def get(self, place: tuple[int, int]) -> bytes:
-        """The piece at a place."""
+        """Return the data at an offset and length."""
         self._file.seek(place[0])
         return self._file.read(place[1])
 

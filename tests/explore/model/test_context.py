@@ -27,14 +27,14 @@ def test_values_by_name() -> None:
 
 
 @pytest.mark.parametrize("value", [object(), {"deep": [open]}, lambda: None])
-def test_what_cannot_be_encoded_is_refused_and_nothing_changes(value: object) -> None:
+def test_a_value_without_encoding_is_rejected_and_changes_nothing(value: object) -> None:
     context = WorldContext({"x": 1})
     with pytest.raises(EncodeError, match=r"context\['x'\]"):
         context.set("x", value)
     assert context.to_dict() == {"x": 1}
 
 
-def test_a_name_is_a_text() -> None:
+def test_a_name_is_a_string() -> None:
     with pytest.raises(DefinitionError):
         WorldContext().set(1, 2)  # type: ignore[arg-type]
 

@@ -1,4 +1,4 @@
-"""Invariants, actions that raise, grouping, shrinking, confirmation."""
+"""Violations: invariants, actions that raise, grouping, shrinking, confirmation."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ def explored(check: Any, limit: int = 3, **options: Any) -> Any:
     return Agent(world, actions, [Invariant("rule", lambda world: check(box.value), **options)]).explore()
 
 
-# -- what passes ------------------------------------------------------------------------------------------------
+# -- invariants -------------------------------------------------------------------------------------------------
 
 
 def test_only_true_passes() -> None:
     assert explored(lambda value: True).ok
-    for wrong in (False, None, 1, "", [], "a reason"):
-        assert not explored(lambda value, wrong=wrong: wrong).ok
+    for returned in (False, None, 1, "", [], "a reason"):
+        assert not explored(lambda value, returned=returned: returned).ok
 
 
-def test_a_text_is_the_message() -> None:
+def test_a_string_is_the_message() -> None:
     (violation,) = explored(lambda value: value < 2 or f"it is {value}").violations
     assert violation.message == "it is 2"
 
 
-def test_without_a_text_it_is_the_invariants_own_message() -> None:
+def test_without_a_string_the_message_of_the_invariant_is_used() -> None:
     assert explored(lambda value: False, message="never so").violations[0].message == "never so"
-    assert explored(lambda value: None).violations[0].message == "the check gave None, not True"
+    assert explored(lambda value: None).violations[0].message == "the check returned None, not True"
 
 
 def test_a_check_that_raises_is_a_violation() -> None:
@@ -67,8 +67,8 @@ def test_invariants_are_checked_after_each_action_and_never_during_a_rollback() 
         assert (after == "check") is (before == "act")
 
 
-def test_an_invariant_may_look_at_what_no_state_shows() -> None:
-    """It is checked after each action, also where that leads to a state that is known."""
+def test_an_invariant_may_read_what_is_not_observed() -> None:
+    """Invariants are checked after each action, even if it leads to a known state."""
     box = Box({"value": 0, "writes": 0})
     box.observe = lambda: Observation("", box.value["value"])  # type: ignore[method-assign]
 
@@ -87,8 +87,8 @@ def test_an_invariant_may_look_at_what_no_state_shows() -> None:
 def test_severity_orders_violations() -> None:
     world, box, actions = counter(2)
     invariants = [
-        Invariant(level.name, lambda world: box.value < 1, severity=level)
-        for level in (Severity.LOW, Severity.CRITICAL, Severity.MEDIUM, Severity.HIGH)
+        Invariant(severity.name, lambda world: box.value < 1, severity=severity)
+        for severity in (Severity.LOW, Severity.CRITICAL, Severity.MEDIUM, Severity.HIGH)
     ]
     result = Agent(world, actions, invariants).explore()
     assert [each.severity for each in result.violations] == list(Severity)
@@ -98,7 +98,7 @@ def test_severity_orders_violations() -> None:
 # -- actions that raise -----------------------------------------------------------------------------------------
 
 
-def test_an_action_that_raises_is_a_violation_and_the_exploration_goes_on_from_the_checkpoint() -> None:
+def test_an_action_that_raises_is_a_violation_and_is_rolled_back() -> None:
     world, box, actions = counter(3)
 
     def half(world: World) -> None:
@@ -118,7 +118,7 @@ def test_an_action_that_raises_is_a_violation_and_the_exploration_goes_on_from_t
     assert violation.confirmed
 
 
-def test_a_precondition_that_raises_is_a_violation_and_the_action_is_not_done() -> None:
+def test_a_precondition_that_raises_is_a_violation_and_disables_the_action() -> None:
     world, box, actions = counter(3)
     done = []
     actions.append(
@@ -164,7 +164,7 @@ def test_fail_fast_stops_at_the_first() -> None:
 
 
 @pytest.mark.parametrize("strategy", [BFS(), DFS(), RandomWalk(5)])
-def test_the_path_is_the_shortest_whatever_the_strategy(strategy: Any) -> None:
+def test_every_strategy_reports_the_shortest_path(strategy: Any) -> None:
     world, actions = records(values=6)
     rows = world.systems["records"]
     invariants = [Invariant("sum", lambda world: sum(rows.value.values()) < 4)]
@@ -175,7 +175,7 @@ def test_the_path_is_the_shortest_whatever_the_strategy(strategy: Any) -> None:
 
 
 def test_a_path_is_shrunk_beyond_what_the_search_knew() -> None:
-    """Cut off early, the search only saw the violation at the end of a long way."""
+    """The search stopped early and saw the violation only at the end of a long path."""
     box = Box({"steps": 0, "armed": False})
 
     def noise(world: World) -> None:
@@ -202,8 +202,8 @@ def test_a_path_is_shrunk_beyond_what_the_search_knew() -> None:
 
 @given(st.sets(st.integers(0, 9), min_size=1, max_size=4), st.lists(st.integers(0, 9), max_size=24))
 @settings(max_examples=150, derandomize=True, deadline=None)
-def test_what_is_left_is_one_minimal(needed: set[int], noise: list[int]) -> None:
-    """The violation needs some numbers, in rising order as a subsequence; the rest can go."""
+def test_the_shrunk_path_is_one_minimal(needed: set[int], noise: list[int]) -> None:
+    """The violation needs certain numbers as an increasing subsequence; all others can be removed."""
     box = Box([])
     actions = [Action(str(n), lambda world, n=n: box.value.append(n)) for n in range(10)]
 
@@ -217,19 +217,17 @@ def test_what_is_left_is_one_minimal(needed: set[int], noise: list[int]) -> None
 
     world = World(systems={"list": box})
     start = world.checkpoint("initial")
-    rehearsal = TrialRun(
-        world, ActionTable(actions), [Invariant("rule", holds)], lambda: world.rollback(start)
-    )
+    trial = TrialRun(world, ActionTable(actions), [Invariant("rule", holds)], lambda: world.rollback(start))
     kind = ViolationKind("invariant", "rule")
-    first = rehearsal.shows((*noise, *sorted(needed)), kind)
+    first = trial.reproduce((*noise, *sorted(needed)), kind)
     assert first is not None
-    shrunk = shrink(rehearsal, first, kind)
+    shrunk = shrink(trial, first, kind)
     assert shrunk.path == tuple(sorted(needed))
     for left_out in range(len(shrunk.path)):
-        assert rehearsal.shows(shrunk.path[:left_out] + shrunk.path[left_out + 1 :], kind) is None
+        assert trial.reproduce(shrunk.path[:left_out] + shrunk.path[left_out + 1 :], kind) is None
 
 
-def test_shrinking_leaves_out_nothing_that_others_require() -> None:
+def test_shrinking_keeps_required_actions() -> None:
     box = Box(0)
     actions = [
         Action("login", lambda world: None),
@@ -242,7 +240,7 @@ def test_shrinking_leaves_out_nothing_that_others_require() -> None:
     assert violation.actions == ("login", "break")
 
 
-def test_what_a_replay_does_not_show_again_is_reported_as_not_confirmed() -> None:
+def test_a_violation_that_a_replay_does_not_reproduce_is_not_confirmed() -> None:
     world, _box, actions = counter(2)
     asked = iter(range(100))
     invariants = [Invariant("flaky", lambda world: next(asked) != 3)]
@@ -257,8 +255,8 @@ def _flaky() -> Any:
     return lambda world: next(asked) != 3
 
 
-def test_a_long_path_is_shrunk_without_doing_it_again_for_each_of_its_steps() -> None:
-    """What an explored graph says of a shorter path need not be tried in the world."""
+def test_a_long_path_is_shrunk_without_a_run_per_step() -> None:
+    """Candidates that the state graph rules out are not run."""
     world, box, actions = counter(600)
     done = []
     up = Action(
@@ -272,7 +270,7 @@ def test_a_long_path_is_shrunk_without_doing_it_again_for_each_of_its_steps() ->
     assert len(done) < 600 * 5
 
 
-def test_what_an_explorer_cannot_print_is_a_violation_all_the_same() -> None:
+def test_an_exception_that_cannot_be_printed_is_a_violation() -> None:
     class Speechless(Exception):
         def __str__(self) -> str:
             raise RuntimeError("nothing to say")
@@ -282,24 +280,24 @@ def test_what_an_explorer_cannot_print_is_a_violation_all_the_same() -> None:
     def raises(world: World) -> None:
         raise Speechless
 
-    def gives(world: World) -> Any:
+    def returns(world: World) -> Any:
         return Speechless()
 
-    result = Agent(World(), [Action("act", raises)], [Invariant("told", gives)]).explore()
+    result = Agent(World(), [Action("act", raises)], [Invariant("rule", returns)]).explore()
     assert {each.name: each.message for each in result.violations} == {
         "act": "Speechless",
-        "told": "the check gave a Speechless, not True",
+        "rule": "the check returned a Speechless, not True",
     }
 
 
-def test_a_path_that_goes_another_way_when_it_is_confirmed_is_not_confirmed() -> None:
-    """The last look before it is reported shows the violation after fewer steps than the one before."""
+def test_a_path_that_differs_in_the_last_replay_is_not_confirmed() -> None:
+    """The last replay shows the violation after fewer steps than the one before it."""
     world, box, actions = counter(4)
     asked = []
 
     def holds(world: World) -> bool:
         asked.append(box.value)
-        # 5 states are explored (10 looks); from then on the path of 4 is rehearsed, and then once more
+        # the exploration checks 10 times; then the path of 4 steps is replayed twice
         return box.value < (4 if len(asked) <= 16 else 3)
 
     (violation,) = Agent(world, actions, [Invariant("low", holds)]).explore().violations

@@ -42,7 +42,7 @@ def test_api_and_context_are_optional() -> None:
     assert World(api=client).api is client
 
 
-def test_act_does_the_action_and_returns_what_it_returned(world: World, box: Box) -> None:
+def test_act_returns_what_the_action_returned(world: World, box: Box) -> None:
     assert world.act(Action("seven", lambda world: 7)) == 7
     with pytest.raises(ZeroDivisionError):
         world.act(Action("fails", lambda world: 1 / 0))
@@ -87,7 +87,7 @@ def test_ids_are_never_given_twice(world: World) -> None:
     assert len(set(ids)) == len(ids)
 
 
-def test_a_checkpoint_says_what_it_holds(world: World) -> None:
+def test_get_checkpoint_returns_its_content(world: World) -> None:
     held = world.get_checkpoint(world.checkpoint("here"))
     assert (held.id, held.name) == ("here", "here")
     assert held.system_checkpoints == {"box": 1}
@@ -119,7 +119,7 @@ def test_release_frees_the_tokens_and_is_no_error_twice(world: World, box: Box) 
 
 
 class Failing(Box):
-    """A system that can be told to fail."""
+    """A system that fails on request."""
 
     fails: str = ""
 
@@ -146,7 +146,7 @@ class Failing(Box):
 
 @pytest.fixture
 def failing() -> Failing:
-    return Failing("sound")
+    return Failing("intact")
 
 
 @pytest.fixture
@@ -155,9 +155,9 @@ def pair(failing: Failing) -> World:
     return World(systems={"a": Box("a0"), "b": failing, "c": Box("c0")})
 
 
-def test_a_checkpoint_of_which_one_system_fails_is_discarded_whole(pair: World, failing: Failing) -> None:
+def test_a_checkpoint_is_discarded_if_one_system_fails(pair: World, failing: Failing) -> None:
     failing.fails = "checkpoint"
-    with pytest.raises(CheckpointError, match=r"'here': system 'b' failed.*OSError: disk full"):
+    with pytest.raises(CheckpointError, match=r"'here' .* 'b' .*OSError: disk full"):
         pair.checkpoint("here")
     assert pair.systems["a"].kept == {}
     assert pair.checkpoints == ()
@@ -165,10 +165,10 @@ def test_a_checkpoint_of_which_one_system_fails_is_discarded_whole(pair: World, 
     assert pair.checkpoint("here")
 
 
-def test_a_context_that_cannot_be_kept_discards_it_too(pair: World) -> None:
+def test_a_checkpoint_is_discarded_if_the_context_cannot_be_copied(pair: World) -> None:
     pair.context.set("list", [])
     pair.context.get("list").append(object())
-    with pytest.raises(CheckpointError, match="the context cannot be kept"):
+    with pytest.raises(CheckpointError, match="context"):
         pair.checkpoint("here")
     assert pair.systems["a"].kept == {}
 
@@ -177,36 +177,36 @@ def test_every_system_is_asked_before_any_is_rolled_back(pair: World, failing: F
     checkpoint = pair.checkpoint("here")
     pair.systems["a"].value = "a1"
     failing.kept.clear()
-    with pytest.raises(RollbackError, match="no longer valid in system 'b'; nothing was changed"):
+    with pytest.raises(RollbackError, match="no longer valid in system 'b'"):
         pair.rollback(checkpoint)
     assert pair.systems["a"].value == "a1"
     assert not pair.poisoned
     pair.observe()
 
 
-def test_a_system_that_cannot_say_so_counts_as_invalid(pair: World, failing: Failing) -> None:
+def test_a_system_that_cannot_answer_counts_as_invalid(pair: World, failing: Failing) -> None:
     checkpoint = pair.checkpoint("here")
     failing.fails = "is_valid"
-    with pytest.raises(RollbackError, match="nothing was changed"):
+    with pytest.raises(RollbackError, match="no longer valid"):
         pair.rollback(checkpoint)
     assert not pair.is_valid(checkpoint)
 
 
-def test_a_rollback_that_fails_half_way_poisons_the_world(pair: World, failing: Failing) -> None:
+def test_a_rollback_that_fails_partway_poisons_the_world(pair: World, failing: Failing) -> None:
     state = pair.observe_and_checkpoint("here")
     assert state.checkpoint_id is not None
     failing.fails = "rollback"
-    with pytest.raises(RollbackError, match=r"system 'b' failed.*connection lost.*poisoned"):
+    with pytest.raises(RollbackError, match=r"'b' .*connection lost.*poisoned"):
         pair.rollback(state.checkpoint_id)
     assert pair.poisoned
-    for refused in (
+    for rejected in (
         pair.observe,
         lambda: pair.act(Action("anything", lambda world: None)),
         lambda: pair.checkpoint("another"),
         lambda: pair.observe_and_checkpoint("another"),
     ):
-        with pytest.raises(PoisonedWorldError, match="roll back to a valid checkpoint first"):
-            refused()
+        with pytest.raises(PoisonedWorldError, match="connection lost"):
+            rejected()
     failing.fails = ""
     pair.rollback(state.checkpoint_id)
     assert not pair.poisoned
@@ -224,7 +224,7 @@ def test_recovery_is_verified_against_what_was_observed(pair: World, failing: Fa
     with pytest.raises(RollbackError, match="stays poisoned"):
         pair.rollback(state.checkpoint_id)
     assert pair.poisoned
-    failing.kept[1] = "sound"
+    failing.kept[1] = "intact"
     pair.rollback(state.checkpoint_id)
     assert not pair.poisoned
 
@@ -237,10 +237,10 @@ def test_without_an_observation_a_rollback_that_succeeds_is_enough(pair: World, 
     failing.fails = ""
     pair.rollback(checkpoint)
     assert not pair.poisoned
-    assert failing.value == "sound"
+    assert failing.value == "intact"
 
 
-def test_release_goes_on_when_a_system_fails(pair: World, failing: Failing) -> None:
+def test_release_continues_if_a_system_fails(pair: World, failing: Failing) -> None:
     checkpoint = pair.checkpoint("here")
     failing.release = lambda token: 1 / 0  # type: ignore[method-assign, assignment, return-value]
     pair.release(checkpoint)
@@ -289,26 +289,26 @@ def test_a_state_with_a_valid_checkpoint_is_rolled_back_to(world: World, box: Bo
     assert box.value == []
 
 
-def test_where_actions_lead_elsewhere_replay_says_so(world: World, box: Box) -> None:
+def test_replay_raises_if_actions_lead_to_another_state(world: World, box: Box) -> None:
     numbers = iter(range(10))
     draw = Action("draw", lambda world: box.value.append(next(numbers)))
     world.checkpoint("initial")
     world.act(draw)
     state = world.observe()
     world.act(draw)
-    with pytest.raises(DivergedError, match=rf"led to state {state.id} now lead to .*: draw"):
+    with pytest.raises(DivergedError, match=rf"{state.id} .*draw"):
         world.replay_to(state)
 
 
-def test_without_a_checkpoint_on_the_way_there_is_nothing_to_start_from(world: World, box: Box) -> None:
+def test_replay_needs_a_checkpoint_on_the_path(world: World, box: Box) -> None:
     world.act(adding(box, 1))
     state = world.observe()
     world.act(adding(box, 2))
-    with pytest.raises(UnknownCheckpointError, match="Checkpoint not found: there is none on the way"):
+    with pytest.raises(UnknownCheckpointError, match="Checkpoint not found"):
         world.replay_to(state)
 
 
-def test_after_an_action_that_raised_nobody_knows_the_way(world: World, box: Box) -> None:
+def test_the_path_is_unknown_after_an_action_that_raised(world: World, box: Box) -> None:
     world.checkpoint("initial")
     with pytest.raises(ZeroDivisionError):
         world.act(Action("half", lambda world: (box.value.append(1), 1 / 0)))
@@ -318,23 +318,21 @@ def test_after_an_action_that_raised_nobody_knows_the_way(world: World, box: Box
         world.replay_to(state)
 
 
-# -- written wrongly --------------------------------------------------------------------------------------------
+# -- invalid arguments ------------------------------------------------------------------------------------------
 
 
-def test_what_is_no_system_is_refused() -> None:
-    with pytest.raises(
-        DefinitionError, match="system 'db' has no observe, checkpoint, rollback, is_valid, release"
-    ):
+def test_an_object_without_the_methods_of_a_system_is_rejected() -> None:
+    with pytest.raises(DefinitionError, match="'db' has no observe, checkpoint, rollback, is_valid, release"):
         World(systems={"db": object()})  # type: ignore[dict-item]
 
 
-def test_one_text_is_no_list_of_names() -> None:
-    with pytest.raises(DefinitionError, match="a list of names"):
-        World(identity_ignores="user")
+def test_a_string_is_not_a_list_of_names() -> None:
+    with pytest.raises(DefinitionError, match="list of names"):
+        World(exclude_from_identity="user")
 
 
 def test_a_rollback_that_was_interrupted_poisons_the_world(pair: World, failing: Failing) -> None:
-    """Ctrl-C after the first of two systems went back: what is there now was never a state."""
+    """Ctrl-C after the first system was restored: the world is in no state that ever existed."""
     state = pair.observe_and_checkpoint("here")
     assert state.checkpoint_id is not None
     failing.fails = "interrupt"
@@ -354,20 +352,20 @@ def test_an_interrupted_checkpoint_leaves_no_tokens(pair: World, failing: Failin
     assert all(not system.kept for system in pair.systems.values())
 
 
-def test_what_is_no_action_no_state_and_no_name_is_refused(world: World) -> None:
-    for refused, told in (
-        (lambda: world.act(len), "an action is Action\\(name, run\\), not <built-in function len>"),
-        (lambda: world.replay_to("abc"), "replay_to takes a State, not 'abc'"),
-        (lambda: world.checkpoint(3), "the name of a checkpoint is a text, not 3"),
-        (lambda: world.observe_and_checkpoint(None), "the name of a checkpoint is a text, not None"),
+def test_invalid_arguments_are_rejected(world: World) -> None:
+    for rejected, message in (
+        (lambda: world.act(len), "expects an Action, got <built-in function len>"),
+        (lambda: world.replay_to("abc"), "expects a State, got 'abc'"),
+        (lambda: world.checkpoint(3), "must be a string, got 3"),
+        (lambda: world.observe_and_checkpoint(None), "must be a string, got None"),
     ):
-        with pytest.raises(DefinitionError, match=told):
-            refused()  # type: ignore[no-untyped-call]
+        with pytest.raises(DefinitionError, match=message):
+            rejected()  # type: ignore[no-untyped-call]
 
 
 def test_an_ordering_is_any_or_lifo() -> None:
-    class Wrong(Box):
+    class Fifo(Box):
         ordering = "fifo"
 
-    with pytest.raises(DefinitionError, match="system 'box': ordering is \"any\" or \"lifo\", not 'fifo'"):
-        World(systems={"box": Wrong()})
+    with pytest.raises(DefinitionError, match=r"'box': ordering .* got 'fifo'"):
+        World(systems={"box": Fifo()})

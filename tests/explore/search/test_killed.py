@@ -1,4 +1,4 @@
-"""Explorations of real databases, servers and directories that are killed at any instant, and go on."""
+"""Explorations of real systems that are killed at any moment, and resumed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.explore.killing import INSIDE, Nursery
+from tests.explore.killing import DURING, ForkServer
 from tests.explore.systems.postgres_databases import Database
 from tests.explore.systems.servers import RedisServer
 
@@ -33,16 +33,16 @@ def redis_server() -> Iterator[RedisServer]:
 
 
 @pytest.fixture
-def nursery(tmp_path: Path) -> Iterator[Nursery]:
+def fork_server(tmp_path: Path) -> Iterator[ForkServer]:
     folder = tmp_path / "temporary"
     folder.mkdir()
-    with Nursery(folder) as made:
+    with ForkServer(folder) as made:
         yield made
 
 
 @pytest.fixture
 def made(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], tuple[str, Callable[[], Any]]]:
-    """Makes a place for a system of a kind, with something in it; and says what is there, by none of our code."""
+    """Return a function that creates data for a kind of system, and a function that reads it without Clew."""
 
     def make(kind: str) -> tuple[str, Callable[[], Any]]:
         place: Any
@@ -114,27 +114,27 @@ def _tree(place: Path) -> Any:
 
 
 class Campaign:
-    """Kills one exploration after the other, and compares what comes out in the end."""
+    """Kills explorations repeatedly, and compares the final results."""
 
     def __init__(
         self,
-        nursery: Nursery,
+        fork_server: ForkServer,
         kinds: list[str],
         made: Any,
         tmp_path: Path,
         rows: int = 1,
         migrates: bool = False,
     ) -> None:
-        self.nursery, self._folder = nursery, tmp_path
+        self.fork_server, self._folder = fork_server, tmp_path
         self._model = {"rows": rows, "migrates": migrates}
         places = {kind: made(kind) for kind in kinds}
         self.places = {kind: place for kind, (place, _) in places.items()}
         self._truths = [truth for _, truth in places.values()]
         self.before = self.truth()
         self.stores = 0
-        self.unbroken = self.child(self.new_store())
-        assert "summary" in self.unbroken, self.unbroken
-        assert len(self.unbroken["summary"]["violations"]) == 2
+        self.uninterrupted = self.child(self.new_store())
+        assert "summary" in self.uninterrupted, self.uninterrupted
+        assert len(self.uninterrupted["summary"]["violations"]) == 2
 
     def truth(self) -> list[Any]:
         return [truth() for truth in self._truths]
@@ -144,19 +144,19 @@ class Campaign:
         return str(self._folder / f"explore {self.stores}.db")
 
     def child(self, store: str, **task: Any) -> dict[str, Any]:
-        return self.nursery.child(places=self.places, store=store, **self._model, **task)
+        return self.fork_server.child(places=self.places, store=store, **self._model, **task)
 
     def killed(self, store: str, **task: Any) -> bool:
-        """Whether it was killed before it had ended."""
+        """Return whether the child was killed before it ended."""
         answer = self.child(store, **task)
         assert answer.get("killed") or "summary" in answer, answer
         return "killed" in answer
 
     def kill(self, times: int, draw: random.Random, **task: Any) -> None:
-        """So many times; whenever one lives to its end, it is compared, and the next one begins from nothing."""
+        """Kill a number of times. A child that ends before its kill is compared, and the next one gets a new store."""
         store, kills = self.new_store(), 0
         while kills < times:
-            if self.killed(store, die_at=draw.randrange(1, self.unbroken["calls"]), **task):
+            if self.killed(store, die_at=draw.randrange(1, self.uninterrupted["calls"]), **task):
                 kills += 1
             else:
                 self.check(store)
@@ -164,77 +164,77 @@ class Campaign:
         self.check(store)
 
     def check(self, store: str) -> dict[str, Any]:
-        """It goes on to the same final graph, and leaves everything as it was."""
+        """Resume, and check that the graph is the same and the systems are in their initial state."""
         answer = self.child(store)
         assert "summary" in answer, answer
-        assert answer["summary"] == self.unbroken["summary"]
+        assert answer["summary"] == self.uninterrupted["summary"]
         assert self.truth() == self.before
         return answer
 
 
 @pytest.mark.parametrize("kinds", [[kind] for kind in KINDS] + [[*KINDS, "memory"]], ids="+".join)
-def test_killed_at_any_instant_it_goes_on_to_the_same_final_graph(
-    kinds: list[str], nursery: Nursery, made: Any, tmp_path: Path
+def test_killed_at_any_moment_it_resumes_to_the_same_graph(
+    kinds: list[str], fork_server: ForkServer, made: Any, tmp_path: Path
 ) -> None:
-    campaign = Campaign(nursery, kinds, made, tmp_path)
+    campaign = Campaign(fork_server, kinds, made, tmp_path)
     campaign.kill(4 if len(kinds) > 1 else 8, random.Random(0))
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_killed_inside_of_each_kind_of_work_it_goes_on(
-    kind: str, nursery: Nursery, made: Any, tmp_path: Path
+def test_killed_during_each_operation_it_resumes(
+    kind: str, fork_server: ForkServer, made: Any, tmp_path: Path
 ) -> None:
-    """Also while it puts the systems back after a kill, and again."""
-    campaign = Campaign(nursery, [kind], made, tmp_path)
+    """This includes repeated kills while the baseline is restored."""
+    campaign = Campaign(fork_server, [kind], made, tmp_path)
     draw = random.Random(1)
     store = campaign.new_store()
-    assert campaign.killed(store, die_at=campaign.unbroken["calls"] // 2)
-    for inside in [*INSIDE, "putting back", "putting back", "putting back", "ending"]:
-        campaign.killed(store, die_at=draw.randrange(1, 400), inside=inside)
+    assert campaign.killed(store, die_at=campaign.uninterrupted["calls"] // 2)
+    for during in [*DURING, *["restoring the baseline"] * 3, "deleting the baseline"]:
+        campaign.killed(store, die_at=draw.randrange(1, 400), during=during)
     campaign.check(store)
 
 
-def test_what_was_written_before_the_kill_is_not_done_again(
-    nursery: Nursery, made: Any, tmp_path: Path
-) -> None:
-    campaign = Campaign(nursery, ["sqlite"], made, tmp_path)
+def test_recorded_transitions_are_not_repeated(fork_server: ForkServer, made: Any, tmp_path: Path) -> None:
+    campaign = Campaign(fork_server, ["sqlite"], made, tmp_path)
     store = campaign.new_store()
-    assert campaign.killed(store, die_at=campaign.unbroken["calls"] * 3 // 4)
-    assert campaign.check(store)["recalled"] > 0
+    assert campaign.killed(store, die_at=campaign.uninterrupted["calls"] * 3 // 4)
+    assert campaign.check(store)["resumed_transitions"] > 0
 
 
-def test_the_store_may_be_postgresql(nursery: Nursery, made: Any, tmp_path: Path, database: Database) -> None:
-    campaign = Campaign(nursery, ["sqlite"], made, tmp_path)
+def test_the_store_may_be_postgresql(
+    fork_server: ForkServer, made: Any, tmp_path: Path, database: Database
+) -> None:
+    campaign = Campaign(fork_server, ["sqlite"], made, tmp_path)
     host, user, name = (part.split("=")[1] for part in database.dsn.split())
     store = f"postgresql://{user}@/{name}?host={host}"
     for part in (3, 2, 4):
-        assert campaign.killed(store, die_at=campaign.unbroken["calls"] // part)
+        assert campaign.killed(store, die_at=campaign.uninterrupted["calls"] // part)
     campaign.check(store)
 
 
 @pytest.mark.parametrize("kind", ["sqlite", pytest.param("cloned", marks=pytest.mark.slow)])
-def test_killed_while_the_schema_is_changed_and_brought_back(
-    kind: str, nursery: Nursery, made: Any, tmp_path: Path
+def test_killed_while_the_schema_is_changed_and_restored(
+    kind: str, fork_server: ForkServer, made: Any, tmp_path: Path
 ) -> None:
-    campaign = Campaign(nursery, [kind], made, tmp_path, migrates=True)
+    campaign = Campaign(fork_server, [kind], made, tmp_path, migrates=True)
     campaign.kill(3, random.Random(3))
     store, draw = campaign.new_store(), random.Random(4)
     for _ in range(2):
-        campaign.killed(store, die_at=campaign.unbroken["calls"] * 3 // 4)
-        campaign.killed(store, die_at=draw.randrange(1, 1500), inside="putting back")
+        campaign.killed(store, die_at=campaign.uninterrupted["calls"] * 3 // 4)
+        campaign.killed(store, die_at=draw.randrange(1, 1500), during="restoring the baseline")
     campaign.check(store)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kinds", [[kind] for kind in KINDS] + [[*KINDS, "memory"]], ids="+".join)
-def test_killed_a_hundred_times(kinds: list[str], nursery: Nursery, made: Any, tmp_path: Path) -> None:
-    campaign = Campaign(nursery, kinds, made, tmp_path, rows=2)
+def test_killed_a_hundred_times(kinds: list[str], fork_server: ForkServer, made: Any, tmp_path: Path) -> None:
+    campaign = Campaign(fork_server, kinds, made, tmp_path, rows=2)
     draw = random.Random(2)
     campaign.kill(60, draw)
     began = time.monotonic()
     campaign.check(campaign.new_store())
     lasts = time.monotonic() - began
-    for _ in range(10):  # by the clock: also inside of what servers and the kernel do
+    for _ in range(10):  # by time, so that kills also hit the work of servers and the kernel
         store = campaign.new_store()
         for _ in range(4):
             campaign.killed(store, after=draw.uniform(0, lasts))

@@ -1,4 +1,4 @@
-"""Strategies by themselves: which pair comes next."""
+"""Strategies: which pair comes next."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def actions(*weights: float) -> list[Action]:
 def taken(
     frontier: Any, nodes: dict[int, Sequence[int]], later: dict[tuple[int, int], int] | None = None
 ) -> list[Any]:
-    """All pairs. A node of `later` is added when its pair was taken, the others at the beginning."""
+    """Return all pairs. A node of `later` is added after its pair was taken, the others at the beginning."""
     later = later or {}
     for node, open_actions in nodes.items():
         if node not in later.values():
@@ -54,7 +54,7 @@ def test_breadth_first_takes_the_oldest_node_first() -> None:
     ]
 
 
-def test_depth_first_goes_on_from_the_newest() -> None:
+def test_depth_first_continues_from_the_newest_node() -> None:
     assert taken(DFS().start(actions(1, 1)), TREE, GROWS) == [
         (0, 0),
         (1, 0),
@@ -66,7 +66,7 @@ def test_depth_first_goes_on_from_the_newest() -> None:
     ]
 
 
-def test_a_walk_goes_on_from_the_newest_as_long_as_it_can() -> None:
+def test_a_random_walk_continues_from_the_newest_node() -> None:
     for seed in range(20):
         found = taken(RandomWalk(seed).start(actions(1, 1)), TREE, GROWS)
         for before, after in pairwise(found):
@@ -95,7 +95,7 @@ def test_coverage_catches_up_when_an_action_becomes_possible() -> None:
     assert [action for _, action in islice(pairs, 3)] == [1, 1, 0]
 
 
-def test_weights_decide_how_often_an_action_is_drawn() -> None:
+def test_weights_determine_how_often_an_action_is_chosen() -> None:
     frontier = Weighted(5).start(actions(1, 8, 1))
     for node in range(2_000):
         frontier.add(node, (0, 1, 2))
@@ -103,7 +103,7 @@ def test_weights_decide_how_often_an_action_is_drawn() -> None:
     assert drawn[1] / 1_000 == pytest.approx(0.8, abs=0.05)
 
 
-def test_weights_also_of_actions_that_became_known_later() -> None:
+def test_weights_of_actions_that_became_known_later() -> None:
     known = actions(1)
     frontier = Weighted(5).start(known)
     frontier.add(0, (0,))
@@ -115,7 +115,7 @@ def test_weights_also_of_actions_that_became_known_later() -> None:
 
 @st.composite
 def growing(draw: st.DrawFn) -> tuple[dict[int, tuple[int, ...]], dict[tuple[int, int], int]]:
-    """Nodes with open actions, each but the first added when some earlier pair is taken."""
+    """Draw nodes with open actions; some are added when an earlier pair is taken."""
     count = draw(st.integers(1, 12))
     nodes = {node: tuple(draw(st.sets(st.integers(0, 5), min_size=1))) for node in range(count)}
     later: dict[tuple[int, int], int] = {}
@@ -128,15 +128,15 @@ def growing(draw: st.DrawFn) -> tuple[dict[int, tuple[int, ...]], dict[tuple[int
 
 @given(growing(), st.sampled_from([*STRATEGIES, RandomWalk(1), Weighted(9)]))
 @settings(max_examples=300, derandomize=True, deadline=None)
-def test_every_pair_is_handed_out_once(growth: Any, strategy: Any) -> None:
+def test_every_pair_comes_once(growth: Any, strategy: Any) -> None:
     nodes, later = growth
     found = taken(strategy.start(actions(1, 2, 3, 4, 5, 6)), nodes, later)
     assert sorted(found) == sorted((node, action) for node, each in nodes.items() for action in each)
 
 
-def test_a_strategy_of_ones_own_needs_no_base_class() -> None:
+def test_a_custom_strategy_needs_no_base_class() -> None:
     class LastAction:
-        """Of the newest node, the last action first."""
+        """Takes the last action of the newest node first."""
 
         oldest_first = False
 
@@ -157,7 +157,7 @@ def test_a_strategy_of_ones_own_needs_no_base_class() -> None:
     assert result.strategy == "LastAction"
 
 
-def test_a_walk_draws_its_actions_by_lot() -> None:
+def test_a_random_walk_chooses_actions_at_random() -> None:
     firsts = Counter()
     for seed in range(60):
         frontier = RandomWalk(seed).start(actions(1, 1, 1))
@@ -168,7 +168,7 @@ def test_a_walk_draws_its_actions_by_lot() -> None:
     assert min(firsts[action] for action in range(3)) > 8
 
 
-def test_weights_draw_the_action_by_lot_and_take_the_state_that_waits_for_longest() -> None:
+def test_weighted_chooses_a_random_action_in_the_oldest_state() -> None:
     firsts = Counter()
     for seed in range(60):
         frontier = Weighted(seed).start(actions(1, 1, 1))
@@ -181,8 +181,8 @@ def test_weights_draw_the_action_by_lot_and_take_the_state_that_waits_for_longes
     assert min(firsts[action] for action in range(3)) > 8
 
 
-def test_sums_of_weights_that_are_a_little_off_draw_no_action_that_is_not_open() -> None:
-    """0.1 + 0.5 + 1.1, less 0.1 + 0.5, is more than 1.1: the highest draw falls behind the last action."""
+def test_rounding_errors_of_weights_select_no_closed_action() -> None:
+    """0.1 + 0.5 + 1.1 - 0.1 - 0.5 is more than 1.1, so the highest random number exceeds the last action."""
 
     class Highest(Random):
         def random(self) -> float:

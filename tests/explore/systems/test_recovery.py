@@ -28,7 +28,7 @@ from tests.explore.systems.servers import RedisServer
 def kept(system: Any) -> list[bytes]:
     """What a system that is not closed properly has kept."""
     system.observe()
-    return list(system.keep(system.checkpoint("initial")))
+    return list(system.save_baseline(system.checkpoint("initial")))
 
 
 # -- PostgreSQL -------------------------------------------------------------------------------------------------------
@@ -79,7 +79,7 @@ def test_all_that_postgresql_can_hold_comes_back(database: Database) -> None:
     killed(first)
     assert database.truth() != before
     second = database.system()
-    second.recover(pieces)
+    second.restore_baseline(pieces)
     assert database.truth() == before
     assert second.observe().digest == seen
     token = second.checkpoint("initial")  # and it is a system like any other
@@ -96,7 +96,7 @@ def test_a_system_in_use_can_be_put_back_too(database: Database) -> None:
     database.run("UPDATE t SET v = 2")
     later, then = system.checkpoint("later"), database.truth()
     database.run("INSERT INTO t (v) VALUES (3)")
-    system.recover(pieces)
+    system.restore_baseline(pieces)
     assert database.truth() == before
     assert system.observe().data["t"] == [{"id": 1, "v": 1}]
     system.rollback(later)
@@ -109,7 +109,7 @@ def test_tables_that_are_not_watched_stay_as_they_are(database: Database) -> Non
     pieces = kept(first)
     database.run("INSERT INTO t VALUES (1)", "INSERT INTO mine VALUES (2)")
     killed(first)
-    database.system(tables=["t"]).recover(pieces)
+    database.system(tables=["t"]).restore_baseline(pieces)
     assert database.run("SELECT v FROM mine ORDER BY v") == [(1,), (2,)]
     assert database.run("SELECT v FROM t") == []
 
@@ -123,9 +123,9 @@ def test_what_is_of_another_database_is_left_alone(database: Database) -> None:
     second = database.system()
     head = msgspec.json.decode(pieces[0])
     head["place"] = head["place"].replace(database.name, "another")
-    assert second.recover([msgspec.json.encode(head), *pieces[1:]]) is False
+    assert second.restore_baseline([msgspec.json.encode(head), *pieces[1:]]) is False
     assert database.run("SELECT count(*) FROM t") == [(2,)]
-    assert second.recover(pieces) is True
+    assert second.restore_baseline(pieces) is True
     assert database.run("SELECT count(*) FROM t") == [(1,)]
 
 
@@ -135,7 +135,7 @@ def test_other_tables_than_were_kept_are_refused(database: Database) -> None:
     pieces = kept(first)
     killed(first)
     with pytest.raises(RollbackError, match=r'others than those that were kept: "public"."u"'):
-        database.system().recover(pieces)
+        database.system().restore_baseline(pieces)
 
 
 def test_a_row_that_comes_while_it_is_kept_is_told(database: Database) -> None:
@@ -144,7 +144,7 @@ def test_a_row_that_comes_while_it_is_kept_is_told(database: Database) -> None:
     token = system.checkpoint("initial")
     database.run("INSERT INTO t VALUES (1)")
     with pytest.raises(CheckpointError, match="changed since the checkpoint"):
-        system.keep(token)
+        system.save_baseline(token)
     assert system.observe().data["t"] == [{"v": 1}]
     system.rollback(token)
     assert database.run("SELECT FROM t") == []
@@ -165,14 +165,14 @@ def test_a_changed_schema_comes_back_by_the_clone_that_outlived_its_process(
     database.run(*gone)
     killed(first)
     second = database.system(tables=["t"])
-    second.recover(pieces)
+    second.restore_baseline(pieces)
     assert database.truth() == before
     assert database.run("SHOW work_mem") == [("7MB",)]
     token = second.checkpoint("initial")
     database.run("INSERT INTO t (v) VALUES (3)")
     second.rollback(token)
     assert database.truth() == before
-    second.let_go()
+    second.release_baseline()
     assert database.run("SELECT FROM pg_database WHERE datname ~ '^clew_'") == []
 
 
@@ -183,7 +183,7 @@ def test_a_changed_schema_without_a_clone_is_refused(database: Database) -> None
     database.run("ALTER TABLE t ADD w int")
     killed(first)
     with pytest.raises(RollbackError, match="there is no clone from then"):
-        database.system().recover(pieces)
+        database.system().restore_baseline(pieces)
 
 
 def test_definitions_that_were_made_again_as_they_were_are_the_same(database: Database) -> None:
@@ -196,12 +196,12 @@ def test_definitions_that_were_made_again_as_they_were_are_the_same(database: Da
     first = database.system()
     first.observe()
     token = first.checkpoint("initial")
-    pieces = list(first.keep(token))
+    pieces = list(first.save_baseline(token))
     database.run("DELETE FROM t")
     first.rollback(token)
     database.run("DELETE FROM t")
     killed(first)
-    database.system().recover(pieces)
+    database.system().restore_baseline(pieces)
     assert database.run("SELECT v FROM t") == [(-1,)]
 
 
@@ -211,15 +211,15 @@ def test_an_exploration_that_was_aborted_leaves_the_clone_to_the_next(database: 
     with database.system(clones="always") as first:
         first.observe()
         token = first.checkpoint("initial")
-        pieces = list(first.keep(token))
+        pieces = list(first.save_baseline(token))
         database.run("ALTER TABLE t ADD w int")
         with pytest.warns(ExplorationWarning, match="the schema was changed"):
             first.observe()
         first.release(token)
     second = database.system()
-    second.recover(pieces)
+    second.restore_baseline(pieces)
     assert database.truth() == before
-    second.let_go()
+    second.release_baseline()
 
 
 def test_somebody_else_drops_the_clone_and_says_so(database: Database) -> None:
@@ -250,7 +250,7 @@ def test_one_that_ends_leaves_no_clone(database: Database) -> None:
     database.run("CREATE TABLE t (v int)")
     with database.system(clones="always") as system:
         kept(system)
-        system.let_go()
+        system.release_baseline()
     assert database.run("SELECT FROM pg_database WHERE datname ~ '^clew_'") == []
 
 
@@ -313,7 +313,7 @@ def test_all_that_sqlite_can_hold_comes_back(path: Path, changes: str) -> None:
         app.executescript(changes)
     assert dumped(path, without="mine") != before
     with SQLiteSystem(path, tables=watched) as second:
-        second.recover(pieces)
+        second.restore_baseline(pieces)
         assert dumped(path, without="mine") == before
         assert second.observe().digest == seen
         token = second.checkpoint("initial")
@@ -342,7 +342,7 @@ def test_a_private_database_comes_back(tmp_path: Path, changes: str) -> None:
         first.connection.execute(changes)
     first.close()  # which puts nothing back
     with SQLiteSystem(path, private=True) as second:
-        second.recover(pieces)
+        second.restore_baseline(pieces)
         assert second.observe().digest == seen
         assert dumped(path) == before
         token = second.checkpoint("initial")
@@ -350,7 +350,7 @@ def test_a_private_database_comes_back(tmp_path: Path, changes: str) -> None:
         second.rollback(token)
         second.connection.execute("BEGIN")
         with pytest.raises(RollbackError, match="in a transaction"):
-            second.recover(pieces)
+            second.restore_baseline(pieces)
         second.connection.execute("ROLLBACK")
     assert dumped(path) == before
 
@@ -360,13 +360,13 @@ def test_a_checkpoint_further_on_can_be_kept_and_one_that_was_left_cannot(path: 
         early = system.checkpoint("early")
         app.execute("INSERT INTO mine VALUES (5)")
         late, then = system.checkpoint("late"), dumped(path)
-        pieces = list(system.keep(late))
+        pieces = list(system.save_baseline(late))
         with pytest.raises(CheckpointError, match="changed since the checkpoint"):
-            system.keep(early)
+            system.save_baseline(early)
         app.execute("DELETE FROM mine")
         with pytest.raises(CheckpointError, match="changed since the checkpoint"):
-            system.keep(late)
-        system.recover(pieces)
+            system.save_baseline(late)
+        system.restore_baseline(pieces)
         assert dumped(path) == then
         system.rollback(early)
         assert app.execute("SELECT * FROM mine").fetchall() == []
@@ -376,7 +376,7 @@ WATCHES = """
 import sys, time
 from clew.explore.systems import FileSystem, RedisSystem, SQLiteSystem
 system = {"sqlite": SQLiteSystem, "files": FileSystem, "redis": RedisSystem}[sys.argv[1]](sys.argv[2])
-list(system.keep(system.checkpoint("initial")))
+list(system.save_baseline(system.checkpoint("initial")))
 print("ready", flush=True)
 time.sleep(600)
 """
@@ -423,7 +423,7 @@ def test_what_is_of_another_file_is_left_alone(path: Path, private: bool) -> Non
     with SQLiteSystem(path.with_name("one.sqlite"), private=private) as one:
         pieces = kept(one)
     with SQLiteSystem(other, private=private) as system:
-        assert system.recover(pieces) is False
+        assert system.restore_baseline(pieces) is False
     with closing(sqlite3.connect(other)) as app:
         assert app.execute("SELECT v FROM t").fetchall() == [("other.sqlite",)]
 
@@ -479,7 +479,7 @@ def test_a_whole_directory_comes_back(tmp_path: Path) -> None:
     before = tree(place)
     first = FileSystem(place)
     pieces, seen = kept(first), first.observe().digest
-    first.let_go()
+    first.release_baseline()
     (place / "a" / "b" / "large").write_bytes(b"")
     (place / "a" / "empty").unlink()
     (place / "a" / "empty").mkdir()
@@ -487,10 +487,10 @@ def test_a_whole_directory_comes_back(tmp_path: Path) -> None:
     (place / "link").unlink()
     (place / "new").mkdir(mode=0o500)
     with FileSystem(place) as second:
-        second.recover(pieces)
+        second.restore_baseline(pieces)
         assert tree(place) == before
         assert second.observe().digest == seen
-        second.recover(pieces)
+        second.restore_baseline(pieces)
         assert tree(place) == before
     first.close()
 
@@ -499,13 +499,13 @@ def test_a_directory_that_a_living_process_explores_is_left_alone(tmp_path: Path
     process = watching("files", str(tmp_path))
     with FileSystem(tmp_path) as system:
         with pytest.raises(SystemSetupError, match="another FileSystem explores this directory"):
-            system.recover([msgspec.msgpack.encode((os.fsencode(tmp_path),))])
+            system.restore_baseline([msgspec.msgpack.encode((os.fsencode(tmp_path),))])
         token = system.checkpoint("initial")
         with pytest.raises(SystemSetupError, match="another FileSystem explores this directory"):
-            system.keep(token)
+            system.save_baseline(token)
         process.send_signal(signal.SIGKILL)
         process.wait()
-        assert list(system.keep(token))
+        assert list(system.save_baseline(token))
 
 
 def test_what_is_of_another_directory_is_left_alone(tmp_path: Path) -> None:
@@ -514,8 +514,8 @@ def test_what_is_of_another_directory_is_left_alone(tmp_path: Path) -> None:
         (tmp_path / name / "file").write_text(name)
     with FileSystem(tmp_path / "one") as one, FileSystem(tmp_path / "other") as other:
         pieces = kept(one)
-        assert other.recover(pieces) is False
-        assert one.recover(pieces) is True
+        assert other.restore_baseline(pieces) is False
+        assert one.restore_baseline(pieces) is True
     assert (tmp_path / "other" / "file").read_text() == "other"
 
 
@@ -551,7 +551,7 @@ def test_all_that_redis_can_hold_comes_back(redis_server: RedisServer, client: r
     client.expire("will expire", 1000)
     client.xadd("stream", {"a": "2"})
     with RedisSystem(redis_server.url) as second:
-        second.recover(pieces)
+        second.restore_baseline(pieces)
         assert keys(client) == before
         assert second.observe().digest == seen
         token = second.checkpoint("initial")
@@ -559,10 +559,10 @@ def test_all_that_redis_can_hold_comes_back(redis_server: RedisServer, client: r
         second.rollback(token)
         assert keys(client) == before
         client.flushdb()
-        second.recover(pieces)
+        second.restore_baseline(pieces)
         assert second.observe().digest == seen
     with RedisSystem(f"{redis_server.url}?db=1") as other:
-        assert other.recover(pieces) is False
+        assert other.restore_baseline(pieces) is False
         assert other.observe().data == {}
 
 
@@ -579,7 +579,7 @@ def test_the_servers_setting_is_left_as_the_killed_process_had_found_it(
     first.close()
     assert setting() != before
     with RedisSystem(redis_server.url) as second:
-        second.recover(pieces)
+        second.restore_baseline(pieces)
         assert setting() != before
     assert setting() == before
 
@@ -590,12 +590,14 @@ def test_a_database_that_a_living_process_explores_is_left_alone(
     client.set("a", "1")
     process = watching("redis", redis_server.url)
     with RedisSystem(redis_server.url) as system, RedisSystem(f"{redis_server.url}?db=1") as other:
-        assert list(other.keep(other.checkpoint("initial")))  # another database is another's business
+        assert list(
+            other.save_baseline(other.checkpoint("initial"))
+        )  # another database is another's business
         with monkeypatch.context() as patch:
             patch.setattr("clew.explore.systems.redis.connection._LETS_GO", 0.0)
             with pytest.raises(SystemSetupError, match=r"another RedisSystem .* explores this database"):
-                system.recover([msgspec.msgpack.encode((system._wire.place, None))])
+                system.restore_baseline([msgspec.msgpack.encode((system._wire.place, None))])
         assert client.get("a") == b"1"
         process.send_signal(signal.SIGKILL)
         process.wait()
-        assert list(system.keep(system.checkpoint("initial")))
+        assert list(system.save_baseline(system.checkpoint("initial")))

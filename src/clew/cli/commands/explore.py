@@ -1,4 +1,4 @@
-"""``clew explore``: every state that a system can reach."""
+"""``clew explore``: explore every state that a system can reach."""
 
 from __future__ import annotations
 
@@ -11,39 +11,46 @@ from clew.cli.options import JsonOption
 from clew.cli.output import CommandError, complain, note, say, say_json
 from clew.errors import ExplorationAborted
 
-FORMS = (".json", ".html", ".xml", ".md", ".dot")
+EXTENSIONS = (".json", ".html", ".xml", ".md", ".dot")
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verb."""
+    """Add the command."""
     app.command("explore")(explore)
 
 
 def explore(
-    target: Annotated[str, typer.Argument(metavar="MODULE:AGENT", help="shop:agent is `agent` in shop.py.")],
+    target: Annotated[
+        str, typer.Argument(metavar="MODULE:AGENT", help="Agent to run: shop:agent is `agent` in shop.py.")
+    ],
     reports: Annotated[
         list[str] | None,
         typer.Option(
-            "--report", metavar="FILE", help="Write a report: .html, .json, .xml (JUnit), .md or .dot."
+            "--report",
+            metavar="FILE",
+            help="Write a report: .html, .json, .xml (JUnit), .md or .dot. Can be repeated.",
         ),
     ] = None,
     max_steps: Annotated[
-        int | None, typer.Option("--max-steps", metavar="N", help="Do at most N actions.", min=0)
+        int | None,
+        typer.Option("--max-steps", metavar="N", help="Run at most N actions. [default: no limit]", min=0),
     ] = None,
     store: Annotated[
         str | None,
         typer.Option(
-            "--store", metavar="STORE", help="Journal it there, and go on where a former one ended."
+            "--store",
+            metavar="STORE",
+            help="Record progress in this store and continue an interrupted exploration. [default: none]",
         ),
     ] = None,
     as_json: JsonOption = False,
 ) -> int:
-    """Find every state that a system can reach.
+    """Explore every state that a system can reach.
 
-    Each action is done in each state, and the invariants are looked at.
+    Run every action in every state and check the invariants.
 
-    What may be done and what must hold is in an agent (clew.explore). The exit code is 0 if nothing is wrong, 1 if
-    something is.
+    A clew.explore.Agent defines the actions and the invariants. The exit code is 0 without violations, and 1 with
+    violations or if the exploration was aborted.
 
     \b
     Examples:
@@ -55,12 +62,14 @@ def explore(
     from clew.runtime.loader import load_target
 
     for report in reports or ():
-        if Path(report).suffix.lower() not in FORMS:
-            raise CommandError(f"there is no report {report!r}", f"end its name in {', '.join(FORMS)}")
-        folder = Path(report).parent
-        if not folder.is_dir():  # better now than after an hour of exploring
+        if Path(report).suffix.lower() not in EXTENSIONS:
             raise CommandError(
-                f"there is no folder {str(folder)!r} for the report {report!r}", "make it first"
+                f"unknown report format {report!r}", f"use the extension {', '.join(EXTENSIONS)}"
+            )
+        folder = Path(report).parent
+        if not folder.is_dir():  # checked before the exploration, which may take hours
+            raise CommandError(
+                f"the folder {str(folder)!r} of the report {report!r} does not exist", "create it first"
             )
     agent = load_target(target, Agent, "agent", "shop")
     if max_steps is not None:
@@ -78,22 +87,22 @@ def explore(
         complain(*_interrupted(agent))
         raise
     if aborted is None:
-        _leave(agent.world)
+        _close_systems(agent.world)
     for report in reports or ():
         result.save(report)
     if as_json:
-        say_json(result.to_json())
+        say_json(result.to_dict())
     else:
         say(result)
     for report in reports or ():
         note(f"wrote {report}")
     if aborted is not None:
-        complain(str(aborted), "what was found so far is above")
+        complain(str(aborted), "the results so far are above")
     return 1 if result.violations or aborted is not None else 0
 
 
-def _leave(world: Any) -> None:
-    """Take out of the systems what watched them: nobody will go back to a state any more."""
+def _close_systems(world: Any) -> None:
+    """Close the systems, which removes triggers and the like from them."""
     for name, system in world.systems.items():
         close = getattr(system, "close", None)
         if callable(close):
@@ -104,8 +113,11 @@ def _leave(world: Any) -> None:
 
 
 def _interrupted(agent: Any) -> tuple[str, str]:
-    """What Ctrl-C left, and how to go on."""
-    left = "could not be taken back" if agent.world.poisoned else "was taken back to where it began"
-    if agent.store is None:
-        return f"interrupted; the world {left}", "with --store FILE the next one goes on where this one was"
-    return f"interrupted; the world {left}", "the same command goes on where this one was"
+    """Return the message and the hint after Ctrl-C."""
+    world = "could not be restored" if agent.world.poisoned else "is in its initial state"
+    hint = (
+        "run it with --store FILE to make it resumable"
+        if agent.store is None
+        else "run the command again to resume"
+    )
+    return f"interrupted; the world {world}", hint

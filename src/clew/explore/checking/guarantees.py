@@ -21,11 +21,11 @@ from typing import Any
 
 import msgspec
 
+from clew.error_text import line_of
 from clew.errors import DefinitionError, MaxStepsError, StalledError
 from clew.explore.checking.run_system import RunSystem
 from clew.explore.checking.simulated_process import RUN
 from clew.explore.model.invariants import Invariant, Severity
-from clew.explore.model.invariants import told as error_text
 from clew.graph.names import nearest
 
 Check = Callable[[Any], Any]
@@ -141,7 +141,7 @@ def _terminates(expected: Ends) -> Check:
 
 
 def _error(run: RunSystem) -> str:
-    return "" if run.error is None else error_text(run.error)
+    return "" if run.error is None else line_of(run.error)
 
 
 def _completes(expected: Ends) -> Check:

@@ -7,11 +7,11 @@ from typing import Any
 
 import msgspec
 
+from clew.error_text import line_of
 from clew.errors import RunStateError
 from clew.explore.checking.simulated_process import RUN
 from clew.explore.model.actions import Action
-from clew.explore.model.invariants import Invariant, judge
-from clew.explore.model.invariants import told as error_text
+from clew.explore.model.invariants import Invariant, failure_of
 from clew.explore.model.world import World
 from clew.state import decode, encode
 
@@ -70,13 +70,13 @@ def narrate(
         try:
             run.choose(choice)
         except Exception as error:  # Clew must not raise here, so the exception is the violation
-            raised = f"raised {error_text(error)}"
+            raised = f"raised {line_of(error)}"
             steps.append(NarrativeStep(choice, (*run.narrative, raised)))
             return Narrative(tuple(steps), ((choice, raised),))
         lines = [line for line in run.narrative if not line.startswith(_ENDINGS)]
         last = run.narrative[len(lines) :]  # the end of the run comes after the changes that led to it
         steps.append(NarrativeStep(choice, (*lines, *_changes(before, _snapshot(world)), *last)))
-    violated = [(each.name, message) for each in invariants if (message := judge(each, world)) is not None]
+    violated = [(each.name, message) for each in invariants if (message := failure_of(each, world)) is not None]
     return Narrative(tuple(steps), tuple(violated))
 
 

@@ -35,6 +35,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from clew.error_text import line_of
 from clew.errors import DefinitionError, StoreError
 from clew.explore.checking.effects import Effect, counted, describe, is_recorded
 from clew.explore.checking.faults import (
@@ -58,7 +59,6 @@ from clew.explore.checking.simulated_process import (
     SimulatedProcess,
     errors_of,
 )
-from clew.explore.model.invariants import told as error_text
 from clew.explore.model.observation import Observation
 from clew.explore.systems.version_tokens import VersionTokens
 from clew.graph import Graph
@@ -158,7 +158,7 @@ class RunSystem:
             self._is_fault or isinstance(error, Asking)
         )
         if not isinstance(error, Asking | CallTimedOut | StoreError):  # these are reported elsewhere
-            self.narrative.append(f"{path} raises {error_text(error)}")
+            self.narrative.append(f"{path} raises {line_of(error)}")
 
     def _effect(self, effect: Effect, occurrence: int) -> None:
         if self._crash is not None:

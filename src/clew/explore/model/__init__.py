@@ -1,4 +1,4 @@
-"""What is explored: worlds, systems, actions, invariants, states and the graph of states."""
+"""The model of an exploration: worlds, systems, actions, invariants, states and the state graph."""
 
 from __future__ import annotations
 

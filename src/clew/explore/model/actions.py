@@ -1,16 +1,17 @@
-"""Actions: what may be done to a world, and when.
+"""Actions: operations on a world, and the rules for when they may run.
 
 Rules:
 
-- `run(world)` and `precondition(world)` take the world. A precondition only looks: it is asked once for each state.
-- `requires` and `max_calls` speak of the path that led here, not of the exploration as a whole: an action that
-  requires `login` may run only where `login` is on the way from the initial state.
-- Two paths to one state may therefore allow different actions there. What of the past still matters is the
-  `Progress` of a path: which required actions it has, and how often those with `max_calls` ran. The explorer
-  searches pairs of state and progress, so no state is missed; it runs each action only once in each state, since
-  what an action does depends on the state alone.
+- `run(world)` and `precondition(world)` take the world. A precondition must not change anything; it is called once in
+  each state.
+- `requires` and `max_calls` refer to the path from the initial state to the current one. An action that requires
+  `login` may run only if `login` is on that path.
+- Two paths to one state may therefore allow different actions. The `Progress` of a path holds what matters for that:
+  which required actions it contains, and how often it contains actions with `max_calls`. The explorer searches pairs of
+  state and progress, so it misses no state. It runs each action only once in each state, because the effect of an
+  action depends on the state alone.
 
-`reads` and `writes` say what an action touches. They are kept for reduction of equal orders, and not used yet.
+`reads` and `writes` are reserved for partial-order reduction and have no effect yet.
 """
 
 from __future__ import annotations
@@ -27,23 +28,22 @@ from clew.errors import DefinitionError
 if TYPE_CHECKING:
     from clew.explore.model.world import World
 
-Progress = tuple[
-    int, ...
-]  # for each action that matters: how often it ran, counted no further than it matters
+# for each action that other rules depend on: how often it ran, up to the largest count that makes a difference
+Progress = tuple[int, ...]
 
 
 class Action(msgspec.Struct, frozen=True, eq=False):
-    """Something that can be done to a world.
+    """An operation on a world.
 
     Args:
-        name: What it is called in paths and reports; unique in an exploration.
-        run: Does it. What it returns is ignored; an exception is a violation.
-        precondition: Whether it can be done in the state that the world is in.
-        requires: Names of actions that must be on the path before it.
-        reads: What it looks at (not used yet).
-        writes: What it changes (not used yet).
-        max_calls: How often it may be on one path.
-        weight: How likely `Weighted` picks it, compared to others.
+        name: Name in paths and reports; unique in an exploration.
+        run: Performs the action. The return value is ignored; an exception is a violation.
+        precondition: Returns whether the action is possible in the current state.
+        requires: Names of actions that must come before this one on the path.
+        reads: Reserved; has no effect yet.
+        writes: Reserved; has no effect yet.
+        max_calls: Maximum number of occurrences on one path.
+        weight: Relative probability that `Weighted` picks this action.
     """
 
     name: str
@@ -57,66 +57,68 @@ class Action(msgspec.Struct, frozen=True, eq=False):
 
     def __post_init__(self) -> None:
         if type(self.name) is not str or not self.name:
-            raise DefinitionError(f"the name of an action is a text, not {self.name!r}")
+            raise DefinitionError(f"the name of an action must be a non-empty string, got {self.name!r}")
         check_function(self.run, f"action {self.name!r}: run")
         if self.precondition is not None:
             check_function(self.precondition, f"action {self.name!r}: precondition")
         requires: Any = self.requires
         if isinstance(requires, str):
-            raise DefinitionError(f"action {self.name!r}: requires is a list of names, not one text")
+            raise DefinitionError(
+                f"action {self.name!r}: requires must be a list of names, got a string; write [{requires!r}]"
+            )
         if not isinstance(requires, Iterable) or any(type(each) is not str for each in requires):
-            raise DefinitionError(f"action {self.name!r}: requires is a list of names, not {self.requires!r}")
+            raise DefinitionError(
+                f"action {self.name!r}: requires must be a list of names, got {self.requires!r}"
+            )
         if self.max_calls is not None and (type(self.max_calls) is not int or self.max_calls < 1):
             raise DefinitionError(
-                f"action {self.name!r}: max_calls is a number from 1, not {self.max_calls!r}"
+                f"action {self.name!r}: max_calls must be an int >= 1 or None, got {self.max_calls!r}"
             )
         if type(self.weight) not in (int, float) or not 0 < self.weight < inf:
-            raise DefinitionError(f"action {self.name!r}: weight is a number above 0, not {self.weight!r}")
+            raise DefinitionError(
+                f"action {self.name!r}: weight must be a finite number > 0, got {self.weight!r}"
+            )
 
 
 def check_function(function: Any, what: str) -> None:
-    """DefinitionError unless it can be called with the world, and does its work when it is."""
+    """Raise DefinitionError unless `function` is callable and runs to completion when it is called."""
     if not callable(function):
-        raise DefinitionError(f"{what} is a function of the world, not {function!r}")
-    for kind, is_one, way in _LATER:
-        if is_one(function) or is_one(type(function).__call__):
+        raise DefinitionError(f"{what} must be a function that takes the world, got {function!r}")
+    for kind, is_kind, advice in _DEFERRED:
+        if is_kind(function) or is_kind(type(function).__call__):
             raise DefinitionError(
-                f"{what} is a {kind} function, which would do nothing when it is called; {way}"
+                f"{what} is a {kind} function, and calling it runs none of its code; {advice}"
             )
 
 
-_LATER: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
-    (
-        "coroutine",
-        iscoroutinefunction,
-        "run it to its end inside a plain function (asyncio.run, or a loop of your own)",
-    ),
-    ("generator", isgeneratorfunction, "let it do its work and return"),
+_DEFERRED: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
+    ("coroutine", iscoroutinefunction, "run it inside a plain function, for example with asyncio.run"),
+    ("generator", isgeneratorfunction, "do the work in a plain function without yield"),
 )
 
 
 class PathRules:
-    """What `requires` and `max_calls` allow after a path, and what of a path has to be remembered for that."""
+    """The rules of `requires` and `max_calls`: which actions a path allows, and the progress to record for that."""
 
     def __init__(self, actions: Sequence[Action]) -> None:
         index = {action.name: number for number, action in enumerate(actions)}
         if len(index) < len(actions):
-            twice = next(a.name for n, a in enumerate(actions) if index[a.name] != n)
-            raise DefinitionError(f"two actions are called {twice!r}; give each a name of its own")
+            duplicate = next(a.name for n, a in enumerate(actions) if index[a.name] != n)
+            raise DefinitionError(f"two actions are called {duplicate!r}; give each a unique name")
         unknown = [(a.name, name) for a in actions for name in a.requires if name not in index]
         if unknown:
             raise DefinitionError(
-                f"action {unknown[0][0]!r} requires {unknown[0][1]!r}, and there is no such action"
+                f"action {unknown[0][0]!r} requires {unknown[0][1]!r}, which is not one of the actions"
             )
         required = {index[name] for action in actions for name in action.requires}
         limited = {number for number, action in enumerate(actions) if action.max_calls is not None}
-        remembered = sorted(required | limited)
-        self.slot = {number: slot for slot, number in enumerate(remembered)}
-        self.start: Progress = (0,) * len(remembered)
-        # counting beyond these changes nothing: one call fulfils `requires`
-        self._caps = [actions[number].max_calls or 1 for number in remembered]
-        self._required = [number in required for number in remembered]
-        self._limited = [number in limited for number in remembered]
+        counted = sorted(required | limited)
+        self.slot = {number: slot for slot, number in enumerate(counted)}
+        self.start: Progress = (0,) * len(counted)
+        # higher counts make no difference: one call is enough for `requires`
+        self._caps = [actions[number].max_calls or 1 for number in counted]
+        self._required = [number in required for number in counted]
+        self._limited = [number in limited for number in counted]
         self._needs = [tuple(self.slot[index[name]] for name in dict.fromkeys(a.requires)) for a in actions]
         self._limits = [
             (self.slot[number], action.max_calls) if action.max_calls is not None else None
@@ -125,12 +127,12 @@ class PathRules:
 
     @property
     def matter(self) -> bool:
-        """Whether any action depends on the path."""
+        """Return whether any action depends on the path."""
         return bool(self.start)
 
     def allows(self, action: int, progress: Progress) -> bool:
-        """Whether the path permits an action."""
-        if action >= len(self._needs):  # became known later, and depends on no path
+        """Return whether a path permits an action."""
+        if action >= len(self._needs):  # offered by a function, so it does not depend on the path
             return True
         limit = self._limits[action]
         if limit is not None and progress[limit[0]] >= limit[1]:
@@ -138,14 +140,14 @@ class PathRules:
         return all(progress[slot] for slot in self._needs[action])
 
     def after(self, action: int, progress: Progress) -> Progress:
-        """The progress of the path with that action at its end."""
+        """Return the progress of a path that is extended by an action."""
         slot = self.slot.get(action)
         if slot is None or progress[slot] >= self._caps[slot]:
             return progress
         return progress[:slot] + (progress[slot] + 1,) + progress[slot + 1 :]
 
     def covers(self, one: Progress, other: Progress) -> bool:
-        """Whether whatever is allowed after `other`, now or later, is also allowed after `one`."""
+        """Return whether `one` allows every continuation that `other` allows."""
         for slot, (a, b) in enumerate(zip(one, other)):
             if self._limited[slot] and a > b:
                 return False
@@ -154,5 +156,5 @@ class PathRules:
         return True
 
     def permitted(self, actions: Iterable[int], progress: Progress) -> list[int]:
-        """Those of the actions that the path permits."""
+        """Return those actions that a path permits."""
         return [action for action in actions if self.allows(action, progress)]

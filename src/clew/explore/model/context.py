@@ -1,13 +1,13 @@
-"""The context: values that actions hand to each other, rolled back with the systems.
+"""The context: values that actions pass to each other. They are part of the state and rolled back with the systems.
 
 Rules:
 
-- A value must have a canonical encoding; another one is refused by `set`, with the path to what is wrong in it.
-- `get` hands out the value itself, so a list may be changed in place; what counts is what it holds when the world
-  is observed. Snapshots are deep both ways: a change in place never reaches a snapshot, nor the other way round.
-- Numbers, texts and the like cannot change in place. While there is nothing else, nothing is encoded twice.
+- Every value needs a canonical encoding. `set` rejects other values and names the path to the part that has none.
+- `get` returns the value itself, so a list may be changed in place; an observation sees its current content. Snapshots
+  are deep copies: later changes do not reach a snapshot, and changes of restored values do not reach it either.
+- Numbers, strings and the like cannot change in place, so their encoding is cached.
 
-What it does not hold: connections, clients, files. They belong to `World.api`.
+Connections, clients and files do not belong here. Put them into `World.api`.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ import msgspec
 from clew.errors import DefinitionError
 from clew.state.codec import decode, encode
 
-_FIXED = frozenset({str, int, float, bool, bytes, type(None)})
+_IMMUTABLE = frozenset({str, int, float, bool, bytes, type(None)})
 
 
 class Snapshot(msgspec.Struct, frozen=True, gc=False):
-    """The context at one moment: values that cannot change as they are, others as bytes."""
+    """A copy of the context: immutable values as they are, others encoded."""
 
     fixed: dict[str, Any]
     encoded: dict[str, bytes]
     order: tuple[str, ...]
 
     def values(self) -> dict[str, Any]:
-        """The values, built anew."""
+        """Return the values as new objects."""
         if not self.encoded:
             return dict(self.fixed)
         fixed, encoded = self.fixed, self.encoded
@@ -39,51 +39,51 @@ class Snapshot(msgspec.Struct, frozen=True, gc=False):
 
 
 class WorldContext:
-    """Values by name that belong to the state of a world."""
+    """Named values that are part of the state of a world."""
 
     def __init__(self, values: Mapping[str, Any] | None = None) -> None:
         self._values: dict[str, Any] = {}
-        self._loose: set[str] = set()  # names of values that may change in place
-        self._snapshot: Snapshot | None = None  # as long as it is still true
+        self._mutable: set[str] = set()  # names of values that may change in place
+        self._snapshot: Snapshot | None = None  # cached while it is up to date
         self._identity: bytes | None = None
         for key, value in (values or {}).items():
             self.set(key, value)
 
     def get(self, key: str, default: Any = None) -> Any:
-        """The value of a name, or the default."""
+        """Return the value of a name, or the default."""
         return self._values.get(key, default)
 
     def set(self, key: str, value: Any) -> None:
-        """Give a name a value. EncodeError if the value has no canonical encoding; nothing is changed then."""
+        """Set a value. Raise EncodeError, and change nothing, if it has no canonical encoding."""
         if type(key) is not str:
-            raise DefinitionError(f"a name in the context is a text, not {key!r}")
-        if type(value) in _FIXED:
-            self._loose.discard(key)
+            raise DefinitionError(f"a name in the context must be a string, got {key!r}")
+        if type(value) in _IMMUTABLE:
+            self._mutable.discard(key)
         else:
             encode(value, at=f"context[{key!r}]")
-            self._loose.add(key)
+            self._mutable.add(key)
         self._values[key] = value
         self._snapshot = self._identity = None
 
     def has(self, key: str) -> bool:
-        """Whether there is a value of that name (which may be None)."""
+        """Return whether a name has a value, which may be None."""
         return key in self._values
 
     def delete(self, key: str) -> None:
-        """Take a name away; no error if it is not there."""
+        """Delete a name, if it exists."""
         if key in self._values:
             del self._values[key]
-            self._loose.discard(key)
+            self._mutable.discard(key)
             self._snapshot = self._identity = None
 
     def clear(self) -> None:
-        """Take all names away."""
+        """Delete all names."""
         self._values.clear()
-        self._loose.clear()
+        self._mutable.clear()
         self._snapshot = self._identity = None
 
     def to_dict(self) -> dict[str, Any]:
-        """All values, deeply copied."""
+        """Return a deep copy of all values."""
         return self.snapshot().values()
 
     def __contains__(self, key: object) -> bool:
@@ -96,39 +96,39 @@ class WorldContext:
         return len(self._values)
 
     def __repr__(self) -> str:
-        return f"Context({self._values!r})"
+        return f"WorldContext({self._values!r})"
 
-    # -- what the world needs -------------------------------------------------------------------------------
+    # -- used by the world ----------------------------------------------------------------------------------
 
     def snapshot(self) -> Snapshot:
-        """The context as it is now."""
+        """Return a copy of the current values."""
         if self._snapshot is not None:
             return self._snapshot
-        values, loose = self._values, self._loose
-        if not loose:
+        values, mutable = self._values, self._mutable
+        if not mutable:
             self._snapshot = Snapshot(dict(values), {}, ())
             return self._snapshot
-        fixed = {key: value for key, value in values.items() if key not in loose}
-        encoded = {key: encode(values[key], at=f"context[{key!r}]", ordered=True) for key in loose}
+        fixed = {key: value for key, value in values.items() if key not in mutable}
+        encoded = {key: encode(values[key], at=f"context[{key!r}]", ordered=True) for key in mutable}
         return Snapshot(fixed, encoded, tuple(values))
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Be as at that moment; whatever came since is gone."""
+        """Replace all values by those of a snapshot."""
         if self._snapshot is snapshot:
             return
         self._values = snapshot.values()
-        self._loose = set(snapshot.encoded)
+        self._mutable = set(snapshot.encoded)
         self._identity = None
         self._snapshot = None if snapshot.encoded else snapshot
 
     def identity(self, ignored: frozenset[str] = frozenset()) -> bytes:
-        """The canonical bytes of all values but the ignored ones."""
+        """Return the canonical encoding of all values except the ignored ones."""
         if self._identity is not None:
             return self._identity
         values = self._values
         if ignored:
             values = {key: value for key, value in values.items() if key not in ignored}
-        found = encode(values, at="context")
-        if not self._loose:
-            self._identity = found
-        return found
+        encoded = encode(values, at="context")
+        if not self._mutable:
+            self._identity = encoded
+        return encoded

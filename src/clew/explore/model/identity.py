@@ -1,8 +1,8 @@
-"""Identity: which sights of a world are one state.
+"""State identity: which observations of a world are the same state.
 
-Looking is what the explorer does most, so it makes as little as it can: each system's data is encoded once, or not at
-all where the system gives a digest of it, and everything is hashed in one go, each part with its length before it.
-Only a sight that turns out to be a new state becomes a `State`.
+The explorer observes after every action, so an observation does little work. The data of each system is encoded once,
+or not at all if the system returns a digest. All parts are hashed together, each prefixed with its length. Only an
+observation of a new state becomes a `State`.
 """
 
 from __future__ import annotations
@@ -25,105 +25,108 @@ _LENGTHS = [n.to_bytes(8, "big") for n in range(4096)]
 
 
 class WorldObservation(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """One look at a world: the digest of the state, and what was seen, in the order of the systems' names."""
+    """An observation of a whole world: the digest of its state, and one entry per system in the order of names."""
 
     digest: bytes
     observations: tuple[Observation, ...]
-    encoded: tuple[bytes | None, ...]  # of each system's data; None where its digest was enough
+    encoded: tuple[bytes | None, ...]  # the data of each system; None if the system returned a digest
 
 
 class StateIdentity:
-    """How a world is looked at."""
+    """Observes a world and computes the digest of its state."""
 
     def __init__(
         self,
         systems: Mapping[str, Any],
         context: WorldContext,
         ignored: frozenset[str],
-        canonical: Callable[[State], Any] | None,
+        canonicalize: Callable[[State], Any] | None,
     ) -> None:
         self._systems = [
             (name, systems[name], _prefix(name), name not in ignored) for name in sorted(systems)
         ]
         self._context = context
         self._ignored = ignored
-        self._whole = "context" not in ignored
-        self._canonical = canonical
+        self._has_context = "context" not in ignored
+        self._canonicalize = canonicalize
         self._context_prefix = _prefix("context") + b"c"
 
     def counts_in_context(self, key: str) -> bool:
-        """Whether a value of the context tells states apart."""
-        return self._whole and key not in self._ignored
+        """Return whether a value of the context is part of the identity."""
+        return self._has_context and key not in self._ignored
 
-    def look(self) -> WorldObservation:
+    def observe(self) -> WorldObservation:
         """Observe all systems and the context."""
         pieces: list[bytes] = []
         observations: list[Observation] = []
         encoded: list[bytes | None] = []
         for name, system, prefix, counts in self._systems:
-            seen = system.observe()
-            observations.append(seen)
+            observation = system.observe()
+            observations.append(observation)
             try:
-                part = seen.digest
+                part = observation.digest
             except AttributeError:
                 raise DefinitionError(
-                    f"system {name!r}: observe returned {type(seen).__name__}, not an Observation"
+                    f"system {name!r}: observe must return an Observation, got {type(observation).__name__}"
                 ) from None
             if part is not None:
                 data, kind = None, _BY_DIGEST
                 if type(part) is not bytes:
                     raise DefinitionError(
-                        f"system {name!r}: the digest of an observation is bytes, not {type(part).__name__}"
+                        f"system {name!r}: the digest of an observation must be bytes, got {type(part).__name__}"
                     )
             else:
-                data, kind = (part := encode(seen.data, at=name)), _BY_VALUE
+                data, kind = (part := encode(observation.data, at=name)), _BY_VALUE
             encoded.append(data)
             if counts:
                 size = len(part)
                 pieces += (prefix, kind, _LENGTHS[size] if size < 4096 else size.to_bytes(8, "big"), part)
-        if self._whole:
+        if self._has_context:
             pieces += (self._context_prefix, self._context.identity(self._ignored))
-        sight = WorldObservation(sha256(b"".join(pieces)).digest(), tuple(observations), tuple(encoded))
-        return sight if self._canonical is None else self._represented(sight)
+        observed = WorldObservation(sha256(b"".join(pieces)).digest(), tuple(observations), tuple(encoded))
+        return observed if self._canonicalize is None else self._canonicalized(observed)
 
-    def _represented(self, sight: WorldObservation) -> WorldObservation:
-        assert self._canonical is not None
-        chosen = self._canonical(self.state(sight, None, 0.0))
-        if isinstance(chosen, State):
-            standing = self._standing(chosen)
+    def _canonicalized(self, observed: WorldObservation) -> WorldObservation:
+        assert self._canonicalize is not None
+        representative = self._canonicalize(self.state(observed, None, 0.0))
+        if isinstance(representative, State):
+            identity = self._identity_of(representative)
         else:
             try:
-                standing = encode(chosen, at="canonical(state)")
+                identity = encode(representative, at="canonicalize(state)")
             except EncodeError as error:
                 raise EncodeError(
-                    f"{error}; canonical returns a State or a value that can be encoded"
+                    f"{error}; canonicalize must return a State or a value that can be encoded"
                 ) from error
-        return WorldObservation(sha256(b"canonical" + standing).digest(), sight.observations, sight.encoded)
+        digest = sha256(b"canonical" + identity).digest()
+        return WorldObservation(digest, observed.observations, observed.encoded)
 
-    def _standing(self, chosen: State) -> bytes:
-        """The bytes of a state that stands for others, without what is ignored."""
+    def _identity_of(self, representative: State) -> bytes:
+        """Return the bytes that identify a state, without the ignored parts."""
         pieces = []
-        for part in chosen.parts:
+        for part in representative.parts:
             if part.system not in self._ignored:
-                kind, seen = (_BY_VALUE, part.data) if part.digest is None else (_BY_DIGEST, part.digest)
-                pieces.append(_prefix(part.system) + kind + _sized(seen))
-        context = {key: value for key, value in chosen.context.items() if key not in self._ignored}
-        return b"".join(pieces) + (encode(context, at="context") if self._whole else b"")
+                kind, data = (_BY_VALUE, part.data) if part.digest is None else (_BY_DIGEST, part.digest)
+                pieces.append(_prefix(part.system) + kind + _sized(data))
+        context = {key: value for key, value in representative.context.items() if key not in self._ignored}
+        return b"".join(pieces) + (encode(context, at="context") if self._has_context else b"")
 
-    def state(self, sight: WorldObservation, checkpoint_id: str | None, seconds: float) -> State:
-        """A sight as a state that can be kept."""
+    def state(self, observed: WorldObservation, checkpoint_id: str | None, seconds: float) -> State:
+        """Build a state from an observation."""
         parts = tuple(
             SystemState(
                 name,
-                encode(seen.data, at=name) if data is None else data,
-                dict(seen.metadata) if seen.metadata else _NOTHING,
-                seen.digest,
+                encode(observation.data, at=name) if data is None else data,
+                dict(observation.metadata) if observation.metadata else _NOTHING,
+                observation.digest,
             )
-            for (name, _, _, _), seen, data in zip(self._systems, sight.observations, sight.encoded)
+            for (name, _, _, _), observation, data in zip(
+                self._systems, observed.observations, observed.encoded
+            )
         )
-        # the context may have moved on by the time somebody reads it, so its bytes are taken now
+        # encoded now, because the context may change before the state is read
         context = encode(self._context.to_dict(), at="context") if self._ignored else self._context.identity()
-        return State(sight.digest, parts, context, checkpoint_id, seconds)
+        return State(observed.digest, parts, context, checkpoint_id, seconds)
 
 
 def _prefix(name: str) -> bytes:

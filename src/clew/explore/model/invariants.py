@@ -1,10 +1,11 @@
-"""Invariants: what must hold in every state, and how serious it is where one does not.
+"""Invariants: rules that must hold in every state, each with a severity.
 
 Rules:
 
-- Only `True` passes. A text is what the report says; anything else fails with the invariant's own message.
-- A check that raises is a violation too: it could not show that the rule holds.
-- They are checked on the initial state and after each action, never during a rollback. A check only looks.
+- Only `True` passes. A string is the message of the violation; anything else fails with the invariant's own message.
+- A check that raises is a violation too, because it did not show that the rule holds.
+- Invariants are checked in the initial state and after each action, never during a rollback. A check must not change
+  anything.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from clew.error_text import line_of
 from clew.errors import DefinitionError
 from clew.explore.model.actions import check_function
 
@@ -32,7 +34,7 @@ class Severity(enum.Enum):
 
     @property
     def rank(self) -> int:
-        """0 for the most serious."""
+        """Return the position in the order of severities: 0 for the most serious."""
         return _RANKS[self]
 
 
@@ -40,13 +42,13 @@ _RANKS = {severity: rank for rank, severity in enumerate(Severity)}
 
 
 class Invariant(msgspec.Struct, frozen=True, eq=False):
-    """A rule that every state must keep.
+    """A rule that must hold in every state.
 
     Args:
-        name: What it is called in reports; unique in an exploration.
-        check: Takes the world. True: the rule holds. A text: why it does not.
-        severity: How serious it is where it does not hold.
-        message: What the report says where the check gives no text.
+        name: Name in reports; unique in an exploration.
+        check: Takes the world. Returns True if the rule holds, or a string that says why it does not.
+        severity: How serious a violation is.
+        message: Message of a violation if the check returns no string.
     """
 
     name: str
@@ -56,45 +58,38 @@ class Invariant(msgspec.Struct, frozen=True, eq=False):
 
     def __post_init__(self) -> None:
         if type(self.name) is not str or not self.name:
-            raise DefinitionError(f"the name of an invariant is a text, not {self.name!r}")
+            raise DefinitionError(f"the name of an invariant must be a non-empty string, got {self.name!r}")
         check_function(self.check, f"invariant {self.name!r}: check")
         if not isinstance(self.severity, Severity):
-            raise DefinitionError(f"invariant {self.name!r}: severity is a Severity, not {self.severity!r}")
+            raise DefinitionError(
+                f"invariant {self.name!r}: severity must be a Severity, got {self.severity!r}"
+            )
 
 
-def judge(invariant: Invariant, world: World) -> str | None:
-    """None where the invariant holds, else what is wrong."""
+def failure_of(invariant: Invariant, world: World) -> str | None:
+    """Check an invariant. Return None if it holds, else the message of the violation."""
     try:
-        verdict = invariant.check(world)
+        returned = invariant.check(world)
     except Exception as error:
-        return f"the check raised {told(error)}"
-    if verdict is True:
+        return f"the check raised {line_of(error)}"
+    if returned is True:
         return None
-    if type(verdict) is str and verdict:
-        return verdict
-    return invariant.message or f"the check gave {_shown(verdict)}, not True"
+    if type(returned) is str and returned:
+        return returned
+    return invariant.message or f"the check returned {_repr(returned)}, not True"
 
 
-def _shown(verdict: Any) -> str:
+def _repr(value: Any) -> str:
     try:
-        return repr(verdict)
-    except Exception:  # what a check gave is the user's, and so is what it makes of repr
-        return f"a {type(verdict).__name__}"
+        return repr(value)
+    except Exception:  # __repr__ is the user's code
+        return f"a {type(value).__name__}"
 
 
-def complaint(error: BaseException) -> str:
-    """What an exception says, as one line; its class where it says nothing."""
-    return _said(error) or type(error).__name__
-
-
-def told(error: BaseException) -> str:
-    """An exception as one line."""
-    text = _said(error)
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
-
-
-def _said(error: BaseException) -> str:
+def error_message(error: BaseException) -> str:
+    """Return the message of an exception as one line, or the name of its class if it has no message."""
     try:
-        return " ".join(str(error).split())
-    except Exception:  # an exception of the user's that cannot be printed is still the one that was raised
-        return ""
+        text = " ".join(str(error).split())
+    except Exception:  # __str__ is the user's code
+        text = ""
+    return text or type(error).__name__

@@ -1,8 +1,8 @@
-"""What was seen of a system at one moment.
+"""Observations: what a system shows at one moment.
 
-`data` is the part that identifies a state; it must have a canonical encoding. `metadata` (timings, sizes, what helps a
-reader) never counts. A system that can say cheaply whether its data is the same as before gives a `digest` of it: equal
-digests mean equal data, so the explorer neither encodes nor compares the data again.
+`data` identifies the state and needs a canonical encoding. `metadata`, such as timings and sizes, is for readers and
+never part of the identity. A system that can compute a `digest` of its data cheaply may return it: equal digests mean
+equal data, so the explorer does not encode the data again.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import msgspec
 
 
 class Observation(msgspec.Struct, frozen=True):
-    """What one system showed. `digest`, where given, stands for `data` in the state's identity."""
+    """What one system shows. If `digest` is given, it replaces `data` in the identity of the state."""
 
     system: str
     data: Any

@@ -1,12 +1,12 @@
-"""The graph of states: what was found, and the shortest way to it.
+"""The state graph: all states and transitions that were found, and shortest paths through them.
 
 Rules:
 
-- A state is there once, however often it was reached: `add_state` returns the one that was there before.
-- A path is a list of transitions from the initial state. It is a shortest one among all transitions known, and keeps
-  to `requires` and `max_calls`.
+- The graph holds each state once. `add_state` returns the existing object if the state is known.
+- A path is a list of transitions from the initial state. It is a shortest path among all known transitions that
+  respects `requires` and `max_calls`.
 
-Paths are looked for when somebody asks; adding only adds.
+Paths are computed on request; adding a state or a transition is cheap.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from clew.explore.model.states import ID_LENGTH, State, Transition
 
 
 class PathStep(msgspec.Struct, frozen=True, gc=False):
-    """Where a shortest path stands: the state, what the path allows, and the step and transition before."""
+    """A position on a shortest path: the state, the progress of the path, and the step and transition before it."""
 
     state_id: str
     progress: Progress
@@ -28,13 +28,13 @@ class PathStep(msgspec.Struct, frozen=True, gc=False):
     transition: Transition | None = None
 
     def path(self) -> list[Transition]:
-        """The transitions that lead here."""
-        found: list[Transition] = []
+        """Return the transitions from the initial state to this step."""
+        path: list[Transition] = []
         step: PathStep | None = self
         while step is not None and step.transition is not None:
-            found.append(step.transition)
+            path.append(step.transition)
             step = step.before
-        return found[::-1]
+        return path[::-1]
 
 
 class StateGraph:
@@ -48,31 +48,31 @@ class StateGraph:
         self._rules = PathRules(list(self.actions.values()))
         self._numbers = {name: number for number, name in enumerate(self.actions)}
         self._leaving: dict[str, list[Transition]] = {}
-        self._sorted = 0  # so many transitions are in _leaving
-        self._found: dict[str, PathStep] = {}
-        self._found_in = -1  # among so many transitions
+        self._indexed = 0  # number of transitions in _leaving
+        self._nearest_steps: dict[str, PathStep] = {}
+        self._nearest_count = -1  # number of transitions that _nearest_steps was computed from
 
     def add_state(self, state: State) -> State:
-        """Add a state; the one that was there if it is known. The first is the initial one."""
+        """Add a state and return it, or the equal one that the graph already holds. The first is the initial state."""
         known = self.states.setdefault(state.id, state)
-        if known.digest != state.digest:  # the printed id is too short for once
+        if known.digest != state.digest:  # two digests share their first 16 digits
             known = self.states.setdefault(state.digest.hex(), state)
         if self.initial_id is None:
             self.initial_id = state.id
         return known
 
     def add_action(self, action: Action) -> None:
-        """Add an action that became known later."""
+        """Add an action that was not known when the graph was created, or replace it."""
         if action.name not in self._numbers:
             self._numbers[action.name] = len(self._numbers)
         self.actions[action.name] = action
 
     def add_transition(self, transition: Transition) -> None:
-        """Add a transition between states that are there."""
+        """Add a transition between two states of the graph."""
         self.transitions.append(transition)
 
     def get_state(self, state_id: str) -> State | None:
-        """The state of that id (16 digits, or all of them), or None."""
+        """Return the state with an id of 16 or of all 64 digits, or None."""
         found = self.states.get(state_id)
         if found is None and len(state_id) > ID_LENGTH:
             found = self.states.get(state_id[:ID_LENGTH])
@@ -81,50 +81,50 @@ class StateGraph:
         return found
 
     def get_action(self, name: str) -> Action | None:
-        """The action of that name, or None."""
+        """Return the action of a name, or None."""
         return self.actions.get(name)
 
     def get_path_to(self, state_id: str) -> list[Transition]:
-        """A shortest path from the initial state; KeyError if the state is not there, or not reached."""
+        """Return a shortest path from the initial state. Raise KeyError if the state is unknown or not reachable."""
         if self.get_state(state_id) is None:
-            raise KeyError(f"there is no state {state_id}")
+            raise KeyError(f"unknown state {state_id}")
         step = self._nearest().get(state_id if state_id in self.states else state_id[:ID_LENGTH])
         if step is None:
             raise KeyError(f"no path to state {state_id} is known")
         return step.path()
 
     def _nearest(self) -> dict[str, PathStep]:
-        """The end of a shortest path to each state, looked for again when transitions were added."""
-        if self._found_in != len(self.transitions):
-            self._found = {}
+        """Return the last step of a shortest path to each state."""
+        if self._nearest_count != len(self.transitions):
+            self._nearest_steps = {}
             for step in self.walk():
-                self._found.setdefault(step.state_id, step)
-            self._found_in = len(self.transitions)
-        return self._found
+                self._nearest_steps.setdefault(step.state_id, step)
+            self._nearest_count = len(self.transitions)
+        return self._nearest_steps
 
     def leaving(self, state_id: str) -> list[Transition]:
-        """The transitions that leave a state and lead to one."""
+        """Return the transitions that start in a state, without actions that raised."""
         leaving, transitions = self._leaving, self.transitions
-        for position in range(self._sorted, len(transitions)):
+        for position in range(self._indexed, len(transitions)):
             transition = transitions[position]
             if transition.to_state_id is not None:
                 leaving.setdefault(transition.from_state_id, []).append(transition)
-        self._sorted = len(transitions)
+        self._indexed = len(transitions)
         return leaving.get(state_id, [])
 
     def walk(self) -> Iterator[PathStep]:
-        """Breadth first through what is known: states with what their paths allow, the nearest first.
+        """Yield states with the progress of their paths, breadth first.
 
-        A path is left out where one to the same state that is not longer allows all that it allows.
+        A path is skipped if a path to the same state that is not longer allows everything that it allows.
         """
         if self.initial_id is None:
             return
         rules, numbers = self._rules, self._numbers
-        level = [PathStep(self.initial_id, rules.start)]
+        layer = [PathStep(self.initial_id, rules.start)]
         seen: dict[str, list[Progress]] = {self.initial_id: [rules.start]}
-        while level:
-            below: list[PathStep] = []
-            for step in level:
+        while layer:
+            next_layer: list[PathStep] = []
+            for step in layer:
                 yield step
                 for transition in self.leaving(step.state_id):
                     progress = step.progress
@@ -137,11 +137,11 @@ class StateGraph:
                     others = seen.setdefault(transition.to_state_id, [])
                     if not any(rules.covers(other, progress) for other in others):
                         others.append(progress)
-                        below.append(PathStep(transition.to_state_id, progress, step, transition))
-            level = below
+                        next_layer.append(PathStep(transition.to_state_id, progress, step, transition))
+            layer = next_layer
 
     def allows(self, action_name: str, progress: Progress) -> bool:
-        """Whether a path with that progress permits an action."""
+        """Return whether a path with this progress permits an action."""
         return self._rules.allows(self._numbers[action_name], progress)
 
     def __repr__(self) -> str:

@@ -1,17 +1,17 @@
-"""What moves between the parts of the explorer: states, transitions, checkpoints.
+"""States, transitions and checkpoints: the data that the parts of the explorer exchange.
 
-A state is what all systems and the context showed at one moment. Its identity is a SHA-256 over the canonical
-encodings of the systems' data and of the context, each with its length before it; `id` is the first 16 digits of it,
-for people. A datetime and the text that looks like it are different states. Metadata never counts.
+A state is what all systems and the context show at one moment. Its identity is a SHA-256 over the canonical encodings
+of the systems' data and of the context, each prefixed with its length. `id` is the first 16 digits of that digest. A
+datetime and a string that looks like it are different states. Metadata is not part of the identity.
 
-A state keeps encodings, not objects: what a system does to its own data later does not change a state that was seen,
-and `observations` and `context` are built anew for whoever asks.
+A state stores encodings, not objects. Later changes of a system's data therefore do not change it, and `observations`
+and `context` return new objects on each access.
 """
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -24,7 +24,7 @@ ID_LENGTH = 16
 
 
 class SystemState(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """What a state keeps of one system: the encoded data, metadata, and the system's own digest, if it gave one."""
+    """One system in a state: the encoded data, metadata, and the digest that the system returned, if any."""
 
     system: str
     data: bytes
@@ -32,35 +32,40 @@ class SystemState(msgspec.Struct, frozen=True, gc=False, array_like=True):
     digest: bytes | None = None
 
 
-class SpilledData(Protocol):
-    """What a state keeps, where it was moved out of memory."""
+class SpilledSystems(msgspec.Struct, frozen=True):
+    """The systems of a state, stored in a spill file."""
 
-    def load(self) -> tuple[SystemState, ...]: ...
+    file: SpillFile
+    place: tuple[int, int]
+
+    def load(self) -> tuple[SystemState, ...]:
+        """Read the systems from the file."""
+        return unpack(self.file.get(self.place))
 
 
 class State(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """The world at one moment. Two states are equal if their digests are."""
+    """The world at one moment. Two states are equal if their digests are equal."""
 
     digest: bytes
-    held: tuple[SystemState, ...] | SpilledData
+    held: tuple[SystemState, ...] | SpilledSystems
     context_data: bytes
     checkpoint_id: str | None = None
     seconds: float = 0.0
 
     @property
     def id(self) -> str:
-        """The first 16 hexadecimal digits of the digest."""
+        """Return the first 16 hexadecimal digits of the digest."""
         return self.digest.hex()[:ID_LENGTH]
 
     @property
     def parts(self) -> tuple[SystemState, ...]:
-        """What is kept of each system, in the order of their names."""
+        """Return the stored data of each system, in the order of names."""
         held = self.held
         return held if isinstance(held, tuple) else held.load()
 
     @property
     def observations(self) -> dict[str, Observation]:
-        """What each system showed, by its name."""
+        """Return the observation of each system by name."""
         return {
             part.system: Observation(part.system, decode(part.data), dict(part.metadata), part.digest)
             for part in self.parts
@@ -68,24 +73,24 @@ class State(msgspec.Struct, frozen=True, eq=False, gc=False):
 
     @property
     def context(self) -> dict[str, Any]:
-        """The values of the context."""
+        """Return the values of the context."""
         values: dict[str, Any] = decode(self.context_data)
         return values
 
     @property
     def created_at(self) -> datetime:
-        """When the world was first seen in this state."""
+        """Return when the world was first observed in this state."""
         return datetime.fromtimestamp(self.seconds, UTC)
 
     def __getitem__(self, system: str) -> Any:
-        """The data that a system showed."""
+        """Return the data of a system."""
         for part in self.parts:
             if part.system == system:
                 return decode(part.data)
         raise KeyError(system)
 
     def with_data(self, system: str, data: Any) -> State:
-        """The same state with other data for a system: what `World(canonical=...)` may return."""
+        """Return this state with different data for a system, for use in `World(canonicalize=...)`."""
         self[system]
         parts = tuple(
             SystemState(system, encode(data, at=system), part.metadata) if part.system == system else part
@@ -104,7 +109,7 @@ class State(msgspec.Struct, frozen=True, eq=False, gc=False):
 
 
 class Transition(msgspec.Struct, frozen=True, gc=False):
-    """An action that was done in one state and led to another. `to_state_id` is None where it raised."""
+    """An action that ran in one state and led to another. `to_state_id` is None if the action raised."""
 
     from_state_id: str
     action_name: str
@@ -116,7 +121,7 @@ class Transition(msgspec.Struct, frozen=True, gc=False):
 
 
 class Checkpoint(msgspec.Struct, frozen=True, eq=False):
-    """A moment that a world can be taken back to. `name` is a label; two checkpoints of one name are independent."""
+    """A state that a world can be rolled back to. `name` is a label; checkpoints of the same name are independent."""
 
     id: str
     name: str
@@ -125,25 +130,14 @@ class Checkpoint(msgspec.Struct, frozen=True, eq=False):
     created_at: datetime
 
 
-class SpilledSystems(msgspec.Struct, frozen=True):
-    """What a state keeps of its systems, in an attic."""
-
-    attic: SpillFile
-    place: tuple[int, int]
-
-    def load(self) -> tuple[SystemState, ...]:
-        """Read it back."""
-        return unpack(self.attic.get(self.place))
-
-
 def pack(parts: tuple[SystemState, ...]) -> bytes:
-    """Parts as bytes. Metadata that cannot be encoded is kept as text."""
+    """Encode the systems of a state. Metadata without an encoding is stored as text."""
     rows = [(part.system, part.data, encode(_storable(part.metadata)), part.digest) for part in parts]
     return msgspec.msgpack.encode(rows)
 
 
 def unpack(data: bytes) -> tuple[SystemState, ...]:
-    """The parts that `pack` wrote."""
+    """Decode what `pack` returned."""
     rows = msgspec.msgpack.decode(data, type=list[tuple[str, bytes, bytes, bytes | None]])
     return tuple(
         SystemState(system, encoded, decode(metadata), digest) for system, encoded, metadata, digest in rows
@@ -158,9 +152,9 @@ def _storable(metadata: dict[str, Any]) -> dict[str, Any]:
     return metadata
 
 
-def put_away(state: State, attic: SpillFile) -> State:
-    """The same state, with what it keeps moved into the attic."""
+def spill(state: State, file: SpillFile) -> State:
+    """Move the systems of a state to a spill file and return the state that refers to it."""
     if not isinstance(state.held, tuple):
         return state
-    stored = SpilledSystems(attic, attic.put(pack(state.held)))
+    stored = SpilledSystems(file, file.put(pack(state.held)))
     return State(state.digest, stored, state.context_data, state.checkpoint_id, state.seconds)

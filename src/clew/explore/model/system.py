@@ -1,18 +1,18 @@
-"""What the explorer needs of a system under test. A class of the user's satisfies it without inheriting.
+"""The protocol of a system under test. Any class with these methods will do; it need not inherit.
 
-- `observe` shows the system's state; the same state gives the same data, whatever way led there.
-- `checkpoint(name)` returns a token of its own choosing; `name` is a label for people and need not be unique. Tokens
-  are independent of each other.
-- `rollback(token)` restores exactly what was there at that checkpoint. The token stays valid: it may be restored again.
-- `is_valid(token)` is asked before anything is rolled back; `release(token)` frees what a token holds, and is no error
-  for one that is not there.
-- `ordering` is "any" when tokens may be restored in any order, "lifo" when restoring one ends all later ones (the agent
-  then reaches states by replay where it must).
+- `observe()` returns the current state. The same state has the same data, regardless of the path that led to it.
+- `checkpoint(name)` returns a token of any type. `name` is a label and need not be unique. Tokens are independent.
+- `rollback(token)` restores the state of that checkpoint. The token stays valid and can be restored again.
+- `is_valid(token)` returns whether a token can be restored. It is called before any system is rolled back.
+- `release(token)` frees the resources of a token. Releasing an unknown token is not an error.
+- `ordering` is "any" if tokens can be restored in any order, or "lifo" if restoring a token invalidates all later ones.
+  The agent then reaches some states by replay.
 
-It may have more: `size`, `dump` and `load`, for when memory is short (`keeping`); `keep`, `recover` and `let_go`, for
-when its process is killed (`anchor`).
+Optional methods: `size`, `dump_token` and `load_token` limit the use of memory (`clew.explore.search.checkpoints`);
+`save_baseline`, `restore_baseline` and `release_baseline` make an exploration resumable after its process was killed
+(`clew.explore.search.baseline`).
 
-What a system does not do: know of actions, of other systems, or of the explorer.
+A system knows nothing about actions, other systems or the explorer.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Violations: what was found wrong, one entry for each kind, with the shortest way to see it.
+"""Violations: broken invariants and unexpected exceptions, grouped by kind.
 
-A kind is an invariant that fails, an action together with the exception that it raises, or a precondition together
-with its exception. Of a kind, the shortest path is shrunk and confirmed; the others are counted.
+A kind is an invariant that fails, an action with the exception that it raises, or a precondition with its exception.
+For each kind the shortest path is shrunk and confirmed; all other occurrences are only counted.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ Cause = Literal["invariant", "action", "precondition"]
 
 
 class ViolationKind(msgspec.Struct, frozen=True, gc=False):
-    """What violations are grouped by."""
+    """The key by which violations are grouped."""
 
     cause: Cause
     name: str  # of the invariant or action
-    exception: str = ""  # the class, where an action or a precondition raised
+    exception: str = ""  # the class of the exception, if an action or a precondition raised
 
 
 class Violation(msgspec.Struct, frozen=True):
-    """A rule that does not hold, or an action that raises.
+    """An invariant that does not hold, or an action or precondition that raises.
 
-    `path` is the shortest one known, shrunk so that no action can be left out. `confirmed` says that it was done once
-    more, from the initial state, and showed the violation again. `count` is how often this kind was seen. `error` is
-    the exception, as text, where one was raised.
+    `path` is the shortest known path, shrunk so that no action can be left out. `confirmed` is true if a repetition of
+    the path from the initial state reproduced the violation. `count` is the number of occurrences of this kind. `error`
+    is the traceback of the exception, if there was one.
     """
 
     kind: ViolationKind
@@ -38,61 +38,61 @@ class Violation(msgspec.Struct, frozen=True):
     path: list[Transition]
     count: int = 1
     confirmed: bool = False
-    shrunk_from: int | None = None  # how long the path was before, if shrinking made it shorter
+    shrunk_from: int | None = None  # length of the path before shrinking, if shrinking made it shorter
     error: str | None = None
 
     @property
     def name(self) -> str:
-        """The name of the invariant, or of the action that raised."""
+        """Return the name of the invariant or of the action."""
         return self.kind.name
 
     @property
     def invariant(self) -> str | None:
-        """The name of the invariant; None where an action raised."""
+        """Return the name of the invariant, or None if an action or a precondition raised."""
         return self.kind.name if self.kind.cause == "invariant" else None
 
     @property
     def exception(self) -> str | None:
-        """The class of the exception, where an action or a precondition raised."""
+        """Return the class name of the exception, or None if an invariant failed."""
         return self.kind.exception or None
 
     @property
     def action(self) -> str | None:
-        """The last action of the path; None where the initial state is at fault."""
+        """Return the last action of the path, or None if the violation is in the initial state."""
         return self.path[-1].action_name if self.path else None
 
     @property
     def actions(self) -> tuple[str, ...]:
-        """The names of the actions of the path."""
+        """Return the names of the actions on the path."""
         return tuple(transition.action_name for transition in self.path)
 
     @property
     def state_id(self) -> str | None:
-        """The state that the path ends in; None where the last action raised, or the path is empty."""
+        """Return the last state of the path, or None if the last action raised or the path is empty."""
         return self.path[-1].to_state_id if self.path else None
 
     @property
     def title(self) -> str:
-        """The kind in a few words."""
+        """Return a short description of the kind."""
         if self.kind.cause == "invariant":
             return self.kind.name
-        what = "raised" if self.kind.cause == "action" else "could not say whether it may run:"
+        what = "raised" if self.kind.cause == "action" else "has a precondition that raised"
         return f"{self.kind.name} {what} {self.kind.exception}"
 
 
 class ViolationGroup(msgspec.Struct):
-    """All that was seen of one kind."""
+    """All occurrences of one kind."""
 
     kind: ViolationKind
     severity: Severity
     message: str
-    occurrences: list[tuple[str | None, str | None]]  # state and action
+    occurrences: list[tuple[str | None, str | None]]  # state id and action name
     error: str | None = None
     count: int = 0
 
 
 class ViolationLog:
-    """Violations as they come in, by kind, in the order of discovery."""
+    """All violations so far, by kind, in the order of discovery."""
 
     def __init__(self) -> None:
         self.by_kind: dict[ViolationKind, ViolationGroup] = {}
@@ -106,12 +106,12 @@ class ViolationLog:
         action: str | None,
         error: str | None = None,
     ) -> None:
-        """One more: the action was done in the state (both None: the initial state is at fault)."""
-        found = self.by_kind.get(kind)
-        if found is None:
-            found = self.by_kind[kind] = ViolationGroup(kind, severity, message, [], error)
-        found.count += 1
-        found.occurrences.append((state_id, action))
+        """Add an occurrence: a state and the action that ran in it, or None twice for the initial state."""
+        group = self.by_kind.get(kind)
+        if group is None:
+            group = self.by_kind[kind] = ViolationGroup(kind, severity, message, [], error)
+        group.count += 1
+        group.occurrences.append((state_id, action))
 
     def __len__(self) -> int:
         return len(self.by_kind)

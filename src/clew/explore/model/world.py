@@ -1,17 +1,17 @@
-"""The world: what actions act on, and what is taken back to a checkpoint as one thing.
+"""The world: the systems and the context that actions change, checkpointed and rolled back together.
 
 Rules:
 
-- A checkpoint holds all systems and the context, or does not exist: if one system fails, those made before it are
+- A checkpoint covers all systems and the context, or does not exist. If one system fails, the tokens of the others are
   released and `CheckpointError` is raised.
-- Ids of checkpoints are unique and never given twice. The first of a name has that name for its id.
-- A rollback asks every system whether it can, then does it. Unknown or invalid: nothing was changed. If a system
-  fails in the middle, the world is poisoned: it refuses to act, to observe and to checkpoint until a rollback succeeds
-  and, where the state at that checkpoint was observed, shows that state again.
-- `replay_to` reaches a state that was observed before without a checkpoint of its own: from the nearest checkpoint on
-  the way that led there, by doing the same actions again, and looking whether it is that state.
+- Checkpoint ids are unique and never reused. The first checkpoint of a name has that name as its id.
+- A rollback first asks every system whether its token is valid, then restores. With an unknown or invalid checkpoint
+  nothing changes. If a system fails partway, the world is poisoned: it rejects actions, observations and checkpoints
+  until a rollback succeeds and, if the state at that checkpoint was observed, shows that state again.
+- `replay_to` reaches an observed state that has no checkpoint: it rolls back to the nearest checkpoint on the path to
+  the state, repeats the actions, and verifies the state.
 
-What it does not do: decide what comes next. That is the agent's.
+The world does not choose actions; the agent does. Methods with an underscore that have a docstring are for the search.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from typing import Any
 
 import msgspec
 
+from clew.error_text import line_of
 from clew.errors import (
     CheckpointError,
     DefinitionError,
@@ -34,15 +35,14 @@ from clew.errors import (
 from clew.explore.model.actions import Action
 from clew.explore.model.context import Snapshot, WorldContext
 from clew.explore.model.identity import StateIdentity, WorldObservation
-from clew.explore.model.invariants import told
-from clew.explore.model.states import Checkpoint, State
+from clew.explore.model.states import ID_LENGTH, Checkpoint, State
 from clew.explore.model.system import System
 
-Place = bytes | str  # where a world was: the digest of an observed state, or the id of a checkpoint
+Position = bytes | str  # the digest of an observed state, or the id of a checkpoint
 
 
 class StoredCheckpoint(msgspec.Struct, gc=False):
-    """A checkpoint as the world keeps it."""
+    """A checkpoint with the tokens of all systems, in the order of names."""
 
     id: str
     name: str
@@ -53,26 +53,26 @@ class StoredCheckpoint(msgspec.Struct, gc=False):
 
 
 class ReplayPath(msgspec.Struct, frozen=True):
-    """How the world came to a place: from another one, by these actions. From None: from where it was made."""
+    """How the world reached a position: from another one, by these actions. None is where the world was created."""
 
-    origin: Place | None
+    origin: Position | None
     actions: tuple[Action, ...]
 
 
-Guide = Callable[[bytes], "ReplayPath | None"]
+PathLookup = Callable[[bytes], "ReplayPath | None"]
 
 
 class World:
-    """The systems, the context and whatever else actions work with.
+    """Systems, a context, and an api for actions to use.
 
     Args:
-        api: What the actions talk to: a client, a service, anything. The explorer does not look at it.
-        systems: By name, what is observed and rolled back.
-        context: Values that actions hand to each other; they are part of the state.
-        identity_ignores: Names of values in the context, or of systems, that do not tell states apart; `"context"`
-            means all of the context. They are rolled back all the same.
-        canonical: Takes a `State` and returns what stands for it: another `State`, or any value that can be encoded.
-            States with equal representatives are one state.
+        api: What actions call: a client, a service, any object. The explorer does not use it.
+        systems: Systems by name; they are observed and rolled back.
+        context: Values that actions pass to each other; they are part of the state.
+        exclude_from_identity: Names of context values or systems that do not distinguish states; `"context"` excludes
+            the whole context. They are rolled back all the same.
+        canonicalize: Takes a `State` and returns its representative: a `State`, or a value that can be encoded. States
+            with equal representatives are one state.
     """
 
     def __init__(
@@ -81,116 +81,230 @@ class World:
         systems: Mapping[str, System] | None = None,
         context: Mapping[str, Any] | WorldContext | None = None,
         *,
-        identity_ignores: Iterable[str] = (),
-        canonical: Callable[[State], Any] | None = None,
+        exclude_from_identity: Iterable[str] = (),
+        canonicalize: Callable[[State], Any] | None = None,
     ) -> None:
-        _check_options(systems, context, identity_ignores, canonical)
+        _check_options(systems, context, exclude_from_identity, canonicalize)
         self.api = api
         self.systems: dict[str, Any] = dict(systems or {})
         for name, system in self.systems.items():
             _check_system(name, system)
         self.context = context if isinstance(context, WorldContext) else WorldContext(context)
-        self._identity = StateIdentity(self.systems, self.context, frozenset(identity_ignores), canonical)
+        self._identity = StateIdentity(
+            self.systems, self.context, frozenset(exclude_from_identity), canonicalize
+        )
         self._ordered = [(name, self.systems[name]) for name in sorted(self.systems)]
-        self._kept: dict[str, StoredCheckpoint] = {}
-        self._used: dict[str, int] = {}  # how often a name was asked for
+        self._checkpoints: dict[str, StoredCheckpoint] = {}
+        self._uses: dict[str, int] = {}  # of each checkpoint name
         self._poison: str | None = None
-        self._place: Place | None = None
-        self._since: list[Action] = []
-        self._ways: dict[Place, ReplayPath] = {}
-        self._guide: Guide | None = None
-        self._led = False
+        self._position: Position | None = None
+        self._actions_since: list[Action] = []
+        self._paths: dict[Position, ReplayPath] = {}
+        self._path_lookup: PathLookup | None = None
+        self._records_paths = True
 
-    # -- looking and acting ---------------------------------------------------------------------------------
+    # -- observe and act ------------------------------------------------------------------------------------
 
     @property
     def poisoned(self) -> bool:
-        """Whether a rollback failed half way and none has succeeded since."""
+        """Return whether a rollback failed partway and no later one succeeded."""
         return self._poison is not None
 
     def observe(self) -> State:
-        """What the systems and the context show now."""
-        state = self.state_of(self.look())
+        """Return the current state of the systems and the context."""
+        state = self._build_state(self._observe())
         self._arrive(state.digest)
         return state
 
     def act(self, action: Action) -> Any:
-        """Do an action; what it returned. What it raises comes out."""
+        """Run an action. Return what it returned; its exceptions propagate."""
         if not isinstance(action, Action):
-            raise DefinitionError(f"an action is Action(name, run), not {action!r}")
-        self._refuse_if_poisoned()
+            raise DefinitionError(f"act expects an Action, got {action!r}; write Action(name, run)")
+        self._check_not_poisoned()
         try:
             returned = action.run(self)
         except BaseException:
-            self._place, self._since = None, []  # it may have done a part: nobody knows the way here
+            # the action may have run in part, so the path to the current state is unknown
+            self._position, self._actions_since = None, []
             raise
-        self._since.append(action)
+        self._actions_since.append(action)
         return returned
 
-    def look(self) -> WorldObservation:
-        """The identity of the state that the world is in, and what it was made from."""
+    def _observe(self) -> WorldObservation:
+        """Observe all systems and the context without building a state."""
         if self._poison is not None:
-            self._refuse_if_poisoned()
-        return self._identity.look()
+            self._check_not_poisoned()
+        return self._identity.observe()
 
-    def state_of(self, sight: WorldObservation, checkpoint_id: str | None = None) -> State:
-        """A sight as a state that can be kept."""
-        return self._identity.state(sight, checkpoint_id, time.time())
+    def _build_state(self, observed: WorldObservation, checkpoint_id: str | None = None) -> State:
+        """Build a state from an observation."""
+        return self._identity.state(observed, checkpoint_id, time.time())
 
     # -- checkpoints ----------------------------------------------------------------------------------------
 
     def checkpoint(self, name: str) -> str:
-        """Make a checkpoint of all systems and the context; its id."""
+        """Create a checkpoint of all systems and the context. Return its id."""
         _check_name(name)
-        return self._checkpoint(name, None)
+        made = self._create_checkpoint(name, None)
+        self._arrive(made.id)
+        return made.id
 
     def observe_and_checkpoint(self, name: str) -> State:
-        """Observe, and make a checkpoint that belongs to the state; `checkpoint_id` says which."""
+        """Observe and create a checkpoint of that state. Its id is `checkpoint_id` of the returned state."""
         _check_name(name)
-        sight = self.look()
-        self._arrive(sight.digest)
-        return self.state_of(sight, self._checkpoint(name, sight.digest))
+        observed = self._observe()
+        self._arrive(observed.digest)
+        return self._build_state(observed, self._create_checkpoint(name, observed.digest).id)
 
-    def _checkpoint(self, name: str, digest: bytes | None) -> str:
-        kept = self.hold(name, digest)
-        if digest is None:
-            self._arrive(kept.id)
-        return kept.id
-
-    def hold(self, name: str, digest: bytes | None) -> StoredCheckpoint:
-        """Make a checkpoint, of a state if its digest is given."""
+    def _create_checkpoint(self, name: str, digest: bytes | None) -> StoredCheckpoint:
+        """Create a checkpoint, with the digest of the current state if it was observed."""
         if self._poison is not None:
-            self._refuse_if_poisoned()
+            self._check_not_poisoned()
         tokens: list[Any] = []
         for system_name, system in self._ordered:
             try:
                 tokens.append(system.checkpoint(name))
             except BaseException as error:
                 self._release(tokens)
-                if not isinstance(error, Exception):  # an interrupt: it goes on, and no tokens stay behind
+                if not isinstance(error, Exception):  # an interrupt propagates, and leaves no tokens behind
                     raise
                 raise CheckpointError(
-                    f"checkpoint {name!r}: system {system_name!r} failed, so there is none: {told(error)}"
+                    f"checkpoint {name!r} was not created: system {system_name!r} failed: {line_of(error)}"
                 ) from error
         try:
             snapshot = self.context.snapshot()
         except Exception as error:
             self._release(tokens)
             raise CheckpointError(
-                f"checkpoint {name!r}: the context cannot be kept: {told(error)}"
+                f"checkpoint {name!r} was not created: the context cannot be copied: {line_of(error)}"
             ) from error
-        kept = StoredCheckpoint(self._new_id(name), name, tuple(tokens), snapshot, time.time(), digest)
-        self._kept[kept.id] = kept
-        return kept
+        made = StoredCheckpoint(self._new_id(name), name, tuple(tokens), snapshot, time.time(), digest)
+        self._checkpoints[made.id] = made
+        return made
 
-    def adopt(self, kept: StoredCheckpoint) -> None:
-        """Know a checkpoint again whose tokens were written down and read back."""
-        self._kept[kept.id] = kept
+    def _register_checkpoint(self, checkpoint: StoredCheckpoint) -> None:
+        """Register a checkpoint again after its tokens were read back from disk."""
+        self._checkpoints[checkpoint.id] = checkpoint
 
-    # -- after another process died (see `anchor`) ----------------------------------------------------------
+    def _new_id(self, name: str) -> str:
+        while True:
+            uses = self._uses.get(name, 0) + 1
+            self._uses[name] = uses
+            if uses == 1:
+                return name
+            numbered = f"{name}~{uses}"
+            if numbered not in self._uses:
+                self._uses[numbered] = 1
+                return numbered
 
-    def recover_context(self, values: Mapping[str, Any]) -> None:
-        """Give the context the values that it had, as far as they tell states apart."""
+    def get_checkpoint(self, checkpoint_id: str) -> Checkpoint:
+        """Return a checkpoint. Raise UnknownCheckpointError if it does not exist."""
+        found = self._find(checkpoint_id)
+        tokens = {name: token for (name, _), token in zip(self._ordered, found.tokens)}
+        when = datetime.fromtimestamp(found.seconds, UTC)
+        return Checkpoint(found.id, found.name, tokens, found.context.values(), when)
+
+    @property
+    def checkpoints(self) -> tuple[str, ...]:
+        """Return the ids of all checkpoints, oldest first."""
+        return tuple(self._checkpoints)
+
+    def is_valid(self, checkpoint_id: str) -> bool:
+        """Return whether a checkpoint exists and every system can restore it."""
+        found = self._checkpoints.get(checkpoint_id)
+        return found is not None and self._invalid_system(found) is None
+
+    def release(self, checkpoint_id: str) -> None:
+        """Release a checkpoint, if it exists."""
+        found = self._checkpoints.pop(checkpoint_id, None)
+        if found is not None:
+            self._release(found.tokens)
+
+    def _release(self, tokens: Iterable[Any]) -> None:
+        for (_, system), token in zip(self._ordered, tokens):
+            try:
+                system.release(token)
+            except Exception:  # a leaked token must not prevent the release of the others
+                continue
+
+    def _find(self, checkpoint_id: str) -> StoredCheckpoint:
+        found = self._checkpoints.get(checkpoint_id)
+        if found is None:
+            raise UnknownCheckpointError(f"Checkpoint not found: {checkpoint_id}")
+        return found
+
+    # -- rollback -------------------------------------------------------------------------------------------
+
+    def rollback(self, checkpoint_id: str) -> None:
+        """Restore a checkpoint. It stays valid and can be restored again."""
+        checkpoint = self._find(checkpoint_id)
+        invalid = self._restore(checkpoint)
+        if invalid is not None:
+            raise RollbackError(
+                f"checkpoint {checkpoint.id!r} is no longer valid in system {invalid!r}, and nothing was changed; "
+                "roll back to an earlier checkpoint, or use replay_to"
+            )
+        self._position, self._actions_since = checkpoint.digest or checkpoint.id, []
+
+    def _restore(self, checkpoint: StoredCheckpoint) -> str | None:
+        """Restore a checkpoint. If a system cannot, change nothing and return the name of that system."""
+        invalid = self._invalid_system(checkpoint)
+        if invalid is not None:
+            return invalid
+        for (name, system), token in zip(self._ordered, checkpoint.tokens):
+            try:
+                system.rollback(token)
+            except BaseException as error:
+                self._poison = (
+                    f"system {name!r} failed to restore checkpoint {checkpoint.id!r}: {line_of(error)}"
+                )
+                if not isinstance(error, Exception):  # an interrupt, too, leaves the rollback incomplete
+                    raise
+                raise RollbackError(
+                    f"{self._poison}; the world is poisoned until you roll back to a valid checkpoint"
+                ) from error
+        self.context.restore(checkpoint.context)
+        if self._poison is not None:
+            self._verify_recovery(checkpoint)
+        return None
+
+    def _invalid_system(self, checkpoint: StoredCheckpoint) -> str | None:
+        for (name, system), token in zip(self._ordered, checkpoint.tokens):
+            try:
+                if system.is_valid(token):
+                    continue
+            except Exception:  # a system that cannot answer cannot restore either
+                pass
+            return name
+        return None
+
+    def _verify_recovery(self, checkpoint: StoredCheckpoint) -> None:
+        if checkpoint.digest is not None:
+            try:
+                digest = self._identity.observe().digest
+            except Exception as error:
+                raise RollbackError(
+                    f"checkpoint {checkpoint.id!r} was restored, but observing the world failed: {line_of(error)}; "
+                    "the world stays poisoned"
+                ) from error
+            if digest != checkpoint.digest:
+                raise RollbackError(
+                    f"checkpoint {checkpoint.id!r} was restored, but the world is in state "
+                    f"{digest.hex()[:ID_LENGTH]} instead of {checkpoint.digest.hex()[:ID_LENGTH]}; "
+                    "the world stays poisoned"
+                )
+        self._poison = None
+
+    def _check_not_poisoned(self) -> None:
+        if self._poison is not None:
+            raise PoisonedWorldError(
+                f"the world is poisoned: {self._poison}; roll back to a valid checkpoint first"
+            )
+
+    # -- recovery after the process of an exploration was killed (`clew.explore.search.baseline`) --------------
+
+    def _restore_context(self, values: Mapping[str, Any]) -> None:
+        """Set the values of the context that are part of the identity, and delete all others of that kind."""
         counts = self._identity.counts_in_context
         for key in [key for key in self.context if counts(key) and key not in values]:
             self.context.delete(key)
@@ -198,183 +312,71 @@ class World:
             if counts(key):
                 self.context.set(key, value)
 
-    def look_again(self) -> WorldObservation:
-        """What the world shows after its systems were put back, also if it was poisoned."""
-        return self._identity.look()
+    def _observe_restored(self) -> WorldObservation:
+        """Observe after the baseline was restored, even if the world is poisoned."""
+        return self._identity.observe()
 
-    def sound_again(self) -> None:
-        """The systems were put back, and show what they should."""
-        self._poison, self._place, self._since = None, None, []
-
-    def _new_id(self, name: str) -> str:
-        while True:
-            times = self._used.get(name, 0) + 1
-            self._used[name] = times
-            if times == 1:
-                return name
-            numbered = f"{name}~{times}"
-            if numbered not in self._used:
-                self._used[numbered] = 1
-                return numbered
-
-    def get_checkpoint(self, checkpoint_id: str) -> Checkpoint:
-        """A checkpoint that exists."""
-        kept = self._find(checkpoint_id)
-        tokens = {name: token for (name, _), token in zip(self._ordered, kept.tokens)}
-        when = datetime.fromtimestamp(kept.seconds, UTC)
-        return Checkpoint(kept.id, kept.name, tokens, kept.context.values(), when)
-
-    @property
-    def checkpoints(self) -> tuple[str, ...]:
-        """The ids of all checkpoints, oldest first."""
-        return tuple(self._kept)
-
-    def is_valid(self, checkpoint_id: str) -> bool:
-        """Whether there is such a checkpoint, and every system can still be taken back to it."""
-        kept = self._kept.get(checkpoint_id)
-        return kept is not None and self._invalid(kept) is None
-
-    def release(self, checkpoint_id: str) -> None:
-        """Give up a checkpoint; no error if there is none."""
-        kept = self._kept.pop(checkpoint_id, None)
-        if kept is not None:
-            self._release(kept.tokens)
-
-    def _release(self, tokens: Iterable[Any]) -> None:
-        for (_, system), token in zip(self._ordered, tokens):
-            try:
-                system.release(token)
-            except Exception:  # whatever it still holds, nobody will ask for it again
-                continue
-
-    def _find(self, checkpoint_id: str) -> StoredCheckpoint:
-        kept = self._kept.get(checkpoint_id)
-        if kept is None:
-            raise UnknownCheckpointError(f"Checkpoint not found: {checkpoint_id}")
-        return kept
-
-    # -- rollback -------------------------------------------------------------------------------------------
-
-    def rollback(self, checkpoint_id: str) -> None:
-        """Be as at that checkpoint. It stays, and may be asked for again."""
-        kept = self._find(checkpoint_id)
-        at_fault = self.return_to(kept)
-        if at_fault is not None:
-            raise RollbackError(
-                f"checkpoint {kept.id!r} is no longer valid in system {at_fault!r}; nothing was changed; "
-                "roll back to an earlier one, or use replay_to"
-            )
-        self._place, self._since = kept.digest or kept.id, []
-
-    def return_to(self, kept: StoredCheckpoint) -> str | None:
-        """Be as at a checkpoint; or, nothing changed, the name of the system in which it is no longer valid."""
-        at_fault = self._invalid(kept)
-        if at_fault is not None:
-            return at_fault
-        for (name, system), token in zip(self._ordered, kept.tokens):
-            try:
-                system.rollback(token)
-            except BaseException as error:
-                self._poison = f"system {name!r} failed to go back to checkpoint {kept.id!r}: {told(error)}"
-                if not isinstance(error, Exception):  # an interrupt leaves it half done just so
-                    raise
-                raise RollbackError(
-                    f"{self._poison}; the world is poisoned: roll back to a checkpoint that can be restored"
-                ) from error
-        self.context.restore(kept.context)
-        if self._poison is not None:
-            self._recover(kept)
-        return None
-
-    def _invalid(self, kept: StoredCheckpoint) -> str | None:
-        """The name of a system that cannot be taken back to it."""
-        for (name, system), token in zip(self._ordered, kept.tokens):
-            try:
-                if system.is_valid(token):
-                    continue
-            except Exception:  # a system that cannot even say so
-                pass
-            return name
-        return None
-
-    def _recover(self, kept: StoredCheckpoint) -> None:
-        """Whether the world is sound again: it shows what was seen at the checkpoint, if something was."""
-        if kept.digest is not None:
-            try:
-                digest = self._identity.look().digest
-            except Exception as error:
-                raise RollbackError(
-                    f"checkpoint {kept.id!r} was restored, and cannot be observed: {told(error)}; "
-                    "the world stays poisoned"
-                ) from error
-            if digest != kept.digest:
-                raise RollbackError(
-                    f"checkpoint {kept.id!r} was restored, and the world shows state {digest.hex()[:16]} instead of "
-                    f"{kept.digest.hex()[:16]}; the world stays poisoned"
-                )
-        self._poison = None
-
-    def _refuse_if_poisoned(self) -> None:
-        if self._poison is not None:
-            raise PoisonedWorldError(
-                f"the world is poisoned: {self._poison}; roll back to a valid checkpoint first"
-            )
+    def _clear_poison(self) -> None:
+        """Mark the world as valid after the baseline was restored and verified."""
+        self._poison, self._position, self._actions_since = None, None, []
 
     # -- replay ---------------------------------------------------------------------------------------------
 
-    def _arrive(self, place: Place) -> None:
-        if self._led:
+    def _arrive(self, position: Position) -> None:
+        if not self._records_paths:
             return
-        if place != self._place and place not in self._ways:
-            self._ways[place] = ReplayPath(self._place, tuple(self._since))
-        self._place, self._since = place, []
+        if position != self._position and position not in self._paths:
+            self._paths[position] = ReplayPath(self._position, tuple(self._actions_since))
+        self._position, self._actions_since = position, []
 
-    def consult(self, guide: Guide | None) -> None:
-        """Ask somebody else, too, how a state is reached."""
-        self._guide = guide
+    def _use_paths(self, lookup: PathLookup | None) -> None:
+        """Ask `lookup` for paths to states that the world itself has no path to."""
+        self._path_lookup = lookup
 
-    def be_led(self) -> None:
-        """An agent acts from now on, and knows the ways: what is observed meanwhile says nothing about them."""
-        self._led = True
+    def _stop_recording_paths(self) -> None:
+        """Record no paths while an agent explores, because the agent rolls back between actions."""
+        self._records_paths = False
 
-    def stand_at(self, digest: bytes | None) -> None:
-        """Nobody leads any more, and the world is in that state (None: nobody knows where it is)."""
-        self._led = False
-        self._place, self._since = digest, []
+    def _start_recording_paths(self, digest: bytes | None) -> None:
+        """Record paths again, starting in a state, or None if the current state is unknown."""
+        self._records_paths = True
+        self._position, self._actions_since = digest, []
 
     def replay_to(self, state: State) -> None:
-        """Be in a state that was observed before, by the actions that led there.
+        """Bring the world to a state that was observed before, by repeating the actions that led to it.
 
-        `DivergedError` if they lead elsewhere; `UnknownCheckpointError` if there is nothing to start from.
+        Raise DivergedError if they lead to another state, UnknownCheckpointError if no checkpoint is on the path.
         """
         if not isinstance(state, State):
-            raise DefinitionError(f"replay_to takes a State, not {state!r}")
+            raise DefinitionError(f"replay_to expects a State, got {state!r}; pass what observe() returned")
         actions: list[Action] = []
-        place: Place | None = state.digest
-        checkpoints = {kept.digest: kept for kept in self._kept.values() if kept.digest is not None}
+        position: Position | None = state.digest
+        by_digest = {each.digest: each for each in self._checkpoints.values() if each.digest is not None}
         seen = set()
-        while place is not None and place not in seen:
-            seen.add(place)
-            kept = self._kept.get(place) if isinstance(place, str) else checkpoints.get(place)
-            if kept is not None and self._invalid(kept) is None:
-                self.rollback(kept.id)
+        while position is not None and position not in seen:
+            seen.add(position)
+            checkpoint = (
+                self._checkpoints.get(position) if isinstance(position, str) else by_digest.get(position)
+            )
+            if checkpoint is not None and self._invalid_system(checkpoint) is None:
+                self.rollback(checkpoint.id)
                 break
-            if place == self._place and not self._since and not self.poisoned:
+            if position == self._position and not self._actions_since and not self.poisoned:
                 break
-            way = self._ways.get(place)
-            if way is None and self._guide is not None and isinstance(place, bytes):
-                way = self._guide(place)
-            if way is None:
-                place = None
+            path = self._paths.get(position)
+            if path is None and self._path_lookup is not None and isinstance(position, bytes):
+                path = self._path_lookup(position)
+            if path is None:
+                position = None
                 break
-            actions[:0] = way.actions
-            place = way.origin
+            actions[:0] = path.actions
+            position = path.origin
         else:
-            place = None
-        if place is None:
+            position = None
+        if position is None:
             raise UnknownCheckpointError(
-                f"Checkpoint not found: there is none on the way to state {state.id}; "
-                "make one with observe_and_checkpoint before acting"
+                f"Checkpoint not found: no checkpoint is on the path to state {state.id}; "
+                "create one with observe_and_checkpoint before acting"
             )
         for action in actions:
             self.act(action)
@@ -382,41 +384,39 @@ class World:
         if reached.digest != state.digest:
             raise DivergedError(
                 f"the actions that led to state {state.id} now lead to {reached.id}: "
-                f"{', '.join(action.name for action in actions) or 'none'}; one of them depends on more than "
-                "the world shows (a clock, a random number, something that is not rolled back)"
+                f"{', '.join(action.name for action in actions) or 'none'}; make sure that they depend only on what "
+                "the world rolls back, not on a clock, random numbers or an outside service"
             )
 
 
-def _check_options(systems: Any, context: Any, identity_ignores: Any, canonical: Any) -> None:
+def _check_options(systems: Any, context: Any, exclude_from_identity: Any, canonicalize: Any) -> None:
     if systems is not None and not isinstance(systems, Mapping):
         raise DefinitionError(
-            f'systems are given by name, as {{"db": PostgresSystem(dsn)}}, not a {type(systems).__name__}'
+            f'systems must be a dict by name, as {{"db": PostgresSystem(dsn)}}, got a {type(systems).__name__}'
         )
     if context is not None and not isinstance(context, Mapping | WorldContext):
-        raise DefinitionError(f"context is a dict of values by name, not a {type(context).__name__}")
-    if isinstance(identity_ignores, str):
-        raise DefinitionError("identity_ignores is a list of names, not one text")
-    if not isinstance(identity_ignores, Iterable):
-        raise DefinitionError(f"identity_ignores is a list of names, not {identity_ignores!r}")
-    if canonical is not None and not callable(canonical):
-        raise DefinitionError(f"canonical is a function of a State, not {canonical!r}")
+        raise DefinitionError(f"context must be a dict of values by name, got a {type(context).__name__}")
+    if isinstance(exclude_from_identity, str) or not isinstance(exclude_from_identity, Iterable):
+        raise DefinitionError(f"exclude_from_identity must be a list of names, got {exclude_from_identity!r}")
+    if canonicalize is not None and not callable(canonicalize):
+        raise DefinitionError(f"canonicalize must be a function that takes a State, got {canonicalize!r}")
 
 
 def _check_name(name: Any) -> None:
     if type(name) is not str:
-        raise DefinitionError(f"the name of a checkpoint is a text, not {name!r}")
+        raise DefinitionError(f"the name of a checkpoint must be a string, got {name!r}")
 
 
 def _check_system(name: str, system: Any) -> None:
     if type(name) is not str or not name:
-        raise DefinitionError(f"the name of a system is a text, not {name!r}")
-    lacking = [
+        raise DefinitionError(f"the name of a system must be a non-empty string, got {name!r}")
+    missing = [
         method
         for method in ("observe", "checkpoint", "rollback", "is_valid", "release")
         if not callable(getattr(system, method, None))
     ]
-    if lacking:
-        raise DefinitionError(f"system {name!r} has no {', '.join(lacking)}; see clew.explore.System")
+    if missing:
+        raise DefinitionError(f"system {name!r} has no {', '.join(missing)}; see clew.explore.System")
     ordering = getattr(system, "ordering", "any")
     if ordering not in ("any", "lifo"):
-        raise DefinitionError(f'system {name!r}: ordering is "any" or "lifo", not {ordering!r}')
+        raise DefinitionError(f'system {name!r}: ordering must be "any" or "lifo", got {ordering!r}')

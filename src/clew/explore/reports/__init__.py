@@ -1,6 +1,6 @@
-"""Reports of an exploration: for terminals, people, programs and continuous integration.
+"""Reports of an exploration: text, HTML, Markdown, JSON, JUnit XML and Graphviz.
 
-One file a form; all of them take an `ExplorationResult`, and none of them touches the world.
+Each format has its own module. All of them take an `ExplorationResult`; none of them uses the world.
 """
 
 from __future__ import annotations
@@ -19,34 +19,34 @@ __all__ = ["save"]
 
 
 def save(result: ExplorationResult, path: str | os.PathLike[str]) -> None:
-    """Write a report in the form that the name's ending asks for."""
-    where = Path(path)
-    # names of files may hold what is no text; it is written as an escape, which JSON reads back as what it was
-    where.write_bytes(_written(result, where).encode("utf-8", "backslashreplace"))
+    """Write a report in the format that the file extension selects."""
+    file = Path(path)
+    # file names may contain lone surrogates, which have no encoding; JSON reads the escapes back unchanged
+    file.write_bytes(_report(result, file).encode("utf-8", "backslashreplace"))
 
 
-def _written(result: ExplorationResult, where: Path) -> str:
-    form = where.suffix.lower()
-    if form == ".json":
+def _report(result: ExplorationResult, file: Path) -> str:
+    extension = file.suffix.lower()
+    if extension == ".json":
         from clew.explore.reports.json_report import document
 
         return json.dumps(document(result), indent=2, ensure_ascii=False) + "\n"
-    if form in (".html", ".htm"):
+    if extension in (".html", ".htm"):
         from clew.explore.reports.html import page
 
         return page(result)
-    if form == ".xml":
+    if extension == ".xml":
         from clew.explore.reports.junit import junit
 
         return junit(result)
-    if form == ".md":
+    if extension == ".md":
         from clew.explore.reports.markdown import markdown
 
         return markdown(result)
-    if form == ".dot":
+    if extension == ".dot":
         from clew.explore.reports.dot import dot
 
         return dot(result)
     raise DefinitionError(
-        f"a report named {where.name!r} has no form; end it in .json, .html, .xml (JUnit), .md or .dot"
+        f"unknown report format {file.name!r}; use the extension .json, .html, .xml (JUnit), .md or .dot"
     )

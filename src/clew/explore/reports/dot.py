@@ -1,4 +1,4 @@
-"""The state graph for Graphviz: all states, paths to violations in red."""
+"""The Graphviz report: the whole state graph, with paths to violations in red."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
 
 def dot(result: ExplorationResult) -> str:
-    """The result as a DOT document."""
-    wrong = {violation.state_id for violation in result.violations}
+    """Return the state graph as a DOT document."""
+    violating = {violation.state_id for violation in result.violations}
     marked = {
         (t.from_state_id, t.action_name, t.to_state_id) for each in result.violations for t in each.path
     }
@@ -22,10 +22,10 @@ def dot(result: ExplorationResult) -> str:
         '  edge [fontname="monospace", fontsize=9, color="#6b7788"];',
     ]
     for number, state in enumerate(result.states):
-        look = ', fillcolor="#ffd9d9", color="#c62828"' if state.id in wrong else ""
+        color = ', fillcolor="#ffd9d9", color="#c62828"' if state.id in violating else ""
         bold = ", penwidth=2" if state.id == result.graph.initial_id else ""
         label = _quoted(f"S{number} {state.id}\n{one_line(tree(state))}")
-        lines.append(f"  {_quoted(state.id)} [label={label}{look}{bold}];")
+        lines.append(f"  {_quoted(state.id)} [label={label}{color}{bold}];")
     for t in result.transitions:
         assert t.to_state_id is not None
         red = (

@@ -1,8 +1,8 @@
-"""Which part of a state graph is drawn.
+"""Graph selection: which part of a state graph is drawn.
 
-A small graph is drawn whole. Of a large one: the paths of the violations and what is next to them, or, without
-violations, what is near the initial state, up to a number of boxes that a person can look at. What is left out is
-counted, and said.
+A small graph is drawn completely. Of a large graph, the drawing shows the paths of violations and adjacent states, or
+the states near the initial one if there are no violations, up to a readable number of boxes. The report states how much
+is left out.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Pair = tuple[str, str]
 
 
 class TransitionArrow(msgspec.Struct, frozen=True):
-    """All transitions from one state to another. `paths` are the numbers of the violations that go this way."""
+    """All transitions from one state to another. `paths` are the numbers of the violations on whose path it is."""
 
     source: str
     target: str
@@ -31,9 +31,9 @@ class TransitionArrow(msgspec.Struct, frozen=True):
 
 
 class Selection(msgspec.Struct, frozen=True):
-    """What is drawn: keys of boxes with their distance from the initial state, arrows, and what is not drawn.
+    """The boxes to draw with their distance from the initial state, the arrows, and how much is left out.
 
-    A key is a state's id; an action that raised leads to a box of its own, ``raised:N`` for violation N.
+    The key of a box is the id of its state, or ``raised:N`` for the exception of violation N.
     """
 
     depths: dict[str, int]
@@ -41,11 +41,11 @@ class Selection(msgspec.Struct, frozen=True):
     loops: dict[str, tuple[str, ...]]  # actions that lead from a state to itself
     left_out_states: int
     left_out_arrows: int
-    raised: dict[str, str]  # what the boxes of actions that raised say
+    raised: dict[str, str]  # the exceptions in the boxes of actions that raised
 
 
 def select(result: ExplorationResult) -> Selection:
-    """What to draw of a result."""
+    """Select the part of the state graph to draw."""
     paths = {n: violation.path for n, violation in enumerate(result.violations)}
     depths, raised = _chosen(result, paths), {}
     on_path: dict[Pair, list[int]] = {}
@@ -76,7 +76,7 @@ def _chosen(result: ExplorationResult, paths: dict[int, list[Transition]]) -> di
     for step in graph.walk():
         before = step.before
         distance.setdefault(step.state_id, 0 if before is None else distance[before.state_id] + 1)
-    for path in paths.values():  # a shrunk path may pass states that the exploration did not get to
+    for path in paths.values():  # a shrunk path may contain states that the exploration did not reach
         for number, transition in enumerate(path):
             distance.setdefault(transition.from_state_id, number)
             if transition.to_state_id is not None:

@@ -1,7 +1,7 @@
-"""The report as one HTML page, with nothing outside of it: numbers, violations step by step, the state graph.
+"""The HTML report: a self-contained page with counts, the steps of each violation, and the state graph.
 
-It can be read without script. With it, choosing a violation shows its path alone in the graph, and choosing a state
-shows what is in it and the ways out of it.
+The page is readable without scripts. With scripts, selecting a violation highlights its path in the graph, and
+selecting a state shows its data and its outgoing actions.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING
 
 from clew.explore.reports.graph_selection import Selection, select
 from clew.explore.reports.html_style import SCRIPT, STYLE
-from clew.explore.reports.state_diff import changes, tree
+from clew.explore.reports.state_diff import step_changes, tree
 from clew.explore.reports.svg import drawing, numbers
-from clew.explore.reports.text import extent, standing
+from clew.explore.reports.text import confirmation, counted, extent
 
 if TYPE_CHECKING:
     from clew.explore.model.violations import Violation
     from clew.explore.reports.result import ExplorationResult
 
-CHANGES = 8  # so many are shown for a step
-DETAIL = 6_000  # characters of a state's data in the page
+CHANGES = 8  # shown per step
+DETAIL = 6_000  # characters of data per state
 
 
 def page(result: ExplorationResult) -> str:
-    """The result as an HTML document."""
+    """Return the report as an HTML document."""
     selection = select(result)
     title = f"Exploration: {_verdict(result)}"
     return (
@@ -38,16 +38,16 @@ def page(result: ExplorationResult) -> str:
 
 
 def fragment(result: ExplorationResult) -> str:
-    """The same for a notebook: a part of a page, without script."""
+    """Return the report as an HTML fragment without scripts, for a notebook."""
     return f"<style>{STYLE}</style>{_body(result, select(result))}"
 
 
 def _body(result: ExplorationResult, selection: Selection) -> str:
     verdict = "bad" if result.violations else "warn" if result.truncated else "good"
-    said = _verdict(result).capitalize()
+    title = _verdict(result).capitalize()
     parts = [
         '<main class="clew-x">',
-        f'<header class="{verdict}"><h1>{said}</h1><p>{escape(extent(result).capitalize())}.</p></header>',
+        f'<header class="{verdict}"><h1>{title}</h1><p>{escape(extent(result).capitalize())}.</p></header>',
         _figures(result),
         *(_violation(number, violation, result) for number, violation in enumerate(result.violations)),
         _graph(result, selection),
@@ -59,8 +59,8 @@ def _body(result: ExplorationResult, selection: Selection) -> str:
 
 def _verdict(result: ExplorationResult) -> str:
     if result.violations:
-        return _counted(len(result.violations), "violation")
-    return "nothing wrong" if result.complete else "aborted"
+        return counted(len(result.violations), "violation")
+    return "no violations" if result.complete else "aborted"
 
 
 def _figures(result: ExplorationResult) -> str:
@@ -68,7 +68,7 @@ def _figures(result: ExplorationResult) -> str:
     figures = [
         (f"{len(result.states):,}", "states"),
         (f"{len(result.transitions):,}", "transitions"),
-        (f"{result.coverage.percent:.0f}%", "of the actions tried"),
+        (f"{result.coverage.percent:.0f}%", "of actions tried"),
         (f"{result.seconds:.1f} s", f"{rate:,.0f} transitions/s"),
         (escape(result.strategy), "strategy"),
     ]
@@ -86,7 +86,7 @@ def _violation(number: int, violation: Violation, result: ExplorationResult) -> 
         f'<section class="violation {severity}" data-number="{number}">'
         f'<h2><span class="badge">{severity}</span> {escape(violation.title)}</h2>'
         f'<p class="message">{escape(violation.message)}</p>'
-        f'<p class="standing">{escape(standing(violation, result))}</p>'
+        f'<p class="confirmation">{escape(confirmation(violation, result))}</p>'
         f"<ol>{steps}</ol>{error}"
         '<button type="button" class="show" hidden>Show this path in the graph</button></section>'
     )
@@ -95,12 +95,10 @@ def _violation(number: int, violation: Violation, result: ExplorationResult) -> 
 def _steps(violation: Violation, result: ExplorationResult) -> list[str]:
     order, lines = numbers(result), []
     for transition in violation.path:
-        before = result.graph.get_state(transition.from_state_id)
-        to = transition.to_state_id
-        after = None if to is None else result.graph.get_state(to)
-        what = changes(before, after)
+        to, what = transition.to_state_id, step_changes(result.graph, transition)
         rows = "".join(
-            f"<tr><th>{escape(where)}</th><td>{escape(old) or '–'}</td><td>→</td><td>{escape(new) or 'gone'}</td></tr>"
+            f"<tr><th>{escape(where)}</th><td>{escape(old) or '–'}</td><td>→</td>"
+            f"<td>{escape(new) or 'deleted'}</td></tr>"
             for where, old, new in what[:CHANGES]
         )
         more = f'<p class="more">and {len(what) - CHANGES} more</p>' if len(what) > CHANGES else ""
@@ -111,25 +109,25 @@ def _steps(violation: Violation, result: ExplorationResult) -> list[str]:
             if to in order
             else ""
         )
-        none = "" if what or to is None else '<p class="more">nothing changed</p>'
+        none = "" if what or to is None else '<p class="more">no change</p>'
         table = f"<table>{rows}</table>" if rows else ""
         lines.append(f"<li><b>{escape(transition.action_name)}</b> {end}{table}{more}{none}</li>")
     return lines
 
 
 def _graph(result: ExplorationResult, selection: Selection) -> str:
-    out = []
+    omitted = []
     if selection.left_out_states:
-        out.append(f"{selection.left_out_states:,} of {len(result.states):,} states")
+        omitted.append(f"{selection.left_out_states:,} of {len(result.states):,} states")
     if selection.left_out_arrows:
-        out.append(f"{selection.left_out_arrows:,} arrows between the states drawn")
-    what = "what is near the initial state"
+        omitted.append(f"{selection.left_out_arrows:,} arrows between the drawn states")
+    shown = "the states near the initial state"
     if result.violations:
-        what = "the paths of the violations and what is near them"
-    note = f"Drawn: {what}. Left out: {', '.join(out)}." if out else "All states."
+        shown = "the paths of the violations and the states near them"
+    note = f"Drawn: {shown}. Left out: {', '.join(omitted)}." if omitted else "All states."
     return (
-        f'<section class="graph"><h2>State graph</h2><p class="note">{note} ↺ counts actions that lead from a state to '
-        f"itself; faint arcs lead back or sideways.</p>"
+        f'<section class="graph"><h2>State graph</h2><p class="note">{note} ↺ is the number of actions that lead from '
+        f"a state to itself. Faint arcs lead back or sideways.</p>"
         f'<div class="canvas">{drawing(result, selection)}</div>'
         '<pre class="detail" aria-live="polite" hidden></pre></section>'
     )
@@ -148,16 +146,12 @@ def _actions(result: ExplorationResult) -> str:
 
 
 def _data(result: ExplorationResult, selection: Selection) -> str:
-    """What the script shows of the states that are drawn."""
+    """Return the data of the drawn states for the script, as JSON."""
     states = {}
     for key in selection.depths:
         state = result.graph.states.get(key)
         if state is not None:
             text = json.dumps(tree(state), indent=2, ensure_ascii=False)
             states[key] = text if len(text) <= DETAIL else f"{text[:DETAIL]}\n…"
-    # no "</script>" inside a script, and no comment that would swallow it
+    # "<" would allow "</script>" and comments, which end or hide the data
     return json.dumps(states, ensure_ascii=False).replace("<", "\\u003c")
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"

@@ -1,4 +1,4 @@
-"""How the report's page looks, and what choosing a violation or a state does."""
+"""The style and the script of the HTML report."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ font:15px/1.5 system-ui,-apple-system,"Segoe UI",sans-serif}
 padding:16px 22px}
 .clew-x h2{margin:0 0 6px;font-size:18px}
 .clew-x .figures{display:flex;flex-wrap:wrap;gap:8px 40px}
-.clew-x .figures b{display:block;font-size:20px}.clew-x .figures span,.clew-x .note,.clew-x .standing,.clew-x .more
+.clew-x .figures b{display:block;font-size:20px}.clew-x .figures span,.clew-x .note,.clew-x .confirmation,.clew-x .more
 {color:var(--soft);font-size:13px}
 .clew-x p{margin:4px 0}.clew-x .message{font-size:16px}
 .clew-x .violation{border-left:5px solid var(--red)}
@@ -45,18 +45,18 @@ border-radius:6px;padding:4px 12px;cursor:pointer}
 .clew-x svg text{font:11px var(--mono);fill:var(--ink);text-anchor:middle}
 .clew-x .state rect{fill:var(--pale);stroke:var(--blue);stroke-width:1.2}
 .clew-x .state.initial rect{stroke-width:2.6}
-.clew-x .state.wrong rect{fill:var(--blush);stroke:var(--red);stroke-width:2}
+.clew-x .state.violating rect{fill:var(--blush);stroke:var(--red);stroke-width:2}
 .clew-x .state{cursor:pointer;outline:none}.clew-x .state:focus-visible rect{stroke-dasharray:4 2}
 .clew-x .state .number{font-weight:700}
 .clew-x .line{fill:none;stroke:#8894a5;stroke-width:1.2}.clew-x .tip{fill:#8894a5}
 .clew-x svg .name{fill:var(--soft);font-size:10.5px}
 .clew-x .back .line{stroke-width:.9}.clew-x .arrow.back{opacity:.28}
-.clew-x .arrow.wrong{opacity:1}
-.clew-x .wrong .line{stroke:var(--red);stroke-width:2.4}.clew-x .wrong .tip{fill:var(--red)}
-.clew-x svg .wrong .name{fill:var(--red);font-weight:700}
+.clew-x .arrow.violating{opacity:1}
+.clew-x .violating .line{stroke:var(--red);stroke-width:2.4}.clew-x .violating .tip{fill:var(--red)}
+.clew-x svg .violating .name{fill:var(--red);font-weight:700}
 .clew-x .focused .arrow,.clew-x .focused .state{opacity:.13}
 .clew-x .focused .arrow.on,.clew-x .focused .state.on{opacity:1}
-.clew-x .focused.ways .arrow.on:not(.wrong) .line{stroke:var(--blue);stroke-width:2}
+.clew-x .focused.ways .arrow.on:not(.violating) .line{stroke:var(--blue);stroke-width:2}
 .clew-x .state.chosen rect{stroke-width:3}
 @media (prefers-color-scheme:dark){
 body.clew-page{background:#12161c}

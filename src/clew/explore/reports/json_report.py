@@ -1,4 +1,4 @@
-"""The report for programs: everything that was found, as JSON."""
+"""The JSON report: everything that was found, for programs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FORMAT = 1
 
 
 def document(result: ExplorationResult) -> dict[str, Any]:
-    """The result as a tree of JSON. Transitions are [from, action, to]; violations have their paths."""
+    """Return the report as JSON data. A transition is [from, action, to]; violations include their paths."""
     return {
         "format": FORMAT,
         "strategy": result.strategy,
@@ -27,7 +27,7 @@ def document(result: ExplorationResult) -> dict[str, Any]:
             "states": len(result.states),
             "transitions": len(result.transitions),
             "violations": len(result.violations),
-            "open": result.coverage.open,
+            "open": result.coverage.untried_pairs,
         },
         "coverage": {
             name: {"tried": action.tried, "raised": action.raised}
@@ -40,7 +40,7 @@ def document(result: ExplorationResult) -> dict[str, Any]:
 
 
 def violation_json(violation: Violation) -> dict[str, Any]:
-    """A violation as a tree of JSON."""
+    """Return a violation as JSON data."""
     return {
         "cause": violation.kind.cause,
         "name": violation.name,

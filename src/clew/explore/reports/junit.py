@@ -1,4 +1,4 @@
-"""The report for continuous integration: JUnit's XML. Each invariant and each action is a test."""
+"""The JUnit XML report, for continuous integration. Each invariant and each action is a test case."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import re
 from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape, quoteattr
 
-from clew.explore.reports.text import extent, standing
+from clew.explore.reports.text import confirmation, extent
 
 if TYPE_CHECKING:
     from clew.explore.model.violations import Violation
     from clew.explore.reports.result import ExplorationResult
 
-# what XML 1.0 cannot hold, even escaped
+# characters that XML 1.0 does not allow, not even escaped
 _IMPOSSIBLE = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def junit(result: ExplorationResult) -> str:
-    """The result as an XML document."""
+    """Return the report as an XML document."""
     cases = [("invariant", name, _of(result, "invariant", name)) for name in result.invariants]
     cases += [("action", name, _of(result, "action", name)) for name in result.coverage.actions]
     failures = sum(bool(found) for _, _, found in cases)
@@ -41,7 +41,7 @@ def junit(result: ExplorationResult) -> str:
 
 
 def _aborted(result: ExplorationResult) -> list[str]:
-    """What did not fail was not looked at to the end: that must not pass."""
+    """Return a test case with an error, because an incomplete exploration must not pass."""
     return [
         '<testcase classname="clew.explore" name="exploration">',
         f"<error message={_attribute(extent(result))}/>",
@@ -60,19 +60,19 @@ def _of(result: ExplorationResult, group: str, name: str) -> list[Violation]:
 def _case(group: str, name: str, found: list[Violation], result: ExplorationResult) -> list[str]:
     opening = f"<testcase classname={_attribute(f'clew.explore.{group}')} name={_attribute(name)}"
     if group == "action" and not found and not result.coverage.actions[name].tried:
-        why = (
-            "it was not tried before the exploration ended"
+        reason = (
+            "not tried before the exploration ended"
             if result.truncated
-            else "it was possible in no state that was found"
+            else "not possible in any state that was found"
         )
-        return [f"{opening}>", f'<skipped message="{why}"/>', "</testcase>"]
+        return [f"{opening}>", f'<skipped message="{reason}"/>', "</testcase>"]
     if not found:
         return [f"{opening}/>"]
     lines = [f"{opening}>"]
     for violation in found:
         kind = f"type={_attribute(violation.kind.exception or violation.severity.value)}"
         lines.append(f"<failure message={_attribute(violation.message)} {kind}>")
-        lines.append(_text("\n".join([standing(violation, result), *_steps(violation)])))
+        lines.append(_text("\n".join([confirmation(violation, result), *_steps(violation)])))
         lines.append("</failure>")
     return [*lines, "</testcase>"]
 

@@ -1,21 +1,21 @@
-"""The report for a pull request or a wiki: Markdown."""
+"""The Markdown report, for a pull request or a wiki."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clew.explore.reports.state_diff import changes, told
-from clew.explore.reports.text import extent, standing
+from clew.explore.reports.state_diff import describe_change, step_changes
+from clew.explore.reports.text import confirmation, extent
 
 if TYPE_CHECKING:
     from clew.explore.model.violations import Violation
     from clew.explore.reports.result import ExplorationResult
 
-CHANGES = 6
+CHANGES = 6  # shown per step
 
 
 def markdown(result: ExplorationResult) -> str:
-    """The result as a Markdown page."""
+    """Return the report as a Markdown page."""
     verdict = f"{len(result.violations)} found" if result.violations else "none found"
     lines = [
         "# Exploration",
@@ -40,19 +40,17 @@ def _violation(violation: Violation, result: ExplorationResult) -> list[str]:
         "",
         _plain(violation.message),
         "",
-        f"*{standing(violation, result)}*",
+        f"*{confirmation(violation, result)}*",
         "",
     ]
     if not violation.path:
         return [*lines, "In the initial state.", ""]
-    lines += ["| step | action | what changed |", "|--:|---|---|"]
+    lines += ["| step | action | changes |", "|--:|---|---|"]
     for step, transition in enumerate(violation.path, 1):
-        before = result.graph.get_state(transition.from_state_id)
-        after = None if transition.to_state_id is None else result.graph.get_state(transition.to_state_id)
-        what = [_cell(told(change)) for change in changes(before, after)]
+        what = [_cell(describe_change(change)) for change in step_changes(result.graph, transition)]
         more = [f"and {len(what) - CHANGES} more"] if len(what) > CHANGES else []
         end = "**raised**" if transition.to_state_id is None else "<br>".join([*what[:CHANGES], *more])
-        lines.append(f"| {step} | {_cell(transition.action_name)} | {end or 'nothing'} |")
+        lines.append(f"| {step} | {_cell(transition.action_name)} | {end or 'none'} |")
     if violation.error:
         lines += ["", "```text", violation.error.replace("```", "'''"), "```"]
     return [*lines, ""]

@@ -1,4 +1,4 @@
-"""What came of an exploration."""
+"""The result of an exploration."""
 
 from __future__ import annotations
 
@@ -20,24 +20,25 @@ class ActionCoverage(msgspec.Struct, frozen=True):
 
 
 class Coverage(msgspec.Struct, frozen=True):
-    """What was tried: each action by name, and how many pairs of state and action are still open."""
+    """The use of each action by name, and the number of pairs of state and action that were not tried."""
 
     actions: dict[str, ActionCoverage]
-    open: int
+    untried_pairs: int
 
     @property
-    def never(self) -> tuple[str, ...]:
-        """Actions that were possible in no state that was found."""
+    def never_enabled(self) -> tuple[str, ...]:
+        """Return the actions that were never tried; after a complete exploration, no state enabled them."""
         return tuple(name for name, action in self.actions.items() if not action.tried)
 
     @property
     def percent(self) -> float:
-        """The share of the actions that were tried at all."""
-        return 100.0 * (len(self.actions) - len(self.never)) / len(self.actions) if self.actions else 100.0
+        """Return the percentage of actions that were tried at least once."""
+        tried = len(self.actions) - len(self.never_enabled)
+        return 100.0 * tried / len(self.actions) if self.actions else 100.0
 
 
 class ExplorationResult:
-    """States, transitions and violations; saved as a report, or looked at."""
+    """States, transitions, violations and coverage of an exploration."""
 
     def __init__(
         self,
@@ -49,7 +50,7 @@ class ExplorationResult:
         strategy: str,
         seconds: float,
         invariants: tuple[str, ...] = (),
-        recalled: int = 0,
+        resumed_transitions: int = 0,
         complete: bool = True,
     ) -> None:
         self.graph = graph
@@ -59,41 +60,41 @@ class ExplorationResult:
         self.strategy = strategy
         self.seconds = seconds
         self.invariants = invariants
-        self.recalled = recalled
-        self.complete = complete  # False: it was aborted
+        self.resumed_transitions = resumed_transitions
+        self.complete = complete  # False: the exploration was aborted
         self._states: list[State] = []
 
     @property
     def states(self) -> list[State]:
-        """All states, in the order in which they were found."""
+        """Return all states, in the order in which they were found."""
         if len(self._states) != len(self.graph.states):
             self._states = list(self.graph.states.values())
         return self._states
 
     @property
     def transitions(self) -> list[Transition]:
-        """All transitions, in the order in which they were tried."""
+        """Return all transitions, in the order in which they were tried."""
         return self.graph.transitions
 
     @property
     def initial(self) -> State:
-        """The state in which it began."""
+        """Return the initial state."""
         assert self.graph.initial_id is not None
         return self.graph.states[self.graph.initial_id]
 
     @property
     def ok(self) -> bool:
-        """Whether nothing was found wrong."""
+        """Return whether there are no violations."""
         return not self.violations
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a report: .json, .html, .xml (JUnit), .md or .dot, as the name ends."""
+        """Write a report. The extension selects the format: .json, .html, .xml (JUnit), .md or .dot."""
         from clew.explore.reports import save
 
         save(self, path)
 
-    def to_json(self) -> dict[str, Any]:
-        """The result as a tree of JSON."""
+    def to_dict(self) -> dict[str, Any]:
+        """Return the content of the JSON report."""
         from clew.explore.reports.json_report import document
 
         return document(self)

@@ -1,35 +1,45 @@
-"""What differs between two states, value by value: what makes a path readable."""
+"""State differences: the values that differ between two states, so that reports can show what a step changed."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
-from clew.explore.model.states import State
+from clew.explore.model.state_graph import StateGraph
+from clew.explore.model.states import State, Transition
 from clew.state.codec import to_tree
 
 ABSENT = object()
 
+Change = tuple[str, str, str]  # path, before, after
+
 
 def tree(state: State) -> dict[str, Any]:
-    """A state as a tree of JSON: each system's data by its name, and the context where there is one."""
-    shown: dict[str, Any] = {name: to_tree(seen.data) for name, seen in state.observations.items()}
+    """Return a state as JSON data: the data of each system by name, and the context if it has values."""
+    data: dict[str, Any] = {
+        name: to_tree(observation.data) for name, observation in state.observations.items()
+    }
     context = state.context
     if context:
-        shown["context"] = to_tree(context)
-    return shown
+        data["context"] = to_tree(context)
+    return data
 
 
-def changes(before: State | None, after: State | None) -> list[tuple[str, str, str]]:
-    """The values that differ: where, before, after. An absent value is an empty text."""
-    if before is None or after is None:
-        return []
-    found: list[tuple[str, str, str]] = []
+def step_changes(graph: StateGraph, step: Transition) -> list[Change]:
+    """Return what a transition changed, as far as the graph holds its states."""
+    before = graph.get_state(step.from_state_id)
+    after = None if step.to_state_id is None else graph.get_state(step.to_state_id)
+    return [] if before is None or after is None else changes(before, after)
+
+
+def changes(before: State, after: State) -> list[Change]:
+    """Return the values that differ as (path, before, after). A missing value is an empty string."""
+    found: list[Change] = []
     _compare("", tree(before), tree(after), found)
     return found
 
 
-def _compare(where: str, before: Any, after: Any, found: list[tuple[str, str, str]]) -> None:
+def _compare(where: str, before: Any, after: Any, found: list[Change]) -> None:
     if isinstance(before, dict) and isinstance(after, dict):
         for key in [*before, *(key for key in after if key not in before)]:
             path = f"{where}.{key}" if where else str(key)
@@ -44,18 +54,18 @@ def _compare(where: str, before: Any, after: Any, found: list[tuple[str, str, st
 
 
 def one_line(value: Any, width: int = 60) -> str:
-    """A tree of JSON as one line, cut to a width; nothing for an absent value."""
+    """Return JSON data as one line, cut to a width. A missing value is an empty string."""
     if value is ABSENT:
         return ""
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= width else f"{text[: width - 1]}…"
 
 
-def told(change: tuple[str, str, str]) -> str:
-    """A change in words."""
+def describe_change(change: Change) -> str:
+    """Return a change as text."""
     where, before, after = change
     if not before:
         return f"{where}: {after} (new)"
     if not after:
-        return f"{where}: gone (was {before})"
+        return f"{where}: deleted (was {before})"
     return f"{where}: {before} → {after}"

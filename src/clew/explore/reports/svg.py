@@ -1,8 +1,8 @@
 """The state graph as SVG: layers by distance from the initial state, the paths of violations in red.
 
-Arrows to a state further away are laid out by `clew.drawing.layout`, as in drawings of graphs. Arrows that lead back or
-sideways would cover everything; they are faint arcs, which come forward with the state that one points at. An
-arrow has the names of its actions as a label where there is room, and always as a tooltip.
+`clew.drawing.layout` places the arrows to states further away. Arrows that lead back or sideways are faint arcs, so
+that they do not hide the others; selecting a state highlights its arcs. The names of an arrow's actions are its tooltip
+and, if there is room, its label.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from clew.explore.reports.result import ExplorationResult
 
 MARGIN = 20.0
-CHARACTER = 6.7  # the width of one at 11px
-DATA = 34  # characters of a state's data on its box
+CHARACTER = 6.7  # width of a character at 11px
+DATA = 34  # characters of data in a box
 LABEL = 26
-MANY_ARROWS = 70  # from here on only paths have labels
+MANY_ARROWS = 70  # above this number only the paths of violations have labels
 
 
 def drawing(result: ExplorationResult, selection: Selection) -> str:
-    """The selected part of the state graph as an SVG document."""
-    if not selection.depths:  # an exploration that could not begin
+    """Return the selected part of the state graph as an SVG document."""
+    if not selection.depths:  # the exploration failed before the initial state
         return '<svg xmlns="http://www.w3.org/2000/svg" class="states" width="1" height="1"></svg>'
     titles = _titles(result, selection)
     shapes = {key: BoxShape(max(map(len, lines)) * CHARACTER + 26, 44.0) for key, lines in titles.items()}
@@ -53,7 +53,7 @@ def drawing(result: ExplorationResult, selection: Selection) -> str:
         *(
             line
             for arrow, label, route in zip(forward, labels, layout.routes)
-            for line in _run(arrow, label, route)
+            for line in _forward_arrow(arrow, label, route)
         ),
         *(
             line
@@ -67,7 +67,7 @@ def drawing(result: ExplorationResult, selection: Selection) -> str:
 
 
 def numbers(result: ExplorationResult) -> dict[str, int]:
-    """The number of each state, in order of discovery."""
+    """Return the number of each state, in order of discovery."""
     return {key: number for number, key in enumerate(result.graph.states)}
 
 
@@ -86,16 +86,16 @@ def _titles(result: ExplorationResult, selection: Selection) -> dict[str, tuple[
 
 
 def _summary(result: ExplorationResult, state: State) -> str:
-    """What is in a state, in a few words: how it differs from the initial one."""
+    """Return a short description of a state: how it differs from the initial one."""
     alone = len(state.parts) == 1 and len(state.context_data) <= 2
     if state == result.initial:
         shown = tree(state)
         return one_line(next(iter(shown.values()), {}) if alone else shown, DATA)
     words = []
     for where, _, after in changes(result.initial, state):
-        name = where.rpartition(".")[2]  # the rest is in the detail
+        name = where.rpartition(".")[2]  # the details show the full path
         words.append(f"{name}={after}" if after else f"no {name}")
-    text = ", ".join(words) or "as S0"
+    text = ", ".join(words) or "same as S0"
     return text if len(text) <= DATA else f"{text[: DATA - 1]}…"
 
 
@@ -106,19 +106,19 @@ def _label(arrow: TransitionArrow, arrows: int) -> str:
     return text if len(text) <= LABEL else f"{text[: LABEL - 1]}…"
 
 
-def _run(arrow: TransitionArrow, label: str, route: Route) -> Iterator[str]:
+def _forward_arrow(arrow: TransitionArrow, label: str, route: Route) -> Iterator[str]:
     tip = route.pieces[-1][-1]
     pieces = [*route.pieces[:-1], (*route.pieces[-1][:-1], (tip[0], tip[1] - 6))]
     yield f"<g {_marks(arrow)}><title>{escape(', '.join(arrow.actions))}</title>"
-    yield f'<path class="line" d="{"".join(_swing(piece) for piece in pieces)}"/>'
+    yield f'<path class="line" d="{"".join(_curve(piece) for piece in pieces)}"/>'
     yield f'<path class="tip" d="M{tip[0]:.1f} {tip[1]:.1f}l-4 -8h8z"/>'
     if label and route.label is not None:
         yield f'<text class="name" x="{route.label[0]:.1f}" y="{route.label[1]:.1f}" dy=".34em">{escape(label)}</text>'
     yield "</g>"
 
 
-def _swing(points: tuple[Point, ...]) -> str:
-    """From point to point downwards, upright at each of them."""
+def _curve(points: tuple[Point, ...]) -> str:
+    """Return a curve from point to point that is vertical at each of them."""
     path = f"M{points[0][0]:.1f} {points[0][1]:.1f}"
     for (x0, y0), (x1, y1) in pairwise(points):
         middle = (y0 + y1) / 2
@@ -127,7 +127,7 @@ def _swing(points: tuple[Point, ...]) -> str:
 
 
 def _arc(arrow: TransitionArrow, layout: Layout) -> str:
-    """An arrow back or sideways: an arc from the side of one box to the side of the other."""
+    """Return an arrow that leads back or sideways, as an arc between the sides of two boxes."""
     source, target = layout.boxes[arrow.source], layout.boxes[arrow.target]
     right = target.x >= source.x
     x0, x1 = (source.right, target.right) if right else (source.left, target.left)
@@ -142,7 +142,7 @@ def _arc(arrow: TransitionArrow, layout: Layout) -> str:
 
 
 def _marks(arrow: TransitionArrow, more: str = "") -> str:
-    classes = " ".join(filter(None, ["arrow", more, "wrong" if arrow.paths else ""]))
+    classes = " ".join(filter(None, ["arrow", more, "violating" if arrow.paths else ""]))
     paths = f' data-paths="{" ".join(map(str, arrow.paths))}"' if arrow.paths else ""
     return f'class="{classes}" data-from="{escape(arrow.source)}" data-to="{escape(arrow.target)}"{paths}'
 
@@ -154,12 +154,12 @@ def _box(
         n for n, each in enumerate(result.violations) if each.path and (each.state_id or f"raised:{n}") == key
     ]
     passed = {n for arrow in selection.arrows if key in (arrow.source, arrow.target) for n in arrow.paths}
-    kind = "wrong" if ends else "initial" if key == result.graph.initial_id else "plain"
-    told = (
+    kind = "violating" if ends else "initial" if key == result.graph.initial_id else "plain"
+    tooltip = (
         f"{key}\n{lines[1]}\nto itself: {', '.join(selection.loops[key])}" if key in selection.loops else key
     )
     paths = f' data-paths="{" ".join(map(str, sorted(passed)))}"' if passed else ""
-    yield f'<g class="state {kind}" tabindex="0" data-id="{escape(key)}"{paths}><title>{escape(told)}</title>'
+    yield f'<g class="state {kind}" tabindex="0" data-id="{escape(key)}"{paths}><title>{escape(tooltip)}</title>'
     size = f'width="{place.width:.1f}" height="{place.height:.1f}"'
     yield f'<rect x="{place.left:.1f}" y="{place.top:.1f}" {size} rx="8"/>'
     yield f'<text class="number" x="{place.x:.1f}" y="{place.y - 9:.1f}" dy=".34em">{escape(lines[0])}</text>'

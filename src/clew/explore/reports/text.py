@@ -1,75 +1,72 @@
-"""The report for a terminal: what was explored, and each violation with its path."""
+"""The text report, for a terminal: what was explored, and each violation with its path."""
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING
 
-from clew.explore.reports.state_diff import changes, told
+from clew.explore.reports.state_diff import describe_change, step_changes
 
 if TYPE_CHECKING:
     from clew.explore.model.violations import Violation
     from clew.explore.reports.result import ExplorationResult
 
-CHANGES = 4  # so many are shown for a step
-# what would steer a terminal instead of being shown, or cannot be written at all
-_UNSPEAKABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+CHANGES = 4  # shown per step
+# control characters, and lone surrogates, which cannot be encoded
+_UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 def text(result: ExplorationResult) -> str:
-    """The report as lines."""
+    """Return the report as text."""
     lines = [headline(result)]
-    never = result.coverage.never
-    if never:
-        lines.append(f"never {'tried' if result.truncated else 'possible'}: {', '.join(never)}")
+    untried = result.coverage.never_enabled
+    if untried:
+        lines.append(f"never {'tried' if result.truncated else 'enabled'}: {', '.join(untried)}")
     for number, violation in enumerate(result.violations, 1):
         lines += ["", *_violation(number, violation, result)]
-    return _UNSPEAKABLE.sub(lambda found: repr(found[0])[1:-1], "\n".join(lines))
+    return _UNPRINTABLE.sub(lambda found: repr(found[0])[1:-1], "\n".join(lines))
 
 
 def headline(result: ExplorationResult) -> str:
-    """What was explored and found, in a line."""
+    """Return a summary in one line."""
     rate = len(result.transitions) / result.seconds if result.seconds > 0 else 0.0
     return (
-        f"{_count(len(result.states), 'state')}, {_count(len(result.transitions), 'transition')}, "
-        f"{_count(len(result.violations), 'violation')}; {extent(result)} "
+        f"{counted(len(result.states), 'state')}, {counted(len(result.transitions), 'transition')}, "
+        f"{counted(len(result.violations), 'violation')}; {extent(result)} "
         f"({result.strategy}, {result.seconds:.1f} s, {rate:,.0f}/s)"
     )
 
 
 def extent(result: ExplorationResult) -> str:
-    """How much of what there is was explored."""
+    """Return how complete the exploration is."""
+    untried = f"{counted(result.coverage.untried_pairs, 'pair')} of state and action not tried"
     if not result.complete:
-        return f"aborted, {_count(result.coverage.open, 'pair')} of state and action left"
-    if result.truncated:
-        return f"stopped early, {_count(result.coverage.open, 'pair')} of state and action left"
-    return "explored to the end"
+        return f"aborted, {untried}"
+    return f"stopped early, {untried}" if result.truncated else "exploration complete"
 
 
-def standing(violation: Violation, result: ExplorationResult) -> str:
-    """How sure it is, and how often it was seen."""
+def confirmation(violation: Violation, result: ExplorationResult) -> str:
+    """Return whether a violation is confirmed, and how often it was seen."""
     seen = "seen once" if violation.count == 1 else f"seen {violation.count:,} times"
     shrunk = f", shrunk from {violation.shrunk_from} steps" if violation.shrunk_from else ""
     if violation.confirmed:
-        sure = "confirmed by replay"
+        status = "confirmed by replay"
     elif result.complete:
-        sure = "NOT confirmed: a replay did not show it again"
+        status = "NOT confirmed: a replay did not reproduce it"
     else:
-        sure = "not confirmed: the exploration was aborted before a replay"
-    return f"{sure}, {seen}{shrunk}"
+        status = "not confirmed: the exploration was aborted before a replay"
+    return f"{status}, {seen}{shrunk}"
 
 
 def _violation(number: int, violation: Violation, result: ExplorationResult) -> list[str]:
     lines = [
         f"{number}. {violation.severity.value.upper()} {violation.title}: {violation.message}",
-        f"   {standing(violation, result)}",
+        f"   {confirmation(violation, result)}",
     ]
     if not violation.path:
         lines.append("   in the initial state")
     for step, transition in enumerate(violation.path, 1):
-        before = result.graph.get_state(transition.from_state_id)
-        after = None if transition.to_state_id is None else result.graph.get_state(transition.to_state_id)
-        what = [told(change) for change in changes(before, after)]
+        what = [describe_change(change) for change in step_changes(result.graph, transition)]
         more = [f"and {len(what) - CHANGES} more"] if len(what) > CHANGES else []
         end = (
             "raised" if transition.to_state_id is None else "; ".join([*what[:CHANGES], *more]) or "no change"
@@ -78,5 +75,6 @@ def _violation(number: int, violation: Violation, result: ExplorationResult) -> 
     return lines
 
 
-def _count(number: int, what: str) -> str:
+def counted(number: int, what: str) -> str:
+    """Return a number with a noun in the singular or plural."""
     return f"{number:,} {what}{'' if number == 1 else 's'}"

@@ -1,4 +1,4 @@
-"""How it is explored: strategies, the search loop, its journal, and the shrinking of paths."""
+"""The search: strategies, the search loop, its journal and checkpoints, and the shrinking of paths."""
 
 from __future__ import annotations
 

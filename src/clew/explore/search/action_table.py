@@ -1,10 +1,10 @@
-"""The repertoire: which actions there are, by number, and which of them a state offers.
+"""The action table: all known actions by number, and which of them are enabled in a state.
 
-Actions are given as a list; or as a function of the world that returns those that its present state offers, for worlds
-whose choices are not known beforehand. One name is one action: what it does depends on the world alone, wherever it
-was offered. `requires` and `max_calls` need the whole list, so actions of a function cannot have them.
+Actions are given as a list, or as a function of the world that returns the actions of its current state. The function
+is for worlds whose actions are not known beforehand. A name stands for one action everywhere. `requires` and
+`max_calls` need the complete list, so actions from a function cannot have them.
 
-After a restart the names that a journal remembers are known before the actions are: such a name is bound to its
+An exploration that is resumed knows the names in its journal before it knows the actions. Such a name is bound to its
 action when the world offers it again.
 """
 
@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
 
+from clew.error_text import line_of
 from clew.errors import DefinitionError, ExplorationAborted
 from clew.explore.model.actions import Action, PathRules
-from clew.explore.model.invariants import told
 
 if TYPE_CHECKING:
     from clew.explore.model.world import World
@@ -33,13 +33,13 @@ class FailedPrecondition(msgspec.Struct, frozen=True):
 
 
 class ActionTable:
-    """All actions that are known, in the order in which they became known."""
+    """All known actions, in the order in which they became known."""
 
     def __init__(self, actions: Iterable[Action] | Offer) -> None:
         self._offer: Offer | None = actions if callable(actions) else None
         if not callable(actions) and not isinstance(actions, Iterable):
             raise DefinitionError(
-                f"actions are a list of Action(name, run), or a function of the world, not {actions!r}"
+                f"actions must be a list of Action(name, run) or a function that takes the world, got {actions!r}"
             )
         self.actions: list[Action] = [] if callable(actions) else list(actions)
         for action in self.actions:
@@ -52,11 +52,11 @@ class ActionTable:
 
     @property
     def fixed(self) -> bool:
-        """Whether all actions are known beforehand."""
+        """Return whether all actions are known beforehand."""
         return self._offer is None
 
     def number(self, name: str) -> int:
-        """The number of a name; a name that was never seen is bound to its action later."""
+        """Return the number of a name. An unknown name gets a number, and is bound to its action later."""
         known = self.numbers.get(name)
         return self._add(Action(name, _unbound)) if known is None else known
 
@@ -65,44 +65,45 @@ class ActionTable:
         self.actions.append(action)
         return number
 
-    def offered(self, world: World) -> tuple[tuple[int, ...], list[FailedPrecondition]]:
-        """The actions that are possible in the state that the world is in, and preconditions that raised."""
+    def enabled(self, world: World) -> tuple[tuple[int, ...], list[FailedPrecondition]]:
+        """Return the actions that are possible in the current state, and the preconditions that raised."""
         if self._offer is not None:
-            return self._of_world(world, self._offer)
-        refused: list[FailedPrecondition] = []
-        closed = set()
+            return self._enabled_of(self._offer, world)
+        failed: list[FailedPrecondition] = []
+        disabled = set()
         for number, precondition in self._guarded:
             try:
                 if not precondition(world):
-                    closed.add(number)
+                    disabled.add(number)
             except Exception as error:
-                closed.add(number)
-                refused.append(FailedPrecondition(self.actions[number].name, error))
-        return tuple(number for number in range(len(self.actions)) if number not in closed), refused
+                disabled.add(number)
+                failed.append(FailedPrecondition(self.actions[number].name, error))
+        return tuple(number for number in range(len(self.actions)) if number not in disabled), failed
 
-    def _of_world(self, world: World, offer: Offer) -> tuple[tuple[int, ...], list[FailedPrecondition]]:
-        found: dict[int, None] = {}
-        refused: list[FailedPrecondition] = []
+    def _enabled_of(self, offer: Offer, world: World) -> tuple[tuple[int, ...], list[FailedPrecondition]]:
+        enabled: dict[int, None] = {}
+        failed: list[FailedPrecondition] = []
         for action in _listed(offer, world):
             _check(action)
             if action.requires or action.max_calls is not None:
                 raise DefinitionError(
-                    f"action {action.name!r} is offered by a function, so it cannot have requires or max_calls"
+                    f"action {action.name!r} comes from a function, so it cannot have requires or max_calls; pass a "
+                    "list of actions to use them"
                 )
             number = self.number(action.name)
             if self.actions[number].run is _unbound:
                 self.actions[number] = action
             try:
                 if action.precondition is None or action.precondition(world):
-                    found[number] = None
+                    enabled[number] = None
             except Exception as error:
-                refused.append(FailedPrecondition(action.name, error))
-        return tuple(found), refused
+                failed.append(FailedPrecondition(action.name, error))
+        return tuple(enabled), failed
 
-    def possible(self, number: int, world: World) -> bool:
-        """Whether an action is possible where the world is."""
+    def is_enabled(self, number: int, world: World) -> bool:
+        """Return whether an action is possible in the current state."""
         if self._offer is not None:
-            return number in self.offered(world)[0]
+            return number in self.enabled(world)[0]
         precondition = self.actions[number].precondition
         try:
             return precondition is None or bool(precondition(world))
@@ -110,9 +111,9 @@ class ActionTable:
             return False
 
     def bound(self, number: int, world: World) -> Action:
-        """An action that the state offers which the world is in, and whose name may be all that is known of it."""
+        """Return an action that the current state offers, and bind it if only its name was known."""
         if self.actions[number].run is _unbound:
-            self.offered(world)
+            self.enabled(world)
         return self.actions[number]
 
 
@@ -120,13 +121,13 @@ def _listed(offer: Offer, world: World) -> list[Action]:
     try:
         return list(offer(world))
     except Exception as error:
-        raise ExplorationAborted(f"the function that offers actions failed: {told(error)}") from error
+        raise ExplorationAborted(f"the function that returns the actions failed: {line_of(error)}") from error
 
 
 def _check(action: Any) -> None:
     if not isinstance(action, Action):
-        raise DefinitionError(f"actions are Action(name, run), not {action!r}")
+        raise DefinitionError(f"expected an Action, got {action!r}; write Action(name, run)")
 
 
 def _unbound(world: World) -> NoReturn:
-    raise DefinitionError("an action that a journal remembers is not offered by the world any more")
+    raise DefinitionError("the world no longer offers an action that its journal contains; use a new store")

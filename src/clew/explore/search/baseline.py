@@ -1,23 +1,25 @@
-"""The anchor: what the systems of a world held when an exploration began, kept in its store.
+"""The baseline: a copy of the initial state of all systems, stored next to the journal of an exploration.
 
-A process that is killed leaves a real database in the middle of a path, and its checkpoints die with it. The next one
-puts the systems back by the anchor, and goes on. A step costs nothing for it: the anchor is made once, and not touched
-until it is needed.
+A killed process leaves a real database in the middle of a path, and its checkpoints are lost. The next process
+restores the systems from the baseline and resumes. The baseline is written once, before the first action, so steps cost
+nothing extra.
 
 Rules:
 
-- It is made after the initial checkpoint and before the first action, and is there once its last record is there.
-- It is taken away when the exploration ends and the world is where it began. One that is there at the start means that
-  a process died: the world is put back whatever it shows, because what it does not show (a sequence, an ignored column)
-  went on too. Then it must show the initial state.
-- Putting back may be cut short, and done again, any number of times.
-- What was kept of one place is not written to another: a world that was built on another database is left as it is.
+- The baseline is written after the initial checkpoint and before the first action. It is complete when its last record
+  is written.
+- It is deleted when the exploration ends with the world in its initial state. A baseline that exists at the start
+  therefore means that a process was killed. The systems are then restored even if they show the initial state, because
+  parts that are not observed (a sequence, an ignored column) may have changed. Afterwards the world must show the
+  initial state.
+- Restoring can be interrupted and repeated any number of times.
+- Data of one database is never written to another. A system that refers to a different one is left unchanged.
 
-A system is kept if it has `keep(token) -> pieces of bytes` and `recover(pieces)`, which returns False if they are
-of another place than its own, and does nothing then; it may have `let_go()`, which ends what `keep` or `recover`
-began. One with `dump` and `load` (see `clew.explore.search.checkpoints`) is kept by these. The values of the
-context that tell states apart are kept too. A system that has neither must show by itself what it showed at the
-start.
+A system takes part if it has two methods: `save_baseline(token)` returns byte strings, and `restore_baseline(pieces)`
+restores them, or returns False and changes nothing if they belong to another database. An optional
+`release_baseline()` frees what these methods hold. A system with `dump_token` and `load_token` (see
+`clew.explore.search.checkpoints`) takes part through these. The context values that are part of the identity are stored
+too. Any other system must show its initial state by itself.
 """
 
 from __future__ import annotations
@@ -28,9 +30,10 @@ from typing import Any
 
 import msgspec
 
+from clew.error_text import line_of
 from clew.errors import CheckpointError, JournalMismatchError, RollbackError, SystemSetupError
 from clew.explore.model.identity import WorldObservation
-from clew.explore.model.invariants import told
+from clew.explore.model.states import ID_LENGTH
 from clew.explore.model.world import StoredCheckpoint, World
 from clew.state.codec import decode, encode
 
@@ -38,89 +41,88 @@ Pieces = Iterable[bytes]
 
 
 class Baseline(msgspec.Struct, frozen=True):
-    """What was kept: of which systems, how each looked, and the context."""
+    """The last record of a baseline: the initial state, the systems that were saved, and the context."""
 
     initial: bytes
-    kept: tuple[str, ...]
-    looks: dict[str, bytes]
+    saved: tuple[str, ...]
+    observations: dict[str, bytes]  # a hash of what each system showed
     context: bytes
 
 
-def pieces_of(world: World, initial: StoredCheckpoint) -> Iterator[tuple[int, bytes]]:
-    """What the systems, by number, have to keep of a checkpoint that the world has not left yet."""
+def save(world: World, initial: StoredCheckpoint) -> Iterator[tuple[int, bytes]]:
+    """Yield the byte strings to store, each with the number of its system. The world is in its initial state."""
     for number, (name, token) in enumerate(zip(sorted(world.systems), initial.tokens)):
         try:
-            for piece in _kept(world.systems[name], token):
+            for piece in _saved(world.systems[name], token):
                 yield number, piece
-        except SystemSetupError:  # somebody else explores it
+        except SystemSetupError:  # another process explores this system
             raise
         except Exception as error:
             raise CheckpointError(
-                f"system {name!r} cannot be put back if this process is killed: {told(error)}"
+                f"system {name!r} cannot be restored if this process is killed: {line_of(error)}"
             ) from error
 
 
-def describe(world: World, initial: StoredCheckpoint, sight: WorldObservation) -> Baseline:
-    """The record that makes an anchor complete."""
+def describe(world: World, initial: StoredCheckpoint, observed: WorldObservation) -> Baseline:
+    """Return the record that completes a baseline."""
     assert initial.digest is not None
     names = sorted(world.systems)
-    kept = tuple(name for name in names if _way_back(world.systems[name]) is not None)
-    return Baseline(
-        initial.digest, kept, _looks(names, sight), encode(initial.context.values(), ordered=True)
-    )
+    saved = tuple(name for name in names if _restorer(world.systems[name]) is not None)
+    context = encode(initial.context.values(), ordered=True)
+    return Baseline(initial.digest, saved, _hashes(names, observed), context)
 
 
-def put_back(world: World, anchor: Baseline, read: Callable[[int], Pieces]) -> bool:
-    """Be where the exploration began, and see that it is so; whether all that was kept is of these systems."""
-    names, elsewhere = sorted(world.systems), []
+def restore(world: World, baseline: Baseline, read: Callable[[int], Pieces]) -> bool:
+    """Restore and verify the initial state. Return False if a system refers to another database."""
+    names, foreign = sorted(world.systems), []
     for number, name in enumerate(names):
-        way = _way_back(world.systems[name])
-        if name not in anchor.kept or way is None:
+        restorer = _restorer(world.systems[name])
+        if name not in baseline.saved or restorer is None:
             continue
         try:
-            if way(read(number)) is False:
-                elsewhere.append(name)
+            if restorer(read(number)) is False:
+                foreign.append(name)
         except Exception as error:
             raise RollbackError(
-                f"a process was killed while it explored, and system {name!r} could not be put back to where it "
-                f"began: {told(error)}; mend that and explore again, or bring the system back and explore into a new "
-                "store"
+                f"the previous exploration was killed, and its system {name!r} cannot be restored to the initial "
+                f"state: {line_of(error)}; fix the cause and explore again, or restore the system yourself and use a "
+                "new store"
             ) from error
-    world.recover_context(decode(anchor.context))
-    sight = world.look_again()
-    if sight.digest != anchor.initial:
-        _refuse(names, anchor, sight, elsewhere)
-    world.sound_again()
-    return not elsewhere
+    world._restore_context(decode(baseline.context))
+    observed = world._observe_restored()
+    if observed.digest != baseline.initial:
+        raise _mismatch(names, baseline, observed, foreign)
+    world._clear_poison()
+    return not foreign
 
 
-def let_go(world: World) -> None:
-    """The anchor is not needed any more."""
+def release(world: World) -> None:
+    """Release what systems hold for a baseline."""
     for system in world.systems.values():
-        ending = getattr(system, "let_go", None)
-        if callable(ending):
+        release_baseline = getattr(system, "release_baseline", None)
+        if callable(release_baseline):
             try:
-                ending()
-            except Exception:  # what it leaves behind is replaced by the next one
+                release_baseline()
+            except Exception:  # the next baseline replaces what this one leaves behind
                 continue
 
 
-def _kept(system: Any, token: Any) -> Pieces:
-    if _has(system, "keep", "recover"):
-        pieces: Pieces = system.keep(token)
+def _saved(system: Any, token: Any) -> Pieces:
+    if _has(system, "save_baseline", "restore_baseline"):
+        pieces: Pieces = system.save_baseline(token)
         return pieces
-    return [system.dump(token)] if _has(system, "dump", "load") else []
+    return [system.dump_token(token)] if _has(system, "dump_token", "load_token") else []
 
 
-def _way_back(system: Any) -> Callable[[Pieces], bool | None] | None:
-    if _has(system, "keep", "recover"):
-        way: Callable[[Pieces], bool | None] = system.recover
-        return way
-    if not _has(system, "dump", "load"):
+def _restorer(system: Any) -> Callable[[Pieces], bool | None] | None:
+    if _has(system, "save_baseline", "restore_baseline"):
+        restore_baseline: Callable[[Pieces], bool | None] = system.restore_baseline
+        return restore_baseline
+    if not _has(system, "dump_token", "load_token"):
         return None
 
     def by_token(pieces: Pieces) -> None:
-        token = system.load(b"".join(pieces))
+        token = system.load_token(b"".join(pieces))
         system.rollback(token)
         system.release(token)
 
@@ -131,31 +133,30 @@ def _has(system: Any, *methods: str) -> bool:
     return all(callable(getattr(system, method, None)) for method in methods)
 
 
-def _looks(names: list[str], sight: WorldObservation) -> dict[str, bytes]:
-    """How each system looks; short, because it only has to be told apart."""
+def _hashes(names: list[str], observed: WorldObservation) -> dict[str, bytes]:
+    """Return a hash of what each system shows."""
     found = {}
-    for name, seen, data in zip(names, sight.observations, sight.encoded):
-        shown = seen.digest if data is None else data
+    for name, observation, data in zip(names, observed.observations, observed.encoded):
+        shown = observation.digest if data is None else data
         found[name] = sha256(shown or b"").digest()
     return found
 
 
-def _refuse(names: list[str], anchor: Baseline, sight: WorldObservation, elsewhere: list[str]) -> None:
-    now = _looks(names, sight)
-    other = [name for name in names if anchor.looks.get(name) != now[name]]
-    lacking = [name for name in other if name not in anchor.kept]
-    if lacking:
-        what = (
-            f"system {lacking[0]!r} is somewhere else, and has no keep and recover, so it cannot be put back"
-        )
-    elif others := [name for name in other if name in elsewhere]:
-        what = f"system {others[0]!r} is another one than then, and was left as it is"
-    elif other:
-        what = f"system {other[0]!r} was put back and shows something else than then"
+def _mismatch(
+    names: list[str], baseline: Baseline, observed: WorldObservation, foreign: list[str]
+) -> JournalMismatchError:
+    now = _hashes(names, observed)
+    differing = [name for name in names if baseline.observations.get(name) != now[name]]
+    if unsaved := [name for name in differing if name not in baseline.saved]:
+        cause = f"system {unsaved[0]!r} changed, and has no save_baseline and restore_baseline to restore it"
+    elif others := [name for name in differing if name in foreign]:
+        cause = f"system {others[0]!r} refers to another database, which was left unchanged"
+    elif differing:
+        cause = f"system {differing[0]!r} was restored, but differs from its initial state"
     else:
-        what = "the context holds other values"
-    raise JournalMismatchError(
-        f"the exploration in the store began in state {anchor.initial.hex()[:16]}, and the process that explored "
-        f"was killed; the world is in {sight.digest.hex()[:16]}: {what}; bring it back to where it began, or explore "
-        "into a new store"
+        cause = "the context has other values"
+    return JournalMismatchError(
+        f"the exploration in the store began in state {baseline.initial.hex()[:ID_LENGTH]} and was killed; the world "
+        f"is now in state {observed.digest.hex()[:ID_LENGTH]}: {cause}; restore the initial state yourself, or use a "
+        "new store"
     )

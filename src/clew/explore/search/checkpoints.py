@@ -1,16 +1,16 @@
-"""Keeping checkpoints of states, and what to do when there is no room for them.
+"""The checkpoint cache: one checkpoint per state, within a limit of memory.
 
-There is one checkpoint for each state. What they hold in memory is counted; over the limit, in this order:
+The cache counts the memory of states and checkpoints. Above the limit it frees memory in this order:
 
-1. checkpoints of states where nothing is left to try are given up;
-2. what states keep of their systems moves to disk, and so do checkpoints of systems that can write theirs down;
-3. other checkpoints are given up: such a state is reached by replay from the nearest one that is left.
+1. It releases checkpoints of states in which all actions were tried.
+2. It moves the data of states to disk, then checkpoints whose systems can write tokens to disk.
+3. It releases other checkpoints. Their states are then reached by replay from the nearest remaining checkpoint.
 
-The initial checkpoint always stays.
+The initial checkpoint is never released.
 
-A system can say how much memory a token holds, with `size(token) -> int`; one that does not is counted with a
-kilobyte. It can write tokens down with `dump(token) -> bytes` and `load(data) -> token`. In memory tokens share what
-they have in common, on disk they do not: where one takes far more there than here, none are written down.
+A system reports the memory of a token with `size(token) -> int`; without this method a token counts as one kilobyte. It
+writes tokens to disk with `dump_token(token) -> bytes` and `load_token(data) -> token`. Tokens share data in memory but
+not on disk. If a token takes far more space on disk than in memory, no tokens are written.
 """
 
 from __future__ import annotations
@@ -20,182 +20,182 @@ import warnings
 import msgspec
 
 from clew.errors import CheckpointError, ExplorationWarning
-from clew.explore.model.states import State, put_away
+from clew.explore.model.states import State, spill
 from clew.explore.model.world import StoredCheckpoint, World
 from clew.explore.spill import SpillFile
 
-UNKNOWN_SIZE = 1024
-MOST_WRITTEN = 64  # times the size in memory
+DEFAULT_TOKEN_SIZE = 1024
+MAX_DISK_RATIO = 64  # size on disk, relative to the size in memory
 
 
 class _SpilledTokens(msgspec.Struct):
-    kept: StoredCheckpoint
+    checkpoint: StoredCheckpoint
     places: tuple[tuple[int, int], ...]
 
 
 class CheckpointCache:
     """The checkpoints of an exploration, by the number of their state."""
 
-    def __init__(self, world: World, memory: int | None, oldest_first: bool) -> None:
+    def __init__(self, world: World, memory_limit: int | None, oldest_first: bool) -> None:
         self._world = world
-        self._memory = memory
+        self._limit = memory_limit
         self._oldest_first = oldest_first
         self._systems = [world.systems[name] for name in sorted(world.systems)]
-        self._writable = bool(self._systems) and all(
-            callable(getattr(system, "dump", None)) and callable(getattr(system, "load", None))
+        self._can_spill = bool(self._systems) and all(
+            callable(getattr(system, "dump_token", None)) and callable(getattr(system, "load_token", None))
             for system in self._systems
         )
-        self._kept: dict[int, StoredCheckpoint] = {}
-        self._dumped: dict[int, _SpilledTokens] = {}
+        self._checkpoints: dict[int, StoredCheckpoint] = {}
+        self._spilled: dict[int, _SpilledTokens] = {}
         self._sizes: dict[int, int] = {}
         self._failed: set[int] = set()
-        self._done: list[int] = []
-        self._in_memory: list[int] = []  # numbers of states whose parts are in memory
-        self._part_sizes = 0
-        self._attic: SpillFile | None = None
+        self._exhausted: list[int] = []
+        self._states_in_memory: list[int] = []
+        self._state_bytes = 0
+        self._file: SpillFile | None = None
         self.used = 0
 
-    # -- making -------------------------------------------------------------------------------------------
+    # -- create -------------------------------------------------------------------------------------------
 
-    def hold(self, number: int, name: str, digest: bytes) -> str | None:
-        """Make a checkpoint of the state that the world is in; its id, or None with a warning if that failed.
+    def create(self, number: int, name: str, digest: bytes) -> str | None:
+        """Create a checkpoint of the current state. Return its id, or None after a warning if that failed.
 
-        What failed once is not tried again.
+        A failed checkpoint is not attempted again.
         """
         if number in self._failed:
             return None
         try:
-            kept = self._world.hold(name, digest)
+            checkpoint = self._world._create_checkpoint(name, digest)
         except CheckpointError as error:
             self._failed.add(number)
             warnings.warn(f"{error}; the state will be reached by replay", ExplorationWarning, stacklevel=2)
             return None
-        self.adopt(number, kept)
-        return kept.id
+        self.add(number, checkpoint)
+        return checkpoint.id
 
-    def adopt(self, number: int, kept: StoredCheckpoint) -> None:
-        """Take over a checkpoint that was made of a state."""
-        self._kept[number] = kept
-        if self._memory is not None:
-            self._sizes[number] = size = self._size(kept)
+    def add(self, number: int, checkpoint: StoredCheckpoint) -> None:
+        """Add an existing checkpoint of a state."""
+        self._checkpoints[number] = checkpoint
+        if self._limit is not None:
+            self._sizes[number] = size = self._size(checkpoint)
             self.used += size
 
-    def _size(self, kept: StoredCheckpoint) -> int:
-        total = 64 + sum(map(len, kept.context.encoded.values()))
-        for system, token in zip(self._systems, kept.tokens):
+    def _size(self, checkpoint: StoredCheckpoint) -> int:
+        total = 64 + sum(map(len, checkpoint.context.encoded.values()))
+        for system, token in zip(self._systems, checkpoint.tokens):
             measure = getattr(system, "size", None)
-            total += measure(token) if callable(measure) else UNKNOWN_SIZE
+            total += measure(token) if callable(measure) else DEFAULT_TOKEN_SIZE
         return total
 
-    # -- going back ---------------------------------------------------------------------------------------
+    # -- restore ------------------------------------------------------------------------------------------
 
-    def back(self, number: int) -> bool:
-        """Take the world back to a state, if there is a valid checkpoint of it."""
-        kept = self._kept.get(number)
-        if kept is None:
-            kept = self._read_back(number) if number in self._dumped else None
-            if kept is None:
+    def restore(self, number: int) -> bool:
+        """Roll the world back to a state. Return False if it has no valid checkpoint."""
+        checkpoint = self._checkpoints.get(number)
+        if checkpoint is None:
+            checkpoint = self._read_back(number) if number in self._spilled else None
+            if checkpoint is None:
                 return False
-        if self._world.return_to(kept) is None:
+        if self._world._restore(checkpoint) is None:
             return True
-        self.give_up(number)
+        self.release(number)
         return False
 
     def _read_back(self, number: int) -> StoredCheckpoint | None:
-        dumped = self._dumped.pop(number)
-        assert self._attic is not None
-        pieces = [self._attic.get(place) for place in dumped.places]
+        spilled = self._spilled.pop(number)
+        assert self._file is not None
+        pieces = [self._file.get(place) for place in spilled.places]
         try:
-            tokens = tuple(system.load(piece) for system, piece in zip(self._systems, pieces))
-        except Exception:  # what it wrote down it cannot read: reached by replay, which is verified
+            tokens = tuple(system.load_token(piece) for system, piece in zip(self._systems, pieces))
+        except Exception:  # the state can still be reached by replay, which is verified
             return None
-        kept = dumped.kept
-        kept.tokens = tokens
-        self._world.adopt(kept)
-        self.adopt(number, kept)
-        return kept
+        checkpoint = spilled.checkpoint
+        checkpoint.tokens = tokens
+        self._world._register_checkpoint(checkpoint)
+        self.add(number, checkpoint)
+        return checkpoint
 
     def has(self, number: int) -> bool:
-        """Whether there is a checkpoint of a state, be it on disk."""
-        return number in self._kept or number in self._dumped
+        """Return whether a state has a checkpoint, in memory or on disk."""
+        return number in self._checkpoints or number in self._spilled
 
-    # -- making room --------------------------------------------------------------------------------------
+    # -- free memory --------------------------------------------------------------------------------------
 
-    def exhausted(self, number: int) -> None:
-        """Nothing is left to try in a state."""
-        self._done.append(number)
-
-    def make_room(self, states: list[State], current: int) -> None:
-        """Get below the limit again, if that is possible; `current` is the state that is worked on."""
-        limit = self._memory
-        if limit is None:
-            return
-        while self._in_memory_size() > limit and self._done:
-            done = self._done.pop()
-            if done and done != current:
-                self.give_up(done)
-        if self._in_memory_size() > limit and self._part_sizes:
-            self._move_states(states)
-        if self._in_memory_size() > limit:
-            self._thin_out(limit, current)
-
-    def _in_memory_size(self) -> int:
-        return self.used + self._part_sizes
+    def mark_exhausted(self, number: int) -> None:
+        """Note that all actions were tried in a state."""
+        self._exhausted.append(number)
 
     def count_state(self, number: int, state: State) -> None:
-        """Count what a new state keeps."""
-        if self._memory is not None:
-            self._in_memory.append(number)
-            self._part_sizes += len(state.context_data) + sum(len(part.data) + 64 for part in state.parts)
+        """Count the memory of a new state."""
+        if self._limit is not None:
+            self._states_in_memory.append(number)
+            self._state_bytes += len(state.context_data) + sum(len(part.data) + 64 for part in state.parts)
 
-    def _move_states(self, states: list[State]) -> None:
-        self._attic = self._attic or SpillFile()
-        for number in self._in_memory:
-            states[number] = put_away(states[number], self._attic)
-        self._in_memory.clear()
-        self._part_sizes = 0
+    def make_room(self, states: list[State], current: int) -> None:
+        """Free memory down to the limit, if possible, but keep the checkpoint of the current state."""
+        limit = self._limit
+        if limit is None:
+            return
+        while self._bytes() > limit and self._exhausted:
+            number = self._exhausted.pop()
+            if number and number != current:
+                self.release(number)
+        if self._bytes() > limit and self._state_bytes:
+            self._spill_states(states)
+        if self._bytes() > limit:
+            self._evict(limit, current)
 
-    def _thin_out(self, limit: int, current: int) -> None:
-        """Write down or give up checkpoints, those first that will be needed last, down to three quarters."""
+    def _bytes(self) -> int:
+        return self.used + self._state_bytes
+
+    def _spill_states(self, states: list[State]) -> None:
+        self._file = self._file or SpillFile()
+        for number in self._states_in_memory:
+            states[number] = spill(states[number], self._file)
+        self._states_in_memory.clear()
+        self._state_bytes = 0
+
+    def _evict(self, limit: int, current: int) -> None:
+        """Spill or release checkpoints down to three quarters of the limit, starting with the one needed last."""
         goal = limit * 3 // 4
-        order = list(self._kept)
+        order = list(self._checkpoints)
         for number in reversed(order) if self._oldest_first else order:
-            if self._in_memory_size() <= goal:
+            if self._bytes() <= goal:
                 return
             if number and number != current:
-                if self._writable:
-                    self._write_down(number)
+                if self._can_spill:
+                    self._spill_tokens(number)
                 else:
-                    self.give_up(number)
+                    self.release(number)
 
-    def _write_down(self, number: int) -> None:
-        self._attic = self._attic or SpillFile()
-        kept = self._kept[number]
+    def _spill_tokens(self, number: int) -> None:
+        self._file = self._file or SpillFile()
+        checkpoint = self._checkpoints[number]
         try:
-            pieces = [system.dump(token) for system, token in zip(self._systems, kept.tokens)]
-        except Exception:  # it cannot after all
-            self.give_up(number)
+            pieces = [system.dump_token(token) for system, token in zip(self._systems, checkpoint.tokens)]
+        except Exception:  # the state can still be reached by replay
+            self.release(number)
             return
-        if sum(map(len, pieces)) > MOST_WRITTEN * self._sizes[number]:
-            self._writable = False
-            self.give_up(number)
+        if sum(map(len, pieces)) > MAX_DISK_RATIO * self._sizes[number]:
+            self._can_spill = False
+            self.release(number)
             return
-        places = tuple(self._attic.put(piece) for piece in pieces)
-        self.give_up(number)
-        kept.tokens = ()
-        self._dumped[number] = _SpilledTokens(kept, places)
+        places = tuple(self._file.put(piece) for piece in pieces)
+        self.release(number)
+        checkpoint.tokens = ()
+        self._spilled[number] = _SpilledTokens(checkpoint, places)
 
-    def give_up(self, number: int) -> None:
-        """Give up the checkpoint of a state."""
-        kept = self._kept.pop(number, None)
-        if kept is not None:
+    def release(self, number: int) -> None:
+        """Release the checkpoint of a state, if it is in memory."""
+        checkpoint = self._checkpoints.pop(number, None)
+        if checkpoint is not None:
             self.used -= self._sizes.pop(number, 0)
-            self._world.release(kept.id)
+            self._world.release(checkpoint.id)
 
     def release_all(self) -> None:
-        """Give up all of them."""
-        for kept in self._kept.values():
-            self._world.release(kept.id)
-        self._kept.clear()
-        self._dumped.clear()
+        """Release all checkpoints."""
+        for checkpoint in self._checkpoints.values():
+            self._world.release(checkpoint.id)
+        self._checkpoints.clear()
+        self._spilled.clear()
         self._sizes.clear()

@@ -1,19 +1,19 @@
-"""The journal of an exploration: what was seen, written to a shelf of a store as it happens.
+"""The journal of an exploration: a record of every state and transition, written to a store as they are found.
 
-It holds each state (with the actions that were possible there) and, for each pair of state and action that was tried,
-where it led and what was wrong. That is all there is to know: which pairs are open, and which the strategy picks next,
-follows from it. So an exploration that was killed starts again from the beginning, takes from the journal what it
-holds, and touches the world only where the journal ends. Checkpoints are gone then; states are reached by replay. What
-brings the world back to where it began lies beside the journal (`anchor`).
+The journal holds each state with its enabled actions, and for each tried pair of state and action its result and its
+violations. The open pairs and the order of the strategy follow from these. A resumed exploration therefore starts from
+the beginning, takes from the journal what it contains, and runs actions only after that. Checkpoints do not survive a
+process, so states are reached by replay. The baseline of the systems is stored next to the journal
+(`clew.explore.search.baseline`).
 
 Rules:
 
-- Records are written in batches, all or nothing; a state is never written after a transition that leads to it. What
-  was not written when the process died is done again.
+- Records are written in atomic batches. A state is never written after a transition that leads to it. Work that was not
+  written when the process died is repeated.
 - A journal belongs to one exploration: the same actions with the same conditions, invariants, systems and initial
-  state. Another one is refused. The strategy and the limits may differ.
-- Two processes cannot write one journal: while one of this machine lives the other does not begin, and the second to
-  write is refused wherever it is.
+  state. Any other exploration is rejected. The strategy and the limits may differ.
+- Two processes cannot write one journal. While a process of this machine explores, another one does not start; on
+  different machines the second writer is rejected.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from clew.errors import (
 )
 from clew.explore.model.identity import WorldObservation
 from clew.explore.model.invariants import Invariant
-from clew.explore.model.states import State, pack, unpack
+from clew.explore.model.states import ID_LENGTH, State, pack, unpack
 from clew.explore.model.violations import ViolationKind
 from clew.explore.model.world import StoredCheckpoint, World
 from clew.explore.process_mark import lives_elsewhere, mark
@@ -44,13 +44,14 @@ from clew.explore.search import baseline
 from clew.explore.search.action_table import ActionTable
 from clew.stores.kv import KeyValueTable
 
-FORMAT = 1
-_AT_ONCE = 4 << 20  # bytes of an anchor that are written together
-_PROCESS, _ANCHOR, _PIECES = "process", "anchor", "k"
+FORMAT = 2
+_BATCH_BYTES = 4 << 20  # of a baseline, written in one transaction
+_HEADER, _PROCESS, _BASELINE, _INITIAL = "head", "process", "baseline", "initial"
+_PIECE, _STATE, _OUTCOME = "k", "s", "t"  # prefixes of keys
 
 
 class RecordedViolation(msgspec.Struct, frozen=True, array_like=True):
-    """Something that was found wrong."""
+    """A violation as it was found."""
 
     kind: ViolationKind
     severity: str
@@ -59,12 +60,12 @@ class RecordedViolation(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ActionOutcome(msgspec.Struct, frozen=True, array_like=True):
-    """What an action did in a state. `target` is None where it raised."""
+    """The result of an action in a state. `target` is None if the action raised."""
 
     source: bytes
     action: str
     target: bytes | None
-    troubles: tuple[RecordedViolation, ...] = ()
+    violations: tuple[RecordedViolation, ...] = ()
 
 
 class _StateRecord(msgspec.Struct, frozen=True, array_like=True):
@@ -73,11 +74,11 @@ class _StateRecord(msgspec.Struct, frozen=True, array_like=True):
     checkpoint: str | None
     seconds: float
     enabled: tuple[str, ...]
-    troubles: tuple[RecordedViolation, ...]
+    violations: tuple[RecordedViolation, ...]
 
 
 class JournalHeader(msgspec.Struct, frozen=True):
-    """Which exploration a journal belongs to."""
+    """The exploration that a journal belongs to."""
 
     format: int
     actions: list[tuple[str, list[str], int | None]]
@@ -86,11 +87,9 @@ class JournalHeader(msgspec.Struct, frozen=True):
     initial: str
 
 
-def head_of(
-    world: World, repertoire: ActionTable, invariants: list[Invariant], initial: bytes
-) -> JournalHeader:
-    """The head of the journal of an exploration."""
-    actions = repertoire.actions if repertoire.fixed else []
+def header_of(world: World, table: ActionTable, invariants: list[Invariant], initial: bytes) -> JournalHeader:
+    """Return the header of the journal of an exploration."""
+    actions = table.actions if table.fixed else []
     return JournalHeader(
         FORMAT,
         [(action.name, list(action.requires), action.max_calls) for action in actions],
@@ -101,55 +100,54 @@ def head_of(
 
 
 class Journal:
-    """A journal on a shelf."""
+    """The journal of an exploration in a key-value table."""
 
     def __init__(
-        self, shelf: KeyValueTable, world: World, repertoire: ActionTable, invariants: list[Invariant]
+        self, table: KeyValueTable, world: World, actions: ActionTable, invariants: list[Invariant]
     ) -> None:
-        self._shelf = shelf
-        self._about = (world, repertoire, invariants)
+        self._table = table
+        self._exploration = (world, actions, invariants)
         self._outcomes: dict[tuple[bytes, str], ActionOutcome] = {}
         self._states: dict[bytes, bytes] = {}
         self._pending: list[tuple[str, bytes | None]] = []
         self._next = 0
-        self._stamp = 0
-        self._former: JournalHeader | None = None
-        self._anchor: baseline.Baseline | None = None
+        self._version = 0
+        self._header: JournalHeader | None = None
+        self._baseline: baseline.Baseline | None = None
         self._is_open = self._has_begun = False
         self.initial: list[RecordedViolation] | None = None
-        self.recalled = 0  # outcomes that a former process had written
+        self.resumed_transitions = 0  # outcomes that an earlier process wrote
 
     def open(self) -> None:
-        """See whose journal it is; if the process that wrote it was killed, put the world back to where it began."""
-        self._stamp = self._shelf.stamp()
+        """Check that the journal belongs to this exploration. Restore the world if its process was killed."""
+        self._version = self._table.stamp()
         try:
-            self._former, self._anchor = (
-                self._read("head", JournalHeader),
-                self._read(_ANCHOR, baseline.Baseline),
-            )
+            self._header = self._read(_HEADER, JournalHeader)
+            self._baseline = self._read(_BASELINE, baseline.Baseline)
         except msgspec.MsgspecError as error:
             raise self._unreadable(error) from error
-        self._refuse_if_explored()
-        if self._former is not None:
-            _check(self._former, head_of(*self._about, b""))
+        self._check_not_in_use()
+        if self._header is not None:
+            _check(self._header, header_of(*self._exploration, b""))
         self.sign()
-        if self._anchor is not None and not baseline.put_back(self._about[0], self._anchor, self._pieces):
+        world = self._exploration[0]
+        if self._baseline is not None and not baseline.restore(world, self._baseline, self._pieces):
             raise JournalMismatchError(
-                "a process was killed while it explored into this store, which has the only copy of what the systems "
-                "held then, and these are others: explore those once more first, or explore into a new store"
+                "this store holds the recovery data of an interrupted exploration of other systems; resume that "
+                "exploration first, or use a new store"
             )
 
     def sign(self) -> None:
-        """Say which process explores."""
+        """Record that this process explores."""
         self._write([(_PROCESS, mark().encode())])
         self._is_open = True
 
     def begin(self, initial: bytes) -> None:
-        """Read what is there, or start."""
-        if self._former is None:
-            self._pending.append(("head", msgspec.json.encode(head_of(*self._about, initial))))
+        """Load the journal, or start a new one."""
+        if self._header is None:
+            self._pending.append((_HEADER, msgspec.json.encode(header_of(*self._exploration, initial))))
         else:
-            _check_initial(self._former, initial.hex())
+            _check_initial(self._header, initial.hex())
             try:
                 self._load()
             except msgspec.MsgspecError as error:
@@ -157,167 +155,165 @@ class Journal:
         self._has_begun = True
 
     def _read(self, key: str, kind: type[Any]) -> Any:
-        written = self._shelf.read(key)
-        return None if written is None else msgspec.json.decode(written, type=kind)
+        data = self._table.read(key)
+        return None if data is None else msgspec.json.decode(data, type=kind)
 
     def _unreadable(self, error: Exception) -> StoreCorruptError:
         return StoreCorruptError(
-            f"the journal {self._shelf.name!r} cannot be read: {error}; explore into a new store"
+            f"the journal {self._table.name!r} cannot be read: {error}; explore with a new store"
         )
 
-    def _refuse_if_explored(self) -> None:
-        found = self._shelf.read(_PROCESS)
+    def _check_not_in_use(self) -> None:
+        found = self._table.read(_PROCESS)
         if found is not None and lives_elsewhere(found.decode()):
             raise StoreConflictError(
-                f"process {found.decode().split('/')[-2]} explores into {self._shelf.name!r} of this store; wait "
-                "for its end, or give this exploration another name"
+                f"process {found.decode().split('/')[-2]} uses the journal {self._table.name!r} of this store; wait "
+                "until it ends, or give this exploration another name"
             )
 
-    # -- the way back ---------------------------------------------------------------------------------------
+    # -- the baseline ---------------------------------------------------------------------------------------
 
-    def cast_anchor(self, initial: StoredCheckpoint, sight: WorldObservation) -> None:
-        """Keep what brings the world back, before anything is done to it; unless it is there from a former process."""
-        if self._anchor is None:
-            self._pending += self._keep(initial, sight)
+    def save_baseline(self, initial: StoredCheckpoint, observed: WorldObservation) -> None:
+        """Store the baseline of the world, unless an earlier process did."""
+        if self._baseline is None:
+            self._pending += self._baseline_records(initial, observed)
         self.flush()
 
-    def _keep(self, initial: StoredCheckpoint, sight: WorldObservation) -> list[tuple[str, bytes | None]]:
-        """Write what is to be kept; the last of it, which makes it complete, is left to be written."""
-        world, counts = self._about[0], [0] * len(self._about[0].systems)
-        self._write([(key, None) for key, _ in self._shelf.scan(_PIECES, check=False)])
-        waiting: list[tuple[str, bytes | None]] = []
+    def _baseline_records(
+        self, initial: StoredCheckpoint, observed: WorldObservation
+    ) -> list[tuple[str, bytes | None]]:
+        """Write the baseline, and return its last records, which complete it."""
+        world = self._exploration[0]
+        counts = [0] * len(world.systems)
+        self._delete_pieces()
+        batch: list[tuple[str, bytes | None]] = []
         size = 0
         try:
-            for number, piece in baseline.pieces_of(world, initial):
+            for number, piece in baseline.save(world, initial):
                 packed = zlib.compress(piece, 1)
-                waiting.append((f"{_PIECES}{number:04d}.{counts[number]:08d}", packed))
+                batch.append((f"{_PIECE}{number:04d}.{counts[number]:08d}", packed))
                 counts[number], size = counts[number] + 1, size + len(packed)
-                if size > _AT_ONCE:
-                    self._write(waiting)
-                    waiting, size = [], 0
+                if size > _BATCH_BYTES:
+                    self._write(batch)
+                    batch, size = [], 0
         except CheckpointError as error:
             warnings.warn(str(error), ExplorationWarning, stacklevel=2)
             return []
-        found = baseline.describe(world, initial, sight)
-        return [*waiting, (_ANCHOR, msgspec.json.encode(found))] if found.kept else []
+        last = baseline.describe(world, initial, observed)
+        return [*batch, (_BASELINE, msgspec.json.encode(last))] if last.saved else []
 
-    def weigh_anchor(self) -> None:
-        """The world is where it began, and nothing more will be done to it."""
-        if not self._has_begun:  # it began somewhere else
+    def delete_baseline(self) -> None:
+        """Delete the baseline, because the exploration has ended with the world in its initial state."""
+        if not self._has_begun:  # this exploration never reached the initial state of the journal
             return
         try:
-            self._write([(_ANCHOR, None), (_PROCESS, None)])
+            self._write([(_BASELINE, None), (_PROCESS, None)])
             self._is_open = False
-            baseline.let_go(self._about[0])
-            self._write([(key, None) for key, _ in self._shelf.scan(_PIECES, check=False)])
-        except StoreError:  # the next exploration puts the world back once more, which is no harm
+            baseline.release(self._exploration[0])
+            self._delete_pieces()
+        except StoreError:  # harmless: the next exploration restores the world once more
             return
 
+    def _delete_pieces(self) -> None:
+        self._write([(key, None) for key, _ in self._table.scan(_PIECE, check=False)])
+
     def _pieces(self, number: int) -> Iterator[bytes]:
-        for _, packed in self._shelf.scan(f"{_PIECES}{number:04d}."):
+        for _, packed in self._table.scan(f"{_PIECE}{number:04d}."):
             yield zlib.decompress(packed)
 
-    # -- reading --------------------------------------------------------------------------------------------
+    # -- read -----------------------------------------------------------------------------------------------
 
     def _load(self) -> None:
-        for key, data in self._shelf.scan("s"):
+        for key, data in self._table.scan(_STATE):
             self._states[bytes.fromhex(key[1:])] = data
-        for key, data in self._shelf.scan("t"):
+        for key, data in self._table.scan(_OUTCOME):
             outcome = msgspec.msgpack.decode(data, type=ActionOutcome)
             self._outcomes[outcome.source, outcome.action] = outcome
             self._next = int(key[1:]) + 1
-        first = self._shelf.read("initial")
+        first = self._table.read(_INITIAL)
         if first is not None:
             self.initial = msgspec.msgpack.decode(first, type=list[RecordedViolation])
-        self.recalled = len(self._outcomes)
+        self.resumed_transitions = len(self._outcomes)
 
     def outcome(self, source: bytes, action: str) -> ActionOutcome | None:
-        """What is known of an action in a state; handed out once."""
+        """Return the recorded result of an action in a state, once; None if it was not recorded."""
         return self._outcomes.pop((source, action), None) if self._outcomes else None
 
     def state(self, digest: bytes) -> tuple[State, tuple[str, ...], tuple[RecordedViolation, ...]]:
-        """A state that an outcome leads to, with the actions that were possible in it."""
+        """Return a recorded state with its enabled actions and the violations of its preconditions."""
         data = self._states.pop(digest, None)
         if data is None:
             raise StoreCorruptError(
-                f"the journal {self._shelf.name!r} lacks state {digest.hex()[:16]}; explore into a new store"
+                f"the journal {self._table.name!r} lacks state {digest.hex()[:ID_LENGTH]}; explore with a new store"
             )
         record = msgspec.msgpack.decode(data, type=_StateRecord)
         state = State(digest, unpack(record.parts), record.context, record.checkpoint, record.seconds)
-        return state, record.enabled, record.troubles
+        return state, record.enabled, record.violations
 
-    # -- writing --------------------------------------------------------------------------------------------
+    # -- write ----------------------------------------------------------------------------------------------
 
-    def add_state(self, state: State, enabled: Iterable[str], troubles: list[RecordedViolation]) -> None:
-        """A new state."""
+    def add_state(self, state: State, enabled: Iterable[str], violations: list[RecordedViolation]) -> None:
+        """Record a new state."""
         record = _StateRecord(
             pack(state.parts),
             state.context_data,
             state.checkpoint_id,
             state.seconds,
             tuple(enabled),
-            tuple(troubles),
+            tuple(violations),
         )
-        self._add(f"s{state.digest.hex()}", record)
+        self._add(f"{_STATE}{state.digest.hex()}", record)
 
     def add(self, outcome: ActionOutcome) -> None:
-        """What an action did."""
-        self._add(f"t{self._next:012d}", outcome)
+        """Record the result of an action."""
+        self._add(f"{_OUTCOME}{self._next:012d}", outcome)
         self._next += 1
 
-    def add_initial(self, troubles: list[RecordedViolation]) -> None:
-        """What is wrong with the initial state."""
-        self._add("initial", troubles)
+    def add_initial(self, violations: list[RecordedViolation]) -> None:
+        """Record the violations of the initial state."""
+        self._add(_INITIAL, violations)
 
     def _add(self, key: str, record: Any) -> None:
         self._pending.append((key, msgspec.msgpack.encode(record)))
 
     def flush(self) -> None:
-        """Write what is pending."""
+        """Write all pending records."""
         if self._pending:
             self._write(self._pending)
             self._pending = []
 
     def _write(self, changes: list[tuple[str, bytes | None]]) -> None:
         if changes:
-            self._stamp = self._shelf.write(changes, expect=self._stamp)
+            self._version = self._table.write(changes, expect=self._version)
 
     def close(self) -> None:
-        """Let go of the shelf."""
+        """Remove the mark of this process and close the table."""
         if self._is_open:
             with suppress(StoreError):
                 self._write([(_PROCESS, None)])
-        self._shelf.close()
+        self._table.close()
 
 
-def _check(former: JournalHeader, head: JournalHeader) -> None:
-    for what in ("format", "actions", "invariants", "systems"):
-        was, now = getattr(former, what), getattr(head, what)
+def _check(stored: JournalHeader, current: JournalHeader) -> None:
+    for field in ("format", "actions", "invariants", "systems"):
+        was, now = getattr(stored, field), getattr(current, field)
         if was != now:
             raise JournalMismatchError(
-                f"the store holds the journal of another exploration: its {_WORDS[what]} {_told(was)}, here "
-                f"{_told(now)}; explore into a new store, or give the exploration another name"
+                f"the store holds the journal of another exploration, with {field} {_joined(was)} instead of "
+                f"{_joined(now)}; use a new store, or give this exploration another name"
             )
 
 
-def _check_initial(former: JournalHeader, initial: str) -> None:
-    if former.initial != initial:
+def _check_initial(stored: JournalHeader, initial: str) -> None:
+    if stored.initial != initial:
         raise JournalMismatchError(
-            f"the exploration in the store began in state {former.initial[:16]}, and the world is in "
-            f"{initial[:16]}; bring it back to where it began (a process that was killed leaves a system without keep "
-            "and recover in the middle), or explore into a new store"
+            f"the exploration in the store began in state {stored.initial[:ID_LENGTH]}, but the world is in state "
+            f"{initial[:ID_LENGTH]}; restore the initial state (a system without save_baseline is not restored after a "
+            "kill), or use a new store"
         )
 
 
-_WORDS = {
-    "format": "format is",
-    "actions": "actions are",
-    "invariants": "invariants are",
-    "systems": "systems are",
-}
-
-
-def _told(value: Any) -> str:
+def _joined(value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(item if isinstance(item, str) else str(item[0]) for item in value) or "none"
-    return str(value)[:16]
+    return str(value)

@@ -1,20 +1,20 @@
-"""The search: the loop that takes a world through all its states.
+"""The search loop: take a world through all of its states.
 
-It works on numbers: states and actions are counted in order of discovery and of definition. A *node* is a state
-together with what the path to it allows (`Progress`); where no action has `requires` or `max_calls`, nodes are states.
+States and actions are numbered in order of discovery and of definition. A *node* is a state together with what the path
+to it allows (`Progress`). If no action has `requires` or `max_calls`, nodes and states are the same.
 
 Rules:
 
-- Each action is done once in each state. Another node of that state uses what is known.
-- A node is new unless one of the same state allows all that it allows, now and later.
-- After an action the world is taken back before the next one, always: that two sights are one state does not mean
-  that nothing else differs (a sequence, a file that is not watched), and what comes after must not depend on it.
-  Only a state that was just reached for the first time, or just restored, needs no going back.
-- Preconditions are asked when a state is first seen, invariants after each action. Both only look.
-- What a journal remembers is taken from it as if it had just happened. So after a crash the same decisions are made
-  again without touching the world, up to where the journal ends.
+- Each action runs once in each state. Another node of the same state uses the known result.
+- A node is new unless an existing node of the same state allows everything that it allows.
+- The world is always rolled back before the next action, even if the state did not change: parts that are not observed
+  (a sequence, an unwatched file) may have changed, and must not influence the next action. Only a state that was just
+  found or just restored needs no rollback.
+- Preconditions are checked when a state is found, invariants after each action. Neither may change the world.
+- A result in the journal is used as if the action had just run. After a crash the search therefore makes the same
+  decisions again, without touching the world, until the journal ends.
 
-What it does not do: shrink, report, or open the journal.
+Shrinking, reports and opening the journal are done elsewhere.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+from clew.error_text import line_of
 from clew.errors import ClewError, DefinitionError, DivergedError, ExplorationAborted
 from clew.explore.model.actions import Progress
 from clew.explore.model.identity import WorldObservation
-from clew.explore.model.invariants import Invariant, Severity, complaint, judge, told
+from clew.explore.model.invariants import Invariant, Severity, error_message, failure_of
 from clew.explore.model.state_graph import StateGraph
 from clew.explore.model.states import ID_LENGTH, State, Transition
 from clew.explore.model.violations import ViolationKind, ViolationLog
@@ -36,34 +37,34 @@ from clew.explore.search.checkpoints import CheckpointCache
 from clew.explore.search.journal import ActionOutcome, Journal, RecordedViolation
 from clew.explore.search.strategies import Strategy
 
-RAISED = -1  # instead of a state: the action raised
-PAIR = 32  # bits for the number of the action, where a pair of state and action is one number
-NOWHERE = -1  # the world is not exactly at a state
+RAISED = -1  # the result of an action that raised, instead of a state
+PAIR = 32  # bits of the action number, in a pair of state and action that is stored as one int
+UNKNOWN = -1  # the world may be in no known state
 
 ACTION_SEVERITY = Severity.HIGH
 
 
 class Search:
-    """One exploration while it runs."""
+    """A running exploration."""
 
     def __init__(
         self,
         world: World,
-        repertoire: ActionTable,
+        table: ActionTable,
         invariants: list[Invariant],
         strategy: Strategy,
         *,
         max_steps: int | None,
-        memory: int | None,
+        memory_limit: int | None,
         fail_fast: bool,
         journal: Journal | None,
         tick: Callable[[Search], int],
     ) -> None:
         self.world = world
-        self.repertoire = repertoire
-        self.fixed = repertoire.fixed
-        self.actions = repertoire.actions
-        self.rules = repertoire.rules
+        self.table = table
+        self.fixed = table.fixed
+        self.actions = table.actions
+        self.rules = table.rules
         self.invariants = invariants
         self.frontier = strategy.start(self.actions)
         self.max_steps = max_steps
@@ -71,9 +72,9 @@ class Search:
         self.journal = journal
         self.tick = tick
         self.graph = StateGraph(self.actions)
-        self.findings = ViolationLog()
-        self.keeper = CheckpointCache(world, memory, self.frontier.oldest_first)
-        self.limited = memory is not None
+        self.violations = ViolationLog()
+        self.checkpoints = CheckpointCache(world, memory_limit, self.frontier.oldest_first)
+        self.limited = memory_limit is not None
         self.steps = 0
         self.truncated = False
         self.tried: Counter[int] = Counter()  # by the number of the action
@@ -83,25 +84,24 @@ class Search:
         self.states: list[State] = []
         self.ids: list[str] = []
         self.enabled: list[tuple[int, ...]] = []
-        self._alike: dict[
-            tuple[int, ...], tuple[int, ...]
-        ] = {}  # one tuple for all states that offer the same
-        # pair of state and action: the state that it leads to, or RAISED. Where nodes are states, each pair comes once
+        # equal values of `enabled` share one tuple
+        self._interned: dict[tuple[int, ...], tuple[int, ...]] = {}
+        # the result of each pair of state and action; not used if nodes are states, where each pair comes once
         self.known: dict[int, int] = {}
-        self.left: list[int] = []  # of each state: how many of its actions were not tried yet
+        self.left: list[int] = []  # number of untried actions of each state
         # nodes
         self.node_state: list[int] = []
         self.node_progress: list[Progress] = []
         self.node_parent: list[int] = []
         self.node_action: list[int] = []
         self.nodes_of: list[list[int]] = []
-        self.here = NOWHERE
-        self.open = 0  # pairs that were handed to the frontier and not back yet
+        self.here = UNKNOWN
+        self.open = 0  # pairs in the frontier
 
     # -- the loop -------------------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Explore until nothing is left, or a limit is reached."""
+        """Explore until nothing is left to try, or a limit is reached."""
         self._begin()
         known, node_state, several = self.known, self.node_state, self.rules.matter
         limit = self.max_steps
@@ -110,7 +110,7 @@ class Search:
             state = node_state[node] if several else node
             target = known.get(state << PAIR | action) if several else None
             if target is None:
-                if (limit is not None and self.steps >= limit) or (self.fail_fast and len(self.findings)):
+                if (limit is not None and self.steps >= limit) or (self.fail_fast and len(self.violations)):
                     self.truncated = True
                     break
                 target = self._try(node, state, action)
@@ -128,82 +128,82 @@ class Search:
         journal = self.journal
         if journal is not None:
             journal.open()
-        sight = self._look("")
+        observed = self._observe("")
         if journal is not None:
             journal.sign()
-            self._refuse_to_explore_the_store(sight)
+            self._check_store_is_outside(observed)
         try:
-            checkpoint = self.world.hold("initial", sight.digest)
+            checkpoint = self.world._create_checkpoint("initial", observed.digest)
         except ClewError as error:
-            raise ExplorationAborted(f"the initial state cannot be kept: {error}") from error
-        self.keeper.adopt(0, checkpoint)
+            raise ExplorationAborted(f"cannot create a checkpoint of the initial state: {error}") from error
+        self.checkpoints.add(0, checkpoint)
         if journal is not None:
-            journal.begin(sight.digest)
-            journal.cast_anchor(checkpoint, sight)
+            journal.begin(observed.digest)
+            journal.save_baseline(checkpoint, observed)
         self.here = 0
-        self._discover(sight, checkpoint.id)
-        remembered = journal.initial if journal is not None else None
-        if remembered is None:
-            troubles = self._judged()
+        self._discover(observed, checkpoint.id)
+        recorded = journal.initial if journal is not None else None
+        if recorded is None:
+            violations = self._broken_invariants()
             if journal is not None:
-                journal.add_initial(troubles)
+                journal.add_initial(violations)
         else:
-            troubles = remembered
-        for trouble in troubles:
-            self._note(trouble, None, None)
+            violations = recorded
+        for violation in violations:
+            self._record(violation, None, None)
         self._add_node(0, self.rules.start, -1, -1)
 
-    def _refuse_to_explore_the_store(self, before: WorldObservation) -> None:
-        """What is written there would be a change of the world, and be rolled back."""
-        after = self._look("")
+    def _check_store_is_outside(self, before: WorldObservation) -> None:
+        """Reject a store inside the explored systems: rollbacks would undo what is written to it."""
+        after = self._observe("")
         if after.digest == before.digest:
             return
-        seen = zip(sorted(self.world.systems), before.observations, after.observations)
-        changed = [name for name, one, other in seen if (one.digest, one.data) != (other.digest, other.data)]
+        pairs = zip(sorted(self.world.systems), before.observations, after.observations)
+        changed = [name for name, one, other in pairs if (one.digest, one.data) != (other.digest, other.data)]
         what = f"system {changed[0]!r}" if changed else "the world"
         raise DefinitionError(
-            f"{what} changed when the journal was written: the store must not lie in what is explored; give another "
-            "one (and let nobody else write to what is explored)"
+            f"{what} changed when the journal was written; use a store outside of the explored systems, and let no "
+            "other process write to them"
         )
 
     # -- one pair -------------------------------------------------------------------------------------------
 
     def _try(self, node: int, state: int, action: int) -> int:
-        """Do an action in a state, or take from the journal what it did; the state that it led to."""
+        """Run an action in a state, or take its result from the journal. Return the next state, or RAISED."""
         journal = self.journal
         if journal is not None:
-            remembered = journal.outcome(self.states[state].digest, self.actions[action].name)
-            if remembered is not None:
-                return self._recall(remembered, node, state, action)
+            recorded = journal.outcome(self.states[state].digest, self.actions[action].name)
+            if recorded is not None:
+                return self._use_recorded(recorded, node, state, action)
         if self.here != state:
             self._reach(node, state)
         self.steps += 1
         self.tried[action] += 1
-        self.here = NOWHERE
-        doing = self.actions[action] if self.fixed else self.repertoire.bound(action, self.world)
+        self.here = UNKNOWN
+        chosen = self.actions[action] if self.fixed else self.table.bound(action, self.world)
         try:
-            doing.run(self.world)
+            chosen.run(self.world)
         except Exception as error:
             return self._action_raised(error, state, action)
-        sight = self._look(doing.name)
-        target = self.numbers.get(sight.digest)
+        observed = self._observe(chosen.name)
+        target = self.numbers.get(observed.digest)
         if target is None:
-            target = self._find_new(sight, doing.name, node, action)
+            target = self._find_new(observed, chosen.name, node, action)
         self._connect(state, action, target)
-        troubles = self._judged() if self.invariants else ()
-        for trouble in troubles:
-            self._note(trouble, state, action)
+        violations = self._broken_invariants() if self.invariants else ()
+        for violation in violations:
+            self._record(violation, state, action)
         if journal is not None:
             digest = self.states[target].digest
-            journal.add(ActionOutcome(self.states[state].digest, doing.name, digest, tuple(troubles)))
+            journal.add(ActionOutcome(self.states[state].digest, chosen.name, digest, tuple(violations)))
         return target
 
-    def _look(self, after: str) -> WorldObservation:
+    def _observe(self, after: str) -> WorldObservation:
         try:
-            return self.world.look()
+            return self.world._observe()
         except Exception as error:
-            when = f"after {after}" if after else "at the start"
-            raise ExplorationAborted(f"the world cannot be observed {when}: {told(error)}") from error
+            when = f"after action {after!r}" if after else "at the start"
+            raise ExplorationAborted(f"observing the world failed {when}: {line_of(error)}") from error
 
     def _connect(self, state: int, action: int, target: int) -> None:
         self.graph.transitions.append(
@@ -213,31 +213,31 @@ class Search:
             self._make_room(state)
 
     def _make_room(self, state: int) -> None:
-        """One action less is to be tried in a state."""
+        """Count down the untried actions of a state, and free memory."""
         self.left[state] -= 1
         if not self.left[state]:
-            self.keeper.exhausted(state)
-        self.keeper.make_room(self.states, state)
+            self.checkpoints.mark_exhausted(state)
+        self.checkpoints.make_room(self.states, state)
 
     def _action_raised(self, error: Exception, state: int, action: int) -> int:
-        doing = self.actions[action]
+        chosen = self.actions[action]
         self.raised[action] += 1
         if self.limited:
             self._make_room(state)
-        kind = ViolationKind("action", doing.name, type(error).__name__)
-        trace = None if kind in self.findings.by_kind else _trace(error)
-        trouble = RecordedViolation(kind, ACTION_SEVERITY.value, complaint(error), trace)
-        self._note(trouble, state, action)
+        kind = ViolationKind("action", chosen.name, type(error).__name__)
+        trace = None if kind in self.violations.by_kind else _trace(error)
+        violation = RecordedViolation(kind, ACTION_SEVERITY.value, error_message(error), trace)
+        self._record(violation, state, action)
         if self.journal is not None:
-            self.journal.add(ActionOutcome(self.states[state].digest, doing.name, None, (trouble,)))
+            self.journal.add(ActionOutcome(self.states[state].digest, chosen.name, None, (violation,)))
         return RAISED
 
-    def _recall(self, outcome: ActionOutcome, node: int, state: int, action: int) -> int:
-        """What the journal says happened, as if it had just happened."""
+    def _use_recorded(self, outcome: ActionOutcome, node: int, state: int, action: int) -> int:
+        """Use the result of an action from the journal."""
         self.steps += 1
         self.tried[action] += 1
-        for trouble in outcome.troubles:
-            self._note(trouble, state, action)
+        for violation in outcome.violations:
+            self._record(violation, state, action)
         if outcome.target is None:
             self.raised[action] += 1
             if self.limited:
@@ -246,10 +246,10 @@ class Search:
         target = self.numbers.get(outcome.target)
         if target is None:
             assert self.journal is not None
-            remembered, names, troubles = self.journal.state(outcome.target)
-            target = self._register(remembered, tuple(self.repertoire.number(name) for name in names))
-            for trouble in troubles:
-                self._note(trouble, state, action)
+            recorded, names, violations = self.journal.state(outcome.target)
+            target = self._register(recorded, tuple(self.table.number(name) for name in names))
+            for violation in violations:
+                self._record(violation, state, action)
             if not self.rules.matter:
                 self._add_node(target, self.rules.start, node, action)
         self._connect(state, action, target)
@@ -257,75 +257,75 @@ class Search:
 
     # -- new states -----------------------------------------------------------------------------------------
 
-    def _find_new(self, sight: WorldObservation, name: str, node: int, action: int) -> int:
+    def _find_new(self, observed: WorldObservation, name: str, node: int, action: int) -> int:
         number = len(self.states)
-        checkpoint = self.keeper.hold(number, f"after_{name}_{self.steps}", sight.digest)
+        checkpoint = self.checkpoints.create(number, f"after_{name}_{self.steps}", observed.digest)
         self.here = number
-        self._discover(sight, checkpoint, node, action)
+        self._discover(observed, checkpoint, node, action)
         if not self.rules.matter:
             self._add_node(number, self.rules.start, node, action)
         return number
 
     def _discover(
-        self, sight: WorldObservation, checkpoint: str | None, node: int = -1, action: int = -1
+        self, observed: WorldObservation, checkpoint: str | None, node: int = -1, action: int = -1
     ) -> None:
-        """A state that was never seen before; the world is in it."""
-        state = self.world.state_of(sight, checkpoint)
-        enabled, troubles = self._enabled()
+        """Add the current state, which is new."""
+        state = self.world._build_state(observed, checkpoint)
+        enabled, violations = self._enabled()
         came_from = (None, None) if node < 0 else (self.node_state[node], action)
-        for trouble in troubles:
-            self._note(trouble, *came_from)
+        for violation in violations:
+            self._record(violation, *came_from)
         self._register(state, enabled)
         if self.journal is not None:
-            self.journal.add_state(state, [self.actions[action].name for action in enabled], troubles)
+            self.journal.add_state(state, [self.actions[action].name for action in enabled], violations)
 
     def _register(self, state: State, enabled: tuple[int, ...]) -> int:
         number = len(self.states)
         self.numbers[state.digest] = number
         self.states.append(state)
         self.ids.append(state.id)
-        self.enabled.append(self._alike.setdefault(enabled, enabled))
+        self.enabled.append(self._interned.setdefault(enabled, enabled))
         if self.rules.matter:
             self.nodes_of.append([])
         if self.limited:
             self.left.append(len(enabled))
-            self.keeper.count_state(number, state)
+            self.checkpoints.count_state(number, state)
         return number
 
     def _enabled(self) -> tuple[tuple[int, ...], list[RecordedViolation]]:
-        """The actions that are possible where the world is."""
-        enabled, refused = self.repertoire.offered(self.world)
-        troubles = []
-        for each in refused:
+        """Return the enabled actions of the current state, and violations for preconditions that raised."""
+        enabled, failed = self.table.enabled(self.world)
+        violations = []
+        for each in failed:
             kind = ViolationKind("precondition", each.action, type(each.error).__name__)
-            troubles.append(
-                RecordedViolation(kind, ACTION_SEVERITY.value, complaint(each.error), _trace(each.error))
+            violations.append(
+                RecordedViolation(kind, ACTION_SEVERITY.value, error_message(each.error), _trace(each.error))
             )
-        return enabled, troubles
+        return enabled, violations
 
-    def _judged(self) -> list[RecordedViolation]:
-        world, troubles = self.world, []
+    def _broken_invariants(self) -> list[RecordedViolation]:
+        world, violations = self.world, []
         for invariant in self.invariants:
-            message = judge(invariant, world)
+            message = failure_of(invariant, world)
             if message is not None:
                 kind = ViolationKind("invariant", invariant.name)
-                troubles.append(RecordedViolation(kind, invariant.severity.value, message))
-        return troubles
+                violations.append(RecordedViolation(kind, invariant.severity.value, message))
+        return violations
 
-    def _note(self, trouble: RecordedViolation, state: int | None, action: int | None) -> None:
-        self.findings.add(
-            trouble.kind,
-            Severity(trouble.severity),
-            trouble.message,
+    def _record(self, violation: RecordedViolation, state: int | None, action: int | None) -> None:
+        self.violations.add(
+            violation.kind,
+            Severity(violation.severity),
+            violation.message,
             None if state is None else self.ids[state],
             None if action is None else self.actions[action].name,
-            trouble.error,
+            violation.error,
         )
 
     # -- nodes ----------------------------------------------------------------------------------------------
 
     def _arrive(self, state: int, parent: int, action: int) -> None:
-        """A state was reached on some path; a new node unless another one allows all that this one does."""
+        """Add a node for a state reached on a path, unless an existing node allows everything that it would."""
         progress = self.rules.after(action, self.node_progress[parent])
         for other in self.nodes_of[state]:
             if self.rules.covers(self.node_progress[other], progress):
@@ -346,12 +346,12 @@ class Search:
             self.open += len(enabled)
             self.frontier.add(node, enabled)
 
-    # -- reaching a state -----------------------------------------------------------------------------------
+    # -- reach a state --------------------------------------------------------------------------------------
 
     def _reach(self, node: int, state: int) -> None:
-        """Bring the world to a state: by its checkpoint, or by replay from the nearest one."""
-        self.here = NOWHERE
-        if self.keeper.back(state):
+        """Bring the world to a state, by its checkpoint or by replay from the nearest one."""
+        self.here = UNKNOWN
+        if self.checkpoints.restore(state):
             self.here = state
             return
         trail: list[int] = []
@@ -359,53 +359,54 @@ class Search:
         while True:
             if self.node_parent[at] < 0:
                 raise ExplorationAborted(
-                    f"state {self.ids[state]} cannot be reached: not even the initial checkpoint is valid any more"
+                    f"state {self.ids[state]} cannot be reached; the initial checkpoint is no longer valid"
                 )
             trail.append(at)
             at = self.node_parent[at]
-            if self.keeper.back(self.node_state[at]):
+            if self.checkpoints.restore(self.node_state[at]):
                 break
         self._replay(trail[::-1])
         self.here = state
 
     def _replay(self, trail: list[int]) -> None:
-        """Do again what led from node to node, verify where it leads, and keep checkpoints on the way.
+        """Repeat the actions that lead from node to node, verify the states, and create missing checkpoints.
 
-        Where memory is short only the end is kept. Otherwise all are: others will be reached through them.
+        With a memory limit only the last state gets a checkpoint. Otherwise all do, because other states are reached
+        through them.
         """
         world, end = self.world, trail[-1]
         for node in trail:
             action, state = self.node_action[node], self.node_state[node]
-            doing = self.repertoire.bound(action, world)
+            chosen = self.table.bound(action, world)
             try:
-                doing.run(world)
+                chosen.run(world)
             except Exception as error:
-                raise DivergedError(self._diverged(trail, node, f"raised {told(error)}")) from error
+                raise DivergedError(self._divergence(trail, node, f"it raised {line_of(error)}")) from error
             if self.limited and node != end:
                 continue
-            reached = self._look(doing.name).digest
+            reached = self._observe(chosen.name).digest
             if reached != self.states[state].digest:
-                raise DivergedError(self._diverged(trail, node, f"led to {reached.hex()[:ID_LENGTH]}"))
-            if not self.keeper.has(state):
-                self.keeper.hold(state, f"again_{self.ids[state]}", reached)
+                raise DivergedError(self._divergence(trail, node, f"it led to {reached.hex()[:ID_LENGTH]}"))
+            if not self.checkpoints.has(state):
+                self.checkpoints.create(state, f"again_{self.ids[state]}", reached)
 
-    def _diverged(self, trail: list[int], node: int, what: str) -> str:
+    def _divergence(self, trail: list[int], node: int, what: str) -> str:
         names = ", ".join(
             self.actions[self.node_action[each]].name for each in trail[: trail.index(node) + 1]
         )
         return (
-            f"state {self.ids[self.node_state[node]]} was to be reached again by {names}, which {what}; an action "
-            "depends on more than the world shows (a clock, a random number, something that is not rolled back)"
+            f"replaying {names} should lead to state {self.ids[self.node_state[node]]}, but {what}; make sure that the "
+            "actions depend only on what the world rolls back, not on a clock, random numbers or an outside service"
         )
 
     @property
     def progress(self) -> dict[str, Any]:
-        """Numbers for whoever watches."""
+        """Return the current counts."""
         return {
             "states": len(self.states),
             "steps": self.steps,
             "open": self.open,
-            "violations": len(self.findings),
+            "violations": len(self.violations),
         }
 
 

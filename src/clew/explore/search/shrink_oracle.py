@@ -1,13 +1,14 @@
-"""Foresight: what the explored graph says of a path, without doing it.
+"""The shrink oracle: predict from the state graph whether a path shows a violation, without running it.
 
-Shrinking asks of many shorter paths whether they still show a violation. Nearly all do not, and of most of them the
-graph knows that already: each of their steps was tried in the state that it starts from, and the violation was seen
-at none of them. Only what the graph cannot answer is done in the world, and what it says *yes* to is done as well.
+Shrinking tries many shorter paths, and most of them do not show the violation. The graph often knows that already: each
+step of such a path was tried in its state, and the violation occurred at none of them. Only paths that the graph cannot
+rule out are run in the world.
 
-A pair of state and action without a transition was never tried; where everything was explored it is not possible there,
-or raises. That what an action does follows from the state is what the exploration itself relies on.
+A pair of state and action without a transition was never tried. If the exploration was exhaustive, the action is not
+possible there, or raises. The prediction relies on the same assumption as the exploration: the effect of an action
+depends on the state alone.
 
-What it does not cover: preconditions that raise. They are noted where a state was found first, not on every way to it.
+Preconditions that raise are not predicted, because they are recorded only when a state is found first.
 """
 
 from __future__ import annotations
@@ -19,12 +20,11 @@ from clew.explore.model.state_graph import StateGraph
 from clew.explore.model.violations import ViolationGroup
 
 Path = tuple[int, ...]
-Leads = dict[tuple[str, int], str]
-Place = tuple[str, Progress]
+Successors = dict[tuple[str, int], str]
 
 
-def leads_of(graph: StateGraph, numbers: Mapping[str, int]) -> Leads:
-    """Where each action leads in each state in which it was tried."""
+def successors_of(graph: StateGraph, numbers: Mapping[str, int]) -> Successors:
+    """Return the next state for each pair of state and action that was tried."""
     return {
         (each.from_state_id, numbers[each.action_name]): each.to_state_id
         for each in graph.transitions
@@ -33,62 +33,64 @@ def leads_of(graph: StateGraph, numbers: Mapping[str, int]) -> Leads:
 
 
 class ShrinkOracle:
-    """What is known of the paths on which one kind of violation was looked for."""
+    """Predicts whether a path shows violations of one kind."""
 
     def __init__(
         self,
-        found: ViolationGroup,
-        leads: Leads,
+        group: ViolationGroup,
+        successors: Successors,
         start: str,
         rules: PathRules,
         numbers: Mapping[str, int],
         *,
-        everything: bool,
+        exhaustive: bool,
     ) -> None:
-        self._leads = leads
+        self._successors = successors
         self._start = start
         self._rules = rules
-        self._everything = everything  # all pairs that are possible were tried
-        self._wrong = {
+        self._exhaustive = exhaustive  # all pairs that are possible were tried
+        self._violating = {
             (state, numbers[action])
-            for state, action in found.occurrences
+            for state, action in group.occurrences
             if state is not None and action is not None
         }
-        self._can_say = found.kind.cause != "precondition" and len(self._wrong) == len(set(found.occurrences))
+        self._can_predict = group.kind.cause != "precondition" and len(self._violating) == len(
+            set(group.occurrences)
+        )
         self._path: Path = ()
-        self._places: list[Place] = []  # where the path stands before each of its actions, as far as is known
+        self._positions: list[tuple[str, Progress]] = []  # before each action of the path, as far as known
 
     def rules_out(self, path: Path, begin: int, end: int) -> bool:
-        """Whether a path without the actions from `begin` to `end` is known not to show the violation."""
-        if not self._can_say:
+        """Return whether a path without its actions from `begin` to `end` is known not to show the violation."""
+        if not self._can_predict:
             return False
-        if path != self._path or not self._places:
-            self._path, self._places = path, self._along(path)
-        if begin >= len(self._places):
+        if path != self._path or not self._positions:
+            self._path, self._positions = path, self._along(path)
+        if begin >= len(self._positions):
             return False
-        state, progress = self._places[begin]
-        rules, wrong, leads = self._rules, self._wrong, self._leads
+        state, progress = self._positions[begin]
+        rules, violating, successors = self._rules, self._violating, self._successors
         matter = rules.matter
         for number in path[end:]:
             if matter and not rules.allows(number, progress):
                 return True
             pair = (state, number)
-            if pair in wrong:
+            if pair in violating:
                 return False
-            there = leads.get(pair)
-            if there is None:
-                return self._everything
-            state = there
+            target = successors.get(pair)
+            if target is None:
+                return self._exhaustive
+            state = target
             if matter:
                 progress = rules.after(number, progress)
         return True
 
-    def _along(self, path: Path) -> list[Place]:
-        places = [(self._start, self._rules.start)]
+    def _along(self, path: Path) -> list[tuple[str, Progress]]:
+        positions = [(self._start, self._rules.start)]
         for number in path:
-            state, progress = places[-1]
-            there = self._leads.get((state, number))
-            if there is None:
+            state, progress = positions[-1]
+            target = self._successors.get((state, number))
+            if target is None:
                 break
-            places.append((there, self._rules.after(number, progress)))
-        return places
+            positions.append((target, self._rules.after(number, progress)))
+        return positions

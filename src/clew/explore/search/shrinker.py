@@ -1,12 +1,12 @@
-"""Shrinking: a path that still shows the violation, from which no action can be left out.
+"""Shrinking: remove actions from a path until every remaining one is needed to show the violation.
 
-A path is tried by doing it from the initial state: each action must be possible where it comes (its precondition, its
-`requires`, its `max_calls`), and only the violation itself may end the path. What still shows the same kind of
-violation, perhaps earlier, is shorter and replaces the path.
+A candidate path is run from the initial state. Each action must be possible when its turn comes (its precondition,
+`requires` and `max_calls`), and only the violation itself may end the run. A candidate that shows the same kind of
+violation, perhaps earlier, replaces the path.
 
-Stretches are left out first, halving their length down to one action; passes over single actions are repeated until a
-whole pass finds nothing. The result is 1-minimal: leaving out any one of its actions loses the violation. What the
-explored graph knows to show nothing is not done (`foresight`).
+Segments are removed first, from half of the path down to single actions. Passes over single actions repeat until one
+removes nothing. The result is 1-minimal: without any one of its actions the violation disappears. Candidates that the
+state graph rules out are not run (`clew.explore.search.shrink_oracle`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from clew.explore.model.invariants import Invariant, complaint, judge
+from clew.explore.model.invariants import Invariant, error_message, failure_of
 from clew.explore.model.states import ID_LENGTH, Transition
 from clew.explore.model.violations import ViolationKind
 from clew.explore.model.world import World
@@ -24,7 +24,7 @@ from clew.explore.search.shrink_oracle import Path, ShrinkOracle
 
 
 class ReproducedPath(msgspec.Struct, frozen=True):
-    """A path that shows a violation, as it went when it was done."""
+    """A path that showed a violation, with the transitions of that run."""
 
     path: Path
     transitions: tuple[Transition, ...]
@@ -32,99 +32,100 @@ class ReproducedPath(msgspec.Struct, frozen=True):
 
 
 class TrialRun:
-    """Does paths from the initial state and looks for a violation of a kind."""
+    """Runs paths from the initial state to see whether they show a violation."""
 
     def __init__(
         self,
         world: World,
-        repertoire: ActionTable,
+        table: ActionTable,
         invariants: Sequence[Invariant],
         to_initial: Callable[[], None],
     ) -> None:
         self._world = world
-        self._repertoire = repertoire
-        self.rules = repertoire.rules
-        self.numbers = repertoire.numbers
+        self._table = table
+        self.rules = table.rules
+        self.numbers = table.numbers
         self._invariants = {invariant.name: invariant for invariant in invariants}
         self._to_initial = to_initial
 
     def numbered(self, path: Sequence[Transition]) -> Path:
-        """A path as the numbers of its actions."""
+        """Return the numbers of the actions on a path."""
         return tuple(self.numbers[step.action_name] for step in path)
 
-    def shows(self, path: Path, kind: ViolationKind) -> ReproducedPath | None:
-        """What is left of a path when it ends at the first violation of that kind; None if there is none."""
+    def reproduce(self, path: Path, kind: ViolationKind) -> ReproducedPath | None:
+        """Run a path up to the first violation of a kind. Return None if it shows none."""
         world = self._world
         self._to_initial()
         progress = self.rules.start
-        here = world.look().digest.hex()[:ID_LENGTH]
-        done: list[Transition] = []
-        message = self._wrong(kind)
+        source = world._observe().digest.hex()[:ID_LENGTH]
+        transitions: list[Transition] = []
+        message = self._violation(kind)
         if message is not None:
             return ReproducedPath((), (), message)
         for position, number in enumerate(path):
-            if not (self.rules.allows(number, progress) and self._repertoire.possible(number, world)):
+            if not (self.rules.allows(number, progress) and self._table.is_enabled(number, world)):
                 return None
-            action = self._repertoire.actions[number]
+            action = self._table.actions[number]
             try:
                 action.run(world)
             except Exception as error:
                 if kind != ViolationKind("action", action.name, type(error).__name__):
                     return None
-                done.append(Transition(here, action.name, None, position + 1))
-                return ReproducedPath(path[: position + 1], tuple(done), complaint(error))
+                transitions.append(Transition(source, action.name, None, position + 1))
+                return ReproducedPath(path[: position + 1], tuple(transitions), error_message(error))
             progress = self.rules.after(number, progress)
-            there = world.look().digest.hex()[:ID_LENGTH]
-            done.append(Transition(here, action.name, there, position + 1))
-            here = there
-            message = self._wrong(kind)
+            target = world._observe().digest.hex()[:ID_LENGTH]
+            transitions.append(Transition(source, action.name, target, position + 1))
+            source = target
+            message = self._violation(kind)
             if message is not None:
-                return ReproducedPath(path[: position + 1], tuple(done), message)
+                return ReproducedPath(path[: position + 1], tuple(transitions), message)
         return None
 
-    def _wrong(self, kind: ViolationKind) -> str | None:
+    def _violation(self, kind: ViolationKind) -> str | None:
+        """Return the message of a violation in the current state, or None."""
         if kind.cause == "invariant":
-            return judge(self._invariants[kind.name], self._world)
+            return failure_of(self._invariants[kind.name], self._world)
         if kind.cause == "precondition":
-            for refused in self._repertoire.offered(self._world)[1]:
-                if refused.action == kind.name and type(refused.error).__name__ == kind.exception:
-                    return complaint(refused.error)
+            for failed in self._table.enabled(self._world)[1]:
+                if failed.action == kind.name and type(failed.error).__name__ == kind.exception:
+                    return error_message(failed.error)
         return None
 
 
 def shrink(
-    rehearsal: TrialRun, first: ReproducedPath, kind: ViolationKind, foresight: ShrinkOracle | None = None
+    trial: TrialRun, first: ReproducedPath, kind: ViolationKind, oracle: ShrinkOracle | None = None
 ) -> ReproducedPath:
-    """The path that is left when nothing more can be left out."""
+    """Return a 1-minimal path that shows a violation of the same kind."""
     best = first
-    stretch = max(len(best.path) // 2, 1)
+    length = max(len(best.path) // 2, 1)
     while True:
-        shorter = _one_pass(rehearsal, best, kind, stretch, foresight)
+        shorter = _one_pass(trial, best, kind, length, oracle)
         if shorter is not None:
             best = shorter
-        elif stretch == 1:
+        elif length == 1:
             return best
-        if shorter is None or stretch > 1:
-            stretch = max(min(stretch // 2, len(best.path) // 2), 1)
+        if shorter is None or length > 1:
+            length = max(min(length // 2, len(best.path) // 2), 1)
 
 
 def _one_pass(
-    rehearsal: TrialRun,
-    shown: ReproducedPath,
+    trial: TrialRun,
+    reproduced: ReproducedPath,
     kind: ViolationKind,
-    stretch: int,
-    foresight: ShrinkOracle | None,
+    length: int,
+    oracle: ShrinkOracle | None,
 ) -> ReproducedPath | None:
-    """Leave out stretches from the end to the beginning; what is left, or None if all were needed."""
+    """Remove segments of a length, from the end to the beginning. Return None if all of them were needed."""
     best: ReproducedPath | None = None
-    path = shown.path
-    start = len(path) - stretch
-    while start > -stretch:
+    path = reproduced.path
+    start = len(path) - length
+    while start > -length:
         begin = max(start, 0)
-        end = begin + stretch
-        if path and not (foresight is not None and foresight.rules_out(path, begin, end)):
-            found = rehearsal.shows(path[:begin] + path[end:], kind)
+        end = begin + length
+        if path and not (oracle is not None and oracle.rules_out(path, begin, end)):
+            found = trial.reproduce(path[:begin] + path[end:], kind)
             if found is not None:
                 best, path = found, found.path
-        start = min(start, len(path)) - stretch
+        start = min(start, len(path)) - length
     return best

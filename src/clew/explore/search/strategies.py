@@ -1,14 +1,14 @@
-"""Strategies: in which order pairs of state and action are tried.
+"""Strategies: the order in which pairs of state and action are tried.
 
-A strategy is a description, so one may be used for several explorations; `start` makes a frontier from it. A frontier
-is told of each new node (a state, with what its path allows) and its open actions, and hands out pairs until nothing is
-left. All strategies hand out every pair once, so to exhaustion all find the same states; they differ in what they
-find first.
+A strategy is immutable and can be used for several explorations; `start` creates a frontier for one of them. The search
+adds each new node (a state and what its path allows) with its enabled actions to the frontier, and takes pairs from it
+until none is left. Every strategy yields every pair once. Without limits all strategies therefore find the same states;
+they differ in what they find first.
 
-Picking is O(1), or O(log n) in the number of actions; none looks at all open pairs. Nothing depends on hashes: one
-seed gives one order, on every machine.
+The choice of a pair takes O(1), or O(log n) in the number of actions. The order does not depend on hashes: the same
+seed gives the same order on every machine.
 
-Own strategies are objects with `start(actions)`, which returns an object with `add`, `pairs` and `oldest_first`.
+A custom strategy is any object with `start(actions)` that returns an object with `add`, `pairs` and `oldest_first`.
 """
 
 from __future__ import annotations
@@ -28,44 +28,44 @@ Pairs = Iterator[tuple[int, int]]
 
 
 class SearchFrontier(Protocol):
-    """What is still to be tried."""
+    """The pairs of node and action that are still to be tried."""
 
     @property
     def oldest_first(self) -> bool:
-        """Whether nodes that were added long ago come before new ones; their checkpoints are then kept longer."""
+        """Return whether older nodes come before newer ones. Their checkpoints are then kept longer."""
 
     def add(self, node: int, actions: Sequence[int]) -> None:
-        """A new node, and the actions that are open there."""
+        """Add a new node and the actions to try there."""
 
     def pairs(self) -> Pairs:
-        """Node and action, again and again, until nothing is open. Nodes are added while it runs."""
+        """Yield pairs of node and action until none is left. Nodes are added during the iteration."""
 
 
 class Strategy(Protocol):
-    """Makes frontiers."""
+    """A search order."""
 
     def start(self, actions: Sequence[Action]) -> SearchFrontier:
-        """A new frontier. More actions may become known while it is used."""
+        """Return a new frontier. More actions may be appended to `actions` later."""
 
 
 class BFS(msgspec.Struct, frozen=True):
-    """Breadth first: the states nearest to the initial one before those further away. Paths are shortest."""
+    """Breadth first: states near the initial one come first, so paths are shortest."""
 
     def start(self, actions: Sequence[Action]) -> SearchFrontier:
-        """A new frontier."""
+        """Return a new frontier."""
         return _Queue()
 
 
 class DFS(msgspec.Struct, frozen=True):
-    """Depth first: on from the newest state, so that there is little to roll back."""
+    """Depth first: continue from the newest state, which needs few rollbacks."""
 
     def start(self, actions: Sequence[Action]) -> SearchFrontier:
-        """A new frontier."""
+        """Return a new frontier."""
         return _Stack()
 
 
 class RandomWalk(msgspec.Struct, frozen=True):
-    """A walk: on from the newest state by an action drawn by lot; where nothing is left, on from a random open one."""
+    """Random walk: try a random action in the newest state; if none is left, continue from a random open state."""
 
     seed: int = 0
 
@@ -73,20 +73,20 @@ class RandomWalk(msgspec.Struct, frozen=True):
         _check_seed("RandomWalk", self.seed)
 
     def start(self, actions: Sequence[Action]) -> SearchFrontier:
-        """A new frontier."""
+        """Return a new frontier."""
         return _Walk(Random(self.seed))
 
 
 class CoverageGuided(msgspec.Struct, frozen=True):
-    """The action that was tried least often comes first, in the state that waits longest for it."""
+    """Coverage guided: try the action that was tried least often, in the state that has waited longest for it."""
 
     def start(self, actions: Sequence[Action]) -> SearchFrontier:
-        """A new frontier."""
+        """Return a new frontier."""
         return _LeastTried()
 
 
 class Weighted(msgspec.Struct, frozen=True):
-    """An action drawn by lot, by the actions' weights, in the state where it has been open for longest."""
+    """Weighted: try a random action, chosen by weight, in the state that has waited longest for it."""
 
     seed: int = 0
 
@@ -94,13 +94,13 @@ class Weighted(msgspec.Struct, frozen=True):
         _check_seed("Weighted", self.seed)
 
     def start(self, actions: Sequence[Action]) -> SearchFrontier:
-        """A new frontier."""
+        """Return a new frontier."""
         return _Lottery(Random(self.seed), actions)
 
 
 def _check_seed(strategy: str, seed: Any) -> None:
     if type(seed) is not int:
-        raise DefinitionError(f"{strategy}: a seed is a whole number, not {seed!r}")
+        raise DefinitionError(f"{strategy}: seed must be an int, got {seed!r}")
 
 
 class _Queue:
@@ -183,7 +183,7 @@ class _LeastTried:
     def __init__(self) -> None:
         self._waiting: list[deque[int]] = []
         self._tried: list[int] = []
-        self._heap: list[tuple[int, int]] = []  # times tried and number, of the actions that wait somewhere
+        self._heap: list[tuple[int, int]] = []  # count of tries and number of each waiting action
 
     def add(self, node: int, actions: Sequence[int]) -> None:
         for action in actions:
@@ -214,11 +214,10 @@ class _Lottery:
     def __init__(self, random: Random, actions: Sequence[Action]) -> None:
         self._random = random
         self._actions = actions
-        self._waiting: list[
-            deque[int]
-        ] = []  # by action: a state drawn by lot would be cold, and its path long
+        # the nodes of each action, oldest first: a random node would rarely have a checkpoint
+        self._waiting: list[deque[int]] = []
         self._size = 1
-        self._tree = [0.0, 0.0]  # each entry is the sum of the two below it; leaves are actions
+        self._tree = [0.0, 0.0]  # a sum tree of weights; leaves are actions
 
     def add(self, node: int, actions: Sequence[int]) -> None:
         for action in actions:
@@ -244,11 +243,11 @@ class _Lottery:
             at >>= 1
             self._tree[at] = self._tree[2 * at] + self._tree[2 * at + 1]
 
-    def _drawn(self) -> int:
+    def _draw(self) -> int:
         at, left = 1, self._random.random() * self._tree[1]
         while at < self._size:
             at *= 2
-            # the right side only where it holds something: sums of floats may be a little off
+            # skip an empty right side, which rounding errors could select
             if left >= self._tree[at] and self._tree[at + 1] > 0:
                 left -= self._tree[at]
                 at += 1
@@ -256,7 +255,7 @@ class _Lottery:
 
     def pairs(self) -> Pairs:
         while self._tree[1] > 0:
-            action = self._drawn()
+            action = self._draw()
             waiting = self._waiting[action]
             node = waiting.popleft()
             if not waiting:

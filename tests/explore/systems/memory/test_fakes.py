@@ -315,15 +315,15 @@ FAKES = ("queue", "mail", "clock", "storage", "http")
 def test_a_checkpoint_that_was_written_down_is_the_same_when_it_is_read_back(kind: str) -> None:
     fake = filled(kind)
     before, token = fake.observe(), fake.checkpoint("here")
-    written = fake.dump(token)
+    written = fake.dump_token(token)
     assert type(written) is bytes
     fake.release(token)
     changed(fake)
     assert fake.observe() != before
-    again = fake.load(written)
+    again = fake.load_token(written)
     fake.rollback(again)
     assert fake.observe() == before
-    assert fake.dump(again) == written
+    assert fake.dump_token(again) == written
     if kind == "queue":
         fake.ack(0)  # the delivery that was in flight
         assert fake.in_flight == 0
@@ -372,7 +372,7 @@ def test_a_world_of_fakes_goes_to_disk_and_not_through_replays(memory: int | Non
         Action("push", push, precondition=lambda world: len(mail) < 12),
         Action("receive", receive, precondition=lambda world: len(queue) > 0),
     ]
-    result = Agent(world, actions, memory=memory).explore()
+    result = Agent(world, actions, memory_limit=memory).explore()
     assert len(result.states) == 91
     assert len(done) == len(result.transitions)
 

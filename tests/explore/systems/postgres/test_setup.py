@@ -178,10 +178,10 @@ def test_an_owner_with_the_grant_goes_on_after_a_kill(
     before = database.truth()
     with PostgresSystem(owner.dsn, clones="never") as first:
         first.observe()
-        pieces = list(first.keep(first.checkpoint("initial")))
+        pieces = list(first.save_baseline(first.checkpoint("initial")))
         as_role(owner, "DELETE FROM t WHERE id = 1", "INSERT INTO t (v) VALUES ('c')")
     with PostgresSystem(owner.dsn, clones="never") as second:
-        second.recover(pieces)
+        second.restore_baseline(pieces)
         assert database.truth() == before
         token = second.checkpoint("initial")
         as_role(owner, "DELETE FROM t")

@@ -105,8 +105,8 @@ class FileSystem:
     def release(self, token: int) -> None:
         self._versions.drop(token)
 
-    def keep(self, token: int) -> Iterator[bytes]:
-        """The whole directory, as pieces of bytes by which another process can `recover` it."""
+    def save_baseline(self, token: int) -> Iterator[bytes]:
+        """Return the whole directory as byte strings for `restore_baseline` in another process."""
         self._claim()
         return self._packed(self._versions[token])
 
@@ -119,7 +119,7 @@ class FileSystem:
         for path, entry in tree.items():
             yield msgspec.msgpack.encode((path, entry.mode, entry.content, entry.size, entry.modified))
 
-    def recover(self, pieces: Iterable[bytes]) -> bool:
+    def restore_baseline(self, pieces: Iterable[bytes]) -> bool:
         """Make the directory what was kept of it; False if that is of another one, and nothing was done."""
         coming = map(msgspec.msgpack.decode, pieces)
         if next(coming, None) != [self._root]:
@@ -159,7 +159,7 @@ class FileSystem:
             pass
         self._claimed = weakref.finalize(self, os.close, place)
 
-    def let_go(self) -> None:
+    def release_baseline(self) -> None:
         """Nobody has to come back after this process."""
         if self._claimed is not None:
             self._claimed()
@@ -167,7 +167,7 @@ class FileSystem:
 
     def close(self) -> None:
         """Forget all checkpoints, and what was kept for them."""
-        self.let_go()
+        self.release_baseline()
         self._versions = VersionTokens()
         self._forget()
 

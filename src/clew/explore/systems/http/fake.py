@@ -268,10 +268,10 @@ class HTTPFake:
         """The bytes that a checkpoint holds: those of the state."""
         return self._versions.size(token)
 
-    def dump(self, token: int) -> bytes:
+    def dump_token(self, token: int) -> bytes:
         """A checkpoint as bytes, for the disk."""
         return self._versions[token].written()
 
-    def load(self, data: bytes) -> int:
+    def load_token(self, data: bytes) -> int:
         """A token for a checkpoint that was written down."""
         return self._versions.keep(_read_back(data), _OWN + len(data))

@@ -124,11 +124,11 @@ class MemoryMail:
         """The bytes that came with a checkpoint; the rest is shared with others."""
         return self._versions.size(token)
 
-    def dump(self, token: int) -> bytes:
+    def dump_token(self, token: int) -> bytes:
         """A checkpoint as bytes, for the disk."""
         return msgspec.msgpack.encode(self._versions[token].written)
 
-    def load(self, data: bytes) -> int:
+    def load_token(self, data: bytes) -> int:
         """A token for a checkpoint that was written down."""
         row = row_of(msgspec.msgpack.decode(data, type=list[bytes]))
         return self._versions.keep(row, _OWN + len(data))
@@ -194,11 +194,11 @@ class MemoryClock:
         """The bytes that came with a checkpoint; the rest is shared with others."""
         return self._versions.size(token)
 
-    def dump(self, token: int) -> bytes:
+    def dump_token(self, token: int) -> bytes:
         """A checkpoint as bytes, for the disk."""
         return encode(self._versions[token])
 
-    def load(self, data: bytes) -> int:
+    def load_token(self, data: bytes) -> int:
         """A token for a checkpoint that was written down."""
         return self._versions.keep(decode(data), _OWN)
 
@@ -310,12 +310,12 @@ class MemoryStorage:
         """The bytes that came with a checkpoint; the rest is shared with others."""
         return self._versions.size(token)
 
-    def dump(self, token: int) -> bytes:
+    def dump_token(self, token: int) -> bytes:
         """A checkpoint as bytes, for the disk."""
         cells = self._versions[token].cells
         return msgspec.msgpack.encode({key: each.encoded for key, each in cells.items()})
 
-    def load(self, data: bytes) -> int:
+    def load_token(self, data: bytes) -> int:
         """A token for a checkpoint that was written down."""
         written = msgspec.msgpack.decode(data, type=dict[str, bytes])
         stored = _stored({key: read_back(encoded, salt=key) for key, encoded in written.items()})

@@ -188,13 +188,13 @@ class MemoryQueue:
         """The bytes that came with a checkpoint; the rest is shared with others."""
         return self._versions.size(token)
 
-    def dump(self, token: int) -> bytes:
+    def dump_token(self, token: int) -> bytes:
         """A checkpoint as bytes, for the disk."""
         version = self._versions[token]
         flying = {number: each.encoded for number, each in version.flying.items()}
         return msgspec.msgpack.encode(_Written(version.ready.written, flying))
 
-    def load(self, data: bytes) -> int:
+    def load_token(self, data: bytes) -> int:
         """A token for a checkpoint that was written down."""
         written = msgspec.msgpack.decode(data, type=_Written)
         flying = Map({number: read_back(encoded) for number, encoded in written.flying.items()})

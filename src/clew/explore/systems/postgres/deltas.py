@@ -187,7 +187,7 @@ class Deltas:
 
     # --- for another process, if this one is killed
 
-    def keep(self, token: Any) -> Iterator[bytes]:
+    def save_baseline(self, token: Any) -> Iterator[bytes]:
         """All that is watched, in pieces, as it was at the checkpoint made last."""
         attic, session = SpillFile(), self._session
         with self._lock, self._voice.speaking(CheckpointError, "the database could not be kept"):
@@ -203,7 +203,7 @@ class Deltas:
             head = recovery.head_of(session, look.sequences, self._held)
         return chain([recovery.written(head)], map(attic.get, places))
 
-    def recover(self, pieces: Iterable[bytes]) -> bool:
+    def restore_baseline(self, pieces: Iterable[bytes]) -> bool:
         """Hold what was kept: the rows if the schema is the same, and else the clone that was made then."""
         with self._lock, self._voice.speaking(RollbackError, "the database was not put back"):
             coming = iter(pieces)
@@ -243,7 +243,7 @@ class Deltas:
             "it was dropped"
         )
 
-    def let_go(self) -> None:
+    def release_baseline(self) -> None:
         """Nobody has to come back after this process."""
         held, self._held = self._held, None
         if held is None:

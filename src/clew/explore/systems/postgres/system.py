@@ -104,24 +104,24 @@ class PostgresSystem:
         """The bytes that a token holds in this process: those of the rows that changed."""
         return self._way.size(token) if isinstance(self._way, Deltas) else 0
 
-    def keep(self, token: Any) -> Iterable[bytes]:
-        """The watched rows, as pieces of bytes by which another process can `recover` the checkpoint made last.
+    def save_baseline(self, token: Any) -> Iterable[bytes]:
+        """Return the watched rows at the latest checkpoint as byte strings for `restore_baseline` in another process.
 
         In savepoint mode the server itself takes everything back when a process is killed.
         """
-        return self._way.keep(token) if isinstance(self._way, Deltas) else ()
+        return self._way.save_baseline(token) if isinstance(self._way, Deltas) else ()
 
-    def recover(self, pieces: Iterable[bytes]) -> bool:
+    def restore_baseline(self, pieces: Iterable[bytes]) -> bool:
         """Hold the rows that were kept, with the sequences; and the schema, if there is a clone of it.
 
         False if they are of another database, which are left alone.
         """
-        return not isinstance(self._way, Deltas) or self._way.recover(pieces)
+        return not isinstance(self._way, Deltas) or self._way.restore_baseline(pieces)
 
-    def let_go(self) -> None:
+    def release_baseline(self) -> None:
         """Nobody has to come back after this process."""
         if isinstance(self._way, Deltas):
-            self._way.let_go()
+            self._way.release_baseline()
 
     def uninstall(self) -> None:
         """Take everything of the system's out of the database: triggers, journal, clones. The rows stay as they are."""

@@ -131,8 +131,8 @@ class RedisSystem:
         """The bytes that a checkpoint holds in this process: those of the keys that changed."""
         return sum(len(entry.dump) + entry.size + _OWN for entry in self._known[token].delta)
 
-    def keep(self, token: int) -> Iterator[bytes]:
-        """All keys, as pieces of bytes by which another process can `recover` the checkpoint made last."""
+    def save_baseline(self, token: int) -> Iterator[bytes]:
+        """Return all keys at the latest checkpoint as byte strings for `restore_baseline` in another process."""
         self._claim(CheckpointError)
         self._look("keep the keys")
         node = self._known[token]
@@ -152,7 +152,7 @@ class RedisSystem:
                 piece, size = [], 0
         yield msgspec.msgpack.encode(piece)
 
-    def recover(self, pieces: Iterable[bytes]) -> bool:
+    def restore_baseline(self, pieces: Iterable[bytes]) -> bool:
         """Hold the keys that were kept and no others, each with the time to live that it had.
 
         False if they are of another database, and nothing was done.
@@ -187,7 +187,7 @@ class RedisSystem:
                 f"Redis: another RedisSystem ({other}) explores this database; wait for its end, or close it"
             )
 
-    def let_go(self) -> None:
+    def release_baseline(self) -> None:
         """Nobody has to come back after this process."""
         self._wire.unclaim()
 

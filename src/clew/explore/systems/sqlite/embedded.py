@@ -133,7 +133,7 @@ class EmbeddedSQLite:
     def size(self, token: int) -> int:
         return images.size(self._known[token].delta)
 
-    def keep(self, token: int) -> Iterator[bytes]:
+    def save_baseline(self, token: int) -> Iterator[bytes]:
         facts = self._look("keep what it holds")
         node = self._known[token]
         if self._delta or self._known.here is not node or facts.sequences != node.facts.sequences:
@@ -145,7 +145,7 @@ class EmbeddedSQLite:
         copy.close()
         return packed(file, self._path)
 
-    def recover(self, pieces: Iterable[bytes]) -> bool:
+    def restore_baseline(self, pieces: Iterable[bytes]) -> bool:
         """Hold what was kept, and nothing else."""
         if self.connection.in_transaction:
             raise RollbackError(f"{self._path}: the connection is in a transaction; end it first")

@@ -145,7 +145,7 @@ class SharedSQLite:
     def size(self, token: int) -> int:
         return images.size(self._known[token].delta)
 
-    def keep(self, token: int) -> Iterator[bytes]:
+    def save_baseline(self, token: int) -> Iterator[bytes]:
         with self._errors(CheckpointError, "keep what it holds"):
             self._look()
             node, era = self._known[token], self._facts.era
@@ -158,7 +158,7 @@ class SharedSQLite:
                     _back_up(self._connection, copy)
         return packed(copy, self._path)
 
-    def recover(self, pieces: Iterable[bytes]) -> bool:
+    def restore_baseline(self, pieces: Iterable[bytes]) -> bool:
         """Hold what was kept: the watched rows if the schema is the same, and else the whole file."""
         file = self._folder / uuid.uuid4().hex
         if not unpacked(pieces, file, self._path):

@@ -105,16 +105,16 @@ class SQLiteSystem:
         """The bytes that a checkpoint holds in this process: those of the rows that changed."""
         return self._engine.size(token)
 
-    def keep(self, token: int) -> Iterator[bytes]:
-        """The database, as pieces of bytes by which another process can `recover` the checkpoint made last."""
-        return self._engine.keep(token)
+    def save_baseline(self, token: int) -> Iterator[bytes]:
+        """Return the database at the latest checkpoint as byte strings for `restore_baseline` in another process."""
+        return self._engine.save_baseline(token)
 
-    def recover(self, pieces: Iterable[bytes]) -> bool:
+    def restore_baseline(self, pieces: Iterable[bytes]) -> bool:
         """Hold what was kept; False if it is of another file, and nothing was done.
 
         Tables that are not watched stay as they are, unless the schema is another one now.
         """
-        return self._engine.recover(pieces)
+        return self._engine.restore_baseline(pieces)
 
     def close(self) -> None:
         """Leave the database as it is, without our journal, and forget all checkpoints."""
