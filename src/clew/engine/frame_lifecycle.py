@@ -50,7 +50,7 @@ def enter(machine: Machine, item: Item) -> None:
     try:
         values = inside.values_of(item.seen())
         graph, values = _pass_bound(item, inside, values)
-        if inside.enter is not None:
+        if inside.transform_input is not None:
             values = _across(values, item.path)
         runs = inside.items_of(values)
         started = [
@@ -127,7 +127,7 @@ def leave(machine: Machine, strand: Frame) -> None:
         return
     try:
         updates = [inside.update_of(other.view.plain_values()) for other in strands]
-        if inside.leave is not None:
+        if inside.transform_output is not None:
             updates = [_across(update, item.path) for update in updates]
         value = inside.gather(updates)
     except Exception as error:
@@ -139,7 +139,7 @@ def leave(machine: Machine, strand: Frame) -> None:
 def _pass_bound(item: Item, inside: Subgraph, values: dict[str, Any]) -> tuple[Graph, dict[str, Any]]:
     """What is bound outside and passes by name stays bound inside: it is no state there either."""
     bound = item.strand.program.bound
-    if not bound or inside.enter is not None:
+    if not bound or inside.transform_input is not None:
         return inside.graph, values
     passed = {
         p.name: bound[p.source]
