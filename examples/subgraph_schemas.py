@@ -1,9 +1,9 @@
-"""A graph inside a graph, each with a state of its own; `enter` and `leave` are the border between them.
+"""A graph inside a graph, each with its own state; two functions convert values between them.
 
-Outside, an import of contacts: a TypedDict with the raw lines and what became of them. Inside, the cleaning of one
-contact: a dataclass that knows nothing of files. `enter` makes the inner values of what the item sees, its Send's
-payload included; `leave` turns the final inner state into an update of the outer one. The steps inside are part of
-the run's chain, under the path of their item.
+The outer graph imports contacts: its state is a TypedDict with the raw lines and the results. The inner graph cleans
+one contact: its state is a dataclass that knows nothing about files. `transform_input` makes the inner values from
+what the item reads, including the payload of its `Send`. `transform_output` turns the final inner state into an update
+of the outer one. The inner steps belong to the chain of the run, under the path of their item.
 """
 
 import operator
@@ -51,12 +51,12 @@ class Import(TypedDict):
     report: str
 
 
-def enter(seen: dict[str, Any]) -> Contact:
+def read_line(seen: dict[str, Any]) -> Contact:
     name, _, phone = seen["line"].partition(";")
     return Contact(raw_name=name, raw_phone=phone)
 
 
-def leave(contact: Contact) -> dict[str, Any]:
+def sort_contact(contact: Contact) -> dict[str, Any]:
     if contact.problems:
         return {"rejected": [f"{contact.name}: {', '.join(contact.problems)}"]}
     return {"contacts": [(contact.name, contact.phone)]}
@@ -68,7 +68,11 @@ def each_line(lines: list[str]) -> list[Send]:
 
 
 clean = cleaning.as_node(
-    "clean", inputs=("line",), outputs=("contacts", "rejected"), enter=enter, leave=leave
+    "clean",
+    inputs=("line",),
+    outputs=("contacts", "rejected"),
+    transform_input=read_line,
+    transform_output=sort_contact,
 )
 
 

@@ -59,7 +59,7 @@ def test_a_typo_in_a_target() -> None:
 
     assert raised(Graph, [first, gate]) == (
         GraphError,
-        "'gate' may go to 'frist', which is no node here; did you mean 'first'?",
+        "'gate' may go to 'frist', which is not a node of this graph; did you mean 'first'?",
     )
 
 
@@ -70,7 +70,7 @@ def test_two_nodes_that_write_the_same_value() -> None:
 
     assert raised(Graph, [first, second]) == (
         GraphError,
-        "'b' is written by 'first' and by 'second', and nothing says which comes last; order them with after=, "
+        "'b' is written by 'first' and 'second' in no defined order; order them with after=, "
         "let a gate choose between them, or give the value a reducer in the schema.",
     )
 
@@ -89,7 +89,7 @@ def test_an_input_that_is_missing() -> None:
 def test_a_value_that_the_graph_does_not_have() -> None:
     assert raised(Graph([first]).run, a=1, c=2) == (
         InputError,
-        "the graph has no value 'c'; there are: 'a', 'b'.",
+        "the graph has no value 'c'; known names: 'a', 'b'.",
     )
 
 
@@ -108,7 +108,7 @@ def test_run_inside_a_running_loop() -> None:
 
 
 OPTIONS = (
-    "there are: 'max_concurrent_nodes', 'queue_depth', 'default_node_timeout', 'seed', 'executor', 'max_steps', "
+    "known names: 'max_concurrent_nodes', 'queue_depth', 'default_node_timeout', 'seed', 'executor', 'max_steps', "
     "'on_error', 'on_conflict', 'on_ambiguous', 'check_mutation', 'durability', 'lease', 'target', 'clock'."
 )
 FIRST = "(values go in one mapping, the first argument, when options are given)"
@@ -395,7 +395,7 @@ def test_an_answer_to_no_question_and_a_question_without_answer(
         (
             lambda: Graph([first]).compile(),
             AttributeError,
-            "a graph has no 'compile': it can be run as it is: graph.run(values), or Engine(graph, store=...)",
+            "a graph has no 'compile': call graph.run(values) directly, or use Engine(graph, store=...)",
         ),
         (lambda: Graph([first]).runn, AttributeError, "a graph has no 'runn'"),
     ],

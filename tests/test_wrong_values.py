@@ -36,6 +36,7 @@ from clew import (
 )
 from clew.errors import ClewError
 from clew.testing import Stepper, VirtualClock, run_in_order
+from tests.messages import mentions
 
 Row = tuple[str, str, Callable[[Any], Any], tuple[Any, ...]]
 OBJECT = object()
@@ -115,24 +116,24 @@ NODES: list[Row] = [
     *options_of("node", node),
     (
         "node",
-        "output|name of a value|is reserved",
+        "output|name for a value|name of a value|is a reserved",
         made(node, output=...),
         (*NO_NAMES, "not a name", ["state"], ""),
     ),
-    ("node", "writes|name of a value", made(node, writes=...), (*NO_NAMES, "not a name")),
+    ("node", "writes|name for a value", made(node, writes=...), (*NO_NAMES, "not a name")),
     ("node", "goto", made(node, goto=...), (*NO_NAMES, [])),
     ("node", "cutoff", made(node, cutoff=...), (5, "x", OBJECT)),
-    ("node", "func|is a class|is a node already", node, (5, "x", [f], int, F)),
+    ("node", "func|is a class|is already a node", node, (5, "x", [f], int, F)),
     *options_of("route", route, targets=[END]),
     ("route", "target", made(route, targets=...), (*NO_NAMES, [], {"a"}, ["a", "a"])),
     ("route", "multi", made(route, targets=[END], multi=...), NO_BOOL),
     *options_of("ifelse", ifelse, when_true="a", when_false=END),
-    ("ifelse", "when_true|either way", made(ifelse, when_true=..., when_false=END), (*NO_NAMES, END)),
-    ("ifelse", "when_false|either way", made(ifelse, when_true="a", when_false=...), (*NO_NAMES, "a")),
+    ("ifelse", "when_true", made(ifelse, when_true=..., when_false=END), (*NO_NAMES, END)),
+    ("ifelse", "when_false", made(ifelse, when_true="a", when_false=...), (*NO_NAMES, "a")),
     *options_of("interrupt", interrupt),
     (
         "interrupt",
-        "output|name of a value|is reserved",
+        "output|name for a value|name of a value|is a reserved",
         made(interrupt, output=...),
         (5, OBJECT, ("x",), "not a name", "state"),
     ),
@@ -168,12 +169,12 @@ GRAPHS: list[Row] = [
     ("as_node", "input", lambda v: GRAPH.as_node(inputs=v), (5, OBJECT, "x", (5,), ("nope",))),
     (
         "as_node",
-        "outputs|name of a value|makes no",
+        "output|name for a value",
         lambda v: GRAPH.as_node(outputs=v),
         (5, OBJECT, "y", (5,), ("nope",)),
     ),
-    ("as_node", "enter", lambda v: GRAPH.as_node(enter=v), NO_FUNCTION),
-    ("as_node", "leave", lambda v: GRAPH.as_node(leave=v), NO_FUNCTION),
+    ("as_node", "transform_input", lambda v: GRAPH.as_node(transform_input=v), NO_FUNCTION),
+    ("as_node", "transform_output", lambda v: GRAPH.as_node(transform_output=v), NO_FUNCTION),
     ("as_node", "timeout", lambda v: GRAPH.as_node(timeout=v), NO_SECONDS),
     ("as_node", "nope", lambda v: GRAPH.as_node(nope=v), (1,)),
     ("map_over", "map_over()|to map over", GRAPH.map_over, (5, OBJECT, "nope", ["x"])),
@@ -181,7 +182,7 @@ GRAPHS: list[Row] = [
     ("map_over", "name", lambda v: GRAPH.map_over("x", name=v), NO_TEXT),
     ("map_over", "nope", lambda v: GRAPH.map_over("x", nope=v), (1,)),
     ("bind", "nope", lambda v: GRAPH.bind(nope=v), (1,)),
-    ("select", "select() is given|cannot be selected", GRAPH.select, (5, OBJECT, "nope", ["y"])),
+    ("select", "select()|cannot be selected", GRAPH.select, (5, OBJECT, "nope", ["y"])),
     ("draw", "format", GRAPH.draw, (5, "png", None)),
     ("Graph.run", "values", GRAPH.run, NO_MAPPING),
     ("Graph.run", "nope", lambda v: GRAPH.run({"x": 1}, nope=v), (1,)),
@@ -330,22 +331,22 @@ def test_gates_take_their_function_directly() -> None:
 @pytest.mark.parametrize(
     "use, told",
     [
-        (route, "gate 'f' says not where it may lead; write @route(targets=[...])."),
-        (route(multi=True), "gate 'f' says not where it may lead; write @route(targets=[...])."),  # type: ignore[call-overload]
+        (route, "@route(targets=[...])"),
+        (route(multi=True), "@route(targets=[...])"),  # type: ignore[call-overload]
         (
             ifelse,
-            "gate 'f' says not where it leads; write @ifelse(when_true=..., when_false=...), END for nowhere.",
+            "@ifelse(when_true=..., when_false=...)",
         ),
         (
             ifelse(when_true="a"),  # type: ignore[call-overload]
-            "gate 'f' says not where it leads; write @ifelse(when_true=..., when_false=...), END for nowhere.",
+            "@ifelse(when_true=..., when_false=...)",
         ),
     ],
 )
 def test_a_gate_without_targets_says_how_to_give_them(use: Any, told: str) -> None:
     with pytest.raises(ClewError) as caught:
         use(f)
-    assert str(caught.value) == told
+    assert mentions(str(caught.value), "gate 'f'", told)
 
 
 def test_what_is_right_is_taken() -> None:
@@ -354,7 +355,11 @@ def test_what_is_right_is_taken() -> None:
     good = node(f, output="y", eager=True, cache=True, description="adds", retry=2, side_effects=policy)
     graph = Graph([good], name="a graph", strict_types=True, edges=iter([]))
     sub = graph.as_node(
-        "sub", inputs=iter(["x"]), outputs={"y": 1}.keys(), enter=dict, leave=lambda s: {"y": s["y"]}
+        "sub",
+        inputs=iter(["x"]),
+        outputs={"y": 1}.keys(),
+        transform_input=dict,
+        transform_output=lambda s: {"y": s["y"]},
     )
     engine = Engine(Graph([sub]), listeners=iter([]), clock=VirtualClock(), seed=3, lease=1, target="a:b")  # type: ignore[arg-type]
     assert engine.run({"x": 1}, run_id="r")["y"] == 2

@@ -49,13 +49,13 @@ def wrap_subgraph(subgraph: Graph, name: str) -> Node:
         name,
         inputs=PAYLOAD,
         outputs=("artifact_refs", "subgraph_outputs", "errors", "reasoning", "warnings"),
-        enter=enter,
-        leave=leave,
+        transform_input=transform_input,
+        transform_output=transform_output,
         description="one part of the question, asked of its source",
     )
 
 
-def enter(values: Mapping[str, Any]) -> dict[str, Any]:
+def transform_input(values: Mapping[str, Any]) -> dict[str, Any]:
     """The state that a scan begins with."""
     scan = values["subgraph_id"]
     queries = values["decomposer_response"].sub_queries
@@ -68,7 +68,7 @@ def enter(values: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def leave(state: SubgraphExecutionState) -> dict[str, Any]:
+def transform_output(state: SubgraphExecutionState) -> dict[str, Any]:
     """The update that a scan ends in."""
     scan = state.subgraph_id or ""
     artifact = state.executor_response.artifact if state.executor_response else None

@@ -234,7 +234,9 @@ WIDE = Graph(
         gather,
         Graph([weigh], name="weighing")
         .map_over("fact")
-        .as_node(name="weigh_all", inputs=["facts"], enter=lambda values: {"fact": values["facts"]}),
+        .as_node(
+            name="weigh_all", inputs=["facts"], transform_input=lambda values: {"fact": values["facts"]}
+        ),
         rename,
         Graph([sketch, paint], name="painting").as_node(
             inputs=["weights"], outputs=["picture"], retry=RetryPolicy(8, 0.002, 0.01)

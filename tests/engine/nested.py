@@ -62,8 +62,8 @@ def subgraph_for(rng: Random, model: MGraph, part: MNode, share: float, depth: i
         **retry,
         inputs=part.reads,
         outputs=(output,),
-        enter=_entering(given),
-        leave=_leaving(inside, output, output in model.reducers),
+        transform_input=_entering(given),
+        transform_output=_leaving(inside, output, output in model.reducers),
         after=list(part.after),
         eager=part.eager,
     )

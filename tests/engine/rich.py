@@ -95,8 +95,8 @@ def rich() -> Graph:
     dig = Graph([search, again], name="dig").as_node(
         inputs=("chapter",),
         outputs=("facts", "seen"),
-        enter=lambda seen: {"chapter": seen["chapter"]},
-        leave=lambda state: {
+        transform_input=lambda seen: {"chapter": seen["chapter"]},
+        transform_output=lambda state: {
             "facts": [f"{state['chapter']}: {state['found']}"],
             "seen": {state["chapter"]: state["found"]},
         },

@@ -62,7 +62,7 @@ def test_a_name_that_the_schema_does_not_declare() -> None:
 
 
 def test_a_name_that_no_node_knows() -> None:
-    assert refusal(Graph([READER]), {"z": 1}) == "the graph has no value 'z'; there are: 'x', 'y'."
+    assert refusal(Graph([READER]), {"z": 1}) == "the graph has no value 'z'; known names: 'x', 'y'."
 
 
 def test_any_name_may_be_given_to_a_whole_state_reader() -> None:

@@ -212,8 +212,8 @@ def everything() -> Graph:
         "research",
         inputs=("question",),
         outputs=("notes",),
-        enter=lambda seen: {"question": seen["question"]},
-        leave=lambda state: {"notes": [state["answer"]]},
+        transform_input=lambda seen: {"question": seen["question"]},
+        transform_output=lambda state: {"notes": [state["answer"]]},
     )
     return Graph([planner, fan, inside, enough, approve, write_up], state=Everything, entry=["planner"])
 

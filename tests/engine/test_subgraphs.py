@@ -73,14 +73,14 @@ def test_enter_makes_the_values_inside_and_leave_the_update_outside() -> None:
         "sub",
         inputs=("text",),
         outputs=("answer",),
-        enter=lambda seen: {"n": len(seen["text"])},
-        leave=lambda state: {"answer": f"{state['result']}!"},
+        transform_input=lambda seen: {"n": len(seen["text"])},
+        transform_output=lambda state: {"answer": f"{state['result']}!"},
     )
     assert play(Graph([sub]), {"text": "four"})[0]["answer"] == "9!"
 
 
 def test_enter_without_inputs_is_given_the_whole_state() -> None:
-    sub = INSIDE.as_node("sub", outputs=("result",), enter=lambda state: {"n": sum(state.values())})
+    sub = INSIDE.as_node("sub", outputs=("result",), transform_input=lambda state: {"n": sum(state.values())})
     first = node(name="first", output="a")(lambda x: x)
     assert play(Graph([first, sub], edges=[("first", "sub")]), {"x": 3})[0]["result"] == 13
 
@@ -94,33 +94,35 @@ def test_what_crosses_a_boundary_function_is_not_shared() -> None:
         return len(rows)
 
     rows = [1, 2]
-    sub = Graph([size]).as_node("sub", inputs=("rows",), outputs=("size",), enter=dict)
+    sub = Graph([size]).as_node("sub", inputs=("rows",), outputs=("size",), transform_input=dict)
     play(Graph([sub]), {"rows": rows})
     assert kept == [rows]
     assert kept[0] is not rows
 
 
 def test_what_cannot_cross_is_refused_with_its_path() -> None:
-    sub = INSIDE.as_node("sub", inputs=("x",), outputs=("result",), enter=lambda seen: {"n": object()})
+    sub = INSIDE.as_node(
+        "sub", inputs=("x",), outputs=("result",), transform_input=lambda seen: {"n": object()}
+    )
     result, _ = play(Graph([sub]), {"x": 1})
     assert isinstance(result.error, EncodeError)
     assert "sub#0" in str(result.error)
 
 
 def test_what_leaves_crosses_too() -> None:
-    sub = INSIDE.as_node("sub", outputs=("answer",), leave=lambda state: {"answer": object()})
+    sub = INSIDE.as_node("sub", outputs=("answer",), transform_output=lambda state: {"answer": object()})
     assert isinstance(play(Graph([sub]), {"n": 1})[0].error, EncodeError)
 
 
 def test_values_that_do_not_fit_inside_fail_the_item() -> None:
-    sub = INSIDE.as_node("sub", inputs=("x",), outputs=("result",), enter=lambda seen: {"m": 1})
+    sub = INSIDE.as_node("sub", inputs=("x",), outputs=("result",), transform_input=lambda seen: {"m": 1})
     result, _ = play(Graph([sub]), {"x": 1})
     assert isinstance(result.error, InputError)
     assert [(found.path, found.around) for found in result.failures] == [("sub#0", ())]
 
 
 def test_leave_that_returns_no_mapping() -> None:
-    sub = INSIDE.as_node("sub", outputs=("answer",), leave=lambda state: 5)
+    sub = INSIDE.as_node("sub", outputs=("answer",), transform_output=lambda state: 5)
     assert isinstance(play(Graph([sub]), {"n": 1})[0].error, OutputError)
 
 
@@ -147,7 +149,7 @@ class Log(TypedDict, total=False):
 def test_a_send_runs_a_subgraph_once_for_each_payload() -> None:
     fan = route(name="fan", targets=["inside"])(lambda x: [Send("inside", {"n": n}) for n in range(3)])
     sub = INSIDE.as_node(
-        "inside", inputs=("n",), outputs=("found",), leave=lambda s: {"found": [s["result"]]}
+        "inside", inputs=("n",), outputs=("found",), transform_output=lambda s: {"found": [s["result"]]}
     )
     result, engine = play(Graph([fan, sub], state=Log), {"x": 1})
     assert result["found"] == [1, 3, 5]
@@ -158,7 +160,10 @@ def test_a_send_runs_a_subgraph_once_for_each_payload() -> None:
 def test_a_payload_may_bring_what_the_boundary_alone_knows() -> None:
     fan = route(name="fan", targets=["sub"])(lambda x: [Send("sub", {"seed": 5})])
     sub = INSIDE.as_node(
-        "sub", inputs=("x",), outputs=("result",), enter=lambda seen: {"n": seen["x"] + seen["seed"]}
+        "sub",
+        inputs=("x",),
+        outputs=("result",),
+        transform_input=lambda seen: {"n": seen["x"] + seen["seed"]},
     )
     assert play(Graph([fan, sub]), {"x": 1})[0]["result"] == 13
 
@@ -221,11 +226,15 @@ INNER = Graph([node(use, output="u")], name="sub")
     "options",
     [
         {"inputs": ("n",)},
-        {"inputs": ("n",), "enter": lambda values: values},
-        {"enter": lambda values: {"n": values["n"]}},
-        {"inputs": ("n",), "enter": lambda values: values, "leave": lambda state: {"u": state["u"]}},
+        {"inputs": ("n",), "transform_input": lambda values: values},
+        {"transform_input": lambda values: {"n": values["n"]}},
+        {
+            "inputs": ("n",),
+            "transform_input": lambda values: values,
+            "transform_output": lambda state: {"u": state["u"]},
+        },
     ],
-    ids=["inputs", "inputs and enter", "enter", "enter and leave"],
+    ids=["inputs", "inputs and transform", "transform_input", "both"],
 )
 def test_what_is_bound_outside_reaches_past_a_boundary(options: Any) -> None:
     after = [] if "inputs" in options else [node(name="first", output="n")(lambda m: m)]
@@ -238,7 +247,7 @@ def test_what_is_bound_outside_reaches_past_a_boundary(options: Any) -> None:
 
 def test_what_is_bound_outside_reaches_two_levels_down() -> None:
     middle = Graph([INNER.as_node(inputs=("n",))], name="middle")
-    graph = Graph([middle.as_node(enter=lambda v: {"n": v["n"]}, inputs=("n",))])
+    graph = Graph([middle.as_node(transform_input=lambda v: {"n": v["n"]}, inputs=("n",))])
     assert play(graph.bind(client=lambda n: n * 10), {"n": 4})[0]["u"] == 40
 
 
@@ -251,7 +260,7 @@ def test_what_is_bound_outside_goes_by_the_name_that_it_has_there() -> None:
 
 def test_what_enter_makes_goes_before_what_is_bound() -> None:
     inner = Graph([node(name="use", output="u")(lambda n, limit=1: n + limit)], name="sub")
-    graph = Graph([inner.as_node(inputs=("n",), enter=lambda v: {**v, "limit": 100})])
+    graph = Graph([inner.as_node(inputs=("n",), transform_input=lambda v: {**v, "limit": 100})])
     assert play(graph.bind(limit=10), {"n": 1})[0]["u"] == 101
 
 
@@ -673,7 +682,7 @@ def test_what_still_runs_of_an_attempt_that_is_over_says_nothing_any_more() -> N
 @pytest.mark.parametrize("asynchronously", [False, True])
 def test_a_subgraph_that_fails_as_it_is_entered_is_tried_again_and_then_fails(asynchronously: bool) -> None:
     deep = Graph([node(name="f", output="x")(lambda n: n)], name="deep")
-    middle = Graph([deep.as_node(inputs=("n",), enter=lambda values: {})], name="sub")
+    middle = Graph([deep.as_node(inputs=("n",), transform_input=lambda values: {})], name="sub")
     retry = RetryPolicy(max_attempts=3, base_delay=1.0)
     engine = Engine(Graph([middle.as_node(retry=retry)]), clock=VirtualClock())
     result = asyncio.run(engine.arun({"n": 1})) if asynchronously else engine.run({"n": 1})

@@ -8,6 +8,7 @@ import pytest
 
 from clew.errors import GraphError
 from clew.graph import END, Command, Node, Send, as_node, ifelse, interrupt, node, route
+from tests.messages import mentions
 
 
 def write(draft: str) -> str:
@@ -46,11 +47,11 @@ def test_a_route_may_choose_several() -> None:
 def test_a_route_without_targets_is_refused() -> None:
     with pytest.raises(GraphError) as caught:
         route(targets=[])(write)
-    assert str(caught.value) == "gate 'write' has no targets; list the nodes that it may choose, or END."
+    assert mentions(str(caught.value), "'write'", "END")
 
 
 def test_a_target_listed_twice_is_refused() -> None:
-    with pytest.raises(GraphError, match=r"^gate 'g' lists the target 'END' twice\.$"):
+    with pytest.raises(GraphError, match=r"'g'.*'END'"):
         route(targets=[END, "END"], name="g")(write)
 
 
@@ -65,9 +66,9 @@ def test_an_ifelse_chooses_between_two() -> None:
 
 def test_an_ifelse_that_leads_one_way_is_refused() -> None:
     with pytest.raises(GraphError) as caught:
-        ifelse(when_true="a", when_false="a")(bool)  # a class, but its targets are looked at ...
-    assert str(caught.value) == "bool is a class; wrap it in a function that makes one."  # ... after it
-    with pytest.raises(GraphError, match=r"^gate 'good' goes to 'a' either way; give it two targets\.$"):
+        ifelse(when_true="a", when_false="a")(bool)  # the function is checked before the targets
+    assert mentions(str(caught.value), "bool", "class")
+    with pytest.raises(GraphError, match=r"'good'.*'a'"):
         ifelse(when_true="a", when_false="a", name="good")(lambda: True)
 
 
@@ -85,7 +86,7 @@ def test_an_interrupt_writes_a_value_of_its_own_name(name: str | None, output: s
 
 
 def test_an_interrupt_writes_a_value() -> None:
-    with pytest.raises(GraphError, match="'two words' cannot be the name of a value"):
+    with pytest.raises(GraphError, match="'two words'"):
         interrupt(output="two words")(write)
 
 
@@ -102,14 +103,14 @@ def test_a_send_may_have_no_payload() -> None:
 def test_a_send_to_the_end_is_refused(target: Any) -> None:
     with pytest.raises(GraphError) as caught:
         Send(target)
-    assert str(caught.value) == "a Send needs a node to run; return END itself to end the path."
+    assert mentions(str(caught.value), "Send", "END")
 
 
 @pytest.mark.parametrize("payload", [[1], {1: 2}])
 def test_a_payload_maps_names_to_values(payload: Any) -> None:
     with pytest.raises(GraphError) as caught:
         Send("write", payload)
-    assert str(caught.value) == f"the payload of a Send to 'write' maps names to values, not {payload!r}."
+    assert mentions(str(caught.value), "payload", "'write'", "1")
 
 
 def test_a_command_writes_and_routes() -> None:
@@ -122,7 +123,7 @@ def test_a_command_may_do_neither() -> None:
 
 
 def test_the_update_of_a_command_maps_names_to_values() -> None:
-    with pytest.raises(GraphError, match=r"^the update of a Command maps names to values, not 3\.$"):
+    with pytest.raises(GraphError, match=r"update.*3"):
         Command(update=3)  # type: ignore[arg-type]
 
 

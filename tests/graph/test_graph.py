@@ -10,6 +10,7 @@ import pytest
 from clew.errors import GraphError, RunError
 from clew.graph import Graph, node
 from clew.state.registry import entry_of
+from tests.messages import mentions
 
 
 @dataclasses.dataclass
@@ -59,21 +60,19 @@ def test_defaults() -> None:
 def test_two_nodes_of_one_name() -> None:
     with pytest.raises(GraphError) as caught:
         Graph([retrieve, retrieve])
-    assert (
-        str(caught.value) == "two nodes are called 'retrieve'; give one another name with rename(name=...)."
-    )
+    assert mentions(str(caught.value), "'retrieve'", "name=")
 
 
 @pytest.mark.parametrize("nodes", [retrieve, respond, 3])
 def test_nodes_come_in_a_list(nodes: Any) -> None:
     with pytest.raises(GraphError) as caught:
         Graph(nodes)
-    assert str(caught.value) == f"Graph takes a list of nodes, not {nodes!r}; write Graph([...])."
+    assert mentions(str(caught.value), repr(nodes))
 
 
 def test_a_graph_is_no_list_of_nodes() -> None:
     inner: Any = Graph([respond])
-    with pytest.raises(GraphError, match=r"^Graph takes a list of nodes, not <Graph without name: respond>"):
+    with pytest.raises(GraphError, match=r"list of nodes.*<Graph without name: respond>"):
         Graph(inner)
 
 
@@ -91,7 +90,7 @@ def test_a_chain_stands_for_its_pairs_each_once() -> None:
 def test_an_edge_has_two_ends(edge: Any) -> None:
     with pytest.raises(GraphError) as caught:
         Graph([retrieve, respond], edges=[edge])
-    assert str(caught.value) == f"an edge is a pair of nodes, or a longer chain, not {edge!r}."
+    assert mentions(str(caught.value), repr(edge))
 
 
 @pytest.mark.parametrize("entry", ["retrieve", retrieve, [retrieve]])
@@ -148,7 +147,7 @@ def test_bind_adds_to_what_is_bound() -> None:
 def test_bind_of_what_nobody_reads() -> None:
     with pytest.raises(GraphError) as caught:
         Graph([retrieve]).bind(clinet=1)
-    assert str(caught.value) == "no node reads 'clinet', so it cannot be bound; did you mean 'client'?"
+    assert mentions(str(caught.value), "'clinet'", "'client'")
 
 
 def test_a_topology_is_computed_once_for_the_same_names() -> None:
@@ -170,4 +169,4 @@ def test_run_inside_an_event_loop_says_to_await_arun() -> None:
 
     with pytest.raises(RunError) as caught:
         asyncio.run(run_inside_a_loop())
-    assert str(caught.value) == ("run() would block the running event loop; await arun(...) instead.")
+    assert mentions(str(caught.value), "run()")

@@ -61,7 +61,8 @@ def test_a_graph_as_a_node_can_be_called() -> None:
 
 def test_a_graph_as_a_node_is_called_with_the_whole_state() -> None:
     made = RAG.as_node(
-        enter=lambda state: {"query": state["q"]}, leave=lambda values: {"docs": values["answer"]}
+        transform_input=lambda state: {"query": state["q"]},
+        transform_output=lambda values: {"docs": values["answer"]},
     )
     assert made(state={"q": "a"}) == {"docs": "a+a"}
 

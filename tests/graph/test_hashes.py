@@ -90,10 +90,10 @@ VARIANTS: dict[str, Callable[[], Graph]] = {
     "reducer": lambda: Graph([DOCS, node(respond, output="query")], state=Merged),
     "subgraph": lambda: Graph([Graph(BASE, name="inner")]),
     "inside": lambda: Graph([Graph(BASE, name="inner", entry="decide")]),
-    "enter": lambda: Graph(
-        [Graph(BASE).as_node("inner", inputs=("query", "k"), enter=lambda values: values)]
+    "transform_input": lambda: Graph(
+        [Graph(BASE).as_node("inner", inputs=("query", "k"), transform_input=lambda values: values)]
     ),
-    "leave": lambda: Graph([Graph(BASE).as_node("inner", leave=lambda values: values)]),
+    "transform_output": lambda: Graph([Graph(BASE).as_node("inner", transform_output=lambda values: values)]),
     "mapped": lambda: Graph(BASE, name="inner").map_over("query"),
     "product": lambda: Graph(BASE, name="inner").map_over("query", mode="product"),
 }
@@ -325,7 +325,7 @@ def test_the_code_inside_a_subgraph_is_code() -> None:
     assert (one.structure_hash == other.structure_hash, one.code_hash == other.code_hash) == (True, False)
 
 
-@pytest.mark.parametrize("border", ["enter", "leave"])
+@pytest.mark.parametrize("border", ["transform_input", "transform_output"])
 def test_the_border_of_a_subgraph_is_code(border: str) -> None:
     functions: list[Any] = [lambda values: values, lambda values: {**values}]
     one, other = (Graph([Graph(BASE).as_node("inner", **{border: f})]) for f in functions)

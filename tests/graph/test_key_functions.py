@@ -24,7 +24,7 @@ def test_an_unknown_parameter_is_refused_when_the_graph_is_built() -> None:
     def ask(prompt: str) -> str:
         return prompt
 
-    with pytest.raises(GraphError, match=r"'promt'.*did you mean 'prompt'"):
+    with pytest.raises(GraphError, match=r"'promt'.*'prompt'"):
         Graph([ask])
 
 
@@ -51,7 +51,7 @@ def test_a_function_without_a_signature_is_refused() -> None:
     def ask(prompt: str) -> str:
         return prompt
 
-    with pytest.raises(GraphError, match="cannot be read"):
+    with pytest.raises(GraphError, match="parameters"):
         Graph([ask])
 
 

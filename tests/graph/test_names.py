@@ -10,6 +10,7 @@ import pytest
 from clew.errors import GraphError
 from clew.graph import END, Graph, name_of, node
 from clew.graph.names import check_node_name, check_output_name, check_value_name, names_of, nearest
+from tests.messages import mentions
 
 
 def test_end_is_called_end() -> None:
@@ -48,9 +49,7 @@ def test_a_target_is_a_name_a_node_a_function_or_end(target: object, name: str) 
 def test_anything_else_names_no_node(target: object) -> None:
     with pytest.raises(GraphError) as caught:
         name_of(target, "edges=")
-    assert str(caught.value) == (
-        f"edges=: {target!r} names no node; give a node's name, the node itself, or END."
-    )
+    assert mentions(str(caught.value), "edges=", "END", repr(target))
 
 
 def test_one_target_stands_for_a_list_of_one() -> None:
@@ -58,26 +57,26 @@ def test_one_target_stands_for_a_list_of_one() -> None:
 
 
 def test_a_set_of_targets_has_no_order() -> None:
-    with pytest.raises(GraphError, match=r"^here: a set has no order; give a list or a tuple\.$"):
+    with pytest.raises(GraphError, match=r"here.*list.*tuple"):
         names_of({"a"}, "here")
 
 
 @pytest.mark.parametrize(
-    "name, message",
+    "name, part",
     [
-        ("", "a node's name cannot be empty; give it one with name=."),
-        (3, "a node's name is a string, not 3."),
-        ("END", "a node cannot be called 'END': that is where a path ends; choose another name."),
-        ("a/b", "a node cannot be called 'a/b': '/' is used in paths; choose another name."),
-        ("a#1", "a node cannot be called 'a#1': '#' is used in paths; choose another name."),
-        ("a[1", "a node cannot be called 'a[1': '[' is used in paths; choose another name."),
-        ("a]", "a node cannot be called 'a]': ']' is used in paths; choose another name."),
+        ("", "empty"),
+        (3, "got 3"),
+        ("END", "'END'"),
+        ("a/b", "'a/b': '/'"),
+        ("a#1", "'a#1': '#'"),
+        ("a[1", "'a[1': '['"),
+        ("a]", "'a]': ']'"),
     ],
 )
-def test_what_a_node_cannot_be_called(name: object, message: str) -> None:
+def test_an_invalid_node_name_is_rejected(name: object, part: str) -> None:
     with pytest.raises(GraphError) as caught:
         check_node_name(name)
-    assert str(caught.value) == message
+    assert part in str(caught.value)
 
 
 def test_a_node_may_have_a_name_that_is_no_identifier() -> None:
@@ -88,18 +87,14 @@ def test_a_node_may_have_a_name_that_is_no_identifier() -> None:
 def test_a_value_is_an_identifier(name: object) -> None:
     with pytest.raises(GraphError) as caught:
         check_value_name(name, "node 'f'")
-    assert str(caught.value) == (
-        f"node 'f': {name!r} cannot be the name of a value; use a Python identifier."
-    )
+    assert mentions(str(caught.value), "'f'", repr(name))
 
 
 @pytest.mark.parametrize("name", ["state", "ctx"])
 def test_what_a_node_is_given_cannot_be_written(name: str) -> None:
     with pytest.raises(GraphError) as caught:
         check_output_name(name, "node 'f'")
-    assert str(caught.value) == (
-        f"node 'f': {name!r} is reserved for what a node is given; write another value."
-    )
+    assert mentions(str(caught.value), "'f'", repr(name))
 
 
 def test_the_nearest_name_is_suggested() -> None:
@@ -107,8 +102,8 @@ def test_the_nearest_name_is_suggested() -> None:
 
 
 def test_without_a_near_name_all_are_listed() -> None:
-    assert nearest("zzz", ["write", "search", "write"]) == "there are: 'write', 'search'."
+    assert nearest("zzz", ["write", "search", "write"]) == "known names: 'write', 'search'."
 
 
 def test_without_any_name_that_is_said() -> None:
-    assert nearest("zzz", []) == "there are none."
+    assert nearest("zzz", []) == "none are defined."

@@ -11,6 +11,7 @@ import pytest
 
 from clew.errors import GraphError
 from clew.graph import END, Node, NodePolicy, RetryPolicy, SideEffectPolicy, as_node, node
+from tests.messages import mentions
 
 
 @node(output="docs")
@@ -149,7 +150,7 @@ def test_cutoff_is_equality_or_a_function(cutoff: Any, kept: Any) -> None:
 def test_a_cutoff_is_called() -> None:
     with pytest.raises(GraphError) as caught:
         node(len, cutoff=0.1)  # type: ignore[call-overload]
-    assert str(caught.value) == "node 'len': cutoff is True, False or a function of two values, not 0.1."
+    assert mentions(str(caught.value), "'len'", "True", "False", "0.1")
 
 
 def test_an_option_that_does_not_exist_is_refused() -> None:
@@ -160,27 +161,27 @@ def test_an_option_that_does_not_exist_is_refused() -> None:
 def test_output_and_writes_contradict() -> None:
     with pytest.raises(GraphError) as caught:
         node(len, output="a", writes="b")
-    assert str(caught.value) == "node 'len': output= and writes= both say what it writes; give one of them."
+    assert mentions(str(caught.value), "'len'", "output=", "writes=")
 
 
 def test_an_output_is_written_once() -> None:
     with pytest.raises(GraphError) as caught:
         node(len, output=("a", "a"))
-    assert str(caught.value) == "node 'len' writes 'a' twice; give each output a name of its own."
+    assert mentions(str(caught.value), "'len'", "'a'")
 
 
 def test_an_output_is_an_identifier() -> None:
-    with pytest.raises(GraphError, match="'two words' cannot be the name of a value"):
+    with pytest.raises(GraphError, match="'two words'"):
         node(len, output="two words")
 
 
 def test_an_output_cannot_be_the_state() -> None:
-    with pytest.raises(GraphError, match="'state' is reserved"):
+    with pytest.raises(GraphError, match="'state' is a reserved"):
         node(len, writes=["state"])
 
 
 def test_goto_lists_a_target_once() -> None:
-    with pytest.raises(GraphError, match=r"^node 'len' lists the target 'a' twice\.$"):
+    with pytest.raises(GraphError, match=r"'len'.*'a'"):
         node(len, goto=["a", "a"])
 
 
@@ -188,7 +189,7 @@ def test_a_lambda_needs_a_name() -> None:
     func = lambda x: x
     with pytest.raises(GraphError) as caught:
         as_node(func)
-    assert str(caught.value) == f"{func!r} has no name of its own; give it one with node(..., name=...)."
+    assert mentions(str(caught.value), repr(func), "name=")
 
 
 def test_a_lambda_with_a_name_is_a_node() -> None:
@@ -203,19 +204,19 @@ def test_a_partial_is_called_as_its_function() -> None:
 def test_a_class_is_refused() -> None:
     class Doc: ...
 
-    with pytest.raises(GraphError, match=r"^Doc is a class; wrap it in a function that makes one\.$"):
+    with pytest.raises(GraphError, match="Doc is a class"):
         as_node(Doc)
 
 
 def test_what_cannot_be_called_is_refused() -> None:
-    with pytest.raises(GraphError, match=r"^3 is not a function, so it cannot be a node\.$"):
+    with pytest.raises(GraphError, match="3 is not a function"):
         as_node(3)  # type: ignore[arg-type]
 
 
 def test_a_node_is_not_decorated_again() -> None:
     with pytest.raises(GraphError) as caught:
         node(retrieve, output="other")
-    assert str(caught.value) == "'retrieve' is a node already; use rename to change its names."
+    assert mentions(str(caught.value), "'retrieve'")
 
 
 def test_rename_changes_names_and_not_the_function() -> None:
@@ -241,27 +242,27 @@ def test_two_parameters_may_read_one_value() -> None:
 
 
 def test_rename_of_an_unknown_input_suggests_the_nearest() -> None:
-    with pytest.raises(GraphError, match=r"^'retrieve' reads no 'qery' to rename; did you mean 'query'\?$"):
+    with pytest.raises(GraphError, match=r"'retrieve'.*'qery'.*'query'"):
         retrieve.rename(inputs={"qery": "q"})
 
 
 def test_rename_of_an_unknown_output_suggests_the_nearest() -> None:
-    with pytest.raises(GraphError, match=r"^'retrieve' writes no 'doc' to rename; did you mean 'docs'\?$"):
+    with pytest.raises(GraphError, match=r"'retrieve'.*'doc'.*'docs'"):
         retrieve.rename(outputs={"doc": "d"})
 
 
 def test_rename_keeps_to_the_rules_of_names() -> None:
-    with pytest.raises(GraphError, match="'a b' cannot be the name of a value"):
+    with pytest.raises(GraphError, match="'a b'"):
         retrieve.rename(inputs={"query": "a b"})
-    with pytest.raises(GraphError, match="'ctx' is reserved"):
+    with pytest.raises(GraphError, match="'ctx' is a reserved"):
         retrieve.rename(outputs={"docs": "ctx"})
-    with pytest.raises(GraphError, match="'/' is used in paths"):
+    with pytest.raises(GraphError, match="'/'"):
         retrieve.rename(name="a/b")
 
 
 def test_rename_cannot_make_two_outputs_one() -> None:
     made = node(lambda: (1, 2), name="bounds", output=("lo", "hi"))
-    with pytest.raises(GraphError, match=r"^rename of 'bounds' writes 'hi' twice"):
+    with pytest.raises(GraphError, match=r"'bounds'.*'hi'"):
         made.rename(outputs={"lo": "hi"})
 
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from clew.errors import PolicyError
 from clew.graph import NodePolicy, RetryPolicy, SideEffectPolicy
 from clew.graph.policies import policy_of
+from tests.messages import mentions
 
 
 def test_defaults_of_a_retry_policy() -> None:
@@ -31,33 +32,27 @@ def test_an_interpreter_told_to_stop_is_not() -> None:
 def test_at_least_one_attempt(attempts: Any) -> None:
     with pytest.raises(PolicyError) as caught:
         RetryPolicy(max_attempts=attempts)
-    assert str(caught.value) == (
-        f"max_attempts counts the first attempt too: a whole number of at least 1, not {attempts!r}."
-    )
+    assert mentions(str(caught.value), "max_attempts", "1", repr(attempts))
 
 
 @pytest.mark.parametrize("delay", [0, -0.1, math.nan, math.inf, True, "1"])
 def test_a_first_delay_above_zero(delay: Any) -> None:
     with pytest.raises(PolicyError) as caught:
         RetryPolicy(base_delay=delay)
-    assert str(caught.value) == f"base_delay is a number of seconds above 0, not {delay!r}."
+    assert mentions(str(caught.value), "base_delay", "0", repr(delay))
 
 
 @pytest.mark.parametrize("delay", [0.5, math.inf, None])
 def test_a_longest_delay_not_below_the_first(delay: Any) -> None:
     with pytest.raises(PolicyError) as caught:
         RetryPolicy(base_delay=1.0, max_delay=delay)
-    assert (
-        str(caught.value) == f"max_delay is a number of seconds, not below base_delay (1.0), not {delay!r}."
-    )
+    assert mentions(str(caught.value), "max_delay", "base_delay", "1.0", repr(delay))
 
 
 def test_retryable_is_a_function() -> None:
     with pytest.raises(PolicyError) as caught:
         RetryPolicy(retryable=ValueError())  # type: ignore[arg-type]
-    assert str(caught.value) == (
-        "retryable is a function from an exception to whether to try again, not ValueError()."
-    )
+    assert mentions(str(caught.value), "retryable", "ValueError")
 
 
 @pytest.mark.parametrize("attempt, delay", [(0, 1.0), (1, 2.0), (2, 4.0), (3, 5.0), (100_000, 5.0)])
@@ -90,25 +85,25 @@ def test_a_node_policy_leaves_everything_to_the_engine() -> None:
 def test_a_timeout_above_zero(timeout: Any) -> None:
     with pytest.raises(PolicyError) as caught:
         NodePolicy(timeout=timeout)
-    assert str(caught.value) == f"timeout is a number of seconds above 0, or None, not {timeout!r}."
+    assert mentions(str(caught.value), "timeout", "0", "None", repr(timeout))
 
 
 def test_retry_policy_is_one() -> None:
-    with pytest.raises(PolicyError, match=r"^retry_policy is a RetryPolicy or None, not 3\.$"):
+    with pytest.raises(PolicyError, match=r"retry_policy.*RetryPolicy.*None.*3"):
         NodePolicy(retry_policy=3)  # type: ignore[arg-type]
 
 
 def test_the_idempotency_key_is_computed() -> None:
     with pytest.raises(PolicyError) as caught:
         NodePolicy(idempotency_key_func="key")  # type: ignore[arg-type]
-    assert str(caught.value) == "idempotency_key_func is a function of the node's inputs, or None, not 'key'."
+    assert mentions(str(caught.value), "idempotency_key_func", "None", "'key'")
 
 
 @pytest.mark.parametrize("field", ["recordable", "requires_idempotency"])
 def test_a_side_effect_is_there_or_not(field: str) -> None:
     with pytest.raises(PolicyError) as caught:
         SideEffectPolicy(**{field: 1})  # type: ignore[arg-type]
-    assert str(caught.value) == f"{field} is True or False, not 1."
+    assert mentions(str(caught.value), field, "True", "False", "1")
 
 
 def test_idempotency_needs_no_key_function() -> None:
@@ -136,9 +131,9 @@ def test_a_whole_policy_is_kept() -> None:
 def test_a_whole_policy_and_parts_of_it_contradict() -> None:
     with pytest.raises(PolicyError) as caught:
         options(policy=NodePolicy(), timeout=1.0, retry=2)
-    assert str(caught.value) == "policy= already says timeout and retry; give one or the other."
+    assert mentions(str(caught.value), "policy=", "timeout", "retry")
 
 
 def test_a_policy_is_a_node_policy() -> None:
-    with pytest.raises(PolicyError, match=r"^policy is a NodePolicy, not 3\.$"):
+    with pytest.raises(PolicyError, match=r"NodePolicy.*3"):
         options(policy=3)

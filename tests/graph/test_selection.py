@@ -6,6 +6,7 @@ import pytest
 
 from clew.errors import GraphError
 from clew.graph import END, Graph, Node, ifelse, node, route
+from tests.messages import mentions
 
 
 def make(name: str, *inputs: str, output: str | None = None, after: tuple[str, ...] = ()) -> Node:
@@ -78,11 +79,9 @@ def test_a_selection_can_be_narrowed_down() -> None:
 def test_an_unknown_value_is_refused() -> None:
     with pytest.raises(GraphError) as caught:
         Graph([make("answer", "x")]).select("anwser")
-    assert str(caught.value) == "no node writes 'anwser', so it cannot be selected; did you mean 'answer'?"
+    assert mentions(str(caught.value), "'anwser'", "'answer'")
 
 
 def test_selecting_nothing_is_refused() -> None:
-    with pytest.raises(
-        GraphError, match=r"^select\(\) needs at least one value; name what you want to get\.$"
-    ):
+    with pytest.raises(GraphError, match=r"select\(\)"):
         Graph([A]).select()

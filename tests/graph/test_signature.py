@@ -14,6 +14,7 @@ import pytest
 from clew.errors import GraphError
 from clew.graph import ABSENT, MISSING, Context, Param
 from clew.graph.signature import mode_of, name_of_function, read_params, read_returns
+from tests.messages import mentions
 
 if TYPE_CHECKING:
     from nowhere import Unknown  # type: ignore[import-not-found]
@@ -183,25 +184,20 @@ def test_a_builtin_function_with_signature_is_read() -> None:
 
 
 def test_a_builtin_function_without_signature_is_refused() -> None:
-    with pytest.raises(
-        GraphError, match=r"^node 'f': its signature cannot be read; wrap it in a function\.$"
-    ):
+    with pytest.raises(GraphError, match="'f'"):
         params(max)
 
 
 def test_star_args_are_refused() -> None:
     with pytest.raises(GraphError) as caught:
         params(lambda *args: args)
-    assert str(caught.value) == "node 'f': *args names no values to read; write the parameters out."
+    assert mentions(str(caught.value), "'f'", "*args")
 
 
 def test_star_star_kwargs_are_refused() -> None:
     with pytest.raises(GraphError) as caught:
         params(lambda **options: options)
-    assert str(caught.value) == (
-        "node 'f': **options names no values to read; write the parameters out, "
-        "or take the whole state with a parameter named 'state'."
-    )
+    assert mentions(str(caught.value), "'f'", "**options", "'state'")
 
 
 def test_a_mutable_default_is_kept_as_it_is() -> None:
@@ -212,10 +208,7 @@ def test_a_mutable_default_is_kept_as_it_is() -> None:
 def test_a_mutable_default_that_cannot_be_copied_is_refused() -> None:
     with pytest.raises(GraphError) as caught:
         params(lambda a=[threading.Lock()]: a)  # noqa: B008
-    assert str(caught.value) == (
-        "node 'f': the default of 'a' cannot be copied for each run (cannot pickle '_thread.lock' object); "
-        "use None and make it inside, or give it with Graph.bind."
-    )
+    assert mentions(str(caught.value), "'f'", "'a'", "'_thread.lock'", "None")
 
 
 async def coroutine() -> None: ...

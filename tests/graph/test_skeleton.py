@@ -78,7 +78,7 @@ GRAPH = Graph(
         check,
         respond,
         ask,
-        INNER.as_node("one", inputs=("query",), enter=lambda seen: {"x": 1}),
+        INNER.as_node("one", inputs=("query",), transform_input=lambda seen: {"x": 1}),
         INNER.map_over("x", name="many").nodes["many"].rename(inputs={"x": "seen"}),
     ],
     name="rag",
@@ -107,7 +107,7 @@ def test_a_skeleton_has_no_code() -> None:
         schema.fields["log"].reducer,
         schema.fields["seen"].default,
         bare.nodes["retrieve"].cutoff,
-        inside.enter,
+        inside.transform_input,
     ]
     for call in calls:
         assert call is not None

@@ -9,6 +9,7 @@ import pytest
 
 from clew.errors import InputError, OutputError
 from clew.graph import ABSENT, Graph, Subgraph, node
+from tests.messages import mentions
 
 
 @dataclasses.dataclass
@@ -39,16 +40,20 @@ def test_what_nobody_has_is_left_out() -> None:
 
 
 def test_enter_makes_the_values_inside() -> None:
-    assert inside(enter=lambda values: {"query": values["q"]}).values_of({"q": "a"}) == {"query": "a"}
+    assert inside(transform_input=lambda values: {"query": values["q"]}).values_of({"q": "a"}) == {
+        "query": "a"
+    }
 
 
 def test_enter_may_return_the_schema() -> None:
-    made = inside(TYPED, enter=lambda values: Inside(query=values["q"])).values_of({"q": "a"})
+    made = inside(TYPED, transform_input=lambda values: Inside(query=values["q"])).values_of({"q": "a"})
     assert made == {"query": "a", "answer": ""}
 
 
 def test_enter_may_be_given_the_whole_state() -> None:
-    assert inside(enter=lambda state: {"query": state.query}).values_of(Inside(query="a")) == {"query": "a"}
+    assert inside(transform_input=lambda state: {"query": state.query}).values_of(Inside(query="a")) == {
+        "query": "a"
+    }
 
 
 def test_outputs_pass_by_matching_names() -> None:
@@ -60,18 +65,20 @@ def test_an_output_that_was_not_made_is_not_written() -> None:
 
 
 def test_leave_makes_the_update_outside() -> None:
-    made = inside(leave=lambda values: {"reply": values["answer"]}).update_of({"answer": "A"})
+    made = inside(transform_output=lambda values: {"reply": values["answer"]}).update_of({"answer": "A"})
     assert made == {"reply": "A"}
 
 
 def test_leave_is_given_the_schema() -> None:
-    made = inside(TYPED, leave=lambda state: {"reply": state.answer}).update_of({"query": "a", "answer": "A"})
+    made = inside(TYPED, transform_output=lambda state: {"reply": state.answer}).update_of(
+        {"query": "a", "answer": "A"}
+    )
     assert made == {"reply": "A"}
 
 
 def test_leave_returns_a_mapping() -> None:
-    with pytest.raises(OutputError, match=r"^leave= returns a mapping of what to write, not 'A'\.$"):
-        inside(leave=lambda values: values["answer"]).update_of({"answer": "A"})
+    with pytest.raises(OutputError, match=r"transform_output=.*'A'"):
+        inside(transform_output=lambda values: values["answer"]).update_of({"answer": "A"})
 
 
 def test_without_mapping_there_is_one_run() -> None:
@@ -91,9 +98,7 @@ def test_product_runs_once_for_each_combination() -> None:
 def test_zip_needs_one_length() -> None:
     with pytest.raises(InputError) as caught:
         inside(mapped=("a", "b")).items_of({"a": [1, 2], "b": [1]})
-    assert str(caught.value) == (
-        "mapped inputs need one length, but 'a' has 2, 'b' has 1; use mode='product' for all combinations."
-    )
+    assert mentions(str(caught.value), "'a'", "2", "'b'", "1", "mode=", "'product'")
 
 
 def test_one_run_makes_the_update() -> None:

@@ -10,6 +10,7 @@ from clew import Engine
 from clew.errors import GraphError
 from clew.graph import ABSENT, END, MISSING, Graph, Param, node, route
 from clew.graph.subgraph_node import MAX_DEPTH
+from tests.messages import mentions
 
 
 @node(output="docs")
@@ -59,17 +60,17 @@ def test_what_another_node_writes_can_be_an_input() -> None:
 
 
 def test_enter_without_inputs_is_given_the_whole_state() -> None:
-    made = RAG.as_node(enter=lambda state: {"query": state["q"]})
+    made = RAG.as_node(transform_input=lambda state: {"query": state["q"]})
     assert (made.inputs, made.reads_state) == ((), True)
 
 
 def test_enter_with_inputs_is_given_those() -> None:
-    made = RAG.as_node(inputs=("sub_query",), enter=lambda values: {"query": values["sub_query"]})
+    made = RAG.as_node(inputs=("sub_query",), transform_input=lambda values: {"query": values["sub_query"]})
     assert (made.inputs, made.required, made.reads_state) == (("sub_query",), ("sub_query",), False)
 
 
 def test_leave_may_write_other_names() -> None:
-    assert RAG.as_node(outputs=("reply",), leave=lambda values: {}).outputs == ("reply",)
+    assert RAG.as_node(outputs=("reply",), transform_output=lambda values: {}).outputs == ("reply",)
 
 
 @node(output="draft")
@@ -102,31 +103,27 @@ def test_the_seed_of_a_loop_that_cannot_start_without_is_read() -> None:
 def test_a_graph_without_name_is_no_node() -> None:
     with pytest.raises(GraphError) as caught:
         Graph([retrieve]).as_node()
-    assert str(caught.value) == (
-        "a graph needs a name to be a node; give it one with as_node(name) or Graph(name=...)."
-    )
+    assert mentions(str(caught.value), "as_node", "name=")
 
 
 def test_the_name_of_the_node_follows_the_rules() -> None:
-    with pytest.raises(GraphError, match="'/' is used in paths"):
+    with pytest.raises(GraphError, match="'/'"):
         RAG.as_node("a/b")
 
 
 def test_an_unknown_input_is_refused() -> None:
-    with pytest.raises(GraphError, match=r"^subgraph 'rag' knows no input 'qery'; did you mean 'query'\?$"):
+    with pytest.raises(GraphError, match=r"'rag'.*'qery'.*'query'"):
         RAG.as_node(inputs=["qery"])
 
 
 def test_a_required_input_cannot_be_left_out() -> None:
     with pytest.raises(GraphError) as caught:
         RAG.as_node(inputs=["k"])
-    assert str(caught.value) == (
-        "subgraph 'rag' needs 'query', which inputs= leaves out; add it, or bind it inside."
-    )
+    assert mentions(str(caught.value), "'rag'", "'query'", "inputs=")
 
 
 def test_an_unknown_output_is_refused() -> None:
-    with pytest.raises(GraphError, match=r"^subgraph 'rag' makes no 'anser'; did you mean 'answer'\?$"):
+    with pytest.raises(GraphError, match=r"'rag'.*'anser'.*'answer'"):
         RAG.as_node(outputs=["anser"])
 
 
@@ -134,9 +131,7 @@ def test_an_unknown_output_is_refused() -> None:
 def test_names_are_a_list(option: str) -> None:
     with pytest.raises(GraphError) as caught:
         RAG.as_node(**{option: "query"})  # type: ignore[arg-type]
-    assert str(caught.value) == (
-        f"{option}= of subgraph 'rag' is a list of names, not the string 'query'; write ('query',)."
-    )
+    assert mentions(str(caught.value), option, "'rag'", "'query'")
 
 
 def test_a_graph_is_mapped_over_an_input() -> None:
@@ -160,18 +155,18 @@ def test_a_seed_can_be_mapped_over() -> None:
 def test_mapping_over_nothing_is_refused() -> None:
     with pytest.raises(GraphError) as caught:
         RAG.map_over()
-    assert str(caught.value) == "map_over() needs at least one input; name what to run the graph for."
+    assert mentions(str(caught.value), "map_over()")
 
 
 def test_mapping_over_an_unknown_input_is_refused() -> None:
     with pytest.raises(GraphError) as caught:
         RAG.map_over("quary")
-    assert str(caught.value) == "the graph takes no 'quary' to map over; did you mean 'query'?"
+    assert mentions(str(caught.value), "'quary'", "'query'")
 
 
 def test_an_unknown_mode_is_refused() -> None:
     mode: Any = "all"
-    with pytest.raises(GraphError, match=r"^mode is 'zip' or 'product', not 'all'\.$"):
+    with pytest.raises(GraphError, match=r"'zip'.*'product'.*'all'"):
         RAG.map_over("query", mode=mode)
 
 
@@ -202,9 +197,7 @@ def test_everything_works_at_the_greatest_depth() -> None:
 
 
 def test_one_graph_too_deep_is_refused_when_it_is_built() -> None:
-    with pytest.raises(
-        GraphError, match="'g30' would be nested more than 30 graphs deep; put some of them side"
-    ):
+    with pytest.raises(GraphError, match=r"'g30'.*30"):
         nested(MAX_DEPTH + 1)
-    with pytest.raises(GraphError, match="nested more than 30 graphs deep"):
+    with pytest.raises(GraphError, match="more than 30"):
         nested(MAX_DEPTH).map_over("x")

@@ -179,8 +179,7 @@ def test_schema_defaults_count_where_the_value_is_reduced_or_nobody_writes_it() 
 def test_a_loop_that_nothing_can_start_says_what_would() -> None:
     with pytest.raises(
         InputError,
-        match=r"nothing can start the loop a → b: each of its nodes waits for another one; give the run one of "
-        r"'va', 'vb', or a parameter a default",
+        match=r"a → b.*'va'.*'vb'",
     ):
         topology(n("a", "vb", "va"), n("b", "va", "vb"))
 

@@ -13,6 +13,7 @@ import pytest
 from clew import append
 from clew.errors import GraphError, GraphWarning
 from clew.graph import END, Command, Graph, Node, Send, ifelse, interrupt, node, route
+from tests.messages import mentions
 
 
 def make(name: str, *inputs: str, output: Any = None, **options: Any) -> Node:
@@ -39,59 +40,45 @@ def refused(build: Callable[[], Graph]) -> str:
 
 class TestNames:
     def test_a_graph_has_nodes(self) -> None:
-        assert refused(lambda: Graph([])) == "a graph needs at least one node."
+        assert "at least one node" in refused(lambda: Graph([]))
 
     def test_a_gate_to_nowhere(self) -> None:
         nodes = [make("search"), gate("decide", targets=["serach", END])]
-        assert refused(lambda: Graph(nodes)) == (
-            "'decide' may go to 'serach', which is no node here; did you mean 'search'?"
-        )
+        assert mentions(refused(lambda: Graph(nodes)), "'decide'", "'serach'", "'search'")
 
     def test_a_command_to_nowhere(self) -> None:
         nodes = [make("search"), make("triage", goto=["zzz"])]
-        assert refused(lambda: Graph(nodes)) == (
-            "'triage' may go to 'zzz', which is no node here; there are: 'search', 'triage'."
-        )
+        assert mentions(refused(lambda: Graph(nodes)), "'triage'", "'zzz'", "'search'", "'triage'")
 
     def test_after_nobody(self) -> None:
         nodes = [make("search"), make("write", after="serach")]
-        assert refused(lambda: Graph(nodes)) == (
-            "'write' runs after 'serach', which is no node here; did you mean 'search'?"
-        )
+        assert mentions(refused(lambda: Graph(nodes)), "'write'", "'serach'", "'search'")
 
     def test_after_itself(self) -> None:
         nodes = [make("write", after="write")]
-        assert refused(lambda: Graph(nodes)) == "'write' runs after itself; leave it out of after=."
+        assert mentions(refused(lambda: Graph(nodes)), "'write'", "after=")
 
     def test_an_edge_from_nowhere(self) -> None:
         nodes = [make("search"), make("write")]
-        assert refused(lambda: Graph(nodes, edges=[("serach", "write")])) == (
-            "an edge leads from 'serach', which is no node here; did you mean 'search'?"
-        )
+        assert mentions(refused(lambda: Graph(nodes, edges=[("serach", "write")])), "'serach'", "'search'")
 
     def test_an_edge_to_nowhere(self) -> None:
         nodes = [make("search"), make("write")]
-        assert refused(lambda: Graph(nodes, edges=[("search", "wirte")])) == (
-            "an edge leads from 'search' to 'wirte', which is no node here; did you mean 'write'?"
+        assert mentions(
+            refused(lambda: Graph(nodes, edges=[("search", "wirte")])), "'search'", "'wirte'", "'write'"
         )
 
     def test_an_edge_to_the_end(self) -> None:
         nodes = [make("search")]
-        assert refused(lambda: Graph(nodes, edges=[("search", END)])) == (
-            "an edge leads from 'search' to END; leave it out: a path ends by itself."
-        )
+        assert mentions(refused(lambda: Graph(nodes, edges=[("search", END)])), "'search'", "END")
 
     def test_an_edge_to_itself(self) -> None:
         nodes = [make("search")]
-        assert refused(lambda: Graph(nodes, edges=[("search", "search")])) == (
-            "an edge leads from 'search' to itself; leave it out, or use a gate."
-        )
+        assert mentions(refused(lambda: Graph(nodes, edges=[("search", "search")])), "'search'")
 
     def test_an_unknown_entry(self) -> None:
         nodes = [make("search")]
-        assert refused(lambda: Graph(nodes, entry="serach")) == (
-            "entry= names 'serach', which is no node here; did you mean 'search'?"
-        )
+        assert mentions(refused(lambda: Graph(nodes, entry="serach")), "entry=", "'serach'", "'search'")
 
     def test_a_gate_may_choose_itself(self) -> None:
         Graph([gate("again", "x", targets=["again", END])])
@@ -106,17 +93,15 @@ class State:
 
 class TestSchema:
     def test_an_output_that_is_not_declared(self) -> None:
-        assert refused(lambda: Graph([make("f", output="dosc")], state=State)) == (
-            "'f' writes 'dosc', which State does not declare; did you mean 'docs'?"
+        assert mentions(
+            refused(lambda: Graph([make("f", output="dosc")], state=State)), "'f'", "'dosc'", "'docs'"
         )
 
     def test_an_input_that_is_neither_declared_nor_bound(self) -> None:
         graph = Graph([make("f", "qery", output="docs")], state=State)
         with pytest.raises(GraphError) as caught:
             graph.topology()
-        assert str(caught.value) == (
-            "'f' reads 'qery', which State does not declare and nobody has bound; did you mean 'query'?"
-        )
+        assert mentions(str(caught.value), "'f'", "'qery'", "'query'")
 
     def test_an_input_that_is_bound(self) -> None:
         graph = Graph([make("f", "client", output="docs")], state=State).bind(client=object())
@@ -133,22 +118,18 @@ class TestSchema:
 
     def test_an_input_that_a_gate_cannot_send_must_be_declared(self) -> None:
         nodes = [make("scan", "part", output="docs"), switch("good", "query", targets=("scan", END))]
-        with pytest.raises(GraphError, match="'scan' reads 'part', which State does not declare"):
+        with pytest.raises(GraphError, match=r"'scan'.*'part'"):
             Graph(nodes, state=State).topology()
 
 
 class TestWholeState:
     def test_a_whole_state_node_that_nothing_points_to(self) -> None:
         nodes = [make("retrieve", "query", output="docs"), make("plan", "state", output="steps")]
-        assert refused(lambda: Graph(nodes)) == (
-            "'plan' reads the whole state and nothing points to it, so it would run at the start, before "
-            "'retrieve' has written; point to it with edges= or after=, "
-            "or name it in entry= if it comes first."
-        )
+        assert mentions(refused(lambda: Graph(nodes)), "'plan'", "'retrieve'", "edges=", "after=", "entry=")
 
     def test_a_whole_state_gate_that_nothing_points_to(self) -> None:
         nodes = [make("retrieve", "query"), make("a", "x"), gate("choose", "state", targets=["a"])]
-        assert "'choose' reads the whole state and nothing points to it" in refused(lambda: Graph(nodes))
+        assert "'choose' reads the whole state" in refused(lambda: Graph(nodes))
 
     def test_a_context_is_no_state(self) -> None:
         Graph([make("retrieve", "query"), make("clock", "ctx")])
@@ -182,17 +163,14 @@ class TestWholeState:
 class TestProducers:
     def test_two_producers_of_one_value(self) -> None:
         nodes = [make("a", "x", output="answer"), make("b", "x", output="answer")]
-        assert refused(lambda: Graph(nodes)) == (
-            "'answer' is written by 'a' and by 'b', and nothing says which comes last; order them with "
-            "after=, let a gate choose between them, or give the value a reducer in the schema."
-        )
+        assert mentions(refused(lambda: Graph(nodes)), "'answer'", "'a'", "'b'", "after=")
 
     def test_a_reduced_value_may_have_many(self) -> None:
         Graph([make("a", "query", output="log"), make("b", "query", output="log")], state=State)
 
     def test_a_declared_value_without_reducer_may_not(self) -> None:
         nodes = [make("a", "query", output="docs"), make("b", "query", output="docs")]
-        assert refused(lambda: Graph(nodes, state=State)).startswith("'docs' is written by 'a' and by 'b'")
+        assert mentions(refused(lambda: Graph(nodes, state=State)), "'docs'", "'a'", "'b'")
 
     @pytest.mark.parametrize("first", ["a", "b"])
     def test_one_upstream_of_the_other(self, first: str) -> None:
@@ -220,7 +198,7 @@ class TestProducers:
             make("b", "x", output="answer"),
             gate("choose", "x", targets=["a", "b"], multi=True),
         ]
-        assert refused(lambda: Graph(nodes)).startswith("'answer' is written by 'a' and by 'b'")
+        assert mentions(refused(lambda: Graph(nodes)), "'answer'", "'a'", "'b'")
 
     def test_what_hangs_on_the_targets_of_a_gate_by_data(self) -> None:
         Graph([
@@ -242,7 +220,7 @@ class TestProducers:
             make("a", "x"), make("a2", "a=0", output="answer"),
             make("b", "x"), make("b2", "b", output="answer"),
         ]  # fmt: skip
-        assert refused(lambda: Graph(nodes)).startswith("'answer' is written by 'a2' and by 'b2'")
+        assert mentions(refused(lambda: Graph(nodes)), "'answer'", "'a2'", "'b2'")
 
     def test_a_target_that_something_else_wakes_is_not_exclusive(self) -> None:
         nodes = [
@@ -250,7 +228,7 @@ class TestProducers:
             gate("other", "x", targets=["a", END]),
             make("a", "x", output="answer"), make("b", "x", output="answer"),
         ]  # fmt: skip
-        assert refused(lambda: Graph(nodes)).startswith("'answer' is written by 'a' and by 'b'")
+        assert mentions(refused(lambda: Graph(nodes)), "'answer'", "'a'", "'b'")
 
     def test_a_target_with_a_retry_of_its_own_is_exclusive(self) -> None:
         Graph([
@@ -264,7 +242,7 @@ class TestProducers:
             gate("choose", "x", targets=["a", "b"]),
             make("a", "x", output="answer"), make("b", "x", output="answer"), make("c", "x", output="answer"),
         ]  # fmt: skip
-        assert refused(lambda: Graph(nodes)).startswith("'answer' is written by 'a' and by 'c'")
+        assert mentions(refused(lambda: Graph(nodes)), "'answer'", "'a'", "'c'")
 
 
 def choose(x: int) -> str:
@@ -286,11 +264,10 @@ class TestJoins:
         ],
     )
     def test_a_join_of_both_sides_of_a_choice(self, chooser: Node) -> None:
-        assert refused(
-            lambda: Graph([*self.NODES, chooser, make("both", "a", "b"), make("more", "both")])
-        ) == (
-            "'both' can never run: it needs more than one of the targets that 'choose' chooses between; "
-            "give the parameters that may be missing a default."
+        assert mentions(
+            refused(lambda: Graph([*self.NODES, chooser, make("both", "a", "b"), make("more", "both")])),
+            "'both'",
+            "'choose'",
         )
 
     def test_a_join_with_a_default(self) -> None:
@@ -313,15 +290,11 @@ class TestJoins:
 
 
 class TestCycles:
-    MESSAGE = (
-        "'a', 'b' feed each other and nothing ends that: the run would go on to max_steps; put a gate on the "
-        "loop, or mark one of them @node(cutoff=True) to stop when its output no longer changes."
-    )
-
     def test_a_cycle_that_nothing_ends(self) -> None:
         with pytest.warns(GraphWarning) as caught:
             Graph([make("a", "b=0"), make("b", "a"), make("c", "b")])
-        assert [str(warning.message) for warning in caught] == [self.MESSAGE]
+        assert len(caught) == 1
+        assert mentions(str(caught[0].message), "'a', 'b'", "max_steps", "cutoff=True")
 
     def test_the_warning_points_to_where_the_graph_is_built(self) -> None:
         with pytest.warns(GraphWarning) as caught:
@@ -370,9 +343,7 @@ def reader(wanted: Any) -> Node:
 class TestTypes:
     def test_a_producer_and_a_consumer_that_clash(self) -> None:
         nodes = [typed("p", list[str], output="value"), reader(list[int])]
-        assert refused(lambda: Graph(nodes, strict_types=True)) == (
-            "'p' writes 'value' as list[str], and 'read' reads it as list[int]; change one of them."
-        )
+        assert mentions(refused(lambda: Graph(nodes, strict_types=True)), "'p'", "'value'", "'read'")
 
     def test_types_are_not_compared_unless_asked_for(self) -> None:
         Graph([typed("p", list[str], output="value"), reader(list[int])])
@@ -382,9 +353,7 @@ class TestTypes:
 
     def test_one_of_a_tuple_of_outputs(self) -> None:
         nodes = [typed("p", tuple[int, str], output=("other", "value")), reader(int)]
-        assert refused(lambda: Graph(nodes, strict_types=True)) == (
-            "'p' writes 'value' as str, and 'read' reads it as int; change one of them."
-        )
+        assert mentions(refused(lambda: Graph(nodes, strict_types=True)), "'p'", "'value'", "'read'")
 
     @pytest.mark.parametrize(
         "producer",
@@ -401,18 +370,14 @@ class TestTypes:
 
     def test_a_producer_that_clashes_with_the_schema(self) -> None:
         nodes = [typed("p", int, output="query")]
-        assert refused(lambda: Graph(nodes, state=State, strict_types=True)) == (
-            "'p' writes 'query' as int, and State declares it as str; change one of them."
-        )
+        assert mentions(refused(lambda: Graph(nodes, state=State, strict_types=True)), "'p'", "'query'")
 
     def test_an_update_of_a_reduced_value_is_not_compared(self) -> None:
         Graph([typed("p", int, output="log")], state=State, strict_types=True)
 
     def test_a_consumer_that_clashes_with_the_schema(self) -> None:
         nodes = [reader(int).rename(inputs={"value": "query"}, outputs={"read": "docs"})]
-        assert refused(lambda: Graph(nodes, state=State, strict_types=True)) == (
-            "'read' reads 'query' as int, and the schema declares str; change one of them."
-        )
+        assert mentions(refused(lambda: Graph(nodes, state=State, strict_types=True)), "'read'", "'query'")
 
     def test_a_consumer_that_agrees_with_the_schema(self) -> None:
         Graph(

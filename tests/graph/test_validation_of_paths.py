@@ -36,7 +36,7 @@ def test_a_gate_that_may_choose_both_is_not_exclusive() -> None:
     def a(i: int) -> tuple[str, ...]:
         return ("x", "y")
 
-    with pytest.raises(GraphError, match="nothing says which comes last"):
+    with pytest.raises(GraphError, match="in no defined order"):
         Graph([a, x, y])
 
 
@@ -49,7 +49,7 @@ def test_two_gates_that_know_nothing_of_each_other_are_not_exclusive() -> None:
     def b(i: int) -> str:
         return "y"
 
-    with pytest.raises(GraphError, match="nothing says which comes last"):
+    with pytest.raises(GraphError, match="in no defined order"):
         Graph([a, b, x, y])
 
 
@@ -83,7 +83,7 @@ def test_an_annotation_of_object_may_mean_sends() -> None:
 def test_where_too_many_ways_lead_to_a_node_nothing_is_concluded() -> None:
     """Sixty-five gates, each of which may choose `x` or `y`: that they never do both is not found out."""
     gates = [route(name=f"g{i}", targets=["x", "y"])(lambda i: "x") for i in range(65)]
-    with pytest.raises(GraphError, match="nothing says which comes last"):
+    with pytest.raises(GraphError, match="in no defined order"):
         Graph([*gates, x, y])
 
 
@@ -100,5 +100,5 @@ def test_where_a_way_is_too_long_nothing_is_concluded() -> None:
         return Graph([a, *chain, b, x, y])
 
     assert [diamond(5).run(i=i)["o"] for i in (0, 1, 2)] == [0, -1, 2]
-    with pytest.raises(GraphError, match="nothing says which comes last"):
+    with pytest.raises(GraphError, match="in no defined order"):
         diamond(70)

@@ -10,7 +10,7 @@ import pytest
 
 from clew import merge
 from clew_nl2sql import ErrorCode, ErrorSeverity, GraphState, PipelineError, SubgraphExecutionState
-from clew_nl2sql.boundary import PAYLOAD, build_scan_payload, enter, leave
+from clew_nl2sql.boundary import PAYLOAD, build_scan_payload, transform_input, transform_output
 from clew_nl2sql.schemas import (
     ArtifactRef,
     ColumnRef,
@@ -121,7 +121,7 @@ def state_with_two_parts() -> GraphState:
 def test_a_scan_is_entered_with_its_own_part_and_nothing_else() -> None:
     payload = build_scan_payload(state_with_two_parts(), "scan_2", "sql_agent")
     assert tuple(payload) == PAYLOAD
-    begun = SubgraphExecutionState(**enter(payload))
+    begun = SubgraphExecutionState(**transform_input(payload))
     assert begun.sub_query is not None
     assert begun.sub_query.datasource_id == "s2"
     assert (begun.subgraph_id, begun.subgraph_name, begun.trace_id) == ("scan_2", "sql_agent", "t")
@@ -143,7 +143,9 @@ REF = ArtifactRef(
 
 
 def test_a_scan_that_failed_leaves_an_output_and_no_artifact() -> None:
-    update = leave(SubgraphExecutionState(trace_id="t", subgraph_id="scan_1", errors=[BAD], retry_count=3))
+    update = transform_output(
+        SubgraphExecutionState(trace_id="t", subgraph_id="scan_1", errors=[BAD], retry_count=3)
+    )
     assert update["artifact_refs"] == {}
     assert update["errors"] == [BAD]
     output = update["subgraph_outputs"]["scan_1"]
@@ -151,7 +153,7 @@ def test_a_scan_that_failed_leaves_an_output_and_no_artifact() -> None:
 
 
 def test_a_scan_that_succeeded_after_a_retry_keeps_its_errors_as_history() -> None:
-    update = leave(
+    update = transform_output(
         SubgraphExecutionState(
             trace_id="t",
             subgraph_id="scan_1",

@@ -43,7 +43,7 @@ def enter(machine: Machine, item: Item) -> None:
     try:
         values = inside.values_of(item.seen())
         graph, values = _pass_bound(item, inside, values)
-        if inside.enter is not None:
+        if inside.transform_input is not None:
             values = _across(values, item.path)
         runs = inside.items_of(values)
         started = [
@@ -120,7 +120,7 @@ def leave(machine: Machine, frame: Frame) -> None:
         return
     try:
         updates = [inside.update_of(other.working_state.plain_values()) for other in frames]
-        if inside.leave is not None:
+        if inside.transform_output is not None:
             updates = [_across(update, item.path) for update in updates]
         value = inside.gather(updates)
     except Exception as error:
@@ -132,7 +132,7 @@ def leave(machine: Machine, frame: Frame) -> None:
 def _pass_bound(item: Item, inside: Subgraph, values: dict[str, Any]) -> tuple[Graph, dict[str, Any]]:
     """Bind inside the subgraph what is bound outside and passed by name; bound values are not state."""
     bound = item.frame.program.bound
-    if not bound or inside.enter is not None:
+    if not bound or inside.transform_input is not None:
         return inside.graph, values
     passed = {
         p.name: bound[p.source]

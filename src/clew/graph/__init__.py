@@ -1,4 +1,4 @@
-"""Definitions: nodes, gates, policies, the context's surface, and graphs of them. Nothing here runs."""
+"""Graph definitions: nodes, gates, policies, the context protocol and graphs. Nothing here runs."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Annotations: what the types in signatures and schemas tell a graph.
+"""Type annotations of signatures and schemas.
 
-- Classes that can be stored are registered with the codec, wherever they stand inside generics and fields,
-  so that values of them survive a checkpoint without the user naming them twice.
-- ``fits`` says whether a value of one type may be read as another, for ``strict_types=True``. It knows
-  classes, unions, ``Optional``, ``Literal`` and generics; what it does not know passes, since a check that
-  rejects right graphs would be turned off.
-- ``shown`` writes a type so that it reads the same in every process.
+- `register_classes` registers storable classes with the codec, also inside generics and fields, so that users need not
+  register them.
+- `fits` returns whether a value of one type may be read as another, for ``strict_types=True``. It understands classes,
+  unions, ``Optional``, ``Literal`` and generics, and accepts all other types: a check that rejected valid graphs
+  would be useless.
+- `shown` formats a type so that the text is the same in every process.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from typing import Any
 from clew.state.registry import is_storable_kind, register_type
 
 _UNIONS = (typing.Union, types.UnionType)
-# Numbers as PEP 484 has them: an int is fine where a float is read.
+# The numeric tower of PEP 484: an int is accepted as a float.
 _PROMOTED = {(int, float), (int, complex), (float, complex), (bool, float), (bool, complex)}
 
 
 def register_classes(annotations: Iterable[Any]) -> None:
-    """Register every class in these annotations, and in the fields of those classes, that can be stored."""
+    """Register every storable class in these annotations and in the fields of those classes."""
     waiting = list(annotations)
     seen: set[int] = set()
     while waiting:
@@ -43,17 +43,17 @@ def register_classes(annotations: Iterable[Any]) -> None:
 def _fields(cls: type) -> Iterable[Any]:
     try:
         return list(typing.get_type_hints(cls, include_extras=True).values())
-    except Exception:  # an annotation that cannot be evaluated names no class that could be registered
+    except Exception:  # an annotation that cannot be evaluated contains no class to register
         return ()
 
 
 def mentions(annotation: Any, cls: type) -> bool:
-    """Whether ``cls`` stands anywhere in the annotation."""
+    """Return whether the annotation contains ``cls``."""
     return annotation is cls or any(mentions(arg, cls) for arg in typing.get_args(annotation))
 
 
 def fits(produced: Any, wanted: Any) -> bool:
-    """Whether a value of type ``produced`` may be read as ``wanted``."""
+    """Return whether a value of type ``produced`` may be read as ``wanted``."""
     produced, wanted = _bare(produced), _bare(wanted)
     if produced is Any or wanted is Any or wanted is object or produced == wanted:
         return True
@@ -103,7 +103,7 @@ def _class_fits(produced: Any, wanted: Any) -> bool:
 
 
 def _tuple_fits(given: tuple[Any, ...], asked: tuple[Any, ...]) -> bool:
-    """Tuples by position; ``tuple[T, ...]`` may have any number of them."""
+    """Compare the types of tuples by position; ``tuple[T, ...]`` matches any length."""
     if given[-1] is ...:
         given = given[:1] * (1 if asked[-1] is ... else len(asked))
     if asked[-1] is ...:
@@ -112,7 +112,7 @@ def _tuple_fits(given: tuple[Any, ...], asked: tuple[Any, ...]) -> bool:
 
 
 def shown(annotation: Any) -> str:
-    """A type as text that is the same in every process: no addresses, unions in alphabetical order."""
+    """Return a type as text that is the same in every process: no addresses, unions in alphabetical order."""
     annotation = _bare(annotation)
     if annotation is ...:
         return "..."
@@ -138,5 +138,5 @@ def _name(annotation: Any) -> str:
 
 
 def function_name(func: Callable[..., Any]) -> str:
-    """A function as text that is the same in every process."""
+    """Return a function as ``module:qualified.name``."""
     return f"{getattr(func, '__module__', None) or 'builtins'}:{_name(func)}"

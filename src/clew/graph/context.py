@@ -1,8 +1,8 @@
-"""Context: what a node may ask of the run that it is part of.
+"""The protocol `Context`: the interface between a node and its run.
 
-A node that annotates a parameter ``Context`` is given one. Whatever comes out of it (time, random numbers,
-ids, answers, recorded calls) is kept with the run, so a replay sees the same. This module is the surface
-alone, for annotations and for fakes in tests; the runtime implements it.
+A node receives a context in a parameter annotated ``Context``. Everything that a context returns (time, random numbers,
+ids, answers, recorded calls) is stored with the run, so a replay returns the same. This module has only the interface,
+for annotations and for fakes in tests; the runtime implements it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class Transaction(Protocol):
-    """Takes writes in the SQL of the store's database; they are executed when the node has returned."""
+    """Collects SQL statements for the store's database; they are executed after the node has returned."""
 
     def execute(self, sql: str, values: Sequence[Any] | Mapping[str, Any] = ..., /) -> None:
         """Execute a statement."""
@@ -31,7 +31,7 @@ class Transaction(Protocol):
 
 
 class Context(Protocol):
-    """The run as one work item sees it."""
+    """The interface of a run for one work item."""
 
     @property
     def run_id(self) -> str:
@@ -43,7 +43,7 @@ class Context(Protocol):
 
     @property
     def path(self) -> str:
-        """The item's identity in the run, whatever the timing: ``scan#1[3]``."""
+        """The item's identity in the run: ``scan#1[3]``. It does not depend on timing."""
 
     @property
     def attempt(self) -> int:
@@ -51,36 +51,36 @@ class Context(Protocol):
 
     @property
     def idempotency_key(self) -> str:
-        """A key for calls to the outside world; the same over all attempts."""
+        """A key for external calls; the same in all attempts."""
 
     @property
     def cancelled(self) -> bool:
-        """Whether the run was cancelled, or this item's time is over: a long loop looks now and then."""
+        """Whether the run was cancelled or this item has timed out. Check it in long loops."""
 
     @property
     def random(self) -> Random:
-        """A random stream of this item alone, seeded from the run's seed, path and attempt."""
+        """A random stream for this item, seeded from the run's seed, the path and the attempt."""
 
     def now(self) -> datetime:
-        """The time, in UTC; a replay is told the recorded one."""
+        """Return the time in UTC; in a replay, the recorded time."""
 
     def uuid4(self) -> UUID:
-        """A random UUID from the item's own stream."""
+        """Return a random UUID from the item's random stream."""
 
     def sleep(self, seconds: float) -> Awaitable[None]:
-        """Wait. An async node awaits it; in a sync node the call itself waits. A replay does not."""
+        """Sleep. An async node awaits the result; in a sync node the call blocks. A replay does not sleep."""
 
     def emit(self, name: str, data: Any = None) -> None:
-        """Put an event of the node's own into the run's stream."""
+        """Emit a custom event into the run's event stream."""
 
     def interrupt(self, question: Any) -> Any:
-        """Ask somebody; the run pauses, and the answer is returned when it goes on."""
+        """Ask a question and return the answer; the run pauses until it is resumed with one."""
 
     def transaction(self) -> AbstractContextManager[Transaction]:
-        """Writes to the store's own database that are committed together with what this node returns, or not at all."""
+        """Open a transaction on the store's database that commits together with the output of this node."""
 
     def record(self, name: str, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """Call ``fn`` and journal request and response; resume and replay return the recording.
+        """Call ``fn`` and record the request and the response; resume and replay return the recorded response.
 
-        For an async function this returns an awaitable, as the function does.
+        For an async function this returns an awaitable.
         """

@@ -1,24 +1,24 @@
-"""Description: a graph as text for people, and as plain data for programs.
+"""Describe a graph as text for people, or as plain data for programs.
 
-The data is JSON and complete: it says what goes in, what comes out, and all that decides which nodes run and what their
-updates mean. A run keeps the description of its graph, and `clew.graph.skeleton` makes a graph of it that reads the run
-without the user's code. Lists are in the order of declaration.
+The data is JSON. It is complete: it contains everything that decides which nodes run and what their updates mean. A run
+stores the description of its graph; `clew.graph.skeleton` rebuilds a graph from it to read the run without the user's
+code. Lists are in the order of declaration.
 
 ========================  =============================================================================================
-``name``                  of the graph, or None
-``inputs``, ``outputs``   what a run may be given (``required_inputs``: must), and what it makes
-``bound``                 names of values that are there without being state
-``selected``              the values that ``Graph.select`` was given, or None; ``unselected``: what only other nodes use
-``edges``, ``entry``      control links beside the dataflow; where a loop starts
+``name``                  the name of the graph, or None
+``inputs``, ``outputs``   the inputs of a run (``required_inputs``: those it needs), and what nodes write
+``bound``                 names of bound values
+``selected``              the arguments of ``Graph.select``, or None; ``unselected``: values that only removed nodes use
+``edges``, ``entry``      control links; where loops start
 ``state``                 None, or the schema: ``name``, ``validates``, ``is_mapping`` and its ``fields`` by name
 a field                   ``type`` as text, ``schema`` (JSON Schema), ``reducer`` (its name, or None), ``has_default``
 ``nodes``                 in order; ``kind``, ``shape`` and so on are those of `clew.graph.Node`
 a parameter               ``name``, ``source`` (the value that it reads), ``kind``, ``keyword_only``, ``has_default``,
                           ``default`` as text, ``type``, ``schema``
-``writes``                pairs: the name of an output in the function, and the value that it is
+``writes``                pairs: the name of an output in the function, and the name of its value
 ``subgraph``              None, or ``graph`` (a description), ``inputs``, ``outputs``, ``mapped``, ``mode``, and whether
-                          it has functions to ``enter`` and ``leave``
-``structure_hash``        a digest of the part that decides (``clew.graph.hashes``)
+                          it has a ``transform_input`` and a ``transform_output``
+``structure_hash``        a digest of the structure (``clew.graph.hashes``)
 ========================  =============================================================================================
 """
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 def describe(graph: Graph) -> dict[str, Any]:
-    """Describe a graph as data that JSON can hold."""
+    """Describe a graph as data that can be written as JSON."""
     return {
         "name": graph.name,
         "inputs": list(graph.inputs),
@@ -107,7 +107,7 @@ def _param(param: Param) -> dict[str, Any]:
 
 
 def _default(default: Any) -> str | None:
-    """A default as text. An object of the user's by its class: its own text may hold an address."""
+    """Return a default as text; an object of a user's class by its class name, because its repr may hold an address."""
     if default is MISSING or default is ABSENT:
         return None
     if type(default) in (str, bytes, int, float, bool, complex, type(None)):
@@ -122,8 +122,8 @@ def _subgraph(inside: Subgraph) -> dict[str, Any]:
         "graph": describe(inside.graph),
         "inputs": list(inside.inputs),
         "outputs": list(inside.outputs),
-        "enter": inside.enter is not None,
-        "leave": inside.leave is not None,
+        "transform_input": inside.transform_input is not None,
+        "transform_output": inside.transform_output is not None,
         "mapped": list(inside.mapped),
         "mode": inside.mode,
     }
@@ -161,14 +161,10 @@ def _node_lines(node: dict[str, Any]) -> list[str]:
     reads: dict[str, str] = {}
     for param in node["params"]:
         if param["kind"] == "value":
-            told = (
-                ""
-                if not param["has_default"]
-                else "?"
-                if param["default"] is None
-                else f"={param['default']}"
-            )
-            reads.setdefault(param["source"], param["source"] + told)
+            default = ""
+            if param["has_default"]:
+                default = "?" if param["default"] is None else f"={param['default']}"
+            reads.setdefault(param["source"], param["source"] + default)
     whole = ["the whole state"] if any(param["kind"] == "state" for param in node["params"]) else []
     line = f"{node['kind']} {node['name']}({', '.join([*reads.values(), *whole])})"
     if node["writes"]:

@@ -1,14 +1,14 @@
-"""Gates: nodes that decide what runs next, and what they decide with.
+"""Gates: nodes that decide what runs next, and the values that express a decision.
 
 Rules:
 
-- A gate reads values as any node does, writes none, and chooses among the targets that it lists.
-- ``route`` returns one target, a list of ``Send``s, or (``multi=True``) several targets; ``None`` and an
-  empty list select nothing. ``ifelse`` returns a bool, and nothing that merely looks like one.
-- ``END`` ends the path it was decided on. It equals only itself; the name of it is ``"END"``.
-- ``Send`` runs its target once with a payload that overlays the state for that item alone.
-- ``Command`` is what a node returns that writes and routes in one go.
-- ``interrupt`` is a node whose return value is a question; the answer is what it writes.
+- A gate reads values like any node, writes none, and chooses among its declared targets.
+- ``route`` returns one target, a list of ``Send``s, or several targets with ``multi=True``. ``None`` and an
+  empty list select nothing. ``ifelse`` returns a bool; other truthy values are rejected.
+- ``END`` ends its path. It equals only itself; its name is ``"END"``.
+- ``Send`` runs its target once. Its payload overlays the state for that item only.
+- ``Command`` is the return value of a node that writes and routes.
+- ``interrupt`` is a node that returns a question and writes the answer.
 """
 
 from __future__ import annotations
@@ -39,16 +39,18 @@ class Send(msgspec.Struct, frozen=True):
         target: Any = self.target
         name = target if type(target) is str else name_of(target, "Send")
         if name == "END":
-            raise GraphError("a Send needs a node to run; return END itself to end the path.")
+            raise GraphError("Send needs a node as its target; return END itself to end the path.")
         if name is not target:
             msgspec.structs.force_setattr(self, "target", name)
         payload: Any = self.payload
         if type(payload) is not dict and not isinstance(payload, Mapping):
-            raise GraphError(f"the payload of a Send to {name!r} maps names to values, not {payload!r}.")
-        msgspec.structs.force_setattr(self, "payload", dict(payload))  # the caller may go on with its own
+            raise GraphError(
+                f"payload of a Send to {name!r}: expected a mapping of names to values, got {payload!r}."
+            )
+        msgspec.structs.force_setattr(self, "payload", dict(payload))  # the caller may change its own later
         for key in payload:
             if not isinstance(key, str):
-                raise GraphError(f"the payload of a Send to {name!r} maps names to values, not {payload!r}.")
+                raise GraphError(f"payload of a Send to {name!r}: expected names as keys, got {key!r}.")
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,9 @@ class Command:
 
     def __post_init__(self) -> None:
         if self.update is not None and not isinstance(self.update, Mapping):
-            raise GraphError(f"the update of a Command maps names to values, not {self.update!r}.")
+            raise GraphError(
+                f"update of a Command: expected a mapping of names to values, got {self.update!r}."
+            )
         goto = self.goto
         if goto is not None and type(goto) is not str:
             for one in goto if isinstance(goto, (list, tuple)) else (goto,):
@@ -79,16 +83,16 @@ def route(
 def route(
     func: Callable[..., Any] | None = None, /, *, targets: Any = None, multi: bool = False, **options: Any
 ) -> Any:
-    """A gate that returns one of ``targets``, a list of ``Send``s, or a tuple of targets with ``multi=True``.
+    """Make a gate that returns one of ``targets``, a list of ``Send``s, or a tuple of targets with ``multi=True``.
 
-    Options are those of ``@node``, except what it writes.
+    Options are those of ``@node``, except ``output`` and ``writes``.
     """
 
     def decorate(func: Callable[..., Any]) -> FunctionNode[..., Any]:
         where = f"gate {node_name(func, options.get('name'))!r}"
         check_options(options, where, ("targets", "multi"))
         if targets is None:
-            raise GraphError(f"{where} says not where it may lead; write @route(targets=[...]).")
+            raise GraphError(f"{where} needs targets; write @route(targets=[...]).")
         return make_node(
             func, "route", shape="none", targets=check_targets(targets, where), multi=multi, **options
         )
@@ -112,18 +116,20 @@ def ifelse(
     when_false: Any = None,
     **options: Any,
 ) -> Any:
-    """A gate that returns a bool. Options are those of ``@node``, except what it writes."""
+    """Make a gate that returns a bool. Options are those of ``@node``, except ``output`` and ``writes``."""
 
     def decorate(func: Callable[..., bool]) -> FunctionNode[..., bool]:
         where = f"gate {node_name(func, options.get('name'))!r}"
         check_options(options, where, ("when_true", "when_false"))
         if when_true is None or when_false is None:
             raise GraphError(
-                f"{where} says not where it leads; write @ifelse(when_true=..., when_false=...), END for nowhere."
+                f"{where} needs two targets; write @ifelse(when_true=..., when_false=...), with END to end the path."
             )
         when = (name_of(when_true, f"when_true of {where}"), name_of(when_false, f"when_false of {where}"))
         if when[0] == when[1]:
-            raise GraphError(f"{where} goes to {when[0]!r} either way; give it two targets.")
+            raise GraphError(
+                f"when_true= and when_false= of {where} are both {when[0]!r}; give two different targets."
+            )
         return make_node(func, "ifelse", shape="none", targets=when, when=when, **options)
 
     return decorate if func is None else decorate(func)
@@ -136,9 +142,9 @@ def interrupt(
     *, output: str | None = ..., **options: Any
 ) -> Callable[[Callable[P, R]], FunctionNode[P, R]]: ...
 def interrupt(func: Callable[..., Any] | None = None, /, *, output: str | None = None, **options: Any) -> Any:
-    """A node that asks: it returns the question, and writes the answer. Options are those of ``@node``.
+    """Make a node that returns a question and writes the answer. Options are those of ``@node``.
 
-    ``@interrupt`` alone writes a value of its own name.
+    Without ``output``, the node writes a value of its own name.
     """
 
     def decorate(func: Callable[..., Any]) -> FunctionNode[..., Any]:
@@ -146,7 +152,7 @@ def interrupt(func: Callable[..., Any] | None = None, /, *, output: str | None =
         check_options(options, f"interrupt {name!r}", ("output",))
         asked: Any = name if output is None else output
         if not isinstance(asked, str):
-            raise GraphError(f"output= of interrupt {name!r} is the name of one value, not {asked!r}.")
+            raise GraphError(f"output= of interrupt {name!r}: expected the name of one value, got {asked!r}.")
         written = check_output_name(asked, f"interrupt {name!r}")
         return make_node(func, "interrupt", shape="one", outputs=(written,), **options)
 

@@ -1,14 +1,14 @@
-"""Graph: nodes and what connects them, checked when it is built and unchanged ever after.
+"""The class `Graph`: nodes and their connections, validated when built and immutable afterwards.
 
 Rules:
 
-- A graph is a definition. It holds no run, so one graph may be run many times, also at once.
-- Nodes are ordered as declared; that order breaks ties everywhere.
-- What is wrong is said when the graph is built (``validate.py``). One thing waits until it is used: an input
-  that the schema does not declare may still be bound.
-- ``bind`` and ``select`` return new graphs, ``as_node`` and ``map_over`` put this one inside another.
+- A graph is a definition. It holds no run, so it can run many times, also concurrently.
+- Nodes keep the order of their declaration. That order breaks all ties.
+- Building a graph validates it (``validation.py``). One check is delayed until the graph is used: an input that the
+  schema does not declare may still be bound.
+- ``bind`` and ``select`` return new graphs. ``as_node`` and ``map_over`` put this one inside another.
 
-What a graph means when it runs is in ``topology.py`` (who waits for whom) and in the engine.
+``topology.py`` says which nodes wait for which; the engine runs them.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Graph:
     bound: Mapping[str, Any]
     selected: tuple[str, ...] | None
     unselected: frozenset[str]
-    """Values that only nodes which ``select`` left out read or write."""
+    """Values that only nodes removed by ``select`` read or write."""
 
     def __init__(
         self,
@@ -66,15 +66,15 @@ class Graph:
         entry: Any = None,
         strict_types: bool = False,
     ) -> None:
-        """Build a graph, or raise `GraphError` that says what is wrong with it.
+        """Build and validate a graph. Raises `GraphError` with the first problem found.
 
         Args:
-            nodes: Nodes, gates, plain functions and other graphs, in the order that breaks ties.
-            name: What the graph is called, also as a node of another graph.
+            nodes: Nodes, gates, plain functions and other graphs. Their order breaks ties.
+            name: The name of the graph, also used if it becomes a node of another graph.
             state: A TypedDict, dataclass, pydantic model or msgspec struct that declares the values.
-            edges: Control links beside the dataflow: pairs of nodes, or longer chains.
-            entry: Where a loop that could start in several places starts; one node, or several.
-            strict_types: Whether producers and consumers of a value must agree on its type.
+            edges: Control links in addition to the dataflow: pairs of nodes, or longer chains.
+            entry: The node or nodes where a loop starts, if it could start in several places.
+            strict_types: Whether writers and readers of a value must agree on its type.
         """
         self.name = None if name is None else check_text(name, "name= of a Graph")
         self.schema = None if state is None else read_schema(state)
@@ -100,12 +100,12 @@ class Graph:
 
     @cached_property
     def inputs(self) -> tuple[str, ...]:
-        """What a run must or may be given: required inputs, seeds of loops, optional ones (`Interface`)."""
+        """All inputs of a run: required ones, seeds of loops, optional ones (`Interface`)."""
         return self._interface.required + self._interface.seeds + self._interface.optional
 
     @property
     def required_inputs(self) -> tuple[str, ...]:
-        """What a run must be given: needed by some node, and written by no other."""
+        """The inputs that a run needs: some node reads them, and no other node writes them."""
         return self._interface.required
 
     @cached_property
@@ -117,13 +117,13 @@ class Graph:
 
     @cached_property
     def value_names(self) -> tuple[str, ...]:
-        """Every value that nodes read or write, or the schema declares."""
+        """The values that nodes read or write, or that the schema declares."""
         read = [value for node in self.nodes.values() for value in node.inputs]
         written = [value for node in self.nodes.values() for value in node.outputs]
         return tuple(dict.fromkeys([*read, *written, *(self.schema.fields if self.schema else ())]))
 
     def bind(self, **values: Any) -> Graph:
-        """A graph in which these values are there without being state: clients, models, settings."""
+        """Return a graph whose nodes receive these values without storing them in the state: clients, settings."""
         read = [value for node in self.nodes.values() for value in node.inputs]
         known = {*read, *unbound_inputs(self)}
         for name in values:
@@ -136,10 +136,10 @@ class Graph:
         return self._changed(nodes=MappingProxyType(nodes), bound=MappingProxyType({**self.bound, **bound}))
 
     def select(self, *values: str) -> Graph:
-        """A graph with only what these values need."""
+        """Return a graph with only the nodes that these values need."""
         if not values:
-            raise GraphError("select() needs at least one value; name what you want to get.")
-        for name in check_names(values, "what select() is given"):
+            raise GraphError("select() needs at least one value; name the outputs that you want.")
+        for name in check_names(values, "the arguments of select()"):
             if name not in self.outputs:
                 raise GraphError(
                     f"no node writes {name!r}, so it cannot be selected; {nearest(name, self.outputs)}"
@@ -154,7 +154,7 @@ class Graph:
         )
 
     def _changed(self, **changes: Any) -> Graph:
-        # A part of a graph that was checked needs no second check, and would warn twice.
+        # A part of a validated graph is valid; validating it again would repeat its warnings.
         fields = (
             "name",
             "schema",
@@ -177,31 +177,41 @@ class Graph:
         *,
         inputs: Iterable[str] | None = None,
         outputs: Iterable[str] | None = None,
-        enter: Callable[[Any], Any] | None = None,
-        leave: Callable[[Any], Any] | None = None,
+        transform_input: Callable[[Any], Any] | None = None,
+        transform_output: Callable[[Any], Any] | None = None,
         **options: Any,
     ) -> Node:
-        """This graph as a node of another (``nesting.py``).
+        """Return a node that runs this graph inside another one (``subgraph_node.py``).
 
         Args:
-            name: The node's name; the graph's own by default.
-            inputs: The values it reads outside; by default what the graph inside takes.
-            outputs: The values it writes outside; by default what the graph inside makes.
-            enter: ``enter(values) -> values inside``; without ``inputs`` it is given the whole state.
-            leave: ``leave(state inside) -> update outside``.
+            name: The node's name. Default: the graph's name.
+            inputs: The values to read from the outer state. Default: the inputs of this graph.
+            outputs: The values to write to the outer state. Default: the outputs of this graph.
+            transform_input: ``f(outer values) -> inner values``. Without ``inputs`` it receives the whole state.
+            transform_output: ``f(inner state) -> update of the outer state``.
             options: The options of ``@node``: ``after, eager, retry, timeout, ...``
         """
-        return subgraph_node(self, name, inputs=inputs, outputs=outputs, enter=enter, leave=leave, **options)
+        return subgraph_node(
+            self,
+            name,
+            inputs=inputs,
+            outputs=outputs,
+            transform_input=transform_input,
+            transform_output=transform_output,
+            **options,
+        )
 
     def map_over(self, *values: str, mode: MapMode = "zip", name: str | None = None, **options: Any) -> Graph:
-        """A graph that runs this one for each element of ``values``: lists go in, and lists come out."""
+        """Return a graph that runs this one for each element of ``values``: inputs and outputs become lists."""
         if not values:
-            raise GraphError("map_over() needs at least one input; name what to run the graph for.")
+            raise GraphError("map_over() needs at least one input; name the inputs to map over.")
         if mode not in ("zip", "product"):
-            raise GraphError(f"mode is 'zip' or 'product', not {mode!r}.")
-        for value in check_names(values, "what map_over() is given"):
+            raise GraphError(f"mode: expected 'zip' or 'product', got {mode!r}.")
+        for value in check_names(values, "the arguments of map_over()"):
             if value not in self.inputs:
-                raise GraphError(f"the graph takes no {value!r} to map over; {nearest(value, self.inputs)}")
+                raise GraphError(
+                    f"the graph has no input {value!r} to map over; {nearest(value, self.inputs)}"
+                )
         node = subgraph_node(self, name, mapped=tuple(dict.fromkeys(values)), mode=mode, **options)
         return Graph([node], name=node.name)
 
@@ -210,18 +220,18 @@ class Graph:
     @overload
     def describe(self, *, json: Literal[True]) -> dict[str, Any]: ...
     def describe(self, *, json: bool = False) -> str | dict[str, Any]:
-        """What the graph is: a text to read, or plain data with ``json=True``."""
+        """Describe the graph as text, or as plain data with ``json=True``."""
         return describe(self) if json else describe_as_text(self)
 
     def draw(self, format: Literal["mermaid", "dot", "svg"] = "mermaid") -> str:
-        """The graph as a drawing."""
+        """Draw the graph."""
         from clew.drawing.formats import draw
 
         return draw(self, format)
 
     @cached_property
     def structure_hash(self) -> str:
-        """A digest of nodes, values and links: a run can only be resumed under the same."""
+        """A digest of nodes, values and links. A run can only be resumed with the same one."""
         return structure_hash(self)
 
     @cached_property
@@ -236,13 +246,13 @@ class Graph:
 
     @cached_property
     def depth(self) -> int:
-        """How many graphs stand inside each other here; 1 if no node is a graph."""
+        """How deep subgraphs nest; 1 if no node is a subgraph."""
         inner = [node.subgraph.graph.depth for node in self.nodes.values() if node.subgraph is not None]
         return 1 + max(inner, default=0)
 
     @cached_property
     def has_async_nodes(self) -> bool:
-        """Whether some node, at any depth, is an async function."""
+        """Whether any node, at any depth, is an async function."""
         return any(
             node.mode in ("async", "async_generator")
             or (node.subgraph is not None and node.subgraph.graph.has_async_nodes)
@@ -251,25 +261,25 @@ class Graph:
 
     @cached_property
     def has_cached_nodes(self) -> bool:
-        """Whether some node, at any depth, is cached."""
+        """Whether any node, at any depth, is cached."""
         return any(
             node.cache or (node.subgraph is not None and node.subgraph.graph.has_cached_nodes)
             for node in self.nodes.values()
         )
 
     def __getattr__(self, name: str) -> Any:
-        """What other libraries call it, for those who come from there."""
+        """Explain which method replaces one that similar libraries have."""
         hint = _HABITS.get(name)
         if hint is None:
             raise AttributeError(f"a graph has no {name!r}")
         raise AttributeError(f"a graph has no {name!r}: {hint}")
 
     def has_topology(self, given: frozenset[str]) -> bool:
-        """Whether `topology` was asked for these names before, and so has accepted them."""
+        """Return whether `topology` has already accepted these names."""
         return given in self._topologies
 
     def topology(self, given: frozenset[str] = frozenset()) -> Topology:
-        """Who waits for whom in a run that is given these names."""
+        """Return which nodes wait for which, in a run that starts with values of these names."""
         found = self._topologies.get(given)
         if found is None:
             check_declared(self)
@@ -279,8 +289,8 @@ class Graph:
     def run(self, values: Values | None = None, /, **options: Any) -> Any:
         """Run the graph in memory and return its result.
 
-        Given a mapping (or a `GraphState`, to go on from it), keywords are options of `Engine`; without,
-        they are the values.
+        With a mapping or a `GraphState` (to continue from it), keyword arguments are options of `Engine`. Without
+        one, they are the values.
         """
         from clew.runtime.engine import passing
 
@@ -289,7 +299,7 @@ class Graph:
         return passing(self, options).run(values)
 
     async def arun(self, values: Values | None = None, /, **options: Any) -> Any:
-        """`run`, for asyncio."""
+        """Run the graph in memory, as `run` does, for asyncio."""
         from clew.runtime.engine import passing
 
         if values is None:
@@ -297,11 +307,11 @@ class Graph:
         return await passing(self, options).arun(values)
 
 
-_GIVEN = "nodes and edges are given when it is made: Graph([f, g], edges=[...]); most edges follow from names"
+_GIVEN = "pass nodes and edges to the constructor: Graph([f, g], edges=[...]); most edges follow from names"
 _HABITS = {
     **dict.fromkeys(("add_node", "add_edge", "add_sequence", "set_entry_point", "set_finish_point"), _GIVEN),
     "add_conditional_edges": "a gate is a node: @route(targets=[...])",
-    "compile": "it can be run as it is: graph.run(values), or Engine(graph, store=...)",
+    "compile": "call graph.run(values) directly, or use Engine(graph, store=...)",
     "invoke": "call graph.run(values)",
     "ainvoke": "await graph.arun(values)",
     "stream": "Engine(graph).stream(values) yields the events",
@@ -310,8 +320,8 @@ _HABITS = {
 
 
 def inside_event_loop() -> bool:
-    """Whether the caller runs on an asyncio loop. Where nobody imported asyncio, nobody does."""
-    asyncio = sys.modules.get("asyncio")
+    """Return whether the caller runs on an asyncio loop."""
+    asyncio = sys.modules.get("asyncio")  # importing it would be slow, and it is not needed
     return asyncio is not None and asyncio._get_running_loop() is not None
 
 
@@ -321,20 +331,18 @@ def _used(nodes: Mapping[str, Node]) -> set[str]:
 
 def _nodes(given: Iterable[Any], schema: type | None) -> dict[str, Node]:
     if isinstance(given, (Node, Graph)) or not isinstance(given, Iterable):
-        raise GraphError(f"Graph takes a list of nodes, not {given!r}; write Graph([...]).")
+        raise GraphError(f"Graph: expected a list of nodes, got {given!r}; write Graph([...]).")
     nodes: dict[str, Node] = {}
     for item in given:
         node = item.as_node() if isinstance(item, Graph) else as_node(item)
         if node.name in nodes:
-            raise GraphError(
-                f"two nodes are called {node.name!r}; give one another name with rename(name=...)."
-            )
+            raise GraphError(f"two nodes have the name {node.name!r}; change one with rename(name=...).")
         nodes[node.name] = node if schema is None else _with_schema(node, schema)
     return nodes
 
 
 def _with_schema(node: Node, schema: type) -> Node:
-    """The node with its parameters annotated with the schema as whole-state parameters."""
+    """Return the node with parameters that are annotated with the schema as whole-state parameters."""
 
     def is_state(p: Param) -> bool:
         return p.kind == "value" and (p.annotation is schema or p.hint == schema.__name__)
@@ -346,10 +354,10 @@ def _with_schema(node: Node, schema: type) -> Node:
 
 def _edges(given: Iterable[Iterable[Any]]) -> tuple[tuple[str, str], ...]:
     if not isinstance(given, Iterable):
-        raise GraphError(f"edges= of a Graph is a list of pairs of nodes, not {given!r}.")
+        raise GraphError(f"edges= of a Graph: expected a list of pairs of nodes, got {given!r}.")
     pairs: dict[tuple[str, str], None] = {}
     for chain in given:
         if not isinstance(chain, (list, tuple)) or len(chain) < 2:
-            raise GraphError(f"an edge is a pair of nodes, or a longer chain, not {chain!r}.")
+            raise GraphError(f"edges= of a Graph: expected a pair of nodes or a longer chain, got {chain!r}.")
         pairs.update(dict.fromkeys(pairwise(names_of(chain, "edges="))))
     return tuple(pairs)

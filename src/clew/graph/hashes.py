@@ -1,15 +1,14 @@
-"""Hashes: what tells a run that its graph, or the code of a node, is another one than before.
+"""Hashes that show whether a graph, or the code of a node, has changed since a run was recorded.
 
-``structure_hash`` covers what decides which items exist and what they mean to each other: names, kinds,
-parameters, outputs, targets, links, the schema's fields, types, reducers and which have defaults, and the same of
-subgraphs. It is the same in every process and under every hash seed, and for the graph that ``clew.graph.skeleton``
-makes of a description. Docstrings, descriptions and JSON Schemas are not part of it.
+``structure_hash`` covers what decides which items exist and how they depend on each other: names, kinds, parameters,
+outputs, targets, links, and the schema's fields with types, reducers and whether they have defaults; also those of
+subgraphs. It is the same in every process, and for a graph that ``clew.graph.skeleton`` rebuilds from a description.
+It does not cover docstrings, descriptions and JSON Schemas.
 
-``code_hash`` covers what a function does, without its source: instructions with the constants and names that
-they use, defaults and closure values. It does not cover line numbers, docstrings and comments, nor the
-functions that it calls by global name. A value inside counts by its canonical encoding or, where it has none,
-by its class. A function in a closure counts by its own code, so a decorated function is not hidden by its
-decorator. Instructions belong to a Python version, and so does the hash.
+``code_hash`` covers what a function does: instructions with their constants and names, defaults and closure values. It
+does not cover line numbers, docstrings, comments, or functions called by global name. A value is hashed by its
+canonical encoding, or by its class if it has none. A function in a closure is hashed by its code, so the hash of a
+decorated function covers the function. The hash depends on the Python version, because instructions do.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from clew.graph.graph import Graph
     from clew.graph.node import Node
 
-# The flags that say how a function is called and run; others speak of docstrings and imports.
+# Only the flags that affect how a function is called and run.
 _FLAGS = (
     inspect.CO_VARARGS
     | inspect.CO_VARKEYWORDS
@@ -42,12 +41,12 @@ _SKIPPED = frozenset({"EXTENDED_ARG", "CACHE", "NOP", "RESUME"})
 
 
 def structure_hash(graph: Graph) -> str:
-    """The digest of a graph's structure."""
+    """Return the digest of a graph's structure."""
     return digest(b"clew:structure", encode(structure(graph)))
 
 
 def structure(graph: Graph) -> dict[str, Any]:
-    """A graph's structure as plain data: two graphs differ in it exactly if their hashes do."""
+    """Return a graph's structure as plain data; it is what `structure_hash` hashes."""
     schema = graph.schema
     return {
         "nodes": [_node(node) for node in graph.nodes.values()],
@@ -86,8 +85,8 @@ def _node(node: Node) -> dict[str, Any]:
         if inner is None
         else {
             "graph": structure(inner.graph),
-            "enter": inner.enter is not None,
-            "leave": inner.leave is not None,
+            "transform_input": inner.transform_input is not None,
+            "transform_output": inner.transform_output is not None,
             "mapped": list(inner.mapped),
             "mode": inner.mode,
         },
@@ -95,7 +94,7 @@ def _node(node: Node) -> dict[str, Any]:
 
 
 def graph_code_hash(graph: Graph) -> str:
-    """The digest of the code of a graph's nodes and reducers."""
+    """Return the digest of the code of a graph's nodes and reducers."""
     parts = [part.encode() for pair in graph.node_hashes.items() for part in pair]
     fields = () if graph.schema is None else graph.schema.fields.values()
     reducers = [code_hash(field.reducer).encode() for field in fields if field.reducer is not None]
@@ -103,15 +102,15 @@ def graph_code_hash(graph: Graph) -> str:
 
 
 def node_code_hash(node: Node) -> str:
-    """The digest of what a node does: its function, or the graph inside it, and its cutoff."""
+    """Return the digest of a node's code: its function or its subgraph, and its cutoff."""
     inner = node.subgraph
     if inner is None:
         parts = [code_hash(node.func), _optional(node.cutoff)]
     else:
         parts = [
             inner.graph.code_hash,
-            _optional(inner.enter),
-            _optional(inner.leave),
+            _optional(inner.transform_input),
+            _optional(inner.transform_output),
             _optional(node.cutoff),
         ]
     return digest(b"clew:node code", *(part.encode() for part in parts))
@@ -122,12 +121,12 @@ def _optional(func: Callable[..., Any] | None) -> str:
 
 
 def code_hash(func: Callable[..., Any]) -> str:
-    """The digest of what a function does."""
+    """Return the digest of a function's code."""
     return digest(b"clew:code", *_callable(func, ()))
 
 
 def _callable(func: Any, inside: tuple[int, ...]) -> Iterator[bytes]:
-    """The parts of a callable. ``inside`` holds those around it: a closure may hold its own function."""
+    """Yield the parts of a callable. ``inside`` holds the enclosing ones, because a closure may hold its function."""
     if id(func) in inside:
         yield b"recursion"
         return
@@ -165,7 +164,7 @@ def _cell(cell: types.CellType, inside: tuple[int, ...]) -> Iterator[bytes]:
 
 
 def _code(code: types.CodeType) -> Iterator[bytes]:
-    """What a code object does. Instructions by their meaning: a docstring shifts the constants' numbers."""
+    """Yield the parts of a code object. Constants are hashed by value, because a docstring shifts their numbers."""
     shape = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags & _FLAGS)
     yield repr((shape, code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])).encode()
     yield code.co_exceptiontable
@@ -180,7 +179,7 @@ def _code(code: types.CodeType) -> Iterator[bytes]:
 
 
 def _value(value: Any, inside: tuple[int, ...]) -> Iterator[bytes]:
-    """The parts of a constant, a default or a closure value."""
+    """Yield the parts of a constant, a default or a closure value."""
     if isinstance(value, types.CodeType):
         yield b"code"
         yield from _code(value)

@@ -1,16 +1,15 @@
-"""The interface of a graph: which values a run is given, and which it makes.
+"""The inputs of a graph.
 
-Of the values that nodes read by name, and that are not bound:
+Values that nodes read by name and that are not bound are inputs of one of three kinds:
 
-- *required*: some node needs it (no default, neither in the signature nor a schema default that counts), and
-  no other node writes it. A run without it could not do what the graph is for. Also the required fields of a
-  dataclass, pydantic or msgspec schema that no node writes, read or not (`required_fields`).
-- *seeds*: only nodes on a loop with a reader write it. Whoever gives it decides where the loop starts.
-- *optional*: no node writes it, and every reader can do without: it has a default, or the reader is the
-  target of a gate that may ``Send`` it. Also the fields of the schema that no node writes, where some node
-  reads the whole state.
+- *required*: some node needs the value (no default in the signature, and no schema default that applies), and no other
+  node writes it. Required fields of a dataclass, pydantic or msgspec schema that no node writes are also required,
+  even if no node reads them (`required_fields`).
+- *seeds*: only nodes on the same loop as a reader write the value. Passing it decides where the loop starts.
+- *optional*: no node writes the value, and no reader needs it: it has a default, or the reader is the target of a gate
+  that may ``Send`` it. If a node reads the whole state, all schema fields that no node writes are also optional.
 
-What other nodes write is no input, though a run may be given it all the same.
+Other values that nodes write are not inputs, but a run accepts them.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Interface:
-    """The names of a graph's inputs, by what happens without them."""
+    """The names of a graph's inputs, by kind."""
 
     required: tuple[str, ...]
     seeds: tuple[str, ...]
@@ -39,7 +38,7 @@ class Interface:
 
 
 def read_interface(graph: Graph) -> Interface:
-    """The inputs of a graph, each kind in the order in which nodes read them."""
+    """Return the inputs of a graph; each kind is in the order in which nodes read them."""
     writers = writers_of(graph.nodes)
     loop_of = loops_of(graph.nodes, links(graph.nodes, graph.edges))
     defaults = seeds_that_count(graph)
@@ -69,11 +68,11 @@ def read_interface(graph: Graph) -> Interface:
 
 
 def required_fields(graph: Graph) -> tuple[str, ...]:
-    """The fields of the schema that a run must be given, because an instance would not be whole without them.
+    """Return the schema fields that a run needs to construct an instance of the schema.
 
-    They have no default and no reducer, no node writes them, and they are not bound. What only unselected nodes use
-    is not needed. A TypedDict requires nothing here: it is a mapping at run time, and a node that reads a key by name
-    needs it anyway.
+    They have no default and no reducer, no node writes them, and they are not bound. Fields that only unselected nodes
+    use are not needed. A TypedDict has no required fields: it is a mapping at run time, and a key that a
+    node reads by name is required anyway.
     """
     schema = graph.schema
     if schema is None or schema.is_mapping:
@@ -88,7 +87,7 @@ def required_fields(graph: Graph) -> tuple[str, ...]:
 
 
 def writers_of(nodes: Mapping[str, Node]) -> dict[str, list[str]]:
-    """Which nodes write each value, in order of declaration."""
+    """Return the nodes that write each value, in order of declaration."""
     writers: dict[str, list[str]] = {}
     for name, node in nodes.items():
         for value in node.outputs:
@@ -97,22 +96,22 @@ def writers_of(nodes: Mapping[str, Node]) -> dict[str, list[str]]:
 
 
 def loops_of(nodes: Mapping[str, Node], among: tuple[Link, ...]) -> dict[str, int]:
-    """For each node that is on a loop of these links, a number of that loop; nested ones count as one."""
+    """Return the number of the loop of each node that is on one. Nested loops count as one."""
     names = list(nodes)
     index = {name: i for i, name in enumerate(names)}
     pairs = tuple(dict.fromkeys((index[link.source], index[link.target]) for link in among))
-    # Without a head no loop is taken apart, so what is found are the whole strongly connected sets.
-    headless = Heads(frozenset(), lambda *_: False, lambda *_: False, lambda _: False, _nobody, _nobody)
+    # Without heads, loops are not split into inner ones: the result is the strongly connected sets.
+    headless = Heads(frozenset(), lambda *_: False, lambda *_: False, lambda _: False, _no_nodes, _no_nodes)
     loops, _ = find_loops(len(names), pairs, headless)
     return {names[member]: number for number, loop in enumerate(loops) for member in loop.members}
 
 
-def _nobody(_: int) -> tuple[int, ...]:
+def _no_nodes(_: int) -> tuple[int, ...]:
     return ()
 
 
 def may_send(node: Node) -> bool:
-    """Whether a node may return ``Send``s, as far as its annotation tells."""
+    """Return whether a node may return ``Send``s, according to its annotation."""
     if not node.targets or node.kind == "ifelse":
         return False
     return node.kind == "node" or node.returns in (Any, object) or mentions(node.returns, Send)

@@ -1,8 +1,8 @@
-"""Types as JSON Schema, for descriptions: what a value looks like to people and to other languages.
+"""JSON Schemas of types, for the descriptions of graphs.
 
-A type that has a pydantic model in it is described by pydantic, every other type by msgspec, which knows the builtin
-types, dataclasses, TypedDicts and structs. A type that neither can describe is ``{}``: anything. Nothing here decides
-what a graph does, so nothing here can fail.
+pydantic describes types that contain a pydantic model; msgspec describes all others: builtin types, dataclasses,
+TypedDicts and structs. A type that neither can describe becomes ``{}``, which accepts anything. Schemas do not affect
+what a graph does, so this module never raises.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def json_schema(annotation: Any) -> dict[str, Any]:
         else:
             made = msgspec.json.schema(annotation)
         plain = msgspec.json.decode(msgspec.json.encode(made))
-    except Exception:  # a class of the user's may do as it likes when it is described
+    except Exception:  # a user's class may raise anything here
         return {}
     return plain if isinstance(plain, dict) else {}
 

@@ -1,8 +1,8 @@
-"""Key functions: what ``idempotency_key`` of a node takes, checked when the graph is built.
+"""The parameters of a node's ``idempotency_key`` function, validated when the graph is built.
 
-A key function takes what its node takes, by name: any of the node's values, and the whole state as ``state`` (or as the
-node itself calls it). A parameter with a default may have any name; it keeps the default unless the node has a value
-of that name. ``**kwargs`` takes all values of the node.
+A key function receives the inputs of its node by name: any of the node's values, and the whole state as ``state`` (or
+under the name that the node uses). A parameter with a default may have any name; it keeps the default unless the node
+has a value of that name. ``**kwargs`` receives all values of the node.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ STATE = "state"
 
 
 def wanted_by_key(node: Node) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The names that a node's key function takes by position, and those that it takes by name.
+    """Return the names that a node's key function takes by position, and those that it takes by name.
 
     Raises:
-        GraphError: If it takes something that the node does not have.
+        GraphError: It takes something that the node does not have.
     """
     function = node.policy.idempotency_key_func
     assert function is not None
@@ -32,9 +32,7 @@ def wanted_by_key(node: Node) -> tuple[tuple[str, ...], tuple[str, ...]]:
     try:
         params = inspect.signature(function).parameters
     except (TypeError, ValueError) as error:
-        raise GraphError(
-            f"the parameters of {where} cannot be read ({error}); wrap it in a lambda"
-        ) from error
+        raise GraphError(f"cannot read the parameters of {where} ({error}); wrap it in a lambda") from error
     values = {param.name for param in node.params if param.kind == "value"}
     known = values | state_names(node)
     positional: list[str] = []
@@ -53,18 +51,20 @@ def wanted_by_key(node: Node) -> tuple[tuple[str, ...], tuple[str, ...]]:
                 named[name] = None
         elif param.default is param.empty or param.kind is param.POSITIONAL_ONLY:
             offered = [*sorted(values), STATE]
-            raise GraphError(f"{where} takes {name!r}, which the node does not; {nearest(name, offered)}")
+            raise GraphError(
+                f"{where} takes {name!r}, which the node does not take; {nearest(name, offered)}"
+            )
     return tuple(positional), tuple(named)
 
 
 def state_names(node: Node) -> set[str]:
-    """The names under which a key function is given the whole state."""
+    """Return the names under which a key function receives the whole state."""
     taken = {param.name for param in node.params if param.kind != "state"}
     return ({STATE} | {param.name for param in node.params if param.kind == "state"}) - taken
 
 
 def made_key(node: Node, values: Mapping[str, Any]) -> str:
-    """Call a node's key function with these values, which have all the names that it wants."""
+    """Call a node's key function; `values` contains all names that it takes."""
     function = node.policy.idempotency_key_func
     assert function is not None
     positional, named = wanted_by_key(node)

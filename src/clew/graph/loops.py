@@ -1,9 +1,8 @@
-"""Loops and their heads: which links of a graph close a circle.
+"""Find the loops of a graph and their heads.
 
-A loop is a strongly connected set of two or more nodes. Its head is the node where a turn starts. Which one
-that is follows from what can run before the rest of the loop, and from a fixed order of preference, so that a
-gate that can decide at once goes first (a while loop) and a node that the gate waits for goes first otherwise
-(do-while). Only *candidates* are considered: nodes that need nothing from the loop to start.
+A loop is a strongly connected set of two or more nodes. Its head is the node where a turn starts. A fixed order of
+preference selects it: a gate that can decide first is the head (a while loop); otherwise a node that the gate waits
+for is (a do-while loop). Only *candidates* are considered: nodes that need nothing from the loop to start.
 
 1. the nodes named by ``Graph(entry=...)``;
 2. else a candidate that no gate and no control link of the loop points to;
@@ -13,11 +12,11 @@ gate that can decide at once goes first (a while loop) and a node that the gate 
 6. else a candidate that a gate of the loop targets;
 7. else any gate, else any candidate.
 
-Ties are broken by declaration. Links into a head from its own loop are back links of that loop; they are taken
-away and what is left is searched for inner loops. A link into an inner head from a node that also wakes the
-head of an enclosing loop belongs to the outermost such loop: it starts a turn of that one.
+The order of declaration breaks ties. Links into a head from its own loop are back links of that loop. The search for
+inner loops ignores them. A link into an inner head from a node that also wakes the head of an enclosing loop belongs
+to the outermost such loop: it starts a turn of that one.
 
-This module knows numbers and pairs of numbers only; `Heads` tells it what it must know about nodes.
+Nodes are numbers here, and links are pairs of numbers; `Heads` answers questions about nodes.
 """
 
 from __future__ import annotations
@@ -30,16 +29,16 @@ Pair = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """A strongly connected set, with the heads where its turns start (none: nothing can start it)."""
+    """A strongly connected set and the heads where its turns start. Without heads, it cannot start."""
 
     members: frozenset[int]
     heads: tuple[int, ...]
-    outer: tuple[int, ...]  # the numbers of the loops around this one, outermost first
+    outer: tuple[int, ...]  # the numbers of the enclosing loops, outermost first
 
 
 @dataclass(frozen=True, slots=True)
 class Heads:
-    """What the choice of a head asks about nodes."""
+    """The properties of nodes that decide which is the head of a loop."""
 
     entry: frozenset[int]
     startable: Callable[[int, frozenset[int]], bool]
@@ -49,7 +48,7 @@ class Heads:
     controls_of: Callable[[int], Collection[int]]  # the sources of a node's control links
 
     def of(self, members: frozenset[int]) -> tuple[int, ...]:
-        """The heads of the loop `members`."""
+        """Return the heads of the loop `members`."""
         entered = tuple(i for i in sorted(members) if i in self.entry)
         if entered:
             return entered
@@ -78,7 +77,7 @@ class Heads:
 
 
 def find_loops(n: int, pairs: Sequence[Pair], heads: Heads) -> tuple[tuple[Loop, ...], dict[Pair, int]]:
-    """All loops, outer ones first, and the loop that each back link closes."""
+    """Return all loops, outer ones first, and the number of the loop that each back link closes."""
     loops: list[Loop] = []
     back: dict[Pair, int] = {}
     unread: list[tuple[frozenset[int], list[Pair], tuple[int, ...]]] = [
@@ -101,9 +100,9 @@ def find_loops(n: int, pairs: Sequence[Pair], heads: Heads) -> tuple[tuple[Loop,
 
 
 def _strong_sets(nodes: Iterable[int], pairs: Sequence[Pair]) -> list[tuple[frozenset[int], list[Pair]]]:
-    """Strongly connected sets of two or more nodes, each with the pairs inside it, by first member.
+    """Return the strongly connected sets of two or more nodes with the pairs inside each, ordered by first member.
 
-    Tarjan's algorithm, without recursion.
+    This is Tarjan's algorithm without recursion.
     """
     nodes = list(nodes)
     targets: dict[int, list[int]] = {i: [] for i in nodes}

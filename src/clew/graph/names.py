@@ -1,12 +1,12 @@
-"""Names: what a node and a value may be called, and which name somebody probably meant.
+"""Names of nodes and values.
 
 Rules:
 
-- A node's name is part of an item's path (``scan#1[3]/executor#2``), so it holds none of ``/ # [ ]``.
-- ``END`` is where a path ends; no node may be called that.
+- A node's name is part of an item's path (``scan#1[3]/executor#2``), so it must not contain ``/ # [ ]``.
+- ``END`` ends a path and cannot be the name of a node.
 - A value's name is a Python identifier, because functions read it as a parameter.
-- ``state`` and ``ctx`` are what a node is given; no node may write them.
-- Whoever names something that does not exist is told the nearest name that does.
+- ``state`` and ``ctx`` are parameters with a special meaning; no node may write them.
+- An error about an unknown name suggests the most similar known name.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ RESERVED_VALUES: Final = frozenset({"state", "ctx"})
 
 @final
 class _End:
-    """The type of :data:`END`; there is one instance, which copies and pickles to itself."""
+    """The type of :data:`END`. Its only instance copies and pickles to itself."""
 
     _only: _End | None = None
 
@@ -46,7 +46,7 @@ END: Any = _End()
 
 
 def name_of(target: Any, where: str) -> str:
-    """The name of a target given as a name, a node, a plain function or END."""
+    """Return the name of a target: a name, a node, a plain function or END."""
     if isinstance(target, str):
         return target
     if target is END:
@@ -56,11 +56,11 @@ def name_of(target: Any, where: str) -> str:
         name = getattr(target, "__name__", None)
     if isinstance(name, str) and not isinstance(target, type) and name != "<lambda>":
         return name
-    raise GraphError(f"{where}: {target!r} names no node; give a node's name, the node itself, or END.")
+    raise GraphError(f"{where}: expected a node, the name of a node or END, got {target!r}.")
 
 
 def names_of(targets: Any, where: str) -> tuple[str, ...]:
-    """The names of one target or of several."""
+    """Return the names of one target or of several."""
     if isinstance(targets, (list, tuple)):
         return tuple(name_of(target, where) for target in targets)
     if isinstance(targets, (set, frozenset)):
@@ -69,43 +69,43 @@ def names_of(targets: Any, where: str) -> tuple[str, ...]:
 
 
 def check_node_name(name: Any) -> str:
-    """``name`` if a node may be called that."""
+    """Return ``name`` if it is valid for a node, else raise GraphError."""
     if not isinstance(name, str):
-        raise GraphError(f"a node's name is a string, not {name!r}.")
+        raise GraphError(f"name of a node: expected a string, got {name!r}.")
     if not name:
-        raise GraphError("a node's name cannot be empty; give it one with name=.")
+        raise GraphError("the name of a node is empty; set it with name=.")
     if name == str(END):
-        raise GraphError("a node cannot be called 'END': that is where a path ends; choose another name.")
+        raise GraphError("a node cannot be named 'END', which ends a path; choose another name.")
     for character in RESERVED_IN_PATHS:
         if character in name:
             raise GraphError(
-                f"a node cannot be called {name!r}: {character!r} is used in paths; choose another name."
+                f"a node cannot be named {name!r}: {character!r} is reserved for paths; choose another name."
             )
     return name
 
 
 def check_value_name(name: Any, where: str) -> str:
-    """``name`` if a value may be called that."""
+    """Return ``name`` if it is valid for a value, else raise GraphError."""
     if not isinstance(name, str) or not name.isidentifier():
-        raise GraphError(f"{where}: {name!r} cannot be the name of a value; use a Python identifier.")
+        raise GraphError(f"{where}: {name!r} is not a valid name for a value; use a Python identifier.")
     return name
 
 
 def check_output_name(name: Any, where: str) -> str:
-    """``name`` if a node may write a value of that name."""
+    """Return ``name`` if it is valid for a value that a node writes, else raise GraphError."""
     if check_value_name(name, where) in RESERVED_VALUES:
-        raise GraphError(f"{where}: {name!r} is reserved for what a node is given; write another value.")
+        raise GraphError(f"{where}: {name!r} is a reserved parameter name; write to a value of another name.")
     return str(name)
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """The end of an error message: the nearest known name, or all of them if none is near."""
-    from difflib import get_close_matches  # for those who made a mistake
+    """Return the end of an error message: the most similar known name, or all of them."""
+    from difflib import get_close_matches  # only needed for errors
 
     names = list(dict.fromkeys(known))
     close = get_close_matches(name, names, n=1, cutoff=0.6)
     if close:
         return f"did you mean {close[0]!r}?"
     if names:
-        return f"there are: {', '.join(map(repr, names))}."
-    return "there are none."
+        return f"known names: {', '.join(map(repr, names))}."
+    return "none are defined."

@@ -1,17 +1,17 @@
-"""Node: a function, the values that it reads and the values that it writes.
+"""The class `Node`: a function, the values that it reads and the values that it writes.
 
 Rules:
 
-- What a node reads is in its signature (``signature.py``). What it writes is said by one of
-  ``output="docs"`` (the return value), ``output=("lo", "hi")`` (a tuple, matched in order) and
-  ``writes=("errors", "plan")`` (a mapping of any of them). A node that says nothing writes a value of its
-  own name; one that says only ``goto=[...]`` writes nothing.
-- ``goto`` lists where a ``Command`` of this node may lead; without the list the graph could not be read.
-- A node is immutable, and still a function: calling it calls the bare one, which is ``node.func``.
-- ``rename`` changes what the graph calls things, never the function.
+- The signature of the function names the values to read (``signature.py``). One of these options names the values to
+  write: ``output="docs"`` (the return value), ``output=("lo", "hi")`` (a tuple, in order) or
+  ``writes=("errors", "plan")`` (a mapping with any of these names). Without them, a node writes a value of its own
+  name; with ``goto=[...]`` alone it writes nothing.
+- ``goto`` lists the possible targets of a ``Command`` that the node returns.
+- A node is immutable and callable: calling it calls its function, ``node.func``.
+- ``rename`` changes names in the graph, never the function.
 
-Gates are nodes too, of another kind; their decorators are in ``gates.py``. The schema of a graph is not
-known here, so a parameter annotated with it becomes a ``state`` parameter when the graph is built.
+Gates are nodes of other kinds; their decorators are in ``gates.py``. A parameter that is annotated with the schema of
+the graph becomes a ``state`` parameter when the graph is built.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Shape = Literal["one", "tuple", "update", "none"]
 
 @dataclass(frozen=True, eq=False)
 class Node:
-    """A function in a graph, as ``@node``, the gates and ``Graph.as_node`` make it."""
+    """A function in a graph, made by ``@node``, a gate's decorator or ``Graph.as_node``."""
 
     name: str
     func: Callable[..., Any]
@@ -62,7 +62,7 @@ class Node:
     returns: Any = Any
     subgraph: Subgraph | None = None
     pruned: tuple[str, ...] = ()
-    """Targets that ``Graph.select`` has cut off: the function may still choose one, and selects nothing."""
+    """Targets removed by ``Graph.select``. If the function chooses one of them, it selects nothing."""
 
     def __post_init__(self) -> None:
         for name in ("__doc__", "__name__", "__qualname__", "__module__"):
@@ -79,29 +79,29 @@ class Node:
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """The values that it reads by name, in order."""
+        """The values that the node reads by name, in order."""
         return tuple(dict.fromkeys(p.source for p in self.params if p.kind == "value"))
 
     @property
     def required(self) -> tuple[str, ...]:
-        """Those of its inputs without a default."""
+        """The inputs without a default."""
         reads = [p for p in self.params if p.kind == "value" and p.default is MISSING]
         return tuple(dict.fromkeys(p.source for p in reads))
 
     @property
     def reads_state(self) -> bool:
-        """Whether it is given the whole state."""
+        """Whether the node reads the whole state."""
         return any(p.kind == "state" for p in self.params)
 
     @property
     def is_called_again(self) -> bool:
-        """Whether a resumed run calls it again unless its step was committed, whatever it returned before."""
+        """Whether a resumed run calls the node again if its step was not committed, even if it had returned."""
         effects = self.side_effects
         return effects.requires_idempotency and not effects.recordable and self.subgraph is None
 
     @property
     def is_gate(self) -> bool:
-        """Whether it only decides, and writes nothing."""
+        """Whether the node decides what runs next and writes nothing."""
         return self.kind in ("route", "ifelse")
 
     def rename(
@@ -111,15 +111,17 @@ class Node:
         outputs: Mapping[str, str] | None = None,
         name: str | None = None,
     ) -> Node:
-        """A node that reads and writes under other names: ``{old: new}``."""
+        """Return a node that reads and writes under other names: ``{old: new}``."""
         inputs = check_renaming(inputs, f"inputs= of the rename of {self.name!r}")
         outputs = check_renaming(outputs, f"outputs= of the rename of {self.name!r}")
         for old in inputs:
             if old not in self.inputs:
-                raise GraphError(f"{self.name!r} reads no {old!r} to rename; {nearest(old, self.inputs)}")
+                raise GraphError(f"{self.name!r} has no input {old!r} to rename; {nearest(old, self.inputs)}")
         for old in outputs:
             if old not in self.outputs:
-                raise GraphError(f"{self.name!r} writes no {old!r} to rename; {nearest(old, self.outputs)}")
+                raise GraphError(
+                    f"{self.name!r} has no output {old!r} to rename; {nearest(old, self.outputs)}"
+                )
         params = tuple(
             replace(p, source=check_value_name(inputs[p.source], f"rename of {self.name!r}"))
             if p.kind == "value" and p.source in inputs
@@ -137,7 +139,7 @@ class Node:
 
 
 class FunctionNode(Node, Generic[P, R]):
-    """A node as type checkers see it: it is called as its function is."""
+    """A node as type checkers see it: it has the signature of its function."""
 
     if TYPE_CHECKING:
         func: Callable[P, R]
@@ -186,12 +188,12 @@ def node(
     cutoff: bool | Callable[[Any, Any], bool] | None = None,
     **options: Any,
 ) -> Any:
-    """Make a node of a function: ``@node``, ``@node(output=...)`` or ``node(f, output=...)``.
+    """Make a node from a function: ``@node``, ``@node(output=...)`` or ``node(f, output=...)``.
 
     Options: ``name, after, eager, retry, timeout, policy, side_effects, idempotency_key, cache, cutoff,
-    description``. With ``cache=True`` an engine calls the function once for equal inputs (by their canonical
-    encoding) and uses the result again, in the same run and in later ones; a node that takes a Context, or
-    an input that cannot be encoded, is not cached.
+    description``. With ``cache=True`` an engine calls the function once for equal inputs (compared by their canonical
+    encoding) and reuses the result, in the same run and in later ones. A node that takes a Context, or an input
+    that cannot be encoded, is not cached.
     """
 
     def decorate(func: Callable[..., Any]) -> FunctionNode[..., Any]:
@@ -199,13 +201,13 @@ def node(
         where = f"node {name!r}"
         check_options(options, where, ("output", "writes", "goto", "cutoff"))
         if output is not None and writes is not None:
-            raise GraphError(f"{where}: output= and writes= both say what it writes; give one of them.")
+            raise GraphError(f"{where}: output= and writes= exclude each other; give one of them.")
         shape, names = _shape(name, output, writes, goto)
         for named in names:
             if not isinstance(named, str):
-                said = "output" if writes is None else "writes"
+                option = "output" if writes is None else "writes"
                 raise GraphError(
-                    f"{said}= of {where} is the name of a value, or a list of names, not {named!r}."
+                    f"{option}= of {where}: expected the name of a value or a list of names, got {named!r}."
                 )
         return make_node(
             func,
@@ -224,18 +226,18 @@ OPTIONS = (
     *("name", "after", "eager", "retry", "timeout", "policy", "side_effects"),
     *("idempotency_key", "cache", "description"),
 )
-"""What can be said of a node of any kind."""
+"""The options of all kinds of nodes."""
 
 
 def check_options(options: Mapping[str, Any], where: str, own: Sequence[str] = ()) -> None:
-    """Refuse an option that there is none of; `own` are those of the kind of node alone."""
+    """Raise GraphError for an unknown option. `own` are the additional options of this kind of node."""
     for name in options:
         if name not in OPTIONS:
             raise GraphError(f"{where} has no option {name!r}; {nearest(name, (*own, *OPTIONS))}")
 
 
 def as_node(func: Any) -> Node:
-    """A node as it is, or a plain function as a node that writes a value of its own name."""
+    """Return a node unchanged, or make one from a function; it writes a value of the function's name."""
     if func is None:
         raise GraphError("None is not a function, so it cannot be a node.")
     return func if isinstance(func, Node) else node(func)
@@ -264,7 +266,7 @@ def make_node(
     cache: bool = False,
     description: str | None = None,
 ) -> FunctionNode[P, R]:
-    """The one place where nodes of any kind are made, with the options that all of them share."""
+    """Make a node of any kind, with the options that all kinds share."""
     name = node_name(func, name)
     where = f"node {name!r}"
     return FunctionNode(
@@ -294,28 +296,28 @@ def make_node(
 
 
 def check_targets(targets: Any, where: str, option: str = "targets") -> tuple[str, ...]:
-    """The names of a gate's targets, each of them once."""
+    """Return the names of a gate's targets. Raises GraphError if there are none, or one is listed twice."""
     names = names_of(targets, f"{option} of {where}")
     if not names:
-        raise GraphError(f"{where} has no {option}; list the nodes that it may choose, or END.")
+        raise GraphError(f"{where} has no {option}; list at least one node, or END.")
     for name in names:
         if names.count(name) > 1:
-            raise GraphError(f"{where} lists the target {name!r} twice.")
+            raise GraphError(f"{where} lists the target {name!r} twice; remove one.")
     return names
 
 
 def node_name(func: Any, name: str | None) -> str:
-    """The node's name; also refuses what cannot be a node's function at all."""
+    """Return the name of a node. Raises GraphError if `func` cannot be the function of a node."""
     if isinstance(func, Node):
-        raise GraphError(f"{func.name!r} is a node already; use rename to change its names.")
+        raise GraphError(f"{func.name!r} is already a node; use rename to change its names.")
     if isinstance(func, type):
-        raise GraphError(f"{func.__name__} is a class; wrap it in a function that makes one.")
+        raise GraphError(f"{func.__name__} is a class; wrap it in a function that creates an instance.")
     if not callable(func):
         raise GraphError(f"{func!r} is not a function, so it cannot be a node.")
     if name is None:
         name = name_of_function(func)
         if name is None:
-            raise GraphError(f"{func!r} has no name of its own; give it one with node(..., name=...).")
+            raise GraphError(f"{func!r} has no name; give it one with node(..., name=...).")
     return check_node_name(name)
 
 
@@ -331,7 +333,7 @@ def _outputs(names: tuple[Any, ...], where: str) -> tuple[str, ...]:
     for name in names:
         check_output_name(name, where)
         if names.count(name) > 1:
-            raise GraphError(f"{where} writes {name!r} twice; give each output a name of its own.")
+            raise GraphError(f"{where} writes {name!r} twice; give each output a different name.")
     return names
 
 
@@ -339,7 +341,9 @@ def _cutoff(cutoff: Any, where: str) -> Callable[[Any, Any], bool] | None:
     if cutoff is None or isinstance(cutoff, bool):
         return operator.eq if cutoff else None
     if not callable(cutoff):
-        raise GraphError(f"{where}: cutoff is True, False or a function of two values, not {cutoff!r}.")
+        raise GraphError(
+            f"{where}: cutoff: expected True, False or a function of two values, got {cutoff!r}."
+        )
     result: Callable[[Any, Any], bool] = cutoff
     return result
 

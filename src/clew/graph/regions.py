@@ -1,10 +1,10 @@
-"""Regions: what runs only if a gate has chosen one particular target.
+"""Regions: the nodes that run only if a gate has chosen a certain target.
 
-The region of a gate's target is the target, if nothing else can wake it, and every node that cannot run
-without a node of the region: because only nodes of the region point to it with gates and control links, or
-because it needs a value that only they write. Two nodes in the regions of different targets of a gate that
-chooses one target are *exclusive*: the gate never chose both. So are two nodes if every *way* to the one, a set of
-choices that gates must have made for it to run, contradicts every way to the other.
+The region of a gate's target contains the target, if nothing else can wake it, and every node that cannot run without
+a node of the region: all gate and control links into it come from the region, or it needs a value that only the
+region writes. Two nodes in the regions of different targets of a gate that chooses one target are *exclusive*: they
+never both run. A *way* to a node is a set of choices that gates must have made for the node to run. Two nodes are also
+exclusive if every way to one contradicts every way to the other.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from clew.graph.node import Node
 from clew.graph.topology import Link
 
 Way = dict[str, str]
-"""Gates, and the target that each of them must have chosen."""
+"""The target that each gate must have chosen, by gate."""
 
 _MANY_WAYS = 64
-"""Where more ways than this lead to a node, or longer ones, nothing is concluded from them."""
+"""The limit on the number and the length of ways to a node. Beyond it, nothing is concluded from them."""
 
 
 class Regions:
-    """The regions of one graph, each found when first asked for."""
+    """The regions of a graph, computed on first use."""
 
     def __init__(self, nodes: Mapping[str, Node], links: Iterable[Link]) -> None:
         self._nodes = nodes
@@ -42,7 +42,7 @@ class Regions:
         self._known_ways: dict[str, list[Way]] = {}
 
     def exclusive(self, one: str, other: str) -> bool:
-        """Whether some gate chooses between these two nodes, on every way that leads to them."""
+        """Return whether these two nodes never both run."""
         if any(
             (one in first and other in second) or (one in second and other in first)
             for gate in self._nodes.values()
@@ -59,13 +59,13 @@ class Regions:
         )
 
     def _ways(self, name: str, depth: int = 0) -> list[Way]:
-        """What gates must have chosen for a node to run: one way is enough, and all of a way is needed."""
+        """Return the ways to a node. Any one of them is enough; all choices of it are needed."""
         known = self._known_ways.get(name)
         if known is not None:
             return known
         if depth > _MANY_WAYS:
             return [{}]
-        self._known_ways[name] = [{}]  # around a loop nothing more is known
+        self._known_ways[name] = [{}]  # ends the recursion around a loop
         ways: list[Way] = []
         for waker in sorted(self._wakers[name]):
             chosen = {waker: name} if name in self._nodes[waker].targets else {}
@@ -77,7 +77,7 @@ class Regions:
         return self._known_ways[name]
 
     def choices(self, gate: Node) -> Iterator[tuple[frozenset[str], frozenset[str]]]:
-        """The pairs of regions between which a gate chooses."""
+        """Yield the pairs of regions between which a gate chooses."""
         targets = [target for target in gate.targets if target in self._nodes]
         for one, other in combinations(targets, 2):
             yield self._region(gate.name, one), self._region(gate.name, other)
@@ -87,7 +87,7 @@ class Regions:
         if found is None:
             region = self._behind(target)
             if not self._wakers[target] <= region | {gate}:
-                region = set()  # something else wakes the target too, so nothing hangs on this choice alone
+                region = set()  # something else also wakes the target, so it does not depend on this choice
             found = self._found[gate, target] = frozenset(region)
         return found
 
@@ -97,12 +97,12 @@ class Regions:
         while waiting:
             name = waiting.pop()
             for reader in (*self._woken[name], *self._readers.get(name, ())):
-                if reader not in region and self._hangs_on(reader, region):
+                if reader not in region and self._depends_on(reader, region):
                     region.add(reader)
                     waiting.append(reader)
         return region
 
-    def _hangs_on(self, name: str, region: set[str]) -> bool:
+    def _depends_on(self, name: str, region: set[str]) -> bool:
         wakers = self._wakers[name]
         if wakers and wakers <= region:
             return True

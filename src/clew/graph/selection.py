@@ -1,8 +1,7 @@
-"""Selection: the part of a graph that some values need.
+"""Select the part of a graph that some values need.
 
-What a value needs is found by walking links backwards: its writers, what they read, the gates that choose
-them and what they run after. A gate comes along with the targets that are needed; it may still choose one of
-the others, and then selects nothing.
+The search follows links backwards from a value: its writers, what they read, the gates that choose them and the nodes
+that they run after. A gate keeps only the targets that are needed. If it chooses another one, it selects nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from clew.graph.topology import links
 def needed_nodes(
     nodes: Mapping[str, Node], edges: Iterable[tuple[str, str]], values: Iterable[str]
 ) -> dict[str, Node]:
-    """The nodes that these values need, in order of declaration, without the targets that they do not."""
+    """Return the nodes that these values need, in order of declaration, without targets that are not needed."""
     sources: dict[str, list[str]] = {name: [] for name in nodes}
     for link in links(nodes, edges):
         sources[link.target].append(link.source)

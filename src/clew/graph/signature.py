@@ -1,15 +1,14 @@
-"""Signatures: what a function reads, as its parameters and annotations say.
+"""Read the parameters and annotations of a node's function.
 
 Rules:
 
-- A parameter is a value that the function reads. One named ``state`` is the whole state; one annotated
-  ``Context`` (or not annotated and named ``ctx``) is the context.
-- Annotations may be strings, and may name what cannot be found at run time (``if TYPE_CHECKING``, a class
-  local to a test): such a one counts as ``Any``, and its text is kept in ``Param.hint``, so that a graph
-  can still recognise its own schema by name.
-- ``*args`` and ``**kwargs`` name no values, so they are refused. An argument that a ``functools.partial``
-  has bound is fixed, and so is no input.
-- Classes are refused: whether a call makes an instance or runs a step could not be read off the graph.
+- A parameter names a value that the function reads. A parameter named ``state`` receives the whole state; one annotated
+  ``Context`` (or named ``ctx`` without an annotation) receives the context.
+- Annotations may be strings, and may name classes that do not exist at run time (``if TYPE_CHECKING``, local classes).
+  These count as ``Any``. ``Param.hint`` holds their text, so that a graph can recognise its schema by name.
+- ``*args`` and ``**kwargs`` are rejected, because they name no values. Arguments fixed by a ``functools.partial`` are
+  not inputs.
+- Classes are rejected: a call could construct an instance or run a step, and the graph could not show which.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ ParamKind = Literal["value", "state", "context"]
 
 @final
 class Sentinel:
-    """A value that stands for the lack of one; compared by identity, and copied to itself."""
+    """A marker for a missing value; compared by identity, and copied to itself."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -47,18 +46,17 @@ class Sentinel:
 
 
 MISSING: Final = Sentinel("MISSING")
-"""A parameter's default where it has none: the value must come from somewhere."""
+"""The default of a parameter that has none."""
 
 ABSENT: Final = Sentinel("ABSENT")
-"""The default of an optional input of a subgraph: it is left out when the subgraph is entered, so that the
-default inside holds."""
+"""The default of an optional input of a subgraph: the value is not passed, so the default inside applies."""
 
 
 @dataclass(frozen=True)
 class Param:
     """One parameter of a node's function, and the value that it reads.
 
-    ``default`` is the original object; whoever runs the node copies a mutable one for each run.
+    ``default`` is the original object; the engine copies a mutable one for each run.
     """
 
     name: str
@@ -71,7 +69,7 @@ class Param:
 
 
 def name_of_function(func: Callable[..., Any]) -> str | None:
-    """What a function is called, or None where it has no name of its own."""
+    """Return the name of a function, or None if it has none."""
     while isinstance(func, partial):
         func = func.func
     name = getattr(func, "__name__", None)
@@ -79,7 +77,7 @@ def name_of_function(func: Callable[..., Any]) -> str | None:
 
 
 def read_params(func: Callable[..., Any], where: str) -> tuple[Param, ...]:
-    """The parameters of ``func``, in order."""
+    """Return the parameters of ``func``, in order."""
     fixed = func.keywords if isinstance(func, partial) else {}
     found = [p for p in _signature(func, where).parameters.values() if p.name not in fixed]
     hints = _hints(func)
@@ -87,13 +85,13 @@ def read_params(func: Callable[..., Any], where: str) -> tuple[Param, ...]:
 
 
 def read_returns(func: Callable[..., Any]) -> Any:
-    """The annotation of what ``func`` returns, or Any."""
+    """Return the return annotation of ``func``, or Any."""
     annotation = _hints(func).get("return", Any)
     return Any if isinstance(annotation, _Unresolved) else annotation
 
 
 def mode_of(func: Callable[..., Any]) -> Mode:
-    """How ``func`` is run. A plain wrapper (``functools.wraps``) is run as what it wraps."""
+    """Return how ``func`` is run. A wrapper (``functools.wraps``) is run as the function that it wraps."""
     inner = _plain(func)
     while True:
         if inspect.iscoroutinefunction(inner):
@@ -112,16 +110,16 @@ def _signature(func: Callable[..., Any], where: str) -> inspect.Signature:
     try:
         return inspect.signature(func)
     except (TypeError, ValueError) as error:
-        raise GraphError(f"{where}: its signature cannot be read; wrap it in a function.") from error
+        raise GraphError(f"{where}: cannot read its signature; wrap it in a function.") from error
 
 
 def _param(p: inspect.Parameter, annotation: Any, where: str) -> Param:
     if p.kind is p.VAR_POSITIONAL:
-        raise GraphError(f"{where}: *{p.name} names no values to read; write the parameters out.")
+        raise GraphError(f"{where}: *{p.name} names no values to read; list the parameters.")
     if p.kind is p.VAR_KEYWORD:
         raise GraphError(
-            f"{where}: **{p.name} names no values to read; write the parameters out, "
-            "or take the whole state with a parameter named 'state'."
+            f"{where}: **{p.name} names no values to read; list the parameters, "
+            "or read the whole state with a parameter named 'state'."
         )
     default = MISSING if p.default is p.empty else p.default
     _check_copyable(default, p.name, where)
@@ -138,14 +136,14 @@ def _param(p: inspect.Parameter, annotation: Any, where: str) -> Param:
 
 
 def _check_copyable(default: Any, name: str, where: str) -> None:
-    # Such a default is copied for each run; better to learn now than in the first run that it cannot be.
+    # A mutable default is copied for each run; fail now, not in the first run.
     if isinstance(default, (list, dict, set, bytearray)):
         try:
             copy.deepcopy(default)
         except Exception as error:
             raise GraphError(
-                f"{where}: the default of {name!r} cannot be copied for each run ({error}); "
-                "use None and make it inside, or give it with Graph.bind."
+                f"{where}: cannot copy the default of {name!r} for each run ({error}); "
+                "use None and create it in the function, or pass it with Graph.bind."
             ) from error
 
 
@@ -175,14 +173,14 @@ class _Unresolved:
 
 
 class _Annotated:
-    """Something with one annotation, which is all that ``typing.get_type_hints`` needs to see."""
+    """An object with one annotation, for ``typing.get_type_hints``."""
 
     def __init__(self, annotation: Any) -> None:
         self.__annotations__ = {"it": annotation}
 
 
 def _hints(func: Callable[..., Any]) -> Mapping[str, Any]:
-    """The annotations of ``func``, each resolved by itself: one that cannot be found spoils no other."""
+    """Return the annotations of ``func``, each resolved separately, so that one failure does not affect the others."""
     inner = inspect.unwrap(_plain(func))
     scope = {**vars(builtins), **getattr(inner, "__globals__", {}), **_closure(inner)}
     annotations = getattr(inner, "__annotations__", {})
@@ -192,7 +190,7 @@ def _hints(func: Callable[..., Any]) -> Mapping[str, Any]:
 def _resolve(annotation: Any, scope: dict[str, Any]) -> Any:
     try:
         return typing.get_type_hints(_Annotated(annotation), scope)["it"]
-    except Exception:  # whatever evaluating somebody's annotation raises, it only means: not known
+    except Exception:  # evaluating a user's annotation may raise anything
         return _Unresolved(annotation if isinstance(annotation, str) else str(annotation))
 
 
@@ -208,7 +206,7 @@ def _closure(func: Any) -> dict[str, Any]:
 
 
 def _plain(func: Any) -> Any:
-    """The function inside partials, bound methods and callable objects."""
+    """Return the function inside partials, bound methods and callable objects."""
     while isinstance(func, partial):
         func = func.func
     if inspect.ismethod(func):

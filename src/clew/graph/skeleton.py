@@ -1,12 +1,12 @@
-"""Skeleton: a graph made of its description, without any code of the user's.
+"""Rebuild a graph from its description, without the user's code.
 
-It has the nodes, links, values and rules of the graph that was described, so everything that only reads a run comes out
-the same: what is due, versions, wakes, reasons, digests. What would have to call the user's code raises `InputError`
-instead: nodes, boundaries of subgraphs, custom reducers, defaults.
+The skeleton has the nodes, links, values and rules of the described graph, so everything that only reads a run gives
+the same results: due items, versions, wakes, reasons, digests. Anything that would call the user's code raises
+`InputError`: nodes, transforms of subgraphs, custom reducers, defaults.
 
-The description is data that somebody may have damaged or made up. It is checked as a whole before anything is made of
-it; whatever is wrong is a `StoreCorruptError`, because descriptions come from stores. Names of functions and types in
-it are text: nothing is imported or looked up by them, but for the names of the library's own reducers.
+A description comes from a store and may be damaged or forged. It is validated completely before it is used; a problem
+raises `StoreCorruptError`. Names of functions and types are only text. Nothing is imported by name, and the only
+functions that are looked up are the reducers of this library.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ class _SubgraphForm(msgspec.Struct):
     graph: _GraphForm
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    enter: bool
-    leave: bool
+    transform_input: bool
+    transform_output: bool
     mapped: tuple[str, ...]
     mode: MapMode
 
@@ -93,7 +93,7 @@ _OWN: dict[str, Reducer] = {function_name(own): own for own in (operator.add, me
 
 
 def skeleton(description: Any) -> Graph:
-    """Make a graph of the description of another (``graph.describe(json=True)``).
+    """Make a graph from a description (``graph.describe(json=True)``).
 
     Raises:
         StoreCorruptError: The data is not a description of a graph.
@@ -129,9 +129,9 @@ def _graph(form: _GraphForm, depth: int) -> Graph:
 
 
 def _check(form: _GraphForm, nodes: dict[str, Node]) -> None:
-    """Refuse names of nodes that the description does not have."""
+    """Raise StoreCorruptError for references to nodes that do not exist."""
     if len(nodes) < len(form.nodes):
-        raise StoreCorruptError("the description of a graph is damaged: two nodes have one name")
+        raise StoreCorruptError("the description of a graph is damaged: two nodes have the same name")
     for node in form.nodes:
         _check_names(nodes, node.after, f"node {node.name!r} runs after")
         _check_names({*nodes, "END"}, node.targets, f"node {node.name!r} leads to")
@@ -139,7 +139,7 @@ def _check(form: _GraphForm, nodes: dict[str, Node]) -> None:
             node.when is not None
         ):
             raise StoreCorruptError(
-                f"the description of a graph is damaged: node {node.name!r} is no {node.kind}"
+                f"the description of a graph is damaged: node {node.name!r} is not a valid {node.kind}"
             )
     for pair in form.edges:
         _check_names(nodes, pair, "an edge joins")
@@ -150,7 +150,7 @@ def _check_names(known: Iterable[str], names: Iterable[str], what: str) -> None:
     for name in names:
         if name not in known:
             raise StoreCorruptError(
-                f"the description of a graph is damaged: {what} {name!r}, which it does not have"
+                f"the description of a graph is damaged: {what} {name!r}, which does not exist"
             )
 
 
@@ -183,8 +183,8 @@ def _subgraph(form: _SubgraphForm, name: str, depth: int) -> Subgraph:
         graph=_graph(form.graph, depth + 1),
         inputs=form.inputs,
         outputs=form.outputs,
-        enter=_absent(f"enter= of {name!r}") if form.enter else None,
-        leave=_absent(f"leave= of {name!r}") if form.leave else None,
+        transform_input=_absent(f"transform_input= of {name!r}") if form.transform_input else None,
+        transform_output=_absent(f"transform_output= of {name!r}") if form.transform_output else None,
         mapped=form.mapped,
         mode=form.mode,
     )
@@ -205,7 +205,7 @@ def _schema(form: _StateForm) -> StateSchema:
         return StateSchema.described(form.name, fields, validates=form.validates, is_mapping=form.is_mapping)
     except ValueError as error:
         raise StoreCorruptError(
-            f"the description of a graph is damaged: {form.name!r} names no class"
+            f"the description of a graph is damaged: {form.name!r} is not a class name"
         ) from error
 
 
@@ -220,11 +220,11 @@ def _reducer(value: str, name: str | None) -> Reducer | None:
 
 
 def _absent(what: str) -> Callable[..., Any]:
-    """A function that says that the one which it stands for is not here."""
+    """Return a function that raises InputError, in place of the user's."""
 
     def absent(*args: Any, **kwargs: Any) -> Any:
         raise InputError(
-            f"{what} is not here: the graph was read from a run's log; pass the graph to the Engine"
+            f"{what} is not available, because the graph was read from a run's log; pass the graph to the Engine"
         )
 
     return absent

@@ -1,15 +1,14 @@
-"""Subgraph: a graph as a node of another, and what crosses the border between the two.
+"""A graph as a node of another graph: which values go in, and which update comes out.
 
 Rules:
 
-- Going in, an input that has the value ``ABSENT`` is left out: nobody has it, and the default inside holds.
-- ``enter(values) -> values of the subgraph`` replaces passing by name, and so does
-  ``leave(substate) -> update``.
-  ``leave`` sees an instance of the subgraph's schema, or a mapping where it has none.
-- ``mapped`` inputs hold sequences: the graph runs once for each element (``zip``: all of one length) or for
-  each combination (``product``: the last name turns fastest), and each output is the list of theirs.
+- An input with the value ``ABSENT`` is not passed; the default inside the subgraph applies.
+- ``transform_input(values) -> inner values`` and ``transform_output(inner state) -> update`` replace passing by name.
+  ``transform_output`` receives an instance of the subgraph's schema, or a mapping if the subgraph has none.
+- ``mapped`` inputs are sequences. The subgraph runs once for each element (``zip``: equal lengths) or for each
+  combination (``product``: the last name varies fastest). Each output is the list of their outputs.
 
-This module decides what goes in and out; running what is inside is the engine's.
+The engine runs the steps inside.
 """
 
 from __future__ import annotations
@@ -30,39 +29,39 @@ MapMode = Literal["zip", "product"]
 
 @dataclass(frozen=True, eq=False)
 class Subgraph:
-    """A graph inside a node. ``inputs`` is empty where ``enter`` is given the whole state."""
+    """A graph inside a node. ``inputs`` is empty if ``transform_input`` receives the whole state."""
 
     graph: Graph
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    enter: Callable[[Any], Any] | None = None
-    leave: Callable[[Any], Any] | None = None
+    transform_input: Callable[[Any], Any] | None = None
+    transform_output: Callable[[Any], Any] | None = None
     mapped: tuple[str, ...] = ()
     mode: MapMode = "zip"
 
     def values_of(self, seen: Any) -> dict[str, Any]:
-        """The values that the graph inside starts with, from what the item sees.
+        """Return the values that the subgraph starts with.
 
-        ``seen`` is a mapping of the inputs, or the whole state where there are none and ``enter`` is given.
+        ``seen`` is a mapping of the inputs, or the whole state if ``transform_input`` is set and ``inputs`` is empty.
         """
         if isinstance(seen, Mapping):
             seen = {name: value for name, value in seen.items() if value is not ABSENT}
-        values = seen if self.enter is None else self.enter(seen)
+        values = seen if self.transform_input is None else self.transform_input(seen)
         if self.graph.schema is not None and not isinstance(values, Mapping):
             dumped: dict[str, Any] = self.graph.schema.dump(values)
             return dumped
         return dict(values)
 
     def items_of(self, values: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """The values of each run inside: one, or one for each element of what is mapped."""
+        """Return the values of each inner run: one run, or one for each element of the mapped inputs."""
         if not self.mapped:
             return [dict(values)]
         for name in self.mapped:
             elements = values[name]
             if not isinstance(elements, Sequence) or isinstance(elements, (bytes, bytearray)):
                 raise InputError(
-                    f"{name!r} is mapped over, so it takes a list or another sequence, not a {type(elements).__name__}"
-                    f"{'; sort it into a list' if isinstance(elements, (set, frozenset)) else ''}"
+                    f"mapped input {name!r}: expected a list or another sequence, got a {type(elements).__name__}"
+                    f"{'; convert it with sorted()' if isinstance(elements, (set, frozenset)) else ''}"
                 )
         lists = {name: list(values[name]) for name in self.mapped}
         if self.mode == "product":
@@ -70,25 +69,25 @@ class Subgraph:
         else:
             lengths = {name: len(elements) for name, elements in lists.items()}
             if len(set(lengths.values())) > 1:
-                told = ", ".join(f"{name!r} has {length}" for name, length in lengths.items())
+                found = ", ".join(f"{name!r} has {length}" for name, length in lengths.items())
                 raise InputError(
-                    f"mapped inputs need one length, but {told}; use mode='product' for all combinations."
+                    f"mapped inputs must have equal lengths, but {found}; use mode='product' for all combinations."
                 )
             combinations = zip(*lists.values(), strict=True)
         return [{**values, **dict(zip(self.mapped, elements, strict=True))} for elements in combinations]
 
     def update_of(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """The update that one run inside means for the graph around it, from its final values."""
-        if self.leave is None:
+        """Return the update of the outer state, from the final values of one inner run."""
+        if self.transform_output is None:
             return {name: values[name] for name in self.outputs if name in values}
         schema = self.graph.schema
-        update = self.leave(values if schema is None else schema.instance(values))
+        update = self.transform_output(values if schema is None else schema.instance(values))
         if not isinstance(update, Mapping):
-            raise OutputError(f"leave= returns a mapping of what to write, not {update!r}.")
+            raise OutputError(f"transform_output= must return a mapping of values to write, got {update!r}.")
         return dict(update)
 
     def gather(self, updates: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """The update of the node, from those of its runs inside."""
+        """Combine the updates of the inner runs into the update of the node."""
         if not self.mapped:
             return dict(updates[0])
         return {name: [update.get(name) for update in updates] for name in self.outputs}

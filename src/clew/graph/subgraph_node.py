@@ -1,20 +1,20 @@
-"""Nesting: making a node of a graph, so that it can stand in another.
+"""Make a node that runs a graph, for use in another graph.
 
 Rules:
 
 - By default the node reads the graph's inputs and writes its outputs, under the same names. An optional input
-  has the default ``ABSENT``: if the graph around has no such value, the default inside holds.
-- The seed of a loop inside is read only if the loop cannot start without: it is an output too, and a second
-  run of the node would else begin where the first one ended.
-- ``inputs`` and ``outputs`` narrow that down. What is required inside cannot be left out, unless ``enter``
-  makes the values; names that only ``enter`` and ``leave`` know are theirs to choose.
-- ``enter`` without ``inputs`` is given the whole state.
-- Graphs nest ``MAX_DEPTH`` deep, and no deeper.
-- A mapped input must be there, and holds a list.
-- What is bound around it reaches what reads it inside: through the node's inputs where they have it, past them where
-  they, or ``enter``, do not.
+  has the default ``ABSENT``: if the outer graph has no such value, the default inside applies.
+- The node reads the seed of an inner loop only if the loop cannot start without it. The seed is also an output, so a
+  second run of the node would otherwise start where the first one ended.
+- ``inputs`` and ``outputs`` limit what is read and written. A required input cannot be omitted, unless
+  ``transform_input`` makes the values. Names that only the transforms use are not checked.
+- ``transform_input`` without ``inputs`` receives the whole state.
+- Graphs nest at most ``MAX_DEPTH`` deep.
+- A mapped input is required, and is a list.
+- Values bound in the outer graph reach the inner nodes that read them: through the node's inputs, or directly if
+  the node has no such input or ``transform_input`` is set.
 
-Calling such a node runs the graph in memory; inside a run the engine goes through it step by step.
+Calling such a node runs the graph in memory. In a run, the engine executes the inner steps one by one.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from clew.graph.graph import Graph
 
 MAX_DEPTH = 30
-"""How many graphs may stand inside each other: what describes and identifies them is nested four times as deep."""
+"""How deep graphs may nest. Descriptions and hashes nest four levels for each of them."""
 
 
 def subgraph_node(
@@ -44,13 +44,13 @@ def subgraph_node(
     *,
     inputs: Iterable[str] | None = None,
     outputs: Iterable[str] | None = None,
-    enter: Callable[[Any], Any] | None = None,
-    leave: Callable[[Any], Any] | None = None,
+    transform_input: Callable[[Any], Any] | None = None,
+    transform_output: Callable[[Any], Any] | None = None,
     mapped: tuple[str, ...] = (),
     mode: MapMode = "zip",
     **options: Any,
 ) -> Node:
-    """The node that runs ``graph``."""
+    """Return a node that runs ``graph``."""
     name = name if name is not None else graph.name
     if name is None:
         raise GraphError(
@@ -59,19 +59,21 @@ def subgraph_node(
     where = f"subgraph {check_node_name(name)!r}"
     if graph.depth >= MAX_DEPTH:
         raise GraphError(
-            f"{where} would be nested more than {MAX_DEPTH} graphs deep; put some of them side by side instead."
+            f"{where} would nest more than {MAX_DEPTH} graphs deep; place some of them next to each other instead."
         )
-    check_function(enter, f"enter= of {where}", "from values outside to values inside")
-    check_function(leave, f"leave= of {where}", "from the state inside to an update outside")
-    whole = enter is not None and inputs is None
-    read = () if whole else _inputs(graph, inputs, enter is not None, where)
+    check_function(transform_input, f"transform_input= of {where}", "from outer values to inner values")
+    check_function(
+        transform_output, f"transform_output= of {where}", "from the inner state to an outer update"
+    )
+    whole = transform_input is not None and inputs is None
+    read = () if whole else _inputs(graph, inputs, transform_input is not None, where)
     read += tuple(value for value in mapped if value not in read)
     subgraph = Subgraph(
         graph=graph,
         inputs=read,
-        outputs=_outputs(graph, outputs, leave is not None, where),
-        enter=enter,
-        leave=leave,
+        outputs=_outputs(graph, outputs, transform_output is not None, where),
+        transform_input=transform_input,
+        transform_output=transform_output,
         mapped=mapped,
         mode=mode,
     )
@@ -89,11 +91,11 @@ def subgraph_node(
 
 
 def bound_inside(node: Node, values: Mapping[str, Any]) -> Node:
-    """The node of a subgraph with these values bound inside it, where they do not pass through its inputs."""
+    """Return the node with these values bound in its subgraph, except those that pass through its inputs."""
     inside = node.subgraph
     if inside is None:
         return node
-    passed = {p.name for p in node.params if p.kind == "value"} if inside.enter is None else set()
+    passed = _passed_by_name(node, inside)
     hidden = {name: value for name, value in values.items() if name not in passed}
     reached = {name: hidden[name] for name in unbound_inputs(inside.graph) if name in hidden}
     if not reached:
@@ -103,14 +105,18 @@ def bound_inside(node: Node, values: Mapping[str, Any]) -> Node:
 
 
 def unbound_inputs(graph: Graph) -> tuple[str, ...]:
-    """What nodes of the graph, at any depth, read and nobody in it writes or has bound."""
+    """Return the values that nodes of the graph, at any depth, read and that are neither written nor bound in it."""
     reads = {value for node in graph.nodes.values() for value in node.inputs}
     names = [name for name in graph.inputs if name in reads and name not in graph.outputs]
     for node in graph.nodes.values():
         if node.subgraph is not None:
-            passed = {p.name for p in node.params if p.kind == "value"} if node.subgraph.enter is None else ()
+            passed = _passed_by_name(node, node.subgraph)
             names += [name for name in unbound_inputs(node.subgraph.graph) if name not in passed]
     return tuple(dict.fromkeys(names))
+
+
+def _passed_by_name(node: Node, subgraph: Subgraph) -> set[str]:
+    return {p.name for p in node.params if p.kind == "value"} if subgraph.transform_input is None else set()
 
 
 def _inputs(graph: Graph, inputs: Iterable[str] | None, free: bool, where: str) -> tuple[str, ...]:
@@ -118,11 +124,11 @@ def _inputs(graph: Graph, inputs: Iterable[str] | None, free: bool, where: str) 
     if not free:
         for name in names:
             if name not in graph.value_names:
-                raise GraphError(f"{where} knows no input {name!r}; {nearest(name, graph.value_names)}")
+                raise GraphError(f"{where} has no input {name!r}; {nearest(name, graph.value_names)}")
         for name in graph.required_inputs:
             if name not in names:
                 raise GraphError(
-                    f"{where} needs {name!r}, which inputs= leaves out; add it, or bind it inside."
+                    f"{where} requires {name!r}, but inputs= does not list it; add it, or bind it in the subgraph."
                 )
     return tuple(check_value_name(name, where) for name in names)
 
@@ -140,7 +146,7 @@ def _outputs(graph: Graph, outputs: Iterable[str] | None, free: bool, where: str
     for name in names:
         check_output_name(name, where)
         if not free and name not in graph.outputs:
-            raise GraphError(f"{where} makes no {name!r}; {nearest(name, graph.outputs)}")
+            raise GraphError(f"{where} has no output {name!r}; {nearest(name, graph.outputs)}")
     return names
 
 
@@ -149,20 +155,21 @@ def _param(subgraph: Subgraph, value: str) -> Param:
     annotation = _annotation(graph, value)
     if value in subgraph.mapped:
         return Param(value, value, "value", keyword_only=True, annotation=GenericAlias(list, (annotation,)))
-    needed = subgraph.enter is not None or value in graph.required_inputs
+    needed = subgraph.transform_input is not None or value in graph.required_inputs
     default = MISSING if needed else ABSENT
     return Param(value, value, "value", keyword_only=True, default=default, annotation=annotation)
 
 
 def _annotation(graph: Graph, value: str) -> Any:
-    """What the first reader inside says about a value."""
+    """Return the annotation of the first inner parameter that reads a value."""
     readers = (p for node in graph.nodes.values() for p in node.params if p.kind == "value")
     return next((p.annotation for p in readers if p.source == value), Any)
 
 
 def _caller(subgraph: Subgraph, name: str) -> Callable[..., Any]:
     def call(**seen: Any) -> dict[str, Any]:
-        values = subgraph.values_of(seen.get("state") if not subgraph.inputs and subgraph.enter else seen)
+        whole = not subgraph.inputs and subgraph.transform_input is not None
+        values = subgraph.values_of(seen.get("state") if whole else seen)
         updates = []
         for item in subgraph.items_of(values):
             result = subgraph.graph.run(item)

@@ -1,21 +1,19 @@
-"""Who can wake whom, which links close a loop, and who waits for whom.
+"""The topology of a graph: links between nodes, loops, and which nodes wait for which.
 
-This is the geometry behind *what runs next* (the rules themselves are in ``clew.engine.program``). It is
-computed once per run, from the graph and the names given to the run, and never changes while it runs.
+``clew.engine.program`` uses it to decide what runs next. It is computed once for a graph and a set of input names, and
+does not change during a run.
 
-*Links* join two different nodes: data (a writer and a reader of one value), gate (a gate, or a node with
-``goto``, and its target) and control (``edges``, ``after``). Whether a link is *forward* or *back* is a
-property of the pair of nodes.
+*Links* connect two different nodes: data (a writer and a reader of a value), gate (a gate, or a node with ``goto``, and
+its target) and control (``edges``, ``after``). A pair of nodes is linked *forward* or *back*.
 
-*Loops* are strongly connected sets of two or more nodes. The *head* of a loop is where it starts; links into
-the head from its own loop are *back* links of that loop. Without them the loop may fall apart into inner
-loops, which are treated alike. All other links are forward, and acyclic. Loops are numbered outer first, so of
-two nested loops the smaller number is the outer one.
+*Loops* are strongly connected sets of two or more nodes. The *head* of a loop is where it starts; links into the head
+from its own loop are *back* links of that loop. Without them, the loop may contain inner loops, which are treated in
+the same way. All other links are forward and acyclic. Outer loops have smaller numbers than the loops inside them.
 
-*Up* of a node: everything it waits for if it is due, that is what reaches it along forward links, where a loop
-that the node is not on counts whole. *Reach* of a node: everything that can have a say in whether the node
-runs and in what it writes, one step back, two steps back, and so on. Both are sets of nodes as bit masks, made when
-first asked for, because a chain of nodes run one by one asks for neither.
+*Up* of a node: the nodes that it waits for when it is due. These are all nodes that lead to it along forward links; of
+a loop that the node is not on, all members. *Reach* of a node: the nodes that can affect whether it runs and what it
+writes, one step back, two steps back, and so on. Both are bit masks, computed on first use, because a simple chain of
+nodes needs neither.
 """
 
 from __future__ import annotations
@@ -34,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """One reason why `target` may have to run after `source`."""
+    """A reason why `target` may have to run after `source`."""
 
     source: str
     target: str
@@ -43,7 +41,7 @@ class Link:
 
 
 def links(nodes: Mapping[str, Node], edges: Iterable[tuple[str, str]]) -> tuple[Link, ...]:
-    """All links of a graph, in the order of their targets' declaration."""
+    """Return all links of a graph, in the order in which their targets are declared."""
     writers: dict[str, list[str]] = {}
     for name, node in nodes.items():
         for value in node.outputs:
@@ -64,13 +62,13 @@ def links(nodes: Mapping[str, Node], edges: Iterable[tuple[str, str]]) -> tuple[
 
 
 class Topology:
-    """The links of one graph, read for one set of given names. Nodes are numbered as declared."""
+    """The links of a graph, for one set of input names. Nodes are numbered in the order of declaration."""
 
     def __init__(self, graph: Graph, given: frozenset[str]) -> None:
         self.names: tuple[str, ...] = tuple(graph.nodes)
         self.index: dict[str, int] = {name: i for i, name in enumerate(self.names)}
         self.given = given
-        self.program: Any = None  # what an engine makes of it, once one has
+        self.program: Any = None  # set by the first engine that uses it
         nodes = list(graph.nodes.values())
         n = len(nodes)
         self.links = links(graph.nodes, graph.edges)
@@ -106,7 +104,7 @@ class Topology:
                 self.forward_targets[source].append(target)
         self._eager = [node.eager for node in nodes]
         self._reads_state = [node.reads_state for node in nodes]
-        # a cutoff compares with the last write of a value, whoever made it: the other writers have a say
+        # a cutoff compares with the last write of a value, so the other writers affect it
         self._compared = [
             _mask(
                 j
@@ -164,16 +162,16 @@ class Topology:
                 names = " → ".join(self.names[i] for i in members)
                 wanted = sorted({value for i in members for value in open_inputs(i)})
                 raise InputError(
-                    f"nothing can start the loop {names}: each of its nodes waits for another one; "
-                    f"give the run one of {', '.join(repr(w) for w in wanted)}, or a parameter a default (a default "
-                    f"in the state schema does not count for a value that a node writes)"
+                    f"the loop {names} cannot start, because each of its nodes waits for another one; "
+                    f"pass one of {', '.join(repr(w) for w in wanted)} to the run, or give a parameter a default (a "
+                    f"default in the state schema does not apply to a value that a node writes)"
                 )
         return loops, back
 
     # -- waiting ---------------------------------------------------------------------------------------
 
     def up(self, node: int) -> int:
-        """Everything that `node` waits for when it is due, as a mask."""
+        """Return the nodes that `node` waits for when it is due, as a mask."""
         known = self._up.get(node)
         if known is not None:
             return known
@@ -199,14 +197,14 @@ class Topology:
         for source in self.forward_sources[node]:
             foreign = self.on_loops[source] & ~own
             if foreign:
-                # of the foreign loops around the source the outermost holds all the others
+                # the outermost of these loops contains the others
                 outermost = (foreign & -foreign).bit_length() - 1
                 yield from self.loops[outermost].members
             else:
                 yield source
 
     def may_wait_for(self, node: int) -> int:
-        """Up, and for a node that can start a turn also the loop that it would close."""
+        """Return `up`, and for a node that can start a turn also the members of its loop."""
         if self._eager[node]:
             return 0
         mask = self.up(node)
@@ -216,10 +214,10 @@ class Topology:
                 mask |= self.loop_masks[loop]
         return mask & ~(1 << node)
 
-    # -- planning ahead --------------------------------------------------------------------------------
+    # -- lookahead -------------------------------------------------------------------------------------
 
     def reach(self, node: int, distance: int) -> int:
-        """What can have a say, from `distance` steps back or nearer, in whether and how `node` runs."""
+        """Return the nodes that can affect, within `distance` steps, whether `node` runs and what it writes."""
         masks = self._reach.get(node)
         if masks is None:
             masks = self._reach[node] = self._make_reach(node)
@@ -254,7 +252,7 @@ class Topology:
         return mask | sources
 
     def behind(self, gate: int) -> frozenset[int]:
-        """What forward links lead to from `gate`."""
+        """Return the nodes that forward links lead to from `gate`."""
         found: set[int] = set()
         stack = list(self.forward_targets[gate])
         while stack:
@@ -266,7 +264,7 @@ class Topology:
 
 
 def seeds_that_count(graph: Graph) -> frozenset[str]:
-    """The values whose schema default makes a reader due: reduced ones, and those that no node writes."""
+    """Return the values whose schema default makes a reader due: reduced values, and those that no node writes."""
     if graph.schema is None:
         return frozenset()
     written = {value for node in graph.nodes.values() for value in node.outputs}

@@ -1,11 +1,11 @@
-"""Validation: what can be known to be wrong with a graph before it runs.
+"""Validate a graph when it is built.
 
-Each check is a function that raises `GraphError` with what is wrong, where, and what would fix it. They run
-in the order of ``CHECKS``, so that later ones may rely on names that exist. A graph that can be built and
-will probably not do what was meant is a `GraphWarning`.
+Each check is a function that raises `GraphError`: the problem, where it is, and how to fix it. The checks run in the
+order of ``CHECKS``; later ones rely on names that earlier ones have verified. A valid graph that probably does not do
+what its author intended causes a `GraphWarning`.
 
-Not checked here, because it depends on what a run is given: whether a loop can be entered (the topology of
-the run says so) and whether a ``Send`` brings what its target needs (the run stalls, and says so).
+Two problems depend on the values of a run, so they are not checked here: whether a loop can start (the topology of the
+run checks it) and whether a ``Send`` carries what its target needs (the run raises `StalledError`).
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ if TYPE_CHECKING:
 
 
 def validate(graph: Graph) -> None:
-    """Raise `GraphError` for the first thing that is wrong, and warn of what is doubtful."""
+    """Raise `GraphError` for the first problem; warn about probable mistakes."""
     view = ValidationContext(graph)
     for check in CHECKS:
         check(view)
 
 
 def check_declared(graph: Graph) -> None:
-    """Every input is declared by the schema or bound, except what a gate may send.
+    """Raise `GraphError` for an input that is neither declared by the schema, nor bound, nor sent by a gate.
 
-    Checked when the graph is used, since binding comes after building.
+    Runs when the graph is used, because values are bound after the graph is built.
     """
     if graph.schema is None:
         return
@@ -50,13 +50,13 @@ def check_declared(graph: Graph) -> None:
         for value in node.required if node.name not in sent_to else ():
             if value not in graph.schema.fields and value not in graph.bound:
                 raise GraphError(
-                    f"{node.name!r} reads {value!r}, which {graph.schema.cls.__name__} does not declare and "
-                    f"nobody has bound; {nearest(value, graph.schema.fields)}"
+                    f"{node.name!r} reads {value!r}, which is neither declared by {graph.schema.cls.__name__} nor "
+                    f"bound; {nearest(value, graph.schema.fields)}"
                 )
 
 
 class ValidationContext:
-    """A graph as the checks look at it; what several of them need is computed once."""
+    """The graph to validate, with data that several checks share."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -68,7 +68,7 @@ class ValidationContext:
 
     @cached_property
     def targets(self) -> dict[str, list[str]]:
-        """Where the links of each node lead."""
+        """The targets of the links of each node."""
         targets: dict[str, list[str]] = {name: [] for name in self.nodes}
         for link in self.links:
             targets[link.source].append(link.target)
@@ -83,7 +83,7 @@ class ValidationContext:
         return Regions(self.nodes, self.links)
 
     def downstream(self, name: str) -> set[str]:
-        """Every node that links lead to from ``name``."""
+        """Return all nodes that can be reached from ``name``."""
         found: set[str] = set()
         waiting = [name]
         while waiting:
@@ -106,20 +106,24 @@ def _names_exist(view: ValidationContext) -> None:
     def check(names: Iterable[str], what: str) -> None:
         for name in names:
             if name not in view.nodes:
-                raise GraphError(f"{what} {name!r}, which is no node here; {nearest(name, view.nodes)}")
+                raise GraphError(
+                    f"{what} {name!r}, which is not a node of this graph; {nearest(name, view.nodes)}"
+                )
 
     for node in view.nodes.values():
         check((t for t in node.targets if t != str(END)), f"{node.name!r} may go to")
         check(node.after, f"{node.name!r} runs after")
         if node.name in node.after:
-            raise GraphError(f"{node.name!r} runs after itself; leave it out of after=.")
+            raise GraphError(f"{node.name!r} runs after itself; remove it from after=.")
     for source, target in view.graph.edges:
         if target == str(END):
-            raise GraphError(f"an edge leads from {source!r} to END; leave it out: a path ends by itself.")
+            raise GraphError(
+                f"an edge leads from {source!r} to END; remove it, because paths end on their own."
+            )
         check((source,), "an edge leads from")
         check((target,), f"an edge leads from {source!r} to")
         if source == target:
-            raise GraphError(f"an edge leads from {source!r} to itself; leave it out, or use a gate.")
+            raise GraphError(f"an edge leads from {source!r} to itself; remove it, or use a gate.")
     check(view.graph.entry, "entry= names")
 
 
@@ -137,7 +141,7 @@ def _outputs_are_declared(view: ValidationContext) -> None:
 
 
 def _state_readers_are_pointed_to(view: ValidationContext) -> None:
-    """A whole-state reader has no data links; with no others it would see the state before anybody wrote."""
+    """A node that reads the whole state has no data links; without other links it would run before all writers."""
     pointed_to = {link.target for link in view.links if link.kind != "data"}
     leads = {link.source for link in view.links if link.kind == "control"}
     for node in view.nodes.values():
@@ -149,8 +153,8 @@ def _state_readers_are_pointed_to(view: ValidationContext) -> None:
         for other in view.nodes.values():
             if other.outputs and other is not node and other.name not in later:
                 raise GraphError(
-                    f"{node.name!r} reads the whole state and nothing points to it, so it would run at the "
-                    f"start, before {other.name!r} has written; point to it with edges= or after=, "
+                    f"{node.name!r} reads the whole state and no link leads to it, so it would run at the "
+                    f"start, before {other.name!r} writes; add a link with edges= or after=, "
                     "or name it in entry= if it comes first."
                 )
 
@@ -164,13 +168,13 @@ def _producers_take_turns(view: ValidationContext) -> None:
             if other in after[one] or one in after[other] or view.regions.exclusive(one, other):
                 continue
             raise GraphError(
-                f"{value!r} is written by {one!r} and by {other!r}, and nothing says which comes last; order "
-                "them with after=, let a gate choose between them, or give the value a reducer in the schema."
+                f"{value!r} is written by {one!r} and {other!r} in no defined order; order them with after=, let a "
+                "gate choose between them, or give the value a reducer in the schema."
             )
 
 
 def _joins_can_run(view: ValidationContext) -> None:
-    """A node that needs something from both sides of a choice that is made once."""
+    """Reject a node that needs values from both sides of a choice that is made once."""
     for gate in view.nodes.values():
         if gate.kind not in ("route", "ifelse") or gate.multi or may_send(gate) or gate.name in view.loops:
             continue
@@ -183,7 +187,7 @@ def _joins_can_run(view: ValidationContext) -> None:
                 )
 
 
-def _keys_take_what_there_is(view: ValidationContext) -> None:
+def _key_functions_take_known_values(view: ValidationContext) -> None:
     for node in view.nodes.values():
         if node.policy.idempotency_key_func is not None:
             wanted_by_key(node)
@@ -202,7 +206,7 @@ def _cycles_settle(view: ValidationContext) -> None:
             continue
         names = ", ".join(repr(name) for name in sorted(members, key=list(view.nodes).index))
         warnings.warn(
-            f"{names} feed each other and nothing ends that: the run would go on to max_steps; put a gate on "
+            f"{names} form a loop that never ends, so a run would stop at max_steps; put a gate on "
             "the loop, or mark one of them @node(cutoff=True) to stop when its output no longer changes.",
             GraphWarning,
             stacklevel=4,
@@ -210,7 +214,10 @@ def _cycles_settle(view: ValidationContext) -> None:
 
 
 def _selections_off_a_loop_last(view: ValidationContext) -> None:
-    """Warn of a gate that may select another turn of its loop and a node after it: the next turn withdraws the node."""
+    """Warn about a gate that may select both another turn of its loop and a node after the loop.
+
+    The next turn withdraws the selection of the node.
+    """
     for gate in view.nodes.values():
         loop = view.loops.get(gate.name)
         if not gate.multi or loop is None:
@@ -249,7 +256,7 @@ def _types_agree(view: ValidationContext) -> None:
             for wanted in _wanted(node, value):
                 if value in fields and not fits(fields[value].type, wanted):
                     raise GraphError(
-                        f"{node.name!r} reads {value!r} as {shown(wanted)}, and the schema declares "
+                        f"{node.name!r} reads {value!r} as {shown(wanted)}, but the schema declares "
                         f"{shown(fields[value].type)}; change one of them."
                     )
 
@@ -258,7 +265,7 @@ def _check_type(producer: Node, value: str, wanted: Any, who: str) -> None:
     produced = _produced(producer, value)
     if not fits(produced, wanted):
         raise GraphError(
-            f"{producer.name!r} writes {value!r} as {shown(produced)}, and {who} it as {shown(wanted)}; "
+            f"{producer.name!r} writes {value!r} as {shown(produced)}, but {who} it as {shown(wanted)}; "
             "change one of them."
         )
 
@@ -268,7 +275,7 @@ def _wanted(node: Node, value: str) -> list[Any]:
 
 
 def _produced(node: Node, value: str) -> Any:
-    """The type of an output as the return annotation says, or Any where it does not."""
+    """Return the type of an output according to the return annotation; Any if it is unknown."""
     if node.kind != "node" or node.mode in ("generator", "async_generator") or node.targets:
         return Any
     if node.shape == "one":
@@ -287,7 +294,7 @@ CHECKS: tuple[Callable[[ValidationContext], None], ...] = (
     _producers_take_turns,
     _joins_can_run,
     _types_agree,
-    _keys_take_what_there_is,
+    _key_functions_take_known_values,
     _cycles_settle,
     _selections_off_a_loop_last,
 )

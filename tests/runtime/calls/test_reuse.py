@@ -260,7 +260,10 @@ def test_a_subgraph_that_begins_with_something_else_is_not_used_again(store: Sto
         inner = Graph([noting("one", "x", "y")], name="inner")
         enter = eval("lambda values: {'x': values['a'] + step}", {"step": step})
         return inner.as_node(
-            enter=enter, inputs=["a"], leave=lambda values: {"b": values["y"]}, outputs=["b"]
+            transform_input=enter,
+            inputs=["a"],
+            transform_output=lambda values: {"b": values["y"]},
+            outputs=["b"],
         )
 
     first_run(store, [nested(0)], {"a": 1})

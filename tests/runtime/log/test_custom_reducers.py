@@ -113,7 +113,7 @@ def nested(reducer: Any) -> Graph:
     inner = looping(reducer).as_node("inner", inputs=("n",), outputs=("n",))
     bring = node(name="bring", output="log")(lambda n: [n])
     last = node(name="look", output="seen", after=["deep"])(look.func)
-    deep = Graph([bring], state=schema(reducer)).as_node("deep", outputs=("log",), leave=_texts)
+    deep = Graph([bring], state=schema(reducer)).as_node("deep", outputs=("log",), transform_output=_texts)
     return Graph([inner, deep, last], state=schema(reducer))
 
 

@@ -552,7 +552,7 @@ def test_after_an_extra_item_nothing_is_said_of_what_comes_later(store: Store) -
 
 def nested(enter: Callable[..., Any], leave: Callable[..., Any]) -> Any:
     inner = Graph([constant("n", 5, "x")], name="inner")
-    return inner.as_node(enter=enter, leave=leave, inputs=["a"], outputs=["b"])
+    return inner.as_node(transform_input=enter, transform_output=leave, inputs=["a"], outputs=["b"])
 
 
 def test_what_a_subgraph_begins_with_is_compared(store: Store) -> None:
