@@ -53,7 +53,7 @@ class SQLiteKeyValueTable:
         if os.fspath(path) in ("", ":memory:"):
             raise StoreError(f"{os.fspath(path)!r} is no file; give None to keep it in memory")
         self.name = name
-        self.path = Path(path)
+        self.path = Path(path).absolute()  # the working directory may change
         self._what = f"the shelf {name!r}"
         self._options = (synchronous, timeout)
         self._open()
