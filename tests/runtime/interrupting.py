@@ -29,10 +29,12 @@ def _uninterrupted(code: CodeType) -> frozenset[int]:
     """Where a ``with`` statement begins to call ``__exit__``, and lines that do nothing, such as ``try:``."""
     found = set()
     steps = [step for step in dis.get_instructions(code) if step.opname != "PRECALL"]
-    for first, second, third, call in zip(steps, steps[1:], steps[2:], steps[3:]):
+    for before, first, second, third, call in zip(steps, steps[1:], steps[2:], steps[3:], steps[4:]):
         loads = [first, second, third]
         if all(s.opname == "LOAD_CONST" and s.argval is None for s in loads) and call.opname == "CALL":
             found.add(first.offset)
+            if before.opname == "SWAP":  # a block that returns a value
+                found.add(before.offset)
     found.update(s.offset for s in steps if s.opname in ("PUSH_EXC_INFO", "WITH_EXCEPT_START", "NOP"))
     return frozenset(found)
 

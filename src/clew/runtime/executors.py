@@ -113,7 +113,8 @@ class _Slot:
         self._thread = Thread(target=self._serve, name="clew-process", daemon=True)
 
     def start(self) -> None:
-        self._thread.start()
+        if self._thread.ident is None:  # else an interrupt came when it had begun
+            self._thread.start()
 
     def join(self) -> None:
         self._thread.join()

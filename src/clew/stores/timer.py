@@ -32,7 +32,7 @@ def call_later(owner: Any, seconds: float, call: Callable[[], None]) -> None:
     global _thread
     with _guard:
         _calls[owner] = (monotonic() + seconds, call)
-        if _thread is None:
+        if _thread is None or not _thread.is_alive():  # an interrupt may come while it starts
             _thread = Thread(target=_run, name="clew-timer", daemon=True)
             _thread.start()
 

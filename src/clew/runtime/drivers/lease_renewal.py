@@ -5,17 +5,24 @@ commit would be refused anyway, and there is no point in making calls for a run 
 wrong with one run does not keep the leases of the others from being renewed. A process that was stopped for longer than
 its lease finds out before its next recorded call, unless it was stopped in the moment between that look and the call:
 then the call is made, as any call in flight at a crash is, with its idempotency key.
+
+The thread is ended by releasing a lock that it waits for. `threading.Event` would do the same in Python code, which an
+interrupt can break; its lock is lost then, and everybody who uses the event waits for ever.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from threading import Event, Lock, Thread
+from threading import Lock, Thread
+from typing import TYPE_CHECKING
 
 from clew.errors import RunOwnedError, UnknownRunError
 from clew.runtime.drivers.session import Session
 from clew.stores import Store
+
+if TYPE_CHECKING:
+    from _thread import LockType
 
 
 class LeaseRenewer:
@@ -26,7 +33,8 @@ class LeaseRenewer:
         self._lease = lease
         self._sessions: dict[str, tuple[Session, int]] = {}
         self._lock = Lock()
-        self._stop: Event | None = None  # of the thread, while there is one
+        self._thread: Thread | None = None
+        self._stop = Lock()  # held while the thread should go on
         self._pid = 0
 
     def add(self, session: Session, fence: int) -> None:
@@ -34,9 +42,13 @@ class LeaseRenewer:
         session.renewed, session.renew = time.monotonic(), lambda: self._renew(session, fence)
         with self._lock:
             self._sessions[session.run_id] = (session, fence)
-            if self._stop is None or self._pid != os.getpid():  # a forked process does not inherit the thread
-                self._stop, self._pid = Event(), os.getpid()
-                Thread(target=self._beat, args=(self._stop,), name="clew-heartbeat", daemon=True).start()
+            # A forked process does not inherit the thread, and an interrupt may come while it starts.
+            if self._thread is None or self._pid != os.getpid() or not self._thread.is_alive():
+                stop = self._stop = Lock()
+                stop.acquire()
+                self._pid = os.getpid()
+                self._thread = Thread(target=self._beat, args=(stop,), name="clew-heartbeat", daemon=True)
+                self._thread.start()
 
     def remove(self, session: Session) -> None:
         """Let the lease of this session's run run out."""
@@ -47,21 +59,22 @@ class LeaseRenewer:
     def close(self) -> None:
         """End the thread now; by itself it ends when there was nothing to do between two beats."""
         with self._lock:
-            if self._stop is not None:
-                self._stop.set()
-                self._stop = None
+            self._thread = None
+            if self._stop.locked():
+                self._stop.release()
 
     def _renew(self, session: Session, fence: int) -> None:
         began = time.monotonic()
         self._store.renew(session.run_id, fence, lease=self._lease)
         session.renewed = began
 
-    def _beat(self, stop: Event) -> None:
-        while not stop.wait(self._lease / 3):
+    def _beat(self, stop: LockType) -> None:
+        while not stop.acquire(timeout=self._lease / 3):
             with self._lock:
                 sessions = list(self._sessions.values())
                 if not sessions:
-                    self._stop = None
+                    if self._stop is stop:
+                        self._thread = None
                     return
             for session, fence in sessions:
                 try:

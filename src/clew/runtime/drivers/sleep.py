@@ -2,6 +2,9 @@
 
 Time moves only when all that executes sleeps, and then to whatever comes first. So sleeps beside each other overlap,
 and one that is longer than its node's timeout ends in the timeout, as they do by the system's clock.
+
+A sleeping thread waits for a lock, which the driver releases to wake it. An interrupt of the driver cannot break that,
+as it could break a `threading.Event`.
 """
 
 from __future__ import annotations
@@ -9,10 +12,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 from functools import partial
-from threading import Event, Lock
+from threading import Lock
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from _thread import LockType
+
     from clew.engine.frame import Item
     from clew.runtime.drivers.session import Session
     from clew.runtime.drivers.timers import Timer
@@ -57,18 +62,19 @@ class SleepingNodes:
         self._nudge = nudge
         self._lock = Lock()
         self._is_open = True
-        self._begun: list[tuple[float, Attempt, Event]] = []  # of which the driver does not know yet
-        self._asleep: dict[Attempt, tuple[Timer, Event]] = {}
+        self._begun: list[tuple[float, Attempt, LockType]] = []  # of which the driver does not know yet
+        self._asleep: dict[Attempt, tuple[Timer, LockType]] = {}
 
     def sleep(self, item: Item, attempt: int, seconds: float) -> None:
         """Sleep on the calling thread until the driver's clock says so, or nobody waits for the item any more."""
-        woken = Event()
+        woken = Lock()
+        woken.acquire()
         with self._lock:
             if not self._is_open:
                 return
             self._begun.append((self._session.clock.monotonic() + seconds, (item, attempt), woken))
         self._nudge()
-        woken.wait()
+        woken.acquire()
 
     def count(self, items: Iterable[Item]) -> int:
         """How many of the items that execute sleep; naps of others are over, since nobody waits for them."""
@@ -87,7 +93,8 @@ class SleepingNodes:
         return len(self._asleep)
 
     def _wake(self, nap: Attempt) -> None:
-        self._asleep.pop(nap)[1].set()
+        _wake(self._asleep[nap][1])
+        del self._asleep[nap]
 
     def close(self) -> None:
         """The driver stops: all wake up."""
@@ -95,4 +102,10 @@ class SleepingNodes:
             self._is_open = False
             begun, self._begun = self._begun, []
         for woken in (*(woken for _, woken in self._asleep.values()), *(woken for _, _, woken in begun)):
-            woken.set()
+            _wake(woken)
+
+
+def _wake(woken: LockType) -> None:
+    """Wake a thread; once more does nothing."""
+    if woken.locked():
+        woken.release()

@@ -12,6 +12,10 @@ fall; the error is kept for whoever asks next.
 A follower has a thread from when it first has something to do by itself. Starting one, or waking one up, costs as much
 as many steps, so a run that is over in a moment has none: a timer (``clew.stores.timer``) starts those that have had
 something to do for a moment.
+
+An interrupt may come at any instant in the thread that runs. `Condition.__enter__` is Python code: an interrupt in it,
+after it has taken its lock, loses the lock. So the lock is taken by its own ``with`` statement, which the interpreter
+does not interrupt halfway. Only the background thread, which gets no interrupts, waits for the condition.
 """
 
 from __future__ import annotations
@@ -43,7 +47,8 @@ class BackgroundWriter:
         self._append = append
         self._settle = settle
         self._turn = Lock()  # one append at a time, in order
-        self._changed = Condition(Lock())
+        self._lock = Lock()
+        self._changed = Condition(self._lock)
         self._waiting: list[Work] = []
         self._behind = 0  # entries that wait, or are being appended
         self.put_so_far = 0  # works
@@ -60,7 +65,7 @@ class BackgroundWriter:
     def follow(self, work: Work) -> None:
         """Append this after all that came before it, soon; never waits."""
         entries = work[0]
-        with self._changed:
+        with self._lock:
             is_first = self._add(work)
             is_due = self._behind >= ENOUGH or any(entry.kind != OWN_STEP for entry in entries)
             if is_first and self._thread is not None:
@@ -72,7 +77,7 @@ class BackgroundWriter:
 
     def queue(self, work: Work) -> None:
         """Append this after all that came before it, when somebody joins; never waits."""
-        with self._changed:
+        with self._lock:
             self._add(work)
 
     def _add(self, work: Work) -> bool:
@@ -96,11 +101,11 @@ class BackgroundWriter:
 
     def hurry(self) -> None:
         """Have what waits appended now, by a thread."""
-        with self._changed:
+        with self._lock:
             if self._is_closed or not self._has_more():
                 return
             self._is_due = True
-            if self._thread is None:
+            if self._thread is None or not self._thread.is_alive():  # an interrupt may come while it starts
                 self._thread = Thread(target=self._follow, name="clew-ledger", daemon=True)
                 self._thread.start()
             else:
@@ -122,14 +127,14 @@ class BackgroundWriter:
                 self.failure = error
                 raise
             finally:
-                with self._changed:
+                with self._lock:
                     self._behind -= sum(len(work[0]) for work in waiting)
                     self.done_so_far += len(waiting)
 
     def close(self) -> list[Work]:
         """End the thread. What was put and is not in the store is for the caller to append."""
         cancel(self)
-        with self._changed:
+        with self._lock:
             self._is_closed = True
             self._changed.notify()
         with self._turn:
@@ -138,13 +143,13 @@ class BackgroundWriter:
         return left if self.failure is None else []
 
     def _take(self) -> list[Work]:
-        with self._changed:
+        with self._lock:
             waiting, self._waiting, self._is_due = self._waiting, [], False
         return waiting
 
     def _follow(self) -> None:
         while True:
-            with self._changed:
+            with self._lock:
                 while not self._is_closed and not self._has_more():
                     self._changed.wait()
                 if not self._is_closed and not self._is_due:

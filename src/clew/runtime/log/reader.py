@@ -126,14 +126,14 @@ class RunReader:
 
     def open(self, run_id: str) -> StoredRun:
         """Open a run for reading. StoreCorruptError if its row is damaged."""
-        row = opened_row(self.store.row(run_id))
+        row = opened_row(self.store.row(run_id), classes=self.classes)
         if row.damage:
             raise StoreCorruptError(row.damage)
         return StoredRun(self, row)
 
     def rows(self, status: str | None = None) -> list[RunRow]:
         """List all runs. The error of a run whose row is damaged is the StoreCorruptError that says so."""
-        rows = [opened_row(row) for row in self.store.rows(status)]
+        rows = [opened_row(row, classes=self.classes) for row in self.store.rows(status)]
         for row in rows:
             if row.damage:
                 row.error = StoreCorruptError(row.damage)

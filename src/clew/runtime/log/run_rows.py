@@ -2,6 +2,8 @@
 
 A store checks what does not change in a row. Of the rest, the status has to be a known one, and the failures carry a
 checksum of their own, eight hexadecimal digits before their JSON.
+
+Exceptions may hold instances of registered classes. Without `classes` none is built, and no hook is called.
 """
 
 from __future__ import annotations
@@ -27,13 +29,13 @@ def sealed_failures(failures: Sequence[Failure]) -> bytes:
     return b"%08x" % crc32(data) + data
 
 
-def opened_failures(data: bytes) -> tuple[Failure, ...]:
+def opened_failures(data: bytes, *, classes: bool = False) -> tuple[Failure, ...]:
     """What `sealed_failures` wrote. DecodeError if that is damaged."""
     seal, data = data[:8], data[8:]
     if seal != b"%08x" % crc32(data):
         raise DecodeError("its checksum does not fit")
     try:
-        found = tuple(failure_of(plain) for plain in decode(data))
+        found = tuple(failure_of(plain) for plain in decode(data, classes=classes))
     except (LookupError, TypeError, ValueError, AttributeError) as wrong:
         raise DecodeError(f"it is no failure: {wrong}") from wrong
     if not found:
@@ -41,7 +43,7 @@ def opened_failures(data: bytes) -> tuple[Failure, ...]:
     return found
 
 
-def opened_row(row: RunRow) -> RunRow:
+def opened_row(row: RunRow, *, classes: bool = False) -> RunRow:
     """A row with its failures, and the first one's error as an exception; what is wrong with it is in its `damage`."""
     if row.error is None and row.status in STATUSES:
         return row
@@ -53,7 +55,7 @@ def opened_row(row: RunRow) -> RunRow:
         failures = row.error
     elif row.error is not None:
         try:
-            failures = opened_failures(bytes(row.error))
+            failures = opened_failures(bytes(row.error), classes=classes)
         except DecodeError as wrong:
             damage = damage or f"run {row.run_id!r}: its error is damaged ({wrong}); other runs can be read"
     if failures:

@@ -40,7 +40,7 @@ def recorded_io_json(call: RecordedCall) -> Json:
     if call.within:
         beside["within"] = list(call.within)
     if call.error is not None:
-        beside["error"] = error_json(call.error)
+        beside["error"] = values_json(error_json(call.error))
     return {
         "node_id": call.node_id,
         "attempt": call.attempt,

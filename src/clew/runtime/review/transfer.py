@@ -212,7 +212,7 @@ def _changed(run_id: str) -> str:
 def _opened(form: Document) -> tuple[RunRow, list[Json]]:
     """The row of a document, and the failures as they are written."""
     beside = form.clew
-    failures: list[Json] = decode(beside.failures.encode())
+    failures: list[Json] = decode(beside.failures.encode(), classes=False)
     row = RunRow(
         form.run_id,
         start=beside.start.encode(),

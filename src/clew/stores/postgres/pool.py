@@ -6,7 +6,9 @@ given back is taken first: a store that does one thing at a time has one connect
 
 A connection that the server has closed while nobody used it is noticed before it is used, and dropped. One that comes
 back in the middle of something (an interrupt) is closed. An interrupt may also come between taking a connection and
-knowing that it was taken. So whoever works makes a `Loan` first, and gives back by it, whatever it has come to.
+knowing that it was taken. So whoever works makes a `Loan` first, and gives back by it, whatever it has come to. Whoever
+waits does so at a lock of its own, its turn. There is no `threading.Condition`: its Python code can lose its lock when
+an interrupt comes.
 
 A forked child must not speak on its parent's connections, nor keep them open: the server would take the parent for
 alive after it was killed. So the child puts /dev/null in the place of each socket, and opens connections of its own.
@@ -21,6 +23,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from _thread import LockType
+
     import psycopg
 
 _IDLE = 0  # the status of a connection on which nothing is under way, as libpq has it
@@ -60,10 +64,11 @@ class Session:
 class Loan:
     """What somebody has taken from a pool, if it has come to that."""
 
-    __slots__ = ("session",)
+    __slots__ = ("session", "turn")
 
     def __init__(self) -> None:
         self.session: Session | None = None
+        self.turn: LockType | None = None  # released when it may be worth another look
 
 
 class Pool:
@@ -75,7 +80,8 @@ class Pool:
         self._begin()
 
     def _begin(self) -> None:
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
+        self._turns: list[LockType] = []  # of those who wait
         self._idle: list[Session] = []
         self.sessions: set[Session] = set()
         self._opening: set[Loan] = set()
@@ -83,8 +89,8 @@ class Pool:
 
     def take(self, loan: Loan) -> Session | None:
         """Take a connection, or None if the pool is closed; what `connect` raises if it cannot be opened."""
-        with self._changed:
-            while True:
+        while True:
+            with self._lock:
                 if self._is_closed:
                     return None
                 while self._idle:
@@ -98,17 +104,20 @@ class Pool:
                 if len(self.sessions) + len(self._opening) < self._size:
                     self._opening.add(loan)
                     break
-                self._changed.wait()
+                turn = loan.turn = threading.Lock()
+                turn.acquire()
+                self._turns.append(turn)
+            turn.acquire()
         loan.session = session = Session(self._connect())
         session.loan = loan
-        with self._changed:
+        with self._lock:
             self.sessions.add(session)
             self._opening.discard(loan)
         return session
 
     def give(self, loan: Loan) -> None:
         """Give back what was taken, if anything was; once more does nothing."""
-        with self._changed:
+        with self._lock:
             session = loan.session
             if loan in self._opening:  # it did not get there
                 if session is not None:
@@ -120,7 +129,11 @@ class Pool:
                 elif session not in self._idle:
                     self._idle.append(session)
             loan.session = None
-            self._changed.notify()
+            if loan.turn in self._turns:  # it waits no more
+                self._turns.remove(loan.turn)
+            if self._turns:
+                _call(self._turns[0])
+                del self._turns[0]
 
     def _drop(self, session: Session) -> None:
         self.sessions.discard(session)
@@ -128,11 +141,13 @@ class Pool:
 
     def close(self) -> None:
         """Close all connections: idle ones now, those in use when they are given back."""
-        with self._changed:
+        with self._lock:
             self._is_closed = True
             while self._idle:
                 self._drop(self._idle.pop())
-            self._changed.notify_all()
+            while self._turns:
+                _call(self._turns[-1])
+                del self._turns[-1]
 
     def leave_to_parent(self) -> None:
         """Start over in a forked child, without the parent's connections."""
@@ -146,6 +161,12 @@ class Pool:
             os.close(nowhere)
         self._begin()
         self._is_closed = was_closed
+
+
+def _call(turn: LockType) -> None:
+    """Wake the one whose turn it is; once more does nothing."""
+    if turn.locked():
+        turn.release()
 
 
 _inherited: list[

@@ -239,6 +239,11 @@ def rehearse(db: sqlite3.Connection, statements: Sequence[Statement]) -> None:
         db.execute("ROLLBACK")
 
 
+def closed(path: Path) -> str:
+    """Say that a store was closed."""
+    return f"the store {path} is closed; open another one"
+
+
 def explained(error: Exception, what: str, path: Path) -> StoreError:
     """An error of SQLite in the words of this library."""
     name = getattr(error, "sqlite_errorname", "") or ""
@@ -258,5 +263,5 @@ def explained(error: Exception, what: str, path: Path) -> StoreError:
             f"right to write"
         )
     if "closed" in str(error):
-        return StoreError(f"{what}: the store {path} is closed")
+        return StoreError(f"{what}: {closed(path)}")
     return StoreError(f"{what}: {path} cannot keep this ({error})")

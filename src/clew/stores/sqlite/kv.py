@@ -6,6 +6,9 @@ the row is read, and named.
 
 Whether somebody else wrote is asked by a number that SQLite keeps for each connection, which costs no read of a
 table.
+
+An interrupt may come at any instant. So the lock is taken by its own ``with`` statement (a generator would hold it for
+as long as the traceback lives), and a transaction that an interrupt left open is rolled back by the next one.
 """
 
 from __future__ import annotations
@@ -14,15 +17,18 @@ import os
 import sqlite3
 import threading
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from clew.errors import StoreConflictError, StoreCorruptError, StoreError, StoreVersionError
 from clew.stores.kv import FORMAT, Change, behind, check_key, conflict, damaged, in_pages, newer
 from clew.stores.sql_rows import checksum
 from clew.stores.sqlite.file import explained, open_file
 from clew.stores.sqlite.fork_safety import guard
+from clew.stores.sqlite.transactions import Translated
+
+if TYPE_CHECKING:
+    from _thread import RLock
 
 _TABLES = (
     "CREATE TABLE IF NOT EXISTS shelves (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, format INTEGER NOT NULL, "
@@ -47,7 +53,7 @@ class SQLiteKeyValueTable:
         if os.fspath(path) in ("", ":memory:"):
             raise StoreError(f"{os.fspath(path)!r} is no file; give None to keep it in memory")
         self.name = name
-        self.path = Path(path)
+        self.path = Path(path).absolute()  # the working directory may change
         self._what = f"the shelf {name!r}"
         self._options = (synchronous, timeout)
         self._open()
@@ -82,7 +88,7 @@ class SQLiteKeyValueTable:
         return int(row[0])
 
     def _make(self) -> int:
-        with self._transaction("BEGIN IMMEDIATE") as db:
+        with _Transaction(self._db) as db:
             for statement in _TABLES:
                 db.execute(statement)
             db.execute(
@@ -95,7 +101,8 @@ class SQLiteKeyValueTable:
     def read(self, key: str) -> bytes | None:
         """The bytes of a key, or None."""
         check_key(key)
-        with self._using() as db:
+        with self._own(), self._translated():
+            db = self._db
             row = db.execute(_READ, (self._id, key)).fetchone()
         return None if row is None else self._checked(key, *row)
 
@@ -105,7 +112,8 @@ class SQLiteKeyValueTable:
         for key in wanted:
             check_key(key)
         found: dict[str, bytes] = {}
-        with self._using() as db:
+        with self._own(), self._translated():
+            db = self._db
             for begin in range(0, len(wanted), _MANY):
                 some = wanted[begin : begin + _MANY]
                 rows = db.execute(
@@ -137,7 +145,8 @@ class SQLiteKeyValueTable:
             f"SELECT key, value, crc FROM shelf_rows WHERE shelf = ? AND key {'>=' if inclusive else '>'} ? {until} "
             "ORDER BY key LIMIT ?"
         )
-        with self._using() as db:
+        with self._own(), self._translated():
+            db = self._db
             return db.execute(statement, (self._id, start, *bound, size)).fetchall()
 
     def count(self, prefix: str = "") -> int:
@@ -146,7 +155,8 @@ class SQLiteKeyValueTable:
         end = behind(prefix)
         until, bound = ("", ()) if end is None else ("AND key < ?", (end,))
         statement = f"SELECT count(*) FROM shelf_rows WHERE shelf = ? AND key >= ? {until}"
-        with self._using() as db:
+        with self._own(), self._translated():
+            db = self._db
             return int(db.execute(statement, (self._id, prefix, *bound)).fetchone()[0])
 
     def _checked(self, key: str, value: bytes, crc: int) -> bytes:
@@ -184,13 +194,13 @@ class SQLiteKeyValueTable:
                 gone.append((self._id, key))
             else:
                 put.append((self._id, key, value, _crc(key, value)))
-        with self._using():
+        with self._own(), self._translated():
             self._seen = (self._seen[0], self._write(put, gone, expect))
             return self._seen[1]
 
     def _write(self, put: list[tuple[Any, ...]], gone: list[tuple[Any, ...]], expect: int | None) -> int:
         # Of this connection's own writes SQLite's number says nothing; it is asked again if others wrote too.
-        with self._transaction("BEGIN IMMEDIATE") as db:
+        with _Transaction(self._db) as db:
             stamped = db.execute(
                 "UPDATE shelves SET stamp = stamp + 1 WHERE id = ?1 AND (?2 IS NULL OR stamp = ?2) RETURNING stamp",
                 (self._id, expect),
@@ -203,38 +213,24 @@ class SQLiteKeyValueTable:
                 db.executemany("DELETE FROM shelf_rows WHERE shelf = ? AND key = ?", gone)
         return int(stamped[0])
 
-    @contextmanager
-    def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
-        db = self._db
-        db.execute(begin)
-        try:
-            yield db
-            db.execute("COMMIT")
-        except BaseException:
-            if db.in_transaction:
-                db.execute("ROLLBACK")
-            raise
-
     # -- the connection ----------------------------------------------------------------------------------
 
-    @contextmanager
-    def _using(self) -> Iterator[sqlite3.Connection]:
+    def _own(self) -> RLock:
+        """Return the lock under which the connection of this process is used."""
         if self._process != os.getpid():
             self._reopen()
-        with self._lock, self._translated():
-            yield self._db
+        return self._lock
 
     def _reopen(self) -> None:
         """Open the file in a process that was forked."""
         self._parents = self._db  # kept, because closing it here would disturb the parent
         self._open()
 
-    @contextmanager
-    def _translated(self) -> Iterator[None]:
-        try:
-            yield
-        except (sqlite3.Error, OverflowError, UnicodeError) as error:
-            raise explained(error, self._what, self.path) from error
+    def _translated(self) -> Translated:
+        return Translated(self, self._what)
+
+    def _explained(self, error: Exception, what: str) -> Exception:
+        return explained(error, what, self.path)
 
     def close(self) -> None:
         """Close the file."""
@@ -245,6 +241,27 @@ class SQLiteKeyValueTable:
     def __del__(self) -> None:
         if hasattr(self, "_db"):  # it could be opened
             self.close()
+
+
+class _Transaction:
+    """A transaction: committed at the end of its block, rolled back if the block raises."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._db = db
+
+    def __enter__(self) -> sqlite3.Connection:
+        if self._db.in_transaction:  # an interrupt has left it open
+            self._db.execute("ROLLBACK")
+        self._db.execute("BEGIN IMMEDIATE")
+        return self._db
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            if kind is None:
+                self._db.execute("COMMIT")
+        finally:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
 
 
 def _crc(key: str, value: bytes) -> int:

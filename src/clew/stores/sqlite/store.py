@@ -57,6 +57,7 @@ from clew.stores.sqlite.file import (
     ForkedConnection,
     check_options,
     check_place,
+    closed,
     execute,
     explained,
     open_file,
@@ -107,7 +108,8 @@ class SQLiteStore:
         clock: LeaseClock = BOOT_CLOCK,
     ) -> None:
         check_options(path, synchronous, timeout)
-        self.path = Path(path)
+        self._given = os.fspath(path)
+        self.path = Path(path).absolute()  # the working directory may change
         self._options = (synchronous, timeout)
         self.defers = synchronous == "full"  # else nobody waits for the disk anyway
         self._lock = threading.RLock()
@@ -115,12 +117,15 @@ class SQLiteStore:
         self._owners = Owners(self.path, clock)
         self._hasty: SQLiteStore | None = None
         self._is_open = False  # a transaction is, or an interrupt has left it so
+        self._is_closed = False
         with self._translated("the file"):
             self._open()
         _stores.add(self)
         guard(self)
 
     def _open(self) -> sqlite3.Connection:
+        if self._is_closed:  # a forked process opens what its parent had open
+            raise StoreError(closed(self.path))
         self._db = open_file(self.path, *self._options)
         self._file = os.stat(self.path)
         return self._db
@@ -134,14 +139,17 @@ class SQLiteStore:
 
     def at_once(self) -> SQLiteStore:
         """The same file, for callers that must not wait (see `Prompt`)."""
-        if self._hasty is None:
+        if self._hasty is None and not self._is_closed:
             from clew.stores.sqlite.at_once import hasty
 
             self._hasty = hasty(self.path, self._options[0], self._clock)
+        if self._hasty is None or self._is_closed:
+            self.close()  # another thread may have closed it meanwhile
+            raise StoreError(closed(self.path))
         return self._hasty
 
     def __repr__(self) -> str:
-        return f"SQLiteStore({str(self.path)!r})"
+        return f"SQLiteStore({self._given!r})"
 
     # -- runs --------------------------------------------------------------------------------------------
 
@@ -434,6 +442,7 @@ class SQLiteStore:
 
     def close(self) -> None:
         """Close the file, and let go of what this store owned."""
+        self._is_closed = True
         with self._lock:
             self._owners.close()
             self._db.close()

@@ -46,12 +46,18 @@ def clean(store: Connected) -> sqlite3.Connection:
     return db
 
 
+class Explaining(Protocol):
+    """Whoever has words for the errors of SQLite."""
+
+    def _explained(self, error: Exception, what: str) -> Exception: ...
+
+
 class Translated:
     """Raises the errors of SQLite in the words of this library."""
 
     __slots__ = ("_store", "_what")
 
-    def __init__(self, store: Connected, what: str) -> None:
+    def __init__(self, store: Explaining, what: str) -> None:
         self._store = store
         self._what = what
 
