@@ -92,7 +92,7 @@ def test_a_question_about_something_that_did_not_hold(store: Store) -> None:
 PROGRAM = """
 import os, signal, sys
 from clew import Engine, Graph, SQLiteStore, interrupt
-from clew.runtime.log.writer import Ledger
+from clew.runtime.log.writer import LogWriter
 
 def ask(name):
     return interrupt(output=name, name=name)(lambda x: f"{name}, {sys.argv[2]}?")
@@ -101,12 +101,12 @@ engine = Engine(Graph([ask("a"), ask("b")]), store=SQLiteStore(sys.argv[1]))
 if sys.argv[2] == "first":
     print(engine.run({"x": 1}, run_id="r").status)
 elif sys.argv[2] == "killed":
-    append = Ledger._append
+    append = LogWriter._append
     def appended(self, work):
         append(self, work)
         if work[1] and not work[0]:  # the old question is gone, and the new one is not there yet
             os.kill(os.getpid(), signal.SIGKILL)
-    Ledger._append = appended
+    LogWriter._append = appended
     engine.resume("r", answers={"a#0": 1})
 else:
     print(engine.resume("r").status, engine.resume("r", answer=2).status)

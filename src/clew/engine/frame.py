@@ -9,7 +9,7 @@ This module is data and its bookkeeping. What happens when is decided by ``clew.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from clew.engine.decisions import BatchStart
@@ -288,6 +288,8 @@ class Frame:
     """One graph's chain in the making."""
 
     __slots__ = (
+        "busy",
+        "ended",
         "epoch",
         "failed",
         "failures",
@@ -339,6 +341,15 @@ class Frame:
         ] = {}  # node -> the step that it ran in last, as far as that was in this strand
         self.past: Past | None = None  # when nodes ran before that, if there is somewhere to look it up
         self.state: str = "running"  # running | completed | failed | dropped
+        # when its last item ended, and for how long its steps took; known only where an owner needs it
+        self.ended, self.busy = 0.0, 0.0
+
+    def add_times(self, outcomes: Sequence[Outcome]) -> None:
+        """Add the time that a step of these outcomes took. What ran beside an earlier step counts once."""
+        began = min(outcome.started for outcome in outcomes)
+        ended = max(outcome.started + outcome.duration for outcome in outcomes)
+        self.busy += max(0.0, ended - max(self.ended, began))
+        self.ended = max(self.ended, ended)
 
     @property
     def has_failed(self) -> bool:

@@ -85,6 +85,7 @@ def _begin(
         strand = Frame(program, view, step=len(steps), prefix=prefix, order=order, owner=item)
         for step in steps:
             apply_step(view, step, machine.options.on_conflict)
+            strand.add_times(step.outcomes)
             for outcome in step.outcomes:
                 failure = outcome.failure(step)
                 if failure is not None:  # it was confined, and fails the strand in the end
@@ -117,10 +118,13 @@ def leave(machine: Machine, strand: Frame) -> None:
     if any(other.state == "running" for other in strands):
         return
     del item.batch.strands[item.index]
+    # it ended with its last item; what it spent on waiting for a person is not of its duration
+    busy = max(other.busy for other in strands)
+    times = (max(other.ended for other in strands) - busy, busy)
     failed = next((other for other in strands if other.state == "failed"), None)
     if failed is not None:
         first = failures_of(failed)[0]
-        machine.give_up(item, first.error, inside=first)
+        machine.give_up(item, first.error, *times, inside=first)
         if item.waited:
             for over in strands:
                 over.drop()
@@ -131,9 +135,9 @@ def leave(machine: Machine, strand: Frame) -> None:
             updates = [_across(update, item.path) for update in updates]
         value = inside.gather(updates)
     except Exception as error:
-        machine.give_up(item, error, retry=False)
+        machine.give_up(item, error, *times, retry=False)
         return
-    machine.settle_subgraph(item, value)
+    machine.settle_subgraph(item, value, *times)
 
 
 def _pass_bound(item: Item, inside: Subgraph, values: dict[str, Any]) -> tuple[Graph, dict[str, Any]]:

@@ -212,7 +212,7 @@ class Machine:
         item.attempt = max(item.attempt, memory.attempts.get(path, 0))
         if item.node.kind == "interrupt" and not self._is_looking:
             for answer in memory.answers.get(path, {}).values():
-                self._settle(item, answer, 0.0, 0.0)
+                self._settle(item, answer, memory.answered.get(path, 0.0), 0.0)
                 return True
         return False
 
@@ -354,10 +354,12 @@ class Machine:
         )
         self._accept(item, outcome)
 
-    def settle_subgraph(self, item: Item, value: Mapping[str, Any]) -> None:
+    def settle_subgraph(
+        self, item: Item, value: Mapping[str, Any], started: float = 0.0, duration: float = 0.0
+    ) -> None:
         """The strands of a subgraph item have ended well."""
         self.counters.executed += 1
-        self._settle(item, value, 0.0, 0.0)
+        self._settle(item, value, started, duration)
 
     def _accept(self, item: Item, outcome: Outcome, failure: Failure | None = None) -> None:
         if outcome.error is None and self.options.listening:

@@ -46,6 +46,7 @@ class PriorWork(msgspec.Struct, frozen=True):
     answers: Mapping[
         str, Mapping[str, Any]
     ] = {}  # by path and position, in the order in which they were given
+    answered: Mapping[str, float] = {}  # by path: when the last answer was given
     attempts: Mapping[str, int] = {}
     strands: Mapping[str, tuple[Start, Sequence[Step]]] = {}
     failures: Sequence[tuple[Order, Failure]] = ()  # confined failures in the chain

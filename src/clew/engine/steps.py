@@ -98,6 +98,8 @@ def commit(machine: Machine, strand: Frame) -> None:
             strand.latest[number] = level.number
         if strand.owner is None:
             machine.counters.steps += 1
+        else:
+            strand.add_times(outcomes)
         machine.outbox.append(Step(strand.prefix, level.number, outcomes, strand.epoch, deltas))
         if machine.options.listening:
             for outcome, lost in ((each.outcome, each.lost) for each in withdrawn if each.lost):

@@ -281,9 +281,9 @@ class RunOpener(Ownership):
                 raise InputError(f"accept_changes is True or False, not {accept_changes!r}")
             given = log.check_answers({} if answer is NO_ANSWER else {"answer": answer}, answers or {}, graph)
             accepted, contents = self._accepted(log, filled, accept_changes, on_conflict)
-            asked = log.asked
+            asked, now = log.asked, self.settings.clock.time()
             answered = [
-                AnswerRecord(path, value, asked[path].number, asked[path].position)
+                AnswerRecord(path, value, asked[path].number, asked[path].position, now)
                 for path, value in given.items()
             ]
             if accepted or answered:
@@ -294,7 +294,6 @@ class RunOpener(Ownership):
             options, listeners = self._options(log.row.seed, None, on_conflict, {})
             machine = self.machine_at(log, run.program(log.start), options, self.program(log.start))
             ledger = self.archive.ledger(log, fence, self.settings.durability)
-            ledger.records = None
             stretch = log.stretch
             if log.row.status == "failed":
                 stretch += 1
@@ -393,6 +392,7 @@ class RunOpener(Ownership):
         memory = PriorWork(
             journal=log.journal,
             answers=log.answers,
+            answered=log.answered,
             attempts=log.attempts,
             strands=log.strands,
             failures=[*log.failures, *chain.failures()],
