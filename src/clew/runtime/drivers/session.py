@@ -135,7 +135,7 @@ class Session(Host):
     def _is_settled(self, item: Item) -> bool:
         """Whether there is nothing to execute: the result is known, or the next attempt is not due yet."""
         machine = self.machine
-        if machine.options.step_by_step and (unbuilt := unbuilt_input(item)) is not None:
+        if machine.options.step_by_step and (unbuilt := unbuilt_input(item, self.run_id)) is not None:
             machine.fail(item, unbuilt, self.clock.time())
             return True
         if self._held and item.path in self._held:

@@ -287,7 +287,7 @@ class EntryDecoder:
             body = bytes(entry.body)
             if self._keeps and b'"$blob"' in body and entry.kind == STEP.name:
                 return self._keeping(entry, body)
-            plain = decode(body, blob=self.blob, classes=self._classes)
+            plain = decode(body, blob=self.blob, classes=self._classes, unfit="keep")
             return KINDS[entry.kind].decode(entry, plain, self)
         except ClassChangedError:
             raise  # nothing is damaged
@@ -305,7 +305,9 @@ class EntryDecoder:
             stored, held = part_kept(_json(outcome[2]), describe_entry(entry))
             outcome[2] = msgspec.Raw(stored)
             kept.append(held)
-        step: Step = STEP.decode(entry, decode(_json(tree), blob=self.blob, classes=self._classes), self)
+        step: Step = STEP.decode(
+            entry, decode(_json(tree), blob=self.blob, classes=self._classes, unfit="keep"), self
+        )
         for outcome, held in zip(step.outcomes, kept, strict=True):
             if held:
                 self.has_kept = True

@@ -421,7 +421,8 @@ class StoredRun:
                 f"run {self._run_id!r}: what it began with is damaged: its digest does not fit; other runs can be read"
             )
         values = self._restored(
-            fork.step, lambda: decode(bytes(fork.set), blob=self.store.blob, classes=self._runs.classes)
+            fork.step,
+            lambda: decode(bytes(fork.set), blob=self.store.blob, classes=self._runs.classes, unfit="keep"),
         )
         state = without_unknown(self._runs.graph_of(self.row), state.rooted())
         return state.set_multiple(values).with_digest(self.row.start_digest)
