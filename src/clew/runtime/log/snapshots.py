@@ -188,7 +188,7 @@ def _pieces(name: str, value: list[Any], blobs: Blobs) -> list[str]:
 def _unwrapped(stored: bytes, blobs: Blobs) -> bytes:
     """The stored form of a piece itself: it is apart anyway."""
     if stored.startswith(b'{"$blob":["json"'):
-        return blobs.pop(msgspec.json.read(stored)["$blob"][1])
+        return blobs.pop(msgspec.json.decode(stored)["$blob"][1])
     return stored
 
 
