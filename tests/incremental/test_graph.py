@@ -321,9 +321,7 @@ class TestSources:
         graph = DependencyGraph([schema("photo(p)", ["photo_storage"], total)])
         assert graph.freshness("photo_storage") is None
         for node in ("photo_storage", "photo(p5)"):
-            with pytest.raises(
-                MissingValueError, match=r"graph.set\('photo_storage'"
-            ):
+            with pytest.raises(MissingValueError, match=r"graph.set\('photo_storage'"):
                 graph.pull(node)
         assert graph.freshness("photo(p5)") is None
         graph.set("photo_storage", 5)

@@ -9,7 +9,7 @@ This module contains data and its bookkeeping. ``clew.engine.machine`` decides w
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from clew.engine.decisions import BatchStart
@@ -294,6 +294,8 @@ class Frame:
     """The chain of one graph while it executes."""
 
     __slots__ = (
+        "busy",
+        "ended",
         "epoch",
         "failed",
         "failures",
@@ -341,6 +343,15 @@ class Frame:
         self.latest: dict[int, int] = {}  # node -> the last step of this frame in which it ran
         self.past: Past | None = None  # looks up runs of nodes before this frame was restored
         self.state: str = "running"  # running | completed | failed | dropped
+        # when its last item ended, and for how long its steps took; known only where an owner needs it
+        self.ended, self.busy = 0.0, 0.0
+
+    def add_times(self, outcomes: Sequence[Outcome]) -> None:
+        """Add the time that a step of these outcomes took. What ran beside an earlier step counts once."""
+        began = min(outcome.started for outcome in outcomes)
+        ended = max(outcome.started + outcome.duration for outcome in outcomes)
+        self.busy += max(0.0, ended - max(self.ended, began))
+        self.ended = max(self.ended, ended)
 
     @property
     def has_failed(self) -> bool:

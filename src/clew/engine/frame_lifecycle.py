@@ -78,6 +78,7 @@ def _begin(
         frame = Frame(program, working, step=len(steps), prefix=prefix, order=order, owner=item)
         for step in steps:
             apply_step(working, step, machine.options.on_conflict)
+            frame.add_times(step.outcomes)
             for outcome in step.outcomes:
                 failure = outcome.failure(step)
                 if failure is not None:  # confined; it fails the frame when the frame ends
@@ -110,10 +111,13 @@ def leave(machine: Machine, frame: Frame) -> None:
     if any(other.state == "running" for other in frames):
         return
     del item.batch.frames[item.index]
+    # it ended with its last item; what it spent on waiting for a person is not of its duration
+    busy = max(other.busy for other in frames)
+    times = (max(other.ended for other in frames) - busy, busy)
     failed = next((other for other in frames if other.state == "failed"), None)
     if failed is not None:
         first = failures_of(failed)[0]
-        machine.give_up(item, first.error, inside=first)
+        machine.give_up(item, first.error, *times, inside=first)
         if item.waited:
             for over in frames:
                 over.drop()
@@ -124,9 +128,9 @@ def leave(machine: Machine, frame: Frame) -> None:
             updates = [_across(update, item.path) for update in updates]
         value = inside.gather(updates)
     except Exception as error:
-        machine.give_up(item, error, retry=False)
+        machine.give_up(item, error, *times, retry=False)
         return
-    machine.settle_subgraph(item, value)
+    machine.settle_subgraph(item, value, *times)
 
 
 def _pass_bound(item: Item, inside: Subgraph, values: dict[str, Any]) -> tuple[Graph, dict[str, Any]]:

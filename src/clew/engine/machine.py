@@ -214,7 +214,7 @@ class Machine:
         item.attempt = max(item.attempt, prior_work.attempts.get(path, 0))
         if item.node.kind == "interrupt" and not self._is_preview:
             for answer in prior_work.answers.get(path, {}).values():
-                self._settle(item, answer, 0.0, 0.0)
+                self._settle(item, answer, prior_work.answered.get(path, 0.0), 0.0)
                 return True
         return False
 
@@ -354,10 +354,12 @@ class Machine:
         )
         self._accept(item, outcome)
 
-    def settle_subgraph(self, item: Item, value: Mapping[str, Any]) -> None:
-        """Report that the frames of a subgraph item completed with this value."""
+    def settle_subgraph(
+        self, item: Item, value: Mapping[str, Any], started: float = 0.0, duration: float = 0.0
+    ) -> None:
+        """The frames of a subgraph item have ended well."""
         self.counters.executed += 1
-        self._settle(item, value, 0.0, 0.0)
+        self._settle(item, value, started, duration)
 
     def _accept(self, item: Item, outcome: Outcome, failure: Failure | None = None) -> None:
         if outcome.error is None and self.options.listening:

@@ -43,7 +43,10 @@ class PriorWork(msgspec.Struct, frozen=True):
     """Results of earlier work on the same run, by path, used instead of executing again."""
 
     finished: Mapping[str, Outcome] = {}
-    answers: Mapping[str, Mapping[str, Any]] = {}  # by path and position, in the order of the answers
+    answers: Mapping[
+        str, Mapping[str, Any]
+    ] = {}  # by path and position, in the order in which they were given
+    answered: Mapping[str, float] = {}  # by path: when the last answer was given
     attempts: Mapping[str, int] = {}
     frames: Mapping[str, tuple[Start, Sequence[Step]]] = {}
     failures: Sequence[tuple[Order, Failure]] = ()  # confined failures in the chain

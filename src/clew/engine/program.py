@@ -349,17 +349,26 @@ def check_values(graph: Graph, values: Mapping[str, Any]) -> tuple[frozenset[str
     return given, {**schema.defaults(given), **values}
 
 
+def value_names(graph: Graph) -> set[str] | None:
+    """The names that values of a graph's state may have: those of its schema, or those that nodes read and write. None
+    if any name will do."""
+    if graph.schema is not None:
+        return set(graph.schema.fields)
+    if any(node.reads_state for node in graph.nodes.values()):
+        return None
+    return _used_names(graph)
+
+
+def _used_names(graph: Graph) -> set[str]:
+    return {value for node in graph.nodes.values() for value in (*node.inputs, *node.outputs)}
+
+
 def complaint(graph: Graph, given: frozenset[str]) -> str:
-    """Return the problem with giving exactly these names to a graph, or ""."""
-    read = {value for node in graph.nodes.values() for value in node.inputs}
-    written = {value for node in graph.nodes.values() for value in node.outputs}
-    declared = set(graph.schema.fields) if graph.schema is not None else set()
-    anything = any(node.reads_state for node in graph.nodes.values()) and graph.schema is None
-    for name in sorted(given):
-        if graph.schema is not None and name not in declared:
-            return f"the state schema declares no {name!r}; {nearest(name, declared)}"
-        if name not in read and name not in written and name not in declared and not anything:
-            return f"the graph has no value {name!r}; {nearest(name, sorted(read | written))}"
+    """What is wrong with giving exactly these names to a graph, or ""."""
+    known = value_names(graph)
+    for name in sorted(given - known) if known is not None else ():
+        what = "the graph has" if graph.schema is None else "the state schema declares"
+        return f"{what} no {'value ' if graph.schema is None else ''}{name!r}; {nearest(name, sorted(known or ()))}"
     seeded = (
         {
             name
@@ -385,7 +394,7 @@ def complaint(graph: Graph, given: frozenset[str]) -> str:
                 and value not in graph.bound
             ):
                 hint = ""
-                extra = sorted(given - read - written)
+                extra = sorted(given - _used_names(graph))
                 if extra:
                     hint = f" (given: {', '.join(map(repr, extra))})"
                 return (

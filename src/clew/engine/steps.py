@@ -100,6 +100,8 @@ def commit(machine: Machine, frame: Frame) -> None:
             frame.latest[number] = open_step.number
         if frame.owner is None:
             machine.counters.steps += 1
+        else:
+            frame.add_times(outcomes)
         machine.outbox.append(Step(frame.prefix, open_step.number, outcomes, frame.epoch, deltas))
         if machine.options.listening:
             for outcome, lost in ((each.outcome, each.lost) for each in withdrawn if each.lost):

@@ -259,7 +259,7 @@ class Engine(Driving):
                 f"run {run_id!r} is not running in this engine (it is {status}); see engine.result"
             )
         return scheduler_state(
-            session.machine, session.elapsed(), lambda: self.cancel(run_id), session.earlier
+            session.machine, session.ledger.latency, lambda: self.cancel(run_id), session.earlier
         )
 
     # -- sessions ----------------------------------------------------------------------------------------

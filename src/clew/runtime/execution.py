@@ -12,6 +12,8 @@ from collections.abc import Callable, Generator
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from msgspec.structs import replace
+
 from clew.engine.records import Failure
 from clew.errors import (
     ClewError,
@@ -26,7 +28,7 @@ from clew.runtime.drivers.hold import Hold, Work, conclude
 from clew.runtime.drivers.lease_renewal import LeaseRenewer
 from clew.runtime.drivers.session import Session
 from clew.runtime.inspection import RunInspection
-from clew.runtime.log.metrics import totals_of
+from clew.runtime.log.metrics import Totals, totals_of
 from clew.runtime.result import RunResult
 from clew.stores import WouldWait
 
@@ -145,7 +147,6 @@ class Driving(RunInspection):
         if self._heartbeat is not None:
             self._heartbeat.add(session, session.fence)
         session.thread = threading.get_ident()
-        session.began = self._settings.clock.monotonic()
         if session.listening:
             session.announce(
                 "run_started", session.start.step, graph=self.graph.name, values=session.start.values
@@ -236,11 +237,13 @@ class Driving(RunInspection):
 
     def _outcome(self, session: Session, status: str) -> RunResult:
         machine = session.machine
-        totals = session.earlier.plus(totals_of(machine, self._settings.clock.monotonic() - session.began))
-        records = session.ledger.records
-        return self._result(
-            session.run_id, machine, status, session.start, totals=lambda: totals, records=records
-        )
+        ledger, earlier, counted = session.ledger, session.earlier, totals_of(machine, 0)
+
+        def totals() -> Totals:
+            return replace(earlier.plus(counted), latency=earlier.latency + ledger.latency)
+
+        whole = None if ledger.encodes or session.is_resumed else ledger.records
+        return self._result(session.run_id, machine, status, session.start, totals=totals, records=whole)
 
     def _tell_end(self, session: Session, result: RunResult) -> None:
         if session.listening:

@@ -36,6 +36,7 @@ from clew.runtime.log.fingerprints import (
     description_of,
     is_made_with,
     kept_codes,
+    structure_of,
     warn_of_reducers,
 )
 from clew.runtime.log.reader import RunReader, StoredRun
@@ -43,7 +44,7 @@ from clew.runtime.log.records import AcceptedChanges, AnswerRecord, Filled, Resu
 from clew.runtime.log.repository import RunRepository, fresh_owner
 from clew.runtime.log.run_checks import check_mapping, check_nodes, check_step
 from clew.runtime.log.run_log import RunLog, fill, graph_at
-from clew.runtime.log.schema_changes import check_can_run, gained, with_defaults
+from clew.runtime.log.schema_changes import check_can_run, gained, with_defaults, without_unknown
 from clew.runtime.ownership import Ownership
 from clew.runtime.run_ids import new_run_id
 from clew.runtime.settings import Settings
@@ -193,7 +194,7 @@ class RunOpener(Ownership):
         graph = self.graph
         state, run = self.at(parent, step)
         check_nodes(state, graph, parent)
-        state = self._with(state.rooted(), values, f"fork of {parent!r}")
+        state = self._with(self._known(state.rooted(), parent), values, f"fork of {parent!r}")
         rule = self._on_conflict(run.on_conflict)
         return self._from_state(state, new_run_id(run_id), parent, None, rule, owner=owner)
 
@@ -207,7 +208,7 @@ class RunOpener(Ownership):
         start = log.start
         reuse = ResultReuse(log, self.program(start), self.graph, self.settings)  # before there is a run
         if start.step or log.row.parent is not None:  # it went on from a state, and so does this one
-            state = self._with(start, values, f"rerun of {parent!r}")
+            state = self._with(self._known(start, parent), values, f"rerun of {parent!r}")
             session = self._from_state(
                 state,
                 new_run_id(run_id),
@@ -217,6 +218,7 @@ class RunOpener(Ownership):
                 owner=owner,
             )
         else:
+            start = self._known(start, parent)
             given = {name: start.get(name) for name in start.position.given}
             values = {} if values is None else values
             check_mapping(values)
@@ -224,6 +226,18 @@ class RunOpener(Ownership):
             session = self.new({**given, **values}, run_id, on_conflict=rule, owner=owner)
         session.use_again(reuse)
         return session
+
+    def _known(self, state: GraphState, parent: str) -> GraphState:
+        """A state of another run without the values that the graph has lost since, with a warning that names them."""
+        known = without_unknown(self.graph, state)
+        if known is not state:
+            lost = ", ".join(repr(name) for name in state.values if not known.has(name))
+            warnings.warn(
+                f"run {parent!r} has values that this graph does not know any more; the new run goes on without {lost}",
+                GraphWarning,
+                stacklevel=4,
+            )
+        return known
 
     def _with(self, state: GraphState, values: Mapping[str, Any] | None, what: str) -> GraphState:
         """A state with other values, checked against the schema."""
@@ -281,9 +295,9 @@ class RunOpener(Ownership):
                 raise InputError(f"accept_changes is True or False, not {accept_changes!r}")
             given = log.check_answers({} if answer is NO_ANSWER else {"answer": answer}, answers or {}, graph)
             accepted, contents = self._accepted(log, filled, accept_changes, on_conflict)
-            asked = log.asked
+            asked, now = log.asked, self.settings.clock.time()
             answered = [
-                AnswerRecord(path, value, asked[path].number, asked[path].position)
+                AnswerRecord(path, value, asked[path].number, asked[path].position, now)
                 for path, value in given.items()
             ]
             if accepted or answered:
@@ -294,7 +308,6 @@ class RunOpener(Ownership):
             options, listeners = self._options(log.row.seed, None, on_conflict, {})
             machine = self.machine_at(log, run.program(log.start), options, self.program(log.start))
             ledger = self.archive.ledger(log, fence, self.settings.durability)
-            ledger.records = None
             stretch = log.stretch
             if log.row.status == "failed":
                 stretch += 1
@@ -354,25 +367,23 @@ class RunOpener(Ownership):
     ) -> tuple[list[AcceptedChanges], dict[str, bytes]]:
         """Record what a run continues with, if it is not what it was made with; and large contents of that."""
         row = log.row
-        structure, codes = row.structure, dict(row.codes)
+        structure, codes = structure_of(row), dict(row.codes)
         description, content = row.description, b""
-        if accept_changes and self.store.encodes:
+        if accept_changes:
             structure, codes = self.graph.structure_hash, kept_codes(self.graph, on_conflict)
-            description, content = description_of(self.graph)
+            description, content = description_of(self.graph) if self.store.encodes else (self.graph, b"")
         elif filled:
             codes = kept_codes(self.graph, on_conflict)
         elif conflict_rule(codes, "error") != on_conflict:
             codes = {**codes, ":conflict": on_conflict}
-        if structure == row.structure and codes == row.codes and not filled:
+        if structure == structure_of(row) and codes == row.codes and not filled:
             return [], {}
         found = AcceptedChanges(log.accepted, structure, codes, description, log.filled)
         return [found], {description: content} if content else {}
 
     def _check_structure(self, row: RunRow, accept_changes: bool) -> None:
         """Refuse a changed structure, and warn of changed code."""
-        if not row.structure:
-            return
-        if row.structure != self.graph.structure_hash and not accept_changes:
+        if not accept_changes and not is_made_with(row, self.graph):
             raise GraphChangedError(changed_structure(row, self.graph))
         warn_of_reducers(row, self.graph)
         changed = changed_code(row, self.graph)
@@ -393,6 +404,7 @@ class RunOpener(Ownership):
         memory = PriorWork(
             finished=log.journal,
             answers=log.answers,
+            answered=log.answered,
             attempts=log.attempts,
             frames=log.strands,
             failures=[*log.failures, *chain.failures()],

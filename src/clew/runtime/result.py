@@ -144,10 +144,10 @@ class RunResult:
 
 
 def scheduler_state(
-    machine: Machine, elapsed: float, cancel: Callable[[], object], earlier: Totals
+    machine: Machine, latency: int, cancel: Callable[[], object], earlier: Totals
 ) -> SchedulerState:
     """A machine that is being driven, in the words of the specification; `earlier` is what others counted before."""
-    total = earlier.plus(totals_of(machine, elapsed))
+    total = earlier.plus(totals_of(machine, latency))
     return SchedulerState(
         active_nodes=machine.counters.active,
         queue_depth=len(machine.frontier),

@@ -33,7 +33,7 @@ Rules:
 from __future__ import annotations
 
 from hashlib import sha256
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -48,6 +48,7 @@ from clew.state.encoding import (
     ordered_json,
     write,
 )
+from clew.state.stored_object import StoredObject
 
 
 def encode(value: Any, *, at: str = "value", ordered: bool = False) -> bytes:
@@ -67,7 +68,13 @@ def encode(value: Any, *, at: str = "value", ordered: bool = False) -> bytes:
         raise EncodeError(f"{at}: {NO_ROOM}") from None
 
 
-def decode(data: bytes, *, blob: Lookup | None = None, classes: bool = True) -> Any:
+def decode(
+    data: bytes,
+    *,
+    blob: Lookup | None = None,
+    classes: bool = True,
+    unfit: Literal["raise", "keep"] = "raise",
+) -> Any:
     """Read a value that ``encode`` or ``stored_value`` wrote.
 
     Args:
@@ -76,22 +83,32 @@ def decode(data: bytes, *, blob: Lookup | None = None, classes: bool = True) -> 
             from a store checks contents against their digests there.
         classes: Build registered classes; instances of other classes become `StoredObject`. False builds
             none, so no code of the user runs.
+        unfit: What becomes of an instance that does not fit its class any more: an error, or a `StoredObject`.
 
     Raises:
-        ClassChangedError: A stored object does not fit its class any more.
+        ClassChangedError: A stored object does not fit its class any more, unless these are kept.
         DecodeError: Anything else that is wrong with the bytes.
     """
     try:
         data, tree = parsed(data)
         if not has_forms(data):
             return tree
-        reading = Reading(blob, builds=classes)
+        reading = Reading(blob, builds=classes, keeps_unfit=unfit == "keep")
         value = read(tree, reading)
         if reading.lost:
             reading.warn(stacklevel=2)
         return value
     except RecursionError:
         raise DecodeError(NO_ROOM_TO_READ) from None
+
+
+def why_unbuilt(stored: StoredObject) -> DecodeError:
+    """Say why a stored instance is not built, and what to do about it."""
+    try:
+        from_tree(to_tree(stored))
+    except DecodeError as error:
+        return error
+    return DecodeError("its class was registered, or changed, after it was read; read it again")
 
 
 def parsed(data: bytes) -> tuple[bytes, Any]:

@@ -4,8 +4,9 @@ Rules: only classes of the registry are built, nothing is imported by name, and 
 tree is a ``DecodeError``, also when the tree comes from somebody who means harm. A tree need not be
 canonical to be read.
 
-A class that is not registered is an error when reading is ``strict``, and a `StoredObject` otherwise. Inside
-a stored object no class is built, registered or not.
+A class that is not registered is an error when reading is ``strict``, and a `StoredObject` otherwise. So is, with
+``keeps_unfit``, an instance that does not fit its class any more, and one that holds such an instance: whoever
+gets an instance can rely on all of it. Inside a stored object no class is built, registered or not.
 
 The content of a ``$blob`` is asked for where it is met. Content that contains itself cannot exist under a
 digest, but the lookup may hand out anything, so the number of contents inside each other is bounded.
@@ -16,11 +17,11 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
-from clew.errors import ClewError, DecodeError, GraphWarning
+from clew.errors import ClassChangedError, ClewError, DecodeError, GraphWarning
 from clew.state import scalars
 from clew.state.registry import OWN, RegisteredType, build, entry_named, lost_message, refuse_unhashable
 from clew.state.stored_object import StoredObject
@@ -35,12 +36,31 @@ _MAX_CONTENTS = 8  # what Clew writes is never deeper than two
 class Reading:
     """What one call to read a tree needs to know, and what it has found so far."""
 
-    __slots__ = ("_contents", "_entries", "_is_strict", "_nested", "builds", "lookup", "lost")
+    __slots__ = (
+        "_contents",
+        "_entries",
+        "_is_strict",
+        "_nested",
+        "_unbuilt",
+        "builds",
+        "keeps_unfit",
+        "lookup",
+        "lost",
+    )
 
-    def __init__(self, lookup: Lookup | None = None, *, builds: bool = True, is_strict: bool = False) -> None:
+    def __init__(
+        self,
+        lookup: Lookup | None = None,
+        *,
+        builds: bool = True,
+        is_strict: bool = False,
+        keeps_unfit: bool = False,
+    ) -> None:
         self.lookup = lookup
         self.builds = builds  # classes
+        self.keeps_unfit = keeps_unfit
         self._is_strict = is_strict
+        self._unbuilt = 0  # how many instances were not built, where classes are
         self._entries: dict[str, RegisteredType | None] = {}
         self._contents: dict[tuple[str, str], str | bytes] = {}  # asked for once, however often it is met
         self._nested = 0
@@ -61,18 +81,33 @@ class Reading:
             except KeyError:
                 entry = self._entries[name] = entry_named(name)
             if entry is not None:
-                lost: list[str] = []
-                instance = build(entry, name, read(parts, self), lost)
-                for field in lost:
-                    self.lost[name, field] = None
-                return instance
-            if self._is_strict:
+                before = self._unbuilt
+                fields = read(parts, self)
+                if self._unbuilt == before or not self.keeps_unfit:
+                    try:
+                        return self._built(entry, name, fields)
+                    except ClassChangedError:
+                        if not self.keeps_unfit:
+                            raise
+            elif self._is_strict:
                 raise DecodeError(
                     f"the class {name!r} is not registered; call clew.register_type on it before reading"
                 )
+        return StoredObject(name, self.unbuilt(parts))
+
+    def _built(self, entry: RegisteredType, name: str, fields: Any) -> Any:
+        lost: list[str] = []
+        instance = build(entry, name, fields, lost)
+        for field in lost:
+            self.lost[name, field] = None
+        return instance
+
+    def unbuilt(self, tree: Any) -> Any:
+        """Read a tree without building classes."""
         builds, self.builds = self.builds, False
+        self._unbuilt += builds
         try:
-            return StoredObject(name, read(parts, self))
+            return read(tree, self)
         finally:
             self.builds = builds
 
@@ -166,23 +201,33 @@ def _read_form(tag: str, payload: Any, reading: Reading) -> Any:
 
 def _read_pairs(payload: Any, reading: Reading) -> dict[Any, Any]:
     pairs = [(read(key, reading), read(item, reading)) for key, item in payload]
-    return cast("dict[Any, Any]", _hashed(dict, pairs, [key for key, _ in pairs]))
-
-
-def _hashed(kind: Callable[[Any], Any], content: list[Any], members: list[Any]) -> Any:
-    """Make a set or dict; a member whose class cannot be hashed any more is to blame for its class."""
     try:
-        return kind(content)
+        return dict(pairs)
     except Exception as error:
+        _check_hashable([key for key, _ in pairs], error, reading)
+        return {reading.unbuilt(key): read(item, reading) for key, item in payload}
+
+
+def _check_hashable(members: list[Any], error: Exception, reading: Reading) -> None:
+    """Raise the error, unless the class of a member is to blame and the member may be kept as it was stored."""
+    try:
         for member in members:
             refuse_unhashable(member, error)
+    except ClassChangedError:
+        if reading.keeps_unfit:
+            return
         raise
+    raise error
 
 
 def _set_reader(kind: Callable[[Any], Any]) -> Callable[[Any, Reading], Any]:
     def read_set(payload: Any, reading: Reading) -> Any:
         items = _read_items(payload, reading)
-        return _hashed(kind, items, items)
+        try:
+            return kind(items)
+        except Exception as error:
+            _check_hashable(items, error, reading)
+            return kind(reading.unbuilt(payload))
 
     return read_set
 

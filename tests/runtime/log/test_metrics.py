@@ -261,3 +261,65 @@ def test_the_defaults_are_those_of_the_specification() -> None:
         1024,
     )
     assert Engine(FAN)._settings == defaults
+
+
+def test_a_retried_step_has_the_same_latency_whenever_it_is_looked_up(tmp_path: Path) -> None:
+    tried = 0
+
+    @node(output="b", retry=RetryPolicy(max_attempts=2, base_delay=20.0, max_delay=20.0))
+    def flaky(a: int, ctx: Context) -> int:
+        nonlocal tried
+        tried += 1
+        ctx.sleep(1.0)
+        if tried % 2:
+            raise OSError("busy")
+        return a
+
+    @node(output="c")
+    def beside(a: int, ctx: Context) -> int:
+        ctx.sleep(0.25)
+        return a
+
+    for store in (MemoryStore(), SQLiteStore(tmp_path / "runs.db")):
+        told: list[Any] = []
+        engine = Engine(
+            Graph([flaky, Graph([beside], name="inside")]),
+            store=store,
+            clock=VirtualClock(),
+            max_concurrent_nodes=1,
+            listeners=[told.append],
+        )
+        metrics = engine.run({"a": 1}, run_id="r").metrics
+        assert metrics.total_retries == 1
+        assert metrics == engine.result("r").metrics == told[-1].metrics
+        engine.close()
+    again = Engine(store=SQLiteStore(tmp_path / "runs.db"))
+    assert again.result("r").metrics == metrics
+    again.close()
+
+
+def test_a_resumed_run_has_the_same_latency_whenever_it_is_looked_up(tmp_path: Path) -> None:
+    heals = False
+
+    @node(output="b")
+    def first(a: int, ctx: Context) -> int:
+        ctx.sleep(3.0)
+        return a
+
+    @node(output="c")
+    def second(b: int, ctx: Context) -> int:
+        ctx.sleep(1.0)
+        if not heals:
+            raise OSError("busy")
+        return b
+
+    for store in (MemoryStore(), SQLiteStore(tmp_path / "runs.db")):
+        heals = False
+        engine = Engine(Graph([first, second]), store=store, clock=VirtualClock())
+        metrics = engine.run({"a": 1}, run_id="r").metrics
+        assert metrics.avg_step_latency_ms == engine.result("r").metrics.avg_step_latency_ms == 3000.0
+        heals = True
+        metrics = engine.resume("r").metrics
+        assert metrics.avg_step_latency_ms == 2000.0
+        assert metrics == engine.result("r").metrics
+        engine.close()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import operator
+import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, field, make_dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,7 +13,7 @@ from typing import Annotated, Any
 import pytest
 
 from clew import END, Engine, Graph, GraphState, SQLiteStore, ifelse, interrupt, node
-from clew.errors import GraphChangedError, InputError
+from clew.errors import GraphChangedError, GraphWarning, InputError, UnknownValueError
 from clew.runtime.log.verification import complaints
 from clew.stores import MemoryStore, Store
 
@@ -267,3 +269,120 @@ def test_a_fork_that_lacks_an_input_is_refused(store: Store) -> None:
     state = make_dataclass("Talk5", [("topic", str), ("size", int), ("draft", str, ""), ("answer", str, "")])
     with pytest.raises(InputError, match="'size'"):
         Engine(Graph([write, ask], state=state), store=store).fork("r")
+
+
+# -- lost fields ---------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class TalkWithTone:
+    topic: str
+    tone: str
+    volume: int = 3
+    draft: str = ""
+    answer: str = ""
+
+
+def lost_in(call: Callable[[], Any]) -> tuple[Any, set[str]]:
+    """What a call gives, and which of the two values it warns of."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = call()
+    told = [str(each.message) for each in caught if issubclass(each.category, GraphWarning)]
+    return found, {name for name in ("tone", "volume") for text in told if repr(name) in text}
+
+
+@pytest.mark.parametrize("step", [0, 1])
+def test_a_fork_drops_what_the_schema_no_longer_declares(store: Store, step: int) -> None:
+    Engine(Graph([write, ask], state=TalkWithTone), store=store).run(
+        {"topic": "ships", "tone": "loud"}, run_id="r"
+    )
+    engine = Engine(Graph([write, ask], state=Talk), store=store)
+    forked, lost = lost_in(lambda: engine.fork("r", step=step, values={"topic": "boats"}, run_id="f"))
+    assert lost == {"tone", "volume"}
+    assert forked.status == "waiting"
+    assert forked.values.keys() == {"topic", "draft", "answer"}
+    assert engine.state("f", step=step).values.keys() == {"topic", "draft", "answer"}
+    assert engine.resume("f", answer="yes")["answer"] == "yes"
+    assert engine.replay("f").ok
+    assert "volume" in engine.state("r").values
+    again, lost = lost_in(lambda: engine.fork("f", run_id="g"))
+    assert (again.values, lost) == (engine.state("f").values, set())
+    if store.encodes:
+        assert list(complaints(store, store.row("f"))) == []
+
+
+def test_a_fork_that_lost_fields_can_be_rerun_and_exported(store: Store) -> None:
+    Engine(Graph([write, ask], state=TalkWithTone), store=store).run(
+        {"topic": "ships", "tone": "loud"}, run_id="r"
+    )
+    engine = Engine(Graph([write, ask], state=Talk), store=store)
+    lost_in(lambda: engine.fork("r", step=0, run_id="f"))
+    engine.resume("f", answer="yes")
+    assert engine.rerun("f", run_id="again").values.keys() == {"topic", "draft", "answer"}
+    elsewhere = Engine(store=MemoryStore())
+    elsewhere.import_run(engine.export("f"))
+    assert elsewhere.state("f").digest == engine.state("f").digest
+    assert elsewhere.state("f").values == engine.state("f").values
+
+
+def test_a_rerun_drops_what_the_schema_no_longer_declares(store: Store) -> None:
+    Engine(Graph([write, ask], state=TalkWithTone), store=store).run(
+        {"topic": "ships", "tone": "loud"}, run_id="r"
+    )
+    engine = Engine(Graph([write, ask], state=Talk), store=store)
+    rerun, lost = lost_in(lambda: engine.rerun("r"))
+    assert (rerun.status, "tone" in lost) == ("waiting", True)
+
+
+def test_a_fork_drops_an_input_that_no_node_reads_any_more(store: Store) -> None:
+    @node(output="draft", name="write")
+    def write_in_a_tone(topic: str, tone: str) -> str:
+        return f"{tone} about {topic}"
+
+    Engine(Graph([write_in_a_tone, ask]), store=store).run({"topic": "ships", "tone": "loud"}, run_id="r")
+    engine = Engine(Graph([write, ask]), store=store)
+    forked, lost = lost_in(lambda: engine.fork("r", step=0, run_id="f"))
+    assert (lost, forked["draft"]) == ({"tone"}, "about ships")
+    assert "tone" not in engine.state("f").values
+
+
+def test_a_fork_that_is_given_what_the_schema_does_not_declare_is_refused(store: Store) -> None:
+    engine = Engine(Graph([write, ask], state=Talk), store=store)
+    engine.run({"topic": "ships"}, run_id="r")
+    with pytest.raises(UnknownValueError):
+        engine.fork("r", values={"tone": "loud"})
+
+
+# -- another graph -------------------------------------------------------------------------------------------------
+
+
+@node(output="printed")
+def print_out(draft: str) -> str:
+    return f"*{draft}*"
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [Graph([write, ask, print_out]), Graph([write, ask], state=Talk), Graph([write, ask], entry="write")],
+)
+def test_another_graph_is_refused_unless_it_is_accepted(store: Store, changed: Graph) -> None:
+    before = Engine(Graph([write, ask]), store=store)
+    before.run({"topic": "ships"}, run_id="r")
+    digests = [each.digest for each in before.history("r")]
+    engine = Engine(changed, store=store)
+    with pytest.raises(GraphChangedError):
+        engine.resume("r", answer="yes")
+    assert [each.digest for each in engine.history("r")] == digests
+    assert engine.result("r").status == "waiting"
+    result = engine.resume("r", answer="yes", accept_changes=True)
+    assert (result.status, result["answer"]) == ("completed", "yes")
+    assert [each.digest for each in engine.history("r")][:2] == digests
+    assert engine.replay("r").ok
+    with pytest.raises(GraphChangedError):
+        before.resume("r", answer="yes")
+
+
+def test_an_equal_graph_is_not_another_one(store: Store) -> None:
+    Engine(Graph([write, ask]), store=store).run({"topic": "ships"}, run_id="r")
+    assert Engine(Graph([write, ask]), store=store).resume("r", answer="yes")["answer"] == "yes"

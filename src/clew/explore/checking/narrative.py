@@ -76,7 +76,9 @@ def narrate(
         lines = [line for line in run.narrative if not line.startswith(_ENDINGS)]
         last = run.narrative[len(lines) :]  # the end of the run comes after the changes that led to it
         steps.append(NarrativeStep(choice, (*lines, *_changes(before, _snapshot(world)), *last)))
-    violated = [(each.name, message) for each in invariants if (message := failure_of(each, world)) is not None]
+    violated = [
+        (each.name, message) for each in invariants if (message := failure_of(each, world)) is not None
+    ]
     return Narrative(tuple(steps), tuple(violated))
 
 

@@ -23,7 +23,8 @@ from clew.errors import ClassChangedError
 from clew.graph import Node
 from clew.graph.signature import MISSING
 from clew.runtime.calls.mutation_check import Guard, Input, guard_of
-from clew.state.stored_object import find_stored
+from clew.state.codec import why_unbuilt
+from clew.state.stored_object import StoredObject, find_stored, have_been_made
 
 Arguments = tuple[list[Any], dict[str, Any]]
 Call = Callable[[Item, Any], Any]
@@ -131,8 +132,8 @@ def arguments(item: Item, context: Any, inputs: list[Input] | None = None) -> Ar
     return args, kwargs
 
 
-def unbuilt_input(item: Item) -> ClassChangedError | None:
-    """Say which input of an item holds an instance that was not built, because its class is not registered."""
+def unbuilt_input(item: Item, run_id: str) -> ClassChangedError | None:
+    """Say which input of an item holds an instance that was not built: its class is missing, or has changed."""
     if item.node.subgraph is not None:
         return None  # what is inside it reads
     values = item.values() if item.node.reads_state else {}
@@ -142,12 +143,25 @@ def unbuilt_input(item: Item) -> ClassChangedError | None:
     for name, value in values.items():
         found = find_stored(value)
         if found is not None:
-            return ClassChangedError(
-                f"node {item.node.name!r} at {item.path} reads {name!r}, which holds a stored {found.name!r} whose "
-                f"class is not registered; register the class with clew.register_type, or its new one with an alias",
-                name=found.name,
-            )
+            return _unbuilt(found, item, run_id, f"reads {name!r}")
     return None
+
+
+def check_built(value: Any, item: Item, run_id: str, what: str) -> None:
+    """Refuse to give an item a recorded value that holds an instance which was not built."""
+    found = find_stored(value) if have_been_made() else None
+    if found is not None:
+        raise _unbuilt(found, item, run_id, f"gets {what}")
+
+
+def _unbuilt(found: StoredObject, item: Item, run_id: str, what: str) -> ClassChangedError:
+    why = why_unbuilt(found)
+    return ClassChangedError(
+        f"run {run_id!r}, step {item.step}: node {item.node.name!r} at {item.path} {what}, which holds a stored "
+        f"{found.name!r} that is not built: {why}",
+        name=getattr(why, "name", "") or found.name,
+        missing=getattr(why, "missing", ()),
+    )
 
 
 def whole_state(item: Item, values: Mapping[str, Any]) -> Any:

@@ -17,6 +17,7 @@ from clew.engine.frame import Item
 from clew.engine.options import stream
 from clew.errors import RunCancelledError
 from clew.graph.key_functions import made_key, state_names, wanted_by_key
+from clew.runtime.calls.arguments import check_built
 from clew.runtime.calls.scopes import Scope, scope_of
 from clew.runtime.calls.transaction import StoreTransaction
 
@@ -106,6 +107,7 @@ class RunContext:
         position = scope.next_position(self._item.node.name, self.path)
         answers = self._host.machine.answers(self._item)
         if position in answers:
+            check_built(answers[position], self._item, self._host.run_id, "an answer")
             return answers[position]
         raise scope.ask(question, position)
 

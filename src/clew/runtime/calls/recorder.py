@@ -25,6 +25,7 @@ import msgspec
 from clew.engine.frame import Item
 from clew.errors import EncodeError, StoreCorruptError, StoreError
 from clew.runtime.calls.ambiguity import Made, check, told_place
+from clew.runtime.calls.arguments import check_built
 from clew.runtime.calls.scopes import Scope, question_of
 from clew.runtime.crash_points import reach
 from clew.runtime.log.call_records import WHOLE, CallIntent, Place, Recall, RecordedCall, Request
@@ -131,7 +132,7 @@ class Recorder:
                 and (found.error is None or self._is_met_again(found))
             ):
                 self._session.tell("call_recorded", item, name=name, reused=True)
-                return answer(found)
+                return answer(found, item, self._session.run_id)
         self._check(call, (args, kwargs), "request")  # better now than after the call
         if is_async(fn):  # whatever stops it is raised where it is awaited
             return self._acall(call, fn)
@@ -362,8 +363,9 @@ class Recorder:
         self._session.tell("call_recorded", call.item, name=call.name, reused=False)
 
 
-def answer(call: RecordedCall) -> Any:
+def answer(call: RecordedCall, item: Item, run_id: str) -> Any:
     """What a recording gives: a value or an exception, awaited if the call was."""
+    check_built(call.response, item, run_id, f"what its call {call.name!r} returned")
     if call.awaited:
         return _again(call)
     if call.error is not None:

@@ -24,6 +24,7 @@ from clew.runtime.calls.recorder import same
 from clew.runtime.log.fingerprints import changed_parts
 from clew.runtime.log.run_log import RunLog
 from clew.runtime.settings import Settings
+from clew.state.stored_object import holds_stored
 
 
 class ResultReuse:
@@ -57,7 +58,9 @@ class ResultReuse:
             outcome = outcomes.get(item.path)
             if outcome is None:
                 continue
-            if outcome.error is None and self._is_unchanged(item):
+            # what was stored of a class that has changed is made again
+            is_built = not holds_stored(outcome.update.values())
+            if outcome.error is None and is_built and self._is_unchanged(item):
                 key = key_of(item, with_context=True)
                 if key is not None:
                     self._outcomes.setdefault(key, deque()).append(outcome)

@@ -56,7 +56,6 @@ class Session(Host):
     """One run, or one stretch of a run between two pauses, while it is driven."""
 
     start: GraphState = GraphState()
-    began = 0.0
     thread = 0  # the driver's
     fence = 0
     owner = ""  # the name under which it has the run
@@ -116,9 +115,10 @@ class Session(Host):
             )
         return self._recorder
 
-    def elapsed(self) -> float:
-        """Seconds since the session began."""
-        return self.clock.monotonic() - self.began
+    @property
+    def is_resumed(self) -> bool:
+        """Whether the run had begun before."""
+        return self._stretch is not None
 
     def measure(self) -> None:
         """Keep how full the queue was, which nothing else in the log tells."""
@@ -135,7 +135,7 @@ class Session(Host):
     def _is_settled(self, item: Item) -> bool:
         """Whether there is nothing to execute: the result is known, or the next attempt is not due yet."""
         machine = self.machine
-        if machine.options.step_by_step and (unbuilt := unbuilt_input(item)) is not None:
+        if machine.options.step_by_step and (unbuilt := unbuilt_input(item, self.run_id)) is not None:
             machine.fail(item, unbuilt, self.clock.time())
             return True
         if self._held and item.path in self._held:

@@ -1,23 +1,5 @@
 """Records to entries of a store and back. Which kinds there are is in ``clew.runtime.log.records``.
 
-kind        path                n              body
-==========  ==================  =============  ==============================================================
-start       the strand          0              its values, and which of them were given
-step        the strand          its number     its outcomes; the digest is that of the state after it
-journal     the item            counts         its outcome, until its step is committed; the last one holds
-call        the item            counts         a recorded call, with its attempt and number
-intent      the item            counts         a call, or a whole node, that is about to be made; or that it has ended
-retry       the item            the attempt    when the next attempt is due, and why
-question    the item            its number     what it asks
-answer      the item            its number     what it was answered
-label       the label           0              a step
-resume      ""                  counts         a run that had failed is gone on with
-accepted    ""                  counts         what is kept of the graph that it goes on with: structure and codes, and
-                                               the defaults of fields that the run did not begin with
-measured    ""                  counts         how full the queue was in a stretch of the run, where it was full
-snapshot    ""                  a step         the whole state: ``clew.runtime.log.snapshots``
-==========  ==================  =============  ==============================================================
-=======
 Bodies are JSON with values in their stored form (``clew.state.stored``): in the order in which they came, so that code
 which continues with them sees what it would have seen, and with large content apart as blobs. A step is its only
 outcome, or a list of several; with deltas it is an object of outcomes (``o``) and deltas (``m``). An outcome is its
@@ -46,6 +28,7 @@ from clew.errors import ClassChangedError, DecodeError, EncodeError, RecordCorru
 from clew.graph import Send
 from clew.runtime.log.call_records import RecordedCall
 from clew.runtime.log.large_values import Blobs, part_kept
+from clew.runtime.log.metrics import micros
 from clew.runtime.log.records import CALL, KIND_OF, KINDS, STEP, describe_entry
 from clew.runtime.log.stored_errors import error_of, plain_error
 from clew.state import canonical, decode, first_digest, stored_value, stored_values
@@ -65,6 +48,8 @@ class EntryEncoder:
         self._parts: list[bytes] = []  # the canonical bytes of the outcomes of a step
         self._deltas = b""  # those of its deltas
         self._values = b""  # those of the values of a start
+        self._spans: list[tuple[int, int]] = []  # when they began and ended, in microseconds
+        self.latency = 0  # of all steps of the run itself, in microseconds
         self.blobs: Blobs = {}
 
     def entry(self, record: Any) -> LogEntry:
@@ -79,12 +64,14 @@ class EntryEncoder:
 
     def _entry(self, record: Any) -> LogEntry:
         kind = KIND_OF[type(record)]
-        self._parts, self._deltas = [], b""
+        self._parts, self._deltas, self._spans = [], b"", []
         path, n, plain = kind.encode(record, self)
         body = _json(plain)
         if kind is STEP:
             before = self._digests[record.prefix]
             digest = self._digests[record.prefix] = digest_after(before, self._parts, self._deltas)
+            if not record.prefix:
+                self.latency += max(end for _, end in self._spans) - min(began for began, _ in self._spans)
             return LogEntry(kind.name, path, n, body, digest)
         if type(record) is Start:
             versions = dict.fromkeys(record.values, 0)
@@ -100,6 +87,7 @@ class EntryEncoder:
         part = outcome_bytes(f"{name}#{visit}", canonical, _NO_DECISION, False)
         digest = self._digests[""] = digest_after(self._digests[""], (part,))
         started, duration = round((step.started - self._epoch) * 1e6), round(step.duration * 1e6)
+        self.latency += duration
         body = _json([name, visit, msgspec.Raw(stored), started, duration])
         return LogEntry(STEP.name, "", step.number, body, digest)
 
@@ -110,13 +98,9 @@ class EntryEncoder:
         update, canonical = stored_values(outcome.update, at="state", blobs=self.blobs)
         decision, chosen = stored_decision(outcome.decision, self.blobs)
         self._parts.append(outcome_bytes(outcome.path, canonical, chosen, outcome.error is not None))
-        plain: list[Any] = [
-            outcome.node,
-            outcome.visit,
-            msgspec.Raw(update),
-            round((outcome.started - self._epoch) * 1e6),
-            round(outcome.duration * 1e6),
-        ]
+        started, duration = micros(outcome.started - self._epoch), micros(outcome.duration)
+        self._spans.append((started, started + duration))
+        plain: list[Any] = [outcome.node, outcome.visit, msgspec.Raw(update), started, duration]
         rest = self._rest(outcome, decision)
         if rest:
             choices = outcome.decision or ()
@@ -303,7 +287,7 @@ class EntryDecoder:
             body = bytes(entry.body)
             if self._keeps and b'"$blob"' in body and entry.kind == STEP.name:
                 return self._keeping(entry, body)
-            plain = decode(body, blob=self.blob, classes=self._classes)
+            plain = decode(body, blob=self.blob, classes=self._classes, unfit="keep")
             return KINDS[entry.kind].decode(entry, plain, self)
         except ClassChangedError:
             raise  # nothing is damaged
@@ -321,7 +305,9 @@ class EntryDecoder:
             stored, held = part_kept(_json(outcome[2]), describe_entry(entry))
             outcome[2] = msgspec.Raw(stored)
             kept.append(held)
-        step: Step = STEP.decode(entry, decode(_json(tree), blob=self.blob, classes=self._classes), self)
+        step: Step = STEP.decode(
+            entry, decode(_json(tree), blob=self.blob, classes=self._classes, unfit="keep"), self
+        )
         for outcome, held in zip(step.outcomes, kept, strict=True):
             if held:
                 self.has_kept = True

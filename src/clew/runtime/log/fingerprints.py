@@ -75,11 +75,14 @@ class GraphFingerprint(Mapping[str, str]):
         return len(kept_codes(self.graph, self._on_conflict))
 
 
+def structure_of(row: RunRow) -> str:
+    """The structure hash of the graph that a run was made with; a run in memory keeps the graph itself."""
+    return row.structure or (row.description.structure_hash if isinstance(row.description, Graph) else "")
+
+
 def is_made_with(row: RunRow, graph: Graph) -> bool:
-    """Whether a run was made with a graph of this structure; one that keeps no structure, with this very graph."""
-    if row.structure:
-        return row.structure == graph.structure_hash
-    return isinstance(row.codes, GraphFingerprint) and row.codes.graph is graph
+    """Whether a run was made with a graph of this structure."""
+    return row.description is graph or structure_of(row) == graph.structure_hash
 
 
 _CONFLICT = ":conflict"

@@ -47,7 +47,7 @@ def fetched(value: Any, blob: Lookup, *, classes: bool = True) -> Any:
     """Give the value, fetched if it is `Kept`."""
     if type(value) is not Kept:
         return value
-    return decode(_json({"$blob": [value.kind, value.digest]}), blob=blob, classes=classes)
+    return decode(_json({"$blob": [value.kind, value.digest]}), blob=blob, classes=classes, unfit="keep")
 
 
 _BLOB = re.compile(rb'\{"\$blob":\["([a-z]+)","([0-9a-f]{64})"\]\}')

@@ -4,16 +4,21 @@ Almost all of it can be read off the log: how many steps there are, how often th
 run keeps nothing for it, and whoever asks later counts again. How often an item had to wait for room in the queue is
 in no other entry: a stretch of a run (what one process does of it between two pauses) in which that happened keeps it,
 with the longest queue (`Measured`).
+
+The latency of a step is the time from the start of its first item to the end of its last one, each in the attempt that
+counts. Waits between attempts, for people and between two resumes are no part of it. It is counted in whole
+microseconds, as a store keeps times, so a run that ends here and one that is read later tell the same.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import msgspec
 
 from clew.engine.machine import Machine
-from clew.engine.records import Outcome, Step
+from clew.engine.records import Outcome, SingleItemStep, Step
 
 
 class SchedulerMetrics(msgspec.Struct, frozen=True):
@@ -35,7 +40,7 @@ class Totals(msgspec.Struct, frozen=True):
     retries: int = 0
     peak: int = 0
     blocks: int = 0
-    elapsed: float = 0.0  # seconds
+    latency: int = 0  # microseconds, of all steps
 
     def plus(self, other: Totals) -> Totals:
         """Both together."""
@@ -45,7 +50,7 @@ class Totals(msgspec.Struct, frozen=True):
             self.retries + other.retries,
             max(self.peak, other.peak),
             self.blocks + other.blocks,
-            self.elapsed + other.elapsed,
+            self.latency + other.latency,
         )
 
     def metrics(self) -> SchedulerMetrics:
@@ -53,7 +58,7 @@ class Totals(msgspec.Struct, frozen=True):
         return SchedulerMetrics(
             total_steps=self.steps,
             total_nodes_executed=self.executed,
-            avg_step_latency_ms=self.elapsed * 1000.0 / self.steps if self.steps else 0.0,
+            avg_step_latency_ms=self.latency / 1000.0 / self.steps if self.steps else 0.0,
             max_queue_depth=max(self.peak, 1 if self.executed else 0),
             total_retries=self.retries,
             total_backpressure_blocks=self.blocks,
@@ -68,11 +73,11 @@ class Measured(msgspec.Struct, frozen=True):
     blocks: int
 
 
-def totals_of(machine: Machine, elapsed: float) -> Totals:
-    """What a machine has counted."""
+def totals_of(machine: Machine, latency: int) -> Totals:
+    """What a machine has counted, whose steps took so many microseconds."""
     counters, frontier = machine.counters, machine.frontier
     steps, executed = counters.steps + counters.fast_steps, counters.executed + counters.fast_steps
-    return Totals(steps, executed, counters.retries, frontier.peak, frontier.blocks, elapsed)
+    return Totals(steps, executed, counters.retries, frontier.peak, frontier.blocks, latency)
 
 
 def lifetime(
@@ -102,14 +107,23 @@ def lifetime(
             (each.peak for each in queues) if queues else (len(step.outcomes) for step in steps), default=0
         ),
         blocks=sum(each.blocks for each in queues),
-        elapsed=_elapsed(own) * total / len(steps) if steps else 0.0,
+        latency=sum(latency_of(step) for step in steps) * total // len(steps) if steps else 0,
     )
 
 
-def _elapsed(outcomes: Iterable[Outcome]) -> float:
-    """For how long something ran; what ran at the same time counts once."""
-    total, until = 0.0, 0.0
-    for began, duration in sorted((outcome.started, outcome.duration) for outcome in outcomes):
-        total += max(0.0, began + duration - max(until, began))
-        until = max(until, began + duration)
-    return total
+def latency_of(record: Any) -> int:
+    """The latency of a step of the run itself, in microseconds; 0 for any other record."""
+    if type(record) is SingleItemStep:
+        return micros(record.duration)
+    if type(record) is not Step or record.prefix:
+        return 0
+    outcomes = record.outcomes
+    if len(outcomes) == 1:
+        return micros(outcomes[0].duration)
+    began = min(outcome.started for outcome in outcomes)
+    return micros(max(outcome.started + outcome.duration for outcome in outcomes) - began)
+
+
+def micros(seconds: float) -> int:
+    """Seconds in whole microseconds, as a store keeps times."""
+    return round(seconds * 1e6)

@@ -35,7 +35,7 @@ from clew.errors import (
 from clew.graph import Graph
 from clew.runtime.log.call_records import CallIntent, Recall, RecordedCall
 from clew.runtime.log.codec import EntryDecoder
-from clew.runtime.log.fingerprints import conflict_rule, described
+from clew.runtime.log.fingerprints import conflict_rule, described, is_made_with
 from clew.runtime.log.integrity import (
     Chains,
     changed,
@@ -65,7 +65,7 @@ from clew.runtime.log.records import (
 )
 from clew.runtime.log.run_log import RunLog, read_log, with_accepted
 from clew.runtime.log.run_rows import opened_row
-from clew.runtime.log.schema_changes import with_defaults
+from clew.runtime.log.schema_changes import with_defaults, without_unknown
 from clew.runtime.log.snapshots import (
     StoredFork,
     decode_fork,
@@ -107,11 +107,11 @@ class RunReader:
 
     def graph_of(self, row: RunRow) -> Graph:
         """Give the graph to read a run with."""
-        if not self.store.encodes:
-            kept: Graph = self.graph or row.description
-            return kept
-        if self.graph is not None and self.graph.structure_hash == row.structure:
+        if self.graph is not None and is_made_with(row, self.graph):
             return self.graph
+        if not self.store.encodes:
+            kept: Graph = row.description
+            return kept
         found = self._skeletons.get(row.description)
         if found is None:
             try:
@@ -421,9 +421,11 @@ class StoredRun:
                 f"run {self._run_id!r}: what it began with is damaged: its digest does not fit; other runs can be read"
             )
         values = self._restored(
-            fork.step, lambda: decode(bytes(fork.set), blob=self.store.blob, classes=self._runs.classes)
+            fork.step,
+            lambda: decode(bytes(fork.set), blob=self.store.blob, classes=self._runs.classes, unfit="keep"),
         )
-        return state.rooted().set_multiple(values).with_digest(self.row.start_digest)
+        state = without_unknown(self._runs.graph_of(self.row), state.rooted())
+        return state.set_multiple(values).with_digest(self.row.start_digest)
 
     def snapshot(self, upto: int | None, *, keeps: bool = False) -> tuple[GraphState, int] | None:
         """Read the last snapshot up to a step: the state, and its weight."""

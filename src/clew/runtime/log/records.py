@@ -14,7 +14,7 @@ call        the item            counts         a recorded call, with its attempt
 intent      the item            counts         a call, or a whole node, that is about to run; or that it has ended
 retry       the item            the attempt    when the next attempt is due, and why
 question    the item            its number     what it asks, and its position in the node
-answer      the item            its number     what it was answered, and the position of the question
+answer      the item            its number     what it was answered, the position of the question, and when
 label       the label           0              a step
 resume      ""                  counts         a run that had failed continues
 accepted    ""                  counts         the graph that the run continues with: structure and codes, and the
@@ -52,6 +52,7 @@ class AnswerRecord(msgspec.Struct, frozen=True):
     answer: Any
     number: int = 0
     position: str = "0"
+    time: float = 0.0  # when, in seconds since the epoch
 
 
 class LabelRecord(msgspec.Struct, frozen=True):
@@ -250,7 +251,8 @@ def _encode_question(question: Question, out: Encoding) -> Encoded:
 
 
 def _encode_answer(answer: AnswerRecord, out: Encoding) -> Encoded:
-    return answer.path, answer.number, [out.value(answer.answer, f"answer {answer.path}"), answer.position]
+    given = out.value(answer.answer, f"answer {answer.path}")
+    return answer.path, answer.number, [given, answer.position, answer.time]
 
 
 def _encode_accepted(accepted: AcceptedChanges, out: Encoding) -> Encoded:
@@ -288,7 +290,7 @@ ANSWER = Kind(
     "always",
     0,
     _encode_answer,
-    lambda entry, body, into: AnswerRecord(entry.path, body[0], entry.n, body[1]),
+    lambda entry, body, into: AnswerRecord(entry.path, body[0], entry.n, body[1], body[2]),
 )
 LABEL = Kind(
     "label",

@@ -52,6 +52,7 @@ class RunLog(msgspec.Struct):
     asked: dict[str, Question]
     labels: dict[str, int]
     calls: list[RecordedCall]
+    answered: dict[str, float] = {}  # by path: when the last answer was given
     journaled: dict[tuple[str, tuple[int, ...]], list[int]] = {}  # what is in the journal, current or not
     stretch: int = 0  # how often it had failed and was gone on with
     due: dict[str, tuple[float, float]] = {}  # item -> when its next attempt is due, and after which delay
@@ -164,16 +165,19 @@ class RunLog(msgspec.Struct):
         calls = self.calls_by_item(prefix)
         attempts = self.retried(chain.steps, prefix)
         found: list[Checkpoint] = []
+        timestamp = self.row.created
         for number, state in enumerate(chain.states(), start=chain.first):
             step = chain.steps[number - chain.first - 1] if number > chain.first else None
             outcomes = step.outcomes if step is not None else ()
+            # a subgraph that was mapped over nothing has no time of its own
+            timestamp = max((timestamp, *(o.started + o.duration for o in outcomes)))
             found.append(
                 Checkpoint(
                     run_id=self.row.run_id,
                     step_id=number,
                     state=state,
                     rng_seed=self.row.seed,
-                    timestamp=max((o.started + o.duration for o in outcomes), default=self.row.created),
+                    timestamp=timestamp,
                     label=names[number][0] if number in names else None,
                     labels=tuple(names.get(number, ())),
                     items=tuple(prefix + outcome.path for outcome in outcomes),
@@ -390,6 +394,7 @@ class _Collected:
             path: {numbered[n].position: numbered[n].answer for n in sorted(numbered)}
             for path, numbered in self.answers.items()
         }
+        log.answered = {path: numbered[max(numbered)].time for path, numbered in self.answers.items()}
         for path, question in list(log.asked.items()):
             item = path.partition("!")[0]  # a question about a call of it
             is_over = item in self.done or item in log.journal

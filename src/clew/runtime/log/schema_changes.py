@@ -1,7 +1,9 @@
-"""A state schema that has gained fields since a run began, and nodes that can no longer run.
+"""A state schema that has gained or lost fields since a run began, and nodes that can no longer run.
 
 - A resumed state, and that of a fork, gets the defaults of fields that it lacks. They are written once, with the
   record of what was accepted (`Accepted`), and the run reads as if it had had them from the start.
+- A fork drops the values that its graph no longer knows. Nothing is written for that: whoever reads the fork drops them
+  again, by the graph that it was made with. No digest covers it, as with defaults.
 - A node that could have run before, and now lacks an input that nothing will provide, is work that the run would leave
   out. That is `GraphChangedError`, whatever was accepted.
 
@@ -17,6 +19,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from clew.engine.program import value_names
 from clew.engine.working_state import WorkingState
 from clew.errors import GraphChangedError
 from clew.graph import Graph
@@ -36,6 +39,28 @@ def with_defaults(state: GraphState, defaults: Mapping[str, Any]) -> GraphState:
         decisions=dict(state.gate_decisions),
         terminated=state.has_chosen_end,
         position=replace(position, filled=position.filled | more.keys()),
+        history=lambda: dict(state.node_history),
+    )
+
+
+def without_unknown(graph: Graph, state: GraphState) -> GraphState:
+    """The same state without the values that a graph does not know; itself if there are none."""
+    known = value_names(graph)
+    lost = set() if known is None else state.values.keys() - known
+    if not lost:
+        return state
+    position = state.located()
+    return GraphState.assemble(
+        values={name: value for name, value in state.values.items() if name not in lost},
+        versions={name: version for name, version in state.versions.items() if name not in lost},
+        decisions=dict(state.gate_decisions),
+        terminated=state.has_chosen_end,
+        position=replace(
+            position,
+            given=position.given - lost,
+            touched=position.touched - lost,
+            filled=position.filled - lost,
+        ),
         history=lambda: dict(state.node_history),
     )
 

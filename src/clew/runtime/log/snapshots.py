@@ -264,23 +264,24 @@ def _state(data: bytes, digest: str, blob: Lookup, classes: bool, *, keeps: bool
         weight += len(content)
         return content
 
+    def read(stored: bytes) -> Any:
+        return decode(stored, blob=fetch, classes=classes, unfit="keep")
+
     try:
         form = msgspec.json.decode(data, type=_Form)
         where = f"the state at step {form.step}"
         if form.digest and form.digest != digest:
             raise ValueError("it is of another state")
         stored, held = part_kept(bytes(form.values), where) if keeps else (bytes(form.values), {})
-        values: dict[str, Any] = {**decode(stored, blob=fetch, classes=classes), **held}
+        values: dict[str, Any] = {**read(stored), **held}
         for name, reference in form.kept.items():
-            values[name] = (
-                kept_of(reference, where) if keeps else decode(bytes(reference), blob=fetch, classes=classes)
-            )
+            values[name] = kept_of(reference, where) if keeps else read(bytes(reference))
         for name, digests in form.pieces.items():
-            pieces = (decode(_decompressed(fetch(each)), blob=fetch, classes=classes) for each in digests)
+            pieces = (read(_decompressed(fetch(each))) for each in digests)
             values[name] = [item for piece in pieces for item in piece]
         if form.names:
             values = {name: values[name] for name in form.names}
-        rest = decode(bytes(form.rest), blob=fetch, classes=classes)
+        rest = read(bytes(form.rest))
         return _assembled(values, rest, digest), weight
     except (msgspec.MsgspecError, LookupError, TypeError, ValueError, AttributeError) as error:
         raise StoreCorruptError(f"its parts do not fit: {error}") from error

@@ -8,7 +8,8 @@ No code of a class runs while an error is read, and nothing is imported. There a
 
 - **To look at.** Errors of Python itself and of this library come back as they were. For any other one there is a
   stand-in: of a class made for it, with the same name, derived from the nearest base that is Python's or this
-  library's, with the message that it had. An error without such a base but ``Exception`` comes back as `RecordedError`.
+  library's (``Exception`` if there is no nearer one), with the message that it had. `RecordedError` is for the rest:
+  what only stops a process (``KeyboardInterrupt``), and what has no name that a class can have.
 - **To handle** (`to_handle`), for the node that made a recorded call and must meet the same exception again. It comes
   back as its own class, if this process has imported that class already, so that the same ``except`` clauses catch
   it. It is built by the builtin exception below it, without the class's own ``__new__`` and ``__init__``; attributes
@@ -306,6 +307,7 @@ def _stand_in(
         known = [cls for cls in (*known, Exception) if _may_be_derived_from(cls)]
     else:
         known = [cls for cls in known if _is_ours(cls)]
+        known += [Exception] if _may_be_a_name(kind) else []
     for cls in known:
         module, _, name = kind.partition(":")
         body = {"__module__": module, "__qualname__": name, "__str__": lambda self: message, _MARK: True}
@@ -324,6 +326,12 @@ def _stand_in(
         if issubclass(type(error), Exception):
             return error  # type: ignore[no-any-return]
     return RecordedError(kind, message)
+
+
+def _may_be_a_name(kind: str) -> bool:
+    """Whether this can be the name of an exception class of a program. One of Python's own would have been found."""
+    module, _, name = kind.partition(":")
+    return module != "builtins" and name.rpartition(".")[2].isidentifier()
 
 
 def _may_be_derived_from(cls: type) -> bool:

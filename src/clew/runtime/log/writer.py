@@ -34,6 +34,7 @@ from clew.runtime.log.background_writer import BackgroundWriter, Work, batches
 from clew.runtime.log.call_records import RecordedCall
 from clew.runtime.log.codec import EntryEncoder
 from clew.runtime.log.large_values import Blobs
+from clew.runtime.log.metrics import latency_of
 from clew.runtime.log.records import JOURNAL, is_own_step, with_epoch
 from clew.runtime.log.snapshots import snapshot_entry
 from clew.state import GraphState
@@ -86,7 +87,8 @@ class LogWriter:
     ) -> None:
         self._store = store
         self._first: Any = store  # what a write is tried with before it is queued
-        self.records: list[Any] | None = [] if writer is None else None  # written, where it is not encoded
+        self.records: list[Any] = []  # written, where it is not encoded
+        self._counted = [0, 0]  # how many of them, and the latency of these steps
         self._run_id = run_id
         self._fence = fence
         self._writer = writer
@@ -111,6 +113,15 @@ class LogWriter:
         if self._writer is None or self._durability == "exit":
             return 0
         return 1 if self._durability == "sync" else _TOGETHER
+
+    @property
+    def latency(self) -> int:
+        """The latency of all steps that were written, in microseconds."""
+        if self._writer is not None:
+            return self._writer.latency
+        done, latency = self._counted
+        self._counted = [len(self.records), latency + sum(map(latency_of, self.records[done:]))]
+        return self._counted[1]
 
     @property
     def encodes(self) -> bool:
@@ -148,8 +159,7 @@ class LogWriter:
         writer = self._writer
         if writer is None:
             self._store.append(self._run_id, records, self._fence)
-            if self.records is not None:
-                self.records += records
+            self.records += records
             return
         with self._lock:
             self._raise()

@@ -46,6 +46,7 @@ from clew.errors import (
 )
 from clew.graph import Send
 from clew.runtime.calls.ambiguity import told_place
+from clew.runtime.calls.arguments import unbuilt_input
 from clew.runtime.calls.host import Host
 from clew.runtime.calls.recorder import OWN, ItemCalls, answer, same
 from clew.runtime.calls.scopes import Asking, Scope
@@ -55,6 +56,7 @@ from clew.runtime.log.run_log import RunLog
 from clew.runtime.log.stored_errors import name_of
 from clew.runtime.review.value_diff import difference
 from clew.runtime.settings import Settings
+from clew.state.stored_object import have_been_made
 
 Kind = Literal[
     "reducer",
@@ -140,7 +142,8 @@ _RAISED: dict[str, type[ReplayError]] = {"call": ReplayMismatchError, "missing":
 class RecordedCallSource:
     """Answers `ctx.record` from recordings; what it cannot answer is noted, should the node swallow the error."""
 
-    def __init__(self, calls: Iterable[RecordedCall], asked: Mapping[str, Question]) -> None:
+    def __init__(self, run_id: str, calls: Iterable[RecordedCall], asked: Mapping[str, Question]) -> None:
+        self._run_id = run_id
         by_path: dict[str, list[RecordedCall]] = {}
         for call in calls:
             by_path.setdefault(call.path, []).append(call)
@@ -181,7 +184,7 @@ class RecordedCallSource:
         for found in known:
             if found.name == name and same(found.request, (args, kwargs)):
                 self.answered += 1
-                return answer(found)
+                return answer(found, item, self._run_id)
         found = known[0]
         if found.name != name:
             told, diff = f"{where} was {found.name!r} when recorded", ""
@@ -224,7 +227,7 @@ class Replayer:
         self._settled: set[str] = set()  # items that have an outcome in this replay
         self._reached: set[str] = set()  # items that had failed, and were called
         self._broken: list[str] = []  # subgraphs of which today's code makes nothing
-        self._recordings = RecordedCallSource(log.calls, log.asked)
+        self._recordings = RecordedCallSource(log.row.run_id, log.calls, log.asked)
         self._steps = log.steps_by_place()
         self._outcomes = log.outcomes()
         # of the step that was not committed
@@ -286,6 +289,9 @@ class Replayer:
     # -- items -------------------------------------------------------------------------------------------
 
     def _call(self, item: Item) -> _CallResult:
+        unbuilt = unbuilt_input(item, self._log.row.run_id) if have_been_made() else None
+        if unbuilt is not None:
+            return _CallResult(error=unbuilt)
         try:
             value = self._host.call(item)
             if item.node.mode in ("async", "async_generator"):
