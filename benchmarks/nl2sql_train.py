@@ -33,9 +33,7 @@ from clew_nl2sql.planner.parsed_question import ParsedQuestion
 from clew_nl2sql.planner.query import Query
 from clew_nl2sql.planner.render import UnjoinableTablesError, to_expression, to_sql
 from clew_nl2sql.planner.rule_planner import RulePlanner, compete, facts_of
-from clew_nl2sql.planner.schema_index import prepare
 from clew_nl2sql.planner.unsupported import is_beyond
-from clew_nl2sql.planner.value_linking import value_index
 
 FOLDS = 5
 PRECISION = 0.88  # the threshold is set where this share of the answers on unseen databases is right
@@ -83,8 +81,7 @@ class Corpus:
         return self._databases[db]
 
     def reading(self, example: Example) -> ParsedQuestion:
-        catalog = self.catalog(example.db)
-        return ParsedQuestion(example.question, prepare(catalog), value_index(catalog))
+        return ParsedQuestion(example.question, self.catalog(example.db))
 
     def gold(self, example: Example) -> tuple[Rows | None, bool]:
         """The gold rows, and whether their order matters."""

@@ -138,8 +138,9 @@ class Pipeline:
         return answer_of(self.engine.result(run_id))
 
     def close(self) -> None:
-        """Close the store; results in a temporary folder are gone after this."""
+        """Close the store, and let go of the catalogs; results in a temporary folder are gone after this."""
         self.engine.close()
+        self.equipment.forget()
         self._remove()
 
     def __enter__(self) -> Pipeline:

@@ -84,6 +84,12 @@ class Resources:
                 self._seen[key] = (whole, visible)
         return kept
 
+    def forget(self) -> None:
+        """Let go of all catalogs, and so of what planners prepared for them."""
+        with self._lock:
+            self._known.clear()
+            self._seen.clear()
+
     def table_names(self, source: str) -> tuple[str, ...]:
         """All tables of a source, whoever asks."""
         return tuple(table.name for table in self.catalog(source).tables)

@@ -12,7 +12,16 @@ import pytest
 
 from clew_nl2sql import Pipeline
 from clew_nl2sql.sample_data import make_erp_in_postgres, make_samples
+from tests.connections import watched_connections
 from tests.stores.servers import PostgresServer
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _no_leaked_connections() -> Iterator[None]:
+    """Fail a module that opens a SQLite connection which nobody closes."""
+    with watched_connections() as connections:
+        yield
+    assert connections.leaked == []
 
 
 @pytest.fixture(scope="session")

@@ -62,7 +62,7 @@ class ForeignKey(msgspec.Struct, frozen=True, kw_only=True):
     target_column: str
 
 
-class Catalog(msgspec.Struct, frozen=True, kw_only=True):
+class Catalog(msgspec.Struct, frozen=True, kw_only=True, weakref=True):
     """One database, or the part of it that the user may see."""
 
     tables: tuple[Table, ...]

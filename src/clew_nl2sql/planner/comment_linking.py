@@ -28,9 +28,8 @@ class CommentIndex:
     def __init__(self, schema: SchemaIndex):
         self._entries: list[tuple[int, int | None, Counter[str]]] = []
         for table in schema.tables:
-            source = schema.catalog.tables[table.id]
-            if source.comment:
-                self._entries.append((table.id, None, _bag(source.comment)))
+            if table.comment:
+                self._entries.append((table.id, None, _bag(table.comment)))
             for number in table.columns:
                 column = schema.columns[number]
                 if column.source.comment:

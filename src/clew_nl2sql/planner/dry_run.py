@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
+import weakref
+from itertools import count
 from threading import Lock
 from typing import NamedTuple
 
@@ -30,12 +32,12 @@ class DryRunResult(NamedTuple):
 
 
 class SampleDatabase:
-    """The sampled rows as a SQLite database in memory, which threads take in turn."""
+    """The sampled rows as a SQLite database in memory, which threads take in turn; closed when nobody holds it."""
 
     def __init__(self, catalog: Catalog):
         self._connection = sqlite3.connect(":memory:", check_same_thread=False)
         self._lock = Lock()
-        self._strides = 0
+        weakref.finalize(self, self._connection.close)
         for table in catalog.tables:
             if not table.columns:
                 continue
@@ -45,21 +47,17 @@ class SampleDatabase:
             self._connection.executemany(f"INSERT INTO {_quoted(table.name)} VALUES ({marks})", table.rows)
         self._connection.commit()
         self._connection.execute("PRAGMA query_only = ON")
-        self._connection.set_progress_handler(self._stride, STRIDE)
 
     def outcome(self, sql: str, *, ordered: bool) -> DryRunResult:
         """Run one SELECT."""
         with self._lock:
-            self._strides = 0
+            strides = count(1)  # nothing of this object, which the connection would keep alive
+            self._connection.set_progress_handler(lambda: next(strides) > STRIDES, STRIDE)
             try:
                 rows = self._connection.execute(sql).fetchmany(MOST_ROWS)
             except sqlite3.Error:
                 return DryRunResult("failed", "")
         return outcome_of(rows, ordered=ordered)
-
-    def _stride(self) -> int:
-        self._strides += 1
-        return int(self._strides > STRIDES)
 
 
 def outcome_of(rows: list[tuple[object, ...]], *, ordered: bool) -> DryRunResult:

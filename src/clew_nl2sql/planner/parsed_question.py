@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from clew_nl2sql.planner.catalog import Catalog
 from clew_nl2sql.planner.comment_linking import comment_index, link_comments
 from clew_nl2sql.planner.cues import Amount, Cue, comparative, find_amounts, find_cues
 from clew_nl2sql.planner.lexicon import word_set
-from clew_nl2sql.planner.schema_index import SchemaIndex
+from clew_nl2sql.planner.schema_index import prepare
 from clew_nl2sql.planner.schema_linking import Mention, link_schema
 from clew_nl2sql.planner.tokens import Token, tokenize
-from clew_nl2sql.planner.value_linking import ValueIndex, ValueMention, link_values
+from clew_nl2sql.planner.value_linking import ValueMention, link_values, value_index
 
 NEGATIONS = word_set("not no never without except excluding neither nor none cannot besides outside")
 _NUMBERED = frozenset("0123456789.")  # "order no 5", "order no. 5"
@@ -51,19 +52,19 @@ class QuestionUnit(NamedTuple):
 class ParsedQuestion:
     """Everything that linking found in one question."""
 
-    def __init__(self, question: str, schema: SchemaIndex, index: ValueIndex):
+    def __init__(self, question: str, catalog: Catalog):
         self.question = question
-        self.schema = schema
+        self.schema = schema = prepare(catalog)
         self.tokens: list[Token] = tokenize(question)
         self.low = [t.low for t in self.tokens]
-        self.values: list[ValueMention] = link_values(self.tokens, index)
+        self.values: list[ValueMention] = link_values(self.tokens, value_index(catalog))
         self.verbs = self._verbs()
         self.mentions: list[Mention] = link_schema(self.tokens, schema, self._blocked())
         self._leave_out_views()
         self.values = [v for v in self.values if not self._better_as_schema(v)]
         spans = [(m.start, m.end) for m in self.mentions] + [(v.start, v.end) for v in self.values]
         taken = {at for start, end in spans for at in range(start, end)}
-        explained = link_comments(self.tokens, taken, comment_index(schema.catalog))
+        explained = link_comments(self.tokens, taken, comment_index(catalog))
         self.mentions = sorted(self.mentions + explained, key=lambda m: m.start)
         self.amounts: list[Amount] = [a for a in find_amounts(self.tokens) if not self._inside_value(a.start)]
         found = find_cues(self.tokens)

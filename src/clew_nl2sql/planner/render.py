@@ -85,7 +85,7 @@ class _Scope:
 
 
 def _identifier(name: str, schema: SchemaIndex) -> exp.Identifier:
-    folded = schema.catalog.dialect in _FOLDING and name != name.lower()
+    folded = schema.dialect in _FOLDING and name != name.lower()
     quoted = folded or name.upper() in _RESERVED or not _SIMPLE.match(name)
     return exp.to_identifier(name, quoted=quoted)
 
@@ -148,7 +148,7 @@ def _by_year(condition: Condition, left: exp.Expression, schema: SchemaIndex) ->
     years = [str(part) for part in plain]
     values = schema.columns[column].source.values
     text = are_dates(values)
-    if not all(_YEAR.match(year) for year in years) or (schema.catalog.dialect == "sqlite" and not text):
+    if not all(_YEAR.match(year) for year in years) or (schema.dialect == "sqlite" and not text):
         return None
     since, until = f"{years[0]}-01-01", f"{years[-1]}-12-31"
     if condition.op in (">=", "<"):
@@ -195,7 +195,7 @@ def _condition(condition: Condition, scope: _Scope, schema: SchemaIndex) -> exp.
         right = scope.item(value)
     else:
         right = _literal(value)  # type: ignore[arg-type]  # what is left is a plain value
-    if condition.op == "like" and schema.catalog.dialect != "sqlite":  # where LIKE minds capitals and types
+    if condition.op == "like" and schema.dialect != "sqlite":  # where LIKE minds capitals and types
         column = condition.item.column
         if column is not None and schema.columns[column].kind != "text":
             left = exp.cast(left, "text")

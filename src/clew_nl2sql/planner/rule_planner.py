@@ -31,9 +31,7 @@ from clew_nl2sql.planner.linear_model import LinearModel, shipped
 from clew_nl2sql.planner.parsed_question import ParsedQuestion
 from clew_nl2sql.planner.plan import Candidate, LinkedSpan, Plan
 from clew_nl2sql.planner.render import UnjoinableTablesError, to_expression, to_sql
-from clew_nl2sql.planner.schema_index import prepare
 from clew_nl2sql.planner.unsupported import CEILING, is_beyond
-from clew_nl2sql.planner.value_linking import value_index
 
 REHEARSED = 16
 SHOWN = 5
@@ -67,7 +65,7 @@ class RulePlanner:
 
     def plan(self, question: str, catalog: Catalog) -> Plan:
         """Read one question against one catalog."""
-        reading = ParsedQuestion(question, prepare(catalog), value_index(catalog))
+        reading = ParsedQuestion(question, catalog)
         field = compete(reading, catalog, self._model)
         if not field.answers:
             return _empty(question, reading)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from clew_nl2sql.planner.catalog import Catalog, Column, Kind, Table
+from clew_nl2sql.planner.catalog import Catalog, Column, ForeignKey, Kind, Table
 from clew_nl2sql.planner.catalog_cache import CatalogCache
 from clew_nl2sql.planner.inflection import lemma, parts, split_joined
 from clew_nl2sql.planner.lexicon import ABBREVIATIONS, IDENTIFIER_WORDS, word_set
@@ -42,11 +42,12 @@ class SchemaColumn:
 class SchemaTable:
     """A table with its words and columns."""
 
-    __slots__ = ("columns", "display", "id", "key", "name", "rows", "view", "words")
+    __slots__ = ("columns", "comment", "display", "id", "key", "name", "rows", "view", "words")
 
     def __init__(self, id: int, source: Table, words: tuple[str, ...]):
         self.id = id
         self.name = source.name
+        self.comment = source.comment
         self.words = words
         self.rows = source.row_count
         self.view = source.view
@@ -59,7 +60,7 @@ class SchemaIndex:
     """The prepared catalog."""
 
     def __init__(self, catalog: Catalog):
-        self.catalog = catalog
+        self.dialect = catalog.dialect
         self.tables: list[SchemaTable] = []
         self.columns: list[SchemaColumn] = []
         vocabulary = _vocabulary(catalog)
@@ -76,7 +77,7 @@ class SchemaIndex:
                 made.columns.append(entry.id)
                 self.columns.append(entry)
         self._by_name = {(self.tables[c.table].name.lower(), c.name.lower()): c.id for c in self.columns}
-        self.edges = self._edges()
+        self.edges = self._edges(catalog.foreign_keys)
         for reference in (c for c in self.columns if c.is_ref):
             reference.core = (
                 reference.words
@@ -92,9 +93,9 @@ class SchemaIndex:
         """The number of a column, by names in any case."""
         return self._by_name.get((table.lower(), column.lower()))
 
-    def _edges(self) -> list[tuple[int, int]]:
+    def _edges(self, keys: tuple[ForeignKey, ...]) -> list[tuple[int, int]]:
         edges = []
-        for key in self.catalog.foreign_keys:
+        for key in keys:
             source = self.column_id(key.table, key.column)
             target = self.column_id(key.target_table, key.target_column)
             if source is not None and target is not None and source != target:
