@@ -1,9 +1,9 @@
-"""A graph inside a graph, each with a state of its own; `enter` and `leave` are the border between them.
+"""A graph inside a graph, each with its own state; `enter` and `leave` are the boundary.
 
-Outside, an import of contacts: a TypedDict with the raw lines and what became of them. Inside, the cleaning of one
-contact: a dataclass that knows nothing of files. `enter` makes the inner values of what the item sees, its Send's
-payload included; `leave` turns the final inner state into an update of the outer one. The steps inside are part of
-the run's chain, under the path of their item.
+The outer graph imports contacts; its state is a TypedDict with the raw lines and the results. The inner graph cleans
+one contact; its state is a dataclass that knows nothing about files. `enter` builds the inner values from what the
+item sees, including the payload of its Send. `leave` turns the final inner state into an update of the outer one. The
+inner steps are part of the chain of the run, under the path of their item.
 """
 
 import operator
@@ -16,7 +16,7 @@ from clew import Graph, Send, node, route
 
 @dataclass
 class Contact:
-    """The state inside."""
+    """The inner state."""
 
     raw_name: str
     raw_phone: str
@@ -43,7 +43,7 @@ cleaning = Graph([tidy_name, tidy_phone], name="cleaning", state=Contact)
 
 
 class Import(TypedDict):
-    """The state outside."""
+    """The outer state."""
 
     lines: list[str]
     contacts: Annotated[list[tuple[str, str]], operator.add]

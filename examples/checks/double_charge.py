@@ -1,13 +1,13 @@
-"""A card that is charged twice: the process dies after the call and before its recording is kept.
+"""A card that is charged twice: the process dies after the call and before its recording is stored.
 
-`clew check examples.checks.double_charge:check` finds it, and `...:fixed` is the version whose bank is given a key.
+`clew check examples.checks.double_charge:check` finds the bug. In `...:fixed`, the bank receives an idempotency key.
 """
 
 from clew import Context, Graph, RetryPolicy, SideEffectPolicy, node
 from clew.explore import Check, Invariant
 from clew.explore.systems import MemoryStorage
 
-bank = MemoryStorage()  # charges by key; a real one is at the other end of a network
+bank = MemoryStorage()  # charges by key; stands for a real bank
 
 
 def charge_card(order: str, key: str | None = None) -> str:

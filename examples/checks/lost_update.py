@@ -1,7 +1,7 @@
-"""An update that is lost: two branches read a balance outside, and each writes back what it made of it.
+"""A lost update: two branches read an external balance, and each writes back its own result.
 
-No value of the graph is shared, so nothing conflicts: only the order in which the branches meet outside decides. The
-fixed version lets the outside do the addition.
+The branches share no value of the graph, so Clew sees no conflict: the result depends on the order of their external
+reads and writes. In the fixed version, the external system does the addition.
 """
 
 from clew import Graph, node
