@@ -89,7 +89,7 @@ def _parser() -> argparse.ArgumentParser:
         "--rounds", type=_rounds, help=f"samples a contestant gives, at least {FEWEST_ROUNDS}"
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write everything measured")
-    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write a table for the README")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the results as a Markdown table")
     return parser
 
 

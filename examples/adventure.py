@@ -1,8 +1,8 @@
-"""`Command`: a node that writes and says where to go next, in one return value.
+"""`Command`: a node that writes values and decides what runs next, in one return value.
 
-A tiny text adventure. Each room is a node; it reads the next of the player's words, writes what happened and goes to
-the next room. The rooms that it may go to are declared (`goto=[...]`), so the graph can be checked and drawn. Rooms
-read the whole state, which is no reason to run: a room runs when somebody goes there.
+A tiny text adventure. Each room is a node: it reads the player's next word, writes what happened, and goes to the next
+room. The possible rooms are declared with `goto=[...]`, so the graph can be checked and drawn. Reading the whole state
+does not wake a room; a room runs only when another room goes there.
 """
 
 import operator
@@ -18,7 +18,7 @@ class Story(TypedDict):
 
 
 def turn(state: Story, told: str, goto: object, found: str = "") -> Command:
-    """What all rooms do: use up a word, tell what happened, perhaps put something into the bag."""
+    """Consume a word, record what happened, and add what was found to the bag."""
     update = {"words": state["words"][1:], "told": [told], "bag": [found] if found else []}
     return Command(update=update, goto=goto)
 

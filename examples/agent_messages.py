@@ -1,8 +1,8 @@
 """An agent over one list of messages, without a reducer: each node returns the whole list.
 
-`assistant` reads `messages` and answers or asks for a tool; `tools` reads `messages`, does the sums and adds the
-result. Both write the list that both read, and neither wakes itself: a node's own write is no reason for it to run.
-The model here is a few rules, so that the example runs offline.
+`assistant` reads `messages`, and answers or requests a tool. `tools` reads `messages`, computes and adds the result.
+Both nodes write the list that both read. Neither wakes itself, because the writes of a node do not wake that node.
+The model is a few rules, so the example runs offline.
 """
 
 import ast
@@ -22,7 +22,7 @@ OPERATORS: dict[type[ast.operator], Callable[[float, float], float]] = {
 
 
 def evaluate(expression: str) -> float:
-    """Arithmetic, and nothing else that Python could do."""
+    """Evaluate arithmetic, and reject everything else."""
 
     def value(part: ast.expr) -> float:
         if isinstance(part, ast.BinOp):
@@ -35,7 +35,7 @@ def evaluate(expression: str) -> float:
 
 
 def reply(messages: list[Message]) -> Message:
-    """The model: ask for the first sum that nobody has worked out, or answer with all of them."""
+    """Act as the model: request the first sum without a result, or answer with all results."""
     known = dict(m["content"].split(" = ") for m in messages if m["role"] == "tool")
     sums = re.findall(r"\d[\d.+*/ -]*\d", messages[0]["content"])
     unknown = [sum_ for sum_ in sums if sum_ not in known]

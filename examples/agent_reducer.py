@@ -1,8 +1,8 @@
-"""An agent over one list of messages, with a reducer: each node returns what it adds.
+"""An agent over one list of messages, with a reducer: each node returns only its new messages.
 
-The same shape as ``agent_messages.py``, with the list declared as ``Annotated[list, operator.add]``. Nodes return
-their new messages only; Clew adds them. Two tools that run in one step may both add to the list, where two writers
-of a plain value would be a conflict. A step stores what was added, so a long conversation costs its new messages.
+The shape is that of ``agent_messages.py``, but the list is declared as ``Annotated[list, operator.add]``, so Clew
+concatenates. Two tools can add to the list in one step; without a reducer, two writers would be a conflict. A step
+stores only what was added, so a long conversation costs only its new messages.
 """
 
 import operator
@@ -21,7 +21,7 @@ class Conversation(TypedDict):
 
 @node(writes="messages")
 def assistant(state: Conversation) -> dict[str, list[dict[str, str]]]:
-    """The model, as a few rules: look up every country, then every city found, then answer."""
+    """Act as the model: look up every country, then every city found, then answer."""
     said = state["messages"]
     asked = set(re.findall(r"[a-z]+", said[0]["content"].lower())) & set(CAPITALS)
     done = {m["about"] for m in said if m["role"] == "tool"}
@@ -37,7 +37,7 @@ def assistant(state: Conversation) -> dict[str, list[dict[str, str]]]:
 
 @route(targets=["look_up"], after="assistant")
 def next_turn(state: Conversation) -> list[Send]:
-    """All calls of a turn run at once, one item each; no calls select nothing, and the loop is over."""
+    """Send all calls of a turn at once, one item each. Without calls nothing is selected, and the loop ends."""
     calls = state["messages"][-1].get("calls", "")
     return [Send("look_up", {"name": name}) for name in calls.split()]
 

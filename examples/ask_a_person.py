@@ -1,8 +1,8 @@
-"""A person in the loop: the run asks, waits as long as it takes, and goes on with the answer.
+"""Human input: the run asks a question, waits for as long as it takes, and resumes with the answer.
 
-Refunds are worked out from orders. Small ones are paid; for a large one `approval` asks, and only the path behind
-it waits: the statistics are finished meanwhile. `engine.resume` goes on with the answer, and nothing that finished
-runs again. The answer may come days later and be another person's: a run that waits is only data.
+Refunds are computed from orders. Small ones are paid at once. For a large one, `approval` asks a person. Only the
+branch behind it waits; the statistics finish in the meantime. `engine.resume` continues with the answer, and finished
+nodes do not run again. The answer can come days later, from any process: a waiting run is only data.
 """
 
 from clew import Engine, Graph, interrupt, node, route
@@ -12,7 +12,7 @@ Order = dict[str, float]
 
 @node(output="refund")
 def work_out(order: Order) -> float:
-    """What was paid for things that came broken, and half the postage."""
+    """Return the price of the broken pieces and half the postage."""
     return round(order["price"] * order["broken"] + order["postage"] / 2, 2)
 
 
@@ -23,7 +23,7 @@ def large(refund: float) -> str:
 
 @interrupt(output="approved")
 def approval(refund: float, customer: str) -> str:
-    """Returns the question; what it writes is the answer."""
+    """Return the question; the output is the answer."""
     return f"Refund {refund:.2f} to {customer}?"
 
 
@@ -36,7 +36,7 @@ def pay(customer: str, refund: float, approved: bool = True) -> str:
 
 @node(output="broken_rate")
 def statistics(order: Order, earlier: list[float]) -> float:
-    """Waits for nobody's approval."""
+    """Return the rate of broken pieces. This does not wait for the approval."""
     rates = [*earlier, order["broken"] / order["pieces"]]
     return round(sum(rates) / len(rates), 3)
 

@@ -1,6 +1,6 @@
-"""A question across three databases: sales in SQLite, support in DuckDB, the books in SQLite.
+"""A question across three databases: sales in SQLite, support in DuckDB, invoices in SQLite.
 
-They share no keys, only the names of their customers. Run it anywhere: the databases are made first.
+They share no keys, only the names of their customers. The example creates the databases first.
 """
 
 from clew_nl2sql import Pipeline, UserContext
@@ -21,10 +21,10 @@ with Pipeline(make_samples("data"), store="questions.db") as pipeline:
     assert answer.status == "answered"
     assert len(answer.rows) == 12
 
-    # the same run again, without a single query
+    # replay the run without a single query
     assert pipeline.replay(answer.run_id).ok
 
-    # somebody who may see orders only
+    # a user who may see only orders
     clerk = UserContext(user_id="clerk", policies=("sales.orders",))
     print(pipeline.ask("How many orders are there?", user=clerk))
     denied = pipeline.ask("How many products are there?", user=clerk)

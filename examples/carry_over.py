@@ -1,8 +1,8 @@
-"""A state as bytes: stop a run here, and let another process go on with it.
+"""A state as bytes: stop a run, and continue it in another process.
 
-Primes are sieved a block at a time. After three blocks the state is written to a file; a new Python process that
-shares nothing but this module reads it and runs to the end. Where a loop stands, what gates decided and what is still
-to come are all in the state, so the chain of digests goes on exactly as if nothing had been in between.
+Primes are computed in blocks. After three blocks, the state is written to a file. A new Python process, which shares
+only this module, reads the file and runs to the end. The state contains the position in the loop, the decisions of
+gates and the pending work, so the chain of digests continues as in the uninterrupted run.
 """
 
 import subprocess
@@ -20,7 +20,7 @@ def more(start: int, limit: int) -> bool:
 
 @node(output=("primes", "start"))
 def sieve(primes: list[int], start: int, block: int) -> tuple[list[int], int]:
-    """The primes of one block."""
+    """Add the primes of one block."""
     found = list(primes)
     for number in range(start, start + block):
         if all(number % prime for prime in found if prime * prime <= number):
@@ -32,8 +32,8 @@ graph = Graph([more, sieve], name="primes")
 values = {"primes": [], "start": 2, "block": 20, "limit": 120}
 
 
-def go_on(file: Path) -> None:
-    """What the other process does."""
+def continue_run(file: Path) -> None:
+    """Continue the run; called in the other process."""
     result = graph.run(GraphState.from_checkpoint(file.read_bytes()))
     print(f"by another one: {len(result['primes'])} primes, S({result.steps}) {result.state.digest[:12]}")
 
@@ -54,4 +54,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    go_on(Path(sys.argv[1])) if len(sys.argv) > 1 else main()
+    continue_run(Path(sys.argv[1])) if len(sys.argv) > 1 else main()

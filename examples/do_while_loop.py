@@ -1,7 +1,7 @@
-"""A do-while loop: the body runs before the gate can decide for the first time.
+"""A do-while loop: the body runs before the gate decides for the first time.
 
-Response times are split into groups around moving centres (k-means on a line). The gate reads `moved`, which nobody
-has before the first turn, so the body goes first; it goes round until no centre moves any more.
+Response times are grouped around moving centres (k-means in one dimension). The gate reads `moved`, which has no value
+before the first turn, so the body runs first. The loop ends when no centre moves.
 """
 
 from statistics import fmean
@@ -11,7 +11,7 @@ from clew import END, Graph, ifelse, node
 
 @node(output="groups")
 def assign(times: list[float], centres: list[float]) -> list[list[float]]:
-    """Each time to its nearest centre."""
+    """Assign each time to its nearest centre."""
     groups: list[list[float]] = [[] for _ in centres]
     for time in times:
         groups[min(range(len(centres)), key=lambda i: abs(time - centres[i]))].append(time)
@@ -20,7 +20,7 @@ def assign(times: list[float], centres: list[float]) -> list[list[float]]:
 
 @node(output=("centres", "moved"))
 def move(groups: list[list[float]], centres: list[float]) -> tuple[list[float], float]:
-    """Each centre to the middle of its group."""
+    """Move each centre to the mean of its group."""
     fresh = [fmean(group) if group else centre for group, centre in zip(groups, centres, strict=True)]
     return fresh, max(abs(a - b) for a, b in zip(fresh, centres, strict=True))
 

@@ -1,8 +1,8 @@
-"""Draft, judge, decide: the loop that most agents are.
+"""Draft, judge, decide: the loop of most agents.
 
-A summary has to fit a limit. `draft` keeps the sentences that say most, `judge` measures the outcome, and the gate
-sends the draft back with one sentence less until the judge is content. The gate reads what the judge wrote, so it
-never decides on half a turn: a new draft beside the old verdict.
+A summary must not exceed a limit. `draft` selects the most important sentences, `judge` measures the result, and the
+gate sends the draft back with one sentence less until it is short enough. The gate reads what the judge wrote, so it
+never combines a new draft with an old verdict.
 """
 
 import re
@@ -13,7 +13,7 @@ from clew import END, Graph, ifelse, node
 
 @node(output="draft")
 def shorten(article: str, keep: int) -> str:
-    """The `keep` sentences with the most telling words, in their old order."""
+    """Return the `keep` most important sentences, in their original order."""
     sentences = re.findall(r"[^.]+\.", article)
     weight = Counter(word for word in re.findall(r"[a-z]+", article.lower()) if len(word) > 3)
 
@@ -27,7 +27,7 @@ def shorten(article: str, keep: int) -> str:
 
 @node(output="excess")
 def judge(draft: str, limit: int) -> int:
-    """Characters too many."""
+    """Return the number of excess characters."""
     return max(0, len(draft) - limit)
 
 
@@ -38,7 +38,7 @@ def too_long(excess: int) -> bool:
 
 @node(output="keep")
 def cut(keep: int) -> int:
-    """One sentence less for the next draft."""
+    """Keep one sentence less in the next draft."""
     return keep - 1
 
 

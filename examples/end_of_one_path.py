@@ -1,7 +1,7 @@
-"""END ends the path it was decided on, and leaves living siblings alone.
+"""END ends one path; other paths continue.
 
-A text is spell-checked and counted at the same time. When no word is misspelt, the gate decides END: nothing is
-corrected. The statistics, two nodes long and not waiting for that decision, go on as if nothing had happened.
+A text is spell-checked and counted at the same time. If no word is misspelt, the gate decides END, and nothing is
+corrected. The statistics, two nodes long, do not wait for that decision and are not affected.
 """
 
 import re
@@ -33,7 +33,7 @@ def correct(text: str, misspelt: list[str]) -> str:
 
 @node(output="lengths")
 def measure(text: str) -> dict[int, int]:
-    """How many words there are of each length."""
+    """Count the words of each length."""
     lengths = [len(word) for word in re.findall(r"[a-z]+", text.lower())]
     return {length: lengths.count(length) for length in sorted(set(lengths))}
 

@@ -1,8 +1,8 @@
-"""A log of events and views of it, kept in a file: only what an event changes is computed again.
+"""A dependency graph in a file: an event log and views of it. Only what an event changes is computed again.
 
-Photos are described by a slow model, so each is described once. A new event makes every view outdated; what is asked
-for is looked at again, and what comes out as before stops there. The second part opens the file like another process
-on another day: everything is there, and a changed computor is announced by its version.
+Photos are described by a slow model, so each is described only once. A new event makes every view potentially
+outdated. A pull checks the views that it needs, and stops where a value comes out unchanged. The second part opens
+the file as another process would: all results are available, and a changed computor announces itself by its version.
 """
 
 from clew import DependencyGraph, schema
@@ -11,7 +11,7 @@ calls: list[str] = []
 
 
 def kinds(inputs, old, bindings):
-    """How many events of each kind."""
+    """Count the events of each kind."""
     calls.append("kinds")
     found: dict[str, int] = {}
     for event in inputs[0]:
@@ -20,19 +20,19 @@ def kinds(inputs, old, bindings):
 
 
 def event(inputs, old, bindings):
-    """One event by its id."""
+    """Return an event by its id."""
     calls.append(f"event {bindings['e']}")
     return next(event for event in inputs[0] if event["id"] == bindings["e"])
 
 
 def described(inputs, old, bindings):
-    """What the model says about it."""
+    """Return the model's description of an event."""
     calls.append(f"described {bindings['e']}")
     return f"{inputs[0]['kind']} of {inputs[0]['of']}"
 
 
 def page(inputs, old, bindings):
-    """One event in the light of all."""
+    """Describe an event in the context of all events."""
     calls.append(f"page {bindings['e']}")
     text, counted = inputs
     return f"{bindings['e']}: {text} ({', '.join(f'{n} {kind}' for kind, n in sorted(counted.items()))})"
@@ -48,7 +48,7 @@ def schemas(version=1, render=page):
 
 
 def pulled(graph, node):
-    """The value, and what had to be computed for it."""
+    """Print the value, and what was computed for it."""
     calls.clear()
     value = graph.pull(node)
     print(f"{value}   [{', '.join(calls) or 'nothing to compute'}]")

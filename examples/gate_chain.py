@@ -1,7 +1,7 @@
 """Gates that lead to gates: each asks one question, and a node runs only at the end of the chain.
 
-A log line is triaged: is it an error at all, has it been seen before, is it urgent? A gate that another gate selects
-waits for that, like any target. `report` runs after whichever of the outcomes was chosen.
+A log line is triaged: is it an error, has it been seen before, is it urgent? A gate that another gate selects waits
+for that selection, like any target. `report` runs after the selected outcome.
 """
 
 import re

@@ -1,8 +1,8 @@
-"""A join below branches of length one and three: it runs once, when both have arrived.
+"""A join of branches of length one and three: it runs once, when both have arrived.
 
-The readability of a text (Flesch reading ease) needs its sentences, one node away from the text, and its
-syllables, three nodes away. `reading_ease` reads both. It is not run when the sentences come in and again when the
-syllables do: a node runs when everything upstream of it has settled.
+The readability of a text (Flesch reading ease) needs its sentences, one node away from the text, and its syllables,
+three nodes away. `reading_ease` reads both. It does not run twice, first for the sentences and then for the
+syllables: a node runs when everything upstream of it has finished.
 """
 
 import re
@@ -11,17 +11,17 @@ from clew import Graph
 
 
 def sentences(text: str) -> list[str]:
-    """The short branch."""
+    """Count the sentences: the short branch."""
     return [part.strip() for part in re.split(r"[.!?]+", text) if part.strip()]
 
 
 def words(text: str) -> list[str]:
-    """The long branch, first of three."""
+    """Split the text: the first node of the long branch."""
     return re.findall(r"[a-z']+", text.lower())
 
 
 def vowel_groups(words: list[str]) -> dict[str, int]:
-    """Runs of vowels in each word; a silent e at the end is none."""
+    """Count the groups of vowels in each word, without a silent e at the end."""
     return {
         word: len(re.findall(r"[aeiouy]+", re.sub(r"(?<=[^aeiouy])e$", "", word)))
         for word in sorted(set(words))
@@ -29,12 +29,12 @@ def vowel_groups(words: list[str]) -> dict[str, int]:
 
 
 def syllables(words: list[str], vowel_groups: dict[str, int]) -> int:
-    """Every word has one syllable at least."""
+    """Sum the syllables; every word has at least one."""
     return sum(max(vowel_groups[word], 1) for word in words)
 
 
 def reading_ease(sentences: list[str], words: list[str], syllables: int) -> float:
-    """The join: 100 is easy to read, 0 is hard."""
+    """Join both branches: 100 is easy to read, 0 is hard."""
     return round(206.835 - 1.015 * len(words) / len(sentences) - 84.6 * syllables / len(words), 1)
 
 

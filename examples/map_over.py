@@ -1,8 +1,8 @@
-"""One graph for one thing, run for many: `map_over` takes lists in and gives lists out.
+"""`map_over`: run one graph for each element; lists go in, and lists come out.
 
-`measure` compares two words: their edit distance, and from that how alike they are. Mapped over both inputs in the
-``product`` mode it compares each of one list with each of another, all at once and in a fixed order; the graph
-around picks the best. The graph that is mapped is not changed by it, and can be tested on two words.
+`measure` compares two words: their edit distance, and their similarity. Mapped over both inputs in the ``product``
+mode, it compares each word of one list with each word of the other, concurrently and in a fixed order. The outer graph
+selects the best. The mapped graph is unchanged, and can be tested with two words.
 """
 
 from clew import Graph, node
@@ -10,7 +10,7 @@ from clew import Graph, node
 
 @node(output="distance")
 def edit_distance(word: str, known: str) -> int:
-    """Levenshtein's: insertions, deletions and exchanges of letters."""
+    """Return the Levenshtein distance: insertions, deletions and replacements."""
     row = list(range(len(known) + 1))
     for i, letter in enumerate(word, 1):
         before, row[0] = row[0], i
@@ -30,7 +30,7 @@ measure_all = measure.select("likeness").map_over("word", "known", mode="product
 
 @node(output="suggestions")
 def suggest(likeness: list[tuple[str, str, float]], least: float = 0.5) -> dict[str, list[str]]:
-    """For each word what it may have been meant to be, most alike first."""
+    """Return the most similar known words for each word."""
     found: dict[str, list[str]] = {word: [] for word, _, _ in likeness}
     for word, known, alike in sorted(likeness, key=lambda entry: (-entry[2], entry[1])):
         if alike >= least:

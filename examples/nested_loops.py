@@ -1,9 +1,9 @@
-"""A loop inside a loop: descent with a line search.
+"""A loop inside a loop: gradient descent with a line search.
 
-The outer loop walks downhill until the slope is flat. The inner loop halves the step until it really leads down.
-Clew finds both in the links alone: the inner loop settles before the outer one takes its next turn, and neither
-gate sees a half-finished turn of the other. The inner loop reads where it starts (`start`) from the outer one's head,
-not `at` itself: a node that reads `at` would have a reason to run whenever somebody walks.
+The outer loop walks downhill until the slope is flat. The inner loop halves the step until it leads down. Clew finds
+both loops from the links: the inner loop ends before the outer one takes its next turn, and no gate sees an unfinished
+turn. The inner loop reads its starting point `start` from the head of the outer loop, not `at`: a node that reads `at`
+would be woken each time `at` is written.
 """
 
 from clew import END, Graph, ifelse, node
@@ -12,27 +12,27 @@ Point = tuple[float, float]
 
 
 def height(at: Point) -> float:
-    """A long valley, whose lowest point is at (3, -1)."""
+    """Return the height of a long valley with its lowest point at (3, -1)."""
     x, y = at
     return (x - 3) ** 2 + 10 * (y + 1) ** 2
 
 
 @node(output=("start", "slope", "stride"))
 def survey(at: Point) -> tuple[Point, Point, float]:
-    """Head of the outer loop: which way is up here; the search starts with a large stride."""
+    """Start a turn of the outer loop: compute the slope, and reset the stride."""
     x, y = at
     return at, (2 * (x - 3), 20 * (y + 1)), 0.25
 
 
 @node(output="candidate")
 def reach(start: Point, slope: Point, stride: float) -> Point:
-    """Head of the inner loop: where the stride would lead."""
+    """Start a turn of the inner loop: compute where the stride leads."""
     return start[0] - stride * slope[0], start[1] - stride * slope[1]
 
 
 @ifelse(when_true="walk", when_false="halve")
 def leads_down(start: Point, candidate: Point, slope: Point, stride: float) -> bool:
-    """Far enough down for its length (Armijo's rule)."""
+    """Check that the step leads down far enough (Armijo's rule)."""
     gain = stride * (slope[0] ** 2 + slope[1] ** 2) / 4
     return height(candidate) <= height(start) - gain
 

@@ -1,8 +1,8 @@
-"""What hangs off a loop runs once, when the loop has ended; an eager observer sees every turn.
+"""A node outside a loop runs once, after the loop; an eager node sees every turn.
 
-Dijkstra's shortest paths, one town settled a turn. `directions` reads what the loop writes but is not on it: it is
-not run for each turn's half-finished table, but once, for the final one. `progress` reads the same table and is
-marked ``eager``: it never waits, so it runs at the start and after every turn, beside whatever the loop does next.
+Dijkstra's shortest paths, one town for each turn. `directions` reads what the loop writes, but is not on the loop, so
+it runs once, for the final table. `progress` reads the same table and is ``eager``: it never waits, so it runs at the
+start and after every turn, concurrently with the loop.
 """
 
 import operator
@@ -31,7 +31,7 @@ class Trip(TypedDict):
 
 @node(writes=["best", "settled"])
 def settle(best: dict[str, tuple[int, list[str]]], settled: list[str]) -> dict[str, object]:
-    """Settle the nearest open town, and look along its roads."""
+    """Settle the nearest open town, and relax its roads."""
     town = min((name for name in best if name not in settled), key=lambda name: best[name][0])
     distance, path = best[town]
     table = dict(best)

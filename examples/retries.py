@@ -1,8 +1,8 @@
-"""Retries with growing delays, on a clock that makes them pass at once.
+"""Retries with growing delays, on a virtual clock.
 
-A tide table comes from a station that fails at first. The retry policy doubles the delay from attempt to attempt, with
-a jitter from the item's own random stream. A waiting retry holds no worker. On a `VirtualClock` nothing really waits:
-time jumps to the next timer, so this run of a minute and a half ends at once, and takes the same time every time.
+A tide table comes from a station that fails at first. The retry policy doubles the delay with each attempt, and adds
+jitter from the random generator of the item. A waiting retry occupies no worker. On a `VirtualClock`, time jumps to
+the next timer: this run of a minute and a half ends at once, and takes the same virtual time every time.
 """
 
 from collections.abc import Iterable
@@ -15,13 +15,13 @@ OUTAGE = {"Piraeus": 0, "Chalkis": 4}
 
 
 def patient(error: BaseException) -> bool:
-    """What is worth another try. A station that does not exist is not."""
+    """Retry connection errors, but not a station that does not exist."""
     return isinstance(error, ConnectionError)
 
 
 @node(output="tide", retry=RetryPolicy(max_attempts=6, base_delay=5.0, max_delay=60.0, retryable=patient))
 async def fetch(station: str, ctx: Context) -> list[float]:
-    """The station answers when its outage is over, as many attempts as that takes."""
+    """Return the tide table once the outage is over."""
     if station not in TIDES:
         raise KeyError(f"no station {station}")
     if ctx.attempt < OUTAGE[station]:
@@ -40,8 +40,8 @@ values = {"station": "Chalkis"}
 options = {"seed": 5}
 
 
-def tell(events: Iterable[Event]) -> None:
-    """Each failure and retry, with the seconds since the start."""
+def print_retries(events: Iterable[Event]) -> None:
+    """Print each failure and retry, with the seconds since the start."""
     began = None
     for event in events:
         began = event.time if began is None else began
@@ -55,6 +55,6 @@ if __name__ == "__main__":
     for station in ("Chalkis", "Piraeus", "Atlantis"):
         engine = Engine(graph, clock=VirtualClock(), seed=5)
         print(station)
-        tell(engine.stream({"station": station}, run_id=station))
+        print_retries(engine.stream({"station": station}, run_id=station))
         result = engine.result(station)
         print(f"          {result.get('advice', result.error)}")

@@ -1,8 +1,8 @@
-"""A target without inputs runs once for each time that a gate selects it.
+"""A target without inputs runs once each time a gate selects it.
 
-In the game of Pig a player rolls a die until the turn is worth holding; a one loses it all. `roll` reads no value, so
-nothing that is written can make it run: only the gate does, and each time it decides for `roll`, `roll` runs. The
-die comes from `ctx.random`, which depends on the run's seed and the item's path alone: the same game every time.
+In the game of Pig, a player rolls a die until the turn is worth holding; a one loses everything. `roll` reads no value,
+so no write can wake it: it runs only when the gate selects it. The die is `ctx.random`, which depends only on the seed
+of the run and the path of the item, so the game is the same every time.
 """
 
 import operator
@@ -18,7 +18,7 @@ class Turn(TypedDict):
 
 @ifelse(when_true="roll", when_false="hold")
 def roll_again(rolls: list[int]) -> bool:
-    """Goes first, because a turn without rolls can be judged too. The best players hold at twenty."""
+    """Decide whether to roll again. The best players hold at twenty."""
     return 1 not in rolls and sum(rolls) < 20
 
 
@@ -39,7 +39,7 @@ def worth_cheering(score: int) -> bool:
 
 @node(writes=())
 def cheer(score: int, ctx: Context) -> None:
-    """Writes nothing; whoever listens to the run hears it."""
+    """Emit an event; this node writes no value."""
     ctx.emit("cheer", f"{score} points!")
 
 

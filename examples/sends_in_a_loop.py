@@ -1,8 +1,8 @@
-"""Sends inside a loop: breadth-first over a set of pages, one layer a turn.
+"""Sends inside a loop: breadth-first search over pages, one layer for each turn.
 
-Each turn `fan_out` sends every page of the frontier to `read_page`, one item each. What the items find meets in
-`found` through its reducer, in the order sent; when all of them are done, `next_layer` makes the next frontier of
-it, and empties `found` past its reducer. An empty list of Sends selects nothing, which ends the loop.
+In each turn, `fan_out` sends every page of the frontier to `read_page`, one item each. The reducer of `found` combines
+the results in the order of the Sends. Then `next_layer` computes the next frontier, and empties `found` with
+`Overwrite`. An empty list of Sends selects nothing, which ends the loop.
 """
 
 import operator

@@ -16,7 +16,7 @@ from clew import Graph, Send, node, route
 
 @dataclass
 class Contact:
-    """The state inside."""
+    """The inner state."""
 
     raw_name: str
     raw_phone: str
@@ -43,7 +43,7 @@ cleaning = Graph([tidy_name, tidy_phone], name="cleaning", state=Contact)
 
 
 class Import(TypedDict):
-    """The state outside."""
+    """The outer state."""
 
     lines: list[str]
     contacts: Annotated[list[tuple[str, str]], operator.add]

@@ -1,9 +1,8 @@
-"""A supervisor that fans work out to workers and folds what comes back: map and reduce over Sends.
+"""A supervisor that distributes work and combines the results: map and reduce with Sends.
 
-`supervise` looks at a batch of documents and sends each to the worker for its kind, as many as there are. The
-workers run at the same time; what they find meets in `terms` and `notes` through reducers, workers in the order of
-their declaration and items in the order sent, so the outcome does not depend on who was quick. `summarize` runs
-once, after all of them.
+`supervise` sends each document of a batch to the worker for its kind. The workers run concurrently. Reducers combine
+their results in `terms` and `notes`: workers in the order of declaration, items in the order of the Sends. So the
+result does not depend on timing. `summarize` runs once, after all of them.
 """
 
 import csv
@@ -17,7 +16,7 @@ from clew import Graph, Send, node, route
 
 
 def add_counts(current: dict[str, int], update: dict[str, int]) -> dict[str, int]:
-    """The reducer of `terms`: counts add up. Sorted, so that equal counts look equal."""
+    """Add up counts; the reducer of `terms`. Sorted, so that equal counts have equal digests."""
     return dict(sorted((Counter(current) + Counter(update)).items()))
 
 

@@ -1,8 +1,9 @@
-"""Testing your own graph: hold it still, and say what completes next.
+"""Test a graph: control which item completes next.
 
-A price is the lower of two shops' offers. The functions are tested by calling them. The graph is tested with
-`Stepper`: it shows what runs at the same time, lets items complete in the order that a test needs, fails one without
-a broken network and lets one time out without waiting. `run_in_order` with `shuffled` shows that no order matters.
+A price is the lower of two offers. The functions are tested by calling them. The graph is tested with `Stepper`: it
+shows which items run at the same time, completes them in the order that the test needs, lets one fail without a
+broken network, and lets one time out without waiting. `run_in_order` with `shuffled` shows that the order does not
+matter.
 """
 
 import re
@@ -17,7 +18,7 @@ CATALOGUES = {
 
 
 def price_in(catalogue: str, article: str) -> float | None:
-    """The price of the first line with all words of the article."""
+    """Return the price in the first line that contains all words of the article."""
     for line in catalogue.splitlines():
         name, _, price = line.rpartition(";")
         if set(re.findall(r"\w+", article.lower())) <= set(re.findall(r"\w+", name.lower())):

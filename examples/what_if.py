@@ -1,8 +1,7 @@
 """Fork: go back to a state of a finished run, change a value, and see what would have happened.
 
-A loan is paid off month by month. The run keeps every state that it went through, so the question "and if I had
-paid more from the seventh month on?" is a fork from there: the months before are the same states, not computed
-again, and the two chains can be held against each other.
+A loan is paid off month by month. The run stores every state, so "what if I had paid more from the seventh month on?"
+is a fork from that state. The earlier months are reused, not computed again, and the two chains can be compared.
 """
 
 from clew import END, Engine, Graph, ifelse, node
@@ -10,7 +9,7 @@ from clew import END, Engine, Graph, ifelse, node
 
 @node(output="interest")
 def charge(balance: int, rate_per_mille: int) -> int:
-    """A month's interest, in cents."""
+    """Return the interest of a month, in cents."""
     return balance * rate_per_mille // 12_000
 
 

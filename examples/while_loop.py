@@ -1,7 +1,7 @@
-"""A while loop: the gate decides before anything runs, so the body may not run at all.
+"""A while loop: the gate decides first, so the body may not run at all.
 
-Log files are deleted, oldest first, while they take more than their quota. The gate `over_quota` can decide at once,
-because all it reads is given; so it goes first, and a folder within its quota stays as it is.
+Log files are deleted, oldest first, while they exceed their quota. The gate `over_quota` reads only input values, so
+it can decide at once. A folder within its quota stays unchanged.
 """
 
 from clew import END, Graph, ifelse, node
@@ -16,7 +16,7 @@ def over_quota(files: list[File], quota: int) -> bool:
 
 @node(output=("files", "dropped"))
 def drop_oldest(files: list[File], dropped: list[str]) -> tuple[list[File], list[str]]:
-    """Names sort by date. The gate has looked, so there is at least one."""
+    """Delete the oldest file; names sort by date. The gate guarantees at least one file."""
     oldest = min(files)
     return [file for file in files if file != oldest], [*dropped, oldest[0]]
 

@@ -1,7 +1,7 @@
-"""A compensation that runs too early: the hotel is full, and the flight stays booked.
+"""A compensation that runs before the step that it compensates: the hotel is full, and the flight stays booked.
 
-The gate reads only the hotel. If the hotel answers first, the flight is cancelled before it is booked. In the fixed
-version the gate waits for both.
+The gate reads only the answer of the hotel. If the hotel answers first, the flight is cancelled before it is booked,
+and is then booked anyway. In the fixed version, the gate waits for both.
 """
 
 from clew import Graph, ifelse, node

@@ -1,13 +1,13 @@
-"""A card that is charged twice: the call succeeds, and its result is lost before it is recorded.
+"""A card that is charged twice: the process dies after the call and before its recording is stored.
 
-`clew check examples.checks.double_charge:check` finds it. In `...:fixed` the bank gets an idempotency key.
+`clew check examples.checks.double_charge:check` finds the bug. In `...:fixed`, the bank receives an idempotency key.
 """
 
 from clew import Context, Graph, RetryPolicy, SideEffectPolicy, node
 from clew.explore import Check, Invariant
 from clew.explore.systems import MemoryStorage
 
-bank = MemoryStorage()  # charges by key; stands for a remote service
+bank = MemoryStorage()  # charges by key; stands for a real bank
 
 
 def charge_card(order: str, key: str | None = None) -> str:

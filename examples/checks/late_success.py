@@ -1,7 +1,7 @@
-"""A retry after a timeout that had succeeded: the parcel is shipped twice.
+"""A retry after a call that timed out but succeeded: the parcel is shipped twice.
 
-The warehouse ships the parcel and answers too late, so the retry ships another one. The fixed version names the parcel
-after its order, so a second request returns the same parcel.
+The warehouse shipped the parcel, but its answer came too late, and the retry ships a second one. The fixed version
+identifies the parcel by its order, so a repeated request has no further effect.
 """
 
 from clew import Graph, RetryPolicy, node

@@ -1,7 +1,7 @@
 """A lost update: two branches read an external balance, and each writes back its own result.
 
-The branches share no value of the graph, so the engine sees no conflict. Only the order of their reads and writes
-matters. The fixed version adds the amount in one external operation.
+The branches share no value of the graph, so Clew sees no conflict: the result depends on the order of their external
+reads and writes. In the fixed version, the external system does the addition.
 """
 
 from clew import Graph, node

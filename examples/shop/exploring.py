@@ -1,7 +1,7 @@
-"""What can be done to the shop, and what must hold whatever was done.
+"""The actions on the shop, and the invariant that must hold in every state.
 
-Two orders at most, and every step works on the newest one, so there is an end to it. An answer of 409 is the shop's
-good right; any other failure is an exception, and so a violation.
+There are at most two orders, and every action works on the newest one, so the number of states is finite. The shop may
+answer 409; any other failure is an exception, and so a violation.
 """
 
 from __future__ import annotations
@@ -53,17 +53,17 @@ ACTIONS = [
 ]
 
 
-def nobody_gets_more_back_than_was_paid(world: World) -> bool | str:
+def refunds_do_not_exceed_payments(world: World) -> bool | str:
     accounts: dict[str, int] = world.api.get("/accounts").raise_for_status().json()
     below = {number: total for number, total in accounts.items() if total < 0}
     return f"accounts below zero: {below}" if below else True
 
 
-INVARIANTS = [Invariant("no_double_refund", nobody_gets_more_back_than_was_paid, severity=Severity.CRITICAL)]
+INVARIANTS = [Invariant("no_double_refund", refunds_do_not_exceed_payments, severity=Severity.CRITICAL)]
 
 
 def agent(url: str, dsn: str, redis_url: str, **options: Any) -> Agent:
-    """An agent over a shop that serves at a URL, on an empty database and cache."""
+    """Return an agent for a shop at a URL, with an empty database and cache."""
     world = World(
         api=httpx.Client(base_url=url, trust_env=False),
         systems={"db": PostgresSystem(dsn, clones="never"), "cache": RedisSystem(redis_url)},
@@ -80,12 +80,12 @@ def close(explorer: Agent) -> None:
 
 
 def shop() -> Agent:
-    """The shop, on the servers that SHOP_DSN and SHOP_REDIS name; `clew explore` calls this."""
+    """Return an agent for the shop, on the servers that SHOP_DSN and SHOP_REDIS name."""
     return _serving(fixed=False)
 
 
 def fixed_shop() -> Agent:
-    """Its twin without the bug."""
+    """Return an agent for the shop without the bug."""
     return _serving(fixed=True)
 
 
@@ -97,7 +97,7 @@ def _serving(*, fixed: bool) -> Agent:
 
 
 def __getattr__(name: str) -> Agent:
-    """AGENT and FIXED_AGENT are made when they are asked for first: importing this module starts nothing."""
+    """Create AGENT and FIXED_AGENT on first access, so that importing this module starts nothing."""
     if name not in ("AGENT", "FIXED_AGENT"):
         raise AttributeError(name)
     made = globals()[name] = shop() if name == "AGENT" else fixed_shop()

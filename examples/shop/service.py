@@ -1,5 +1,4 @@
-"""The service. Orders, stock and a ledger of payments are in PostgreSQL; the status of an order is cached in
-Redis."""
+"""The service: orders, stock and a ledger of payments in PostgreSQL, the status of orders cached in Redis."""
 
 from __future__ import annotations
 
@@ -31,7 +30,7 @@ Connection = AsyncConnection[TupleRow]
 
 
 def build(dsn: str, redis_url: str, *, fixed: bool = False) -> Starlette:
-    """The application. Without `fixed`, a cancelled order keeps its old status in the cache."""
+    """Return the application. Without `fixed`, a cancelled order keeps its old status in the cache."""
     pool = AsyncConnectionPool(dsn, min_size=2, max_size=4, open=False)
     cache = Redis.from_url(redis_url, decode_responses=True)
 

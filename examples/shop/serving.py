@@ -1,4 +1,4 @@
-"""Running an application on a free loopback port, in a thread of this process."""
+"""Run an application on a free loopback port, in a thread of this process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Serving:
     """An application that serves until it is closed."""
 
     def __init__(self, app: Starlette) -> None:
-        # asyncio sends small answers at once only where a socket says that it is of TCP
+        # asyncio disables Nagle's algorithm only for sockets that declare TCP
         self._socket = socket.socket(proto=socket.IPPROTO_TCP)
         self._socket.bind(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
@@ -47,7 +47,7 @@ class Serving:
 
 
 class _Server(uvicorn.Server):
-    """It says when it takes connections."""
+    """A server that signals when it accepts connections."""
 
     def __init__(self, config: uvicorn.Config, ready: threading.Event) -> None:
         super().__init__(config)
