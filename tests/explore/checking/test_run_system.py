@@ -139,7 +139,7 @@ def test_a_trial_leaves_nothing_behind() -> None:
     assert "append" in trial.operations
     assert not trial.fails
     assert world.observe() == before
-    assert (bank.list(), run.effects, len(run._versions._kept)) == ([], (), 0)
+    assert (bank.list(), run.effects, len(run._versions._versions)) == ([], (), 0)
 
 
 def test_a_trial_tells_that_a_body_fails() -> None:

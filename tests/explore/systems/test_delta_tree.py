@@ -80,7 +80,7 @@ def test_what_nobody_needs_is_forgotten() -> None:
 def test_trees_of_different_roots_have_no_way_between_them() -> None:
     tree: DeltaTree[int, None] = DeltaTree(None)
     old = tree.mark()
-    tree.begin_anew(None)
+    tree.new_root(None)
     assert tree.between(tree.here, tree[old]) is None
 
 

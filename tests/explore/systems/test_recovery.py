@@ -35,8 +35,8 @@ def kept(system: Any) -> list[bytes]:
 
 
 def killed(system: PostgresSystem) -> None:
-    way: Any = system._way
-    way._is_out = True  # so that closing leaves everything, as a kill would
+    engine: Any = system._engine
+    engine._is_uninstalled = True  # so that close() removes nothing, like a kill
     system.close()
 
 
@@ -86,7 +86,7 @@ def test_all_that_postgresql_can_hold_comes_back(database: Database) -> None:
     database.run(*CHANGES)
     second.rollback(token)
     assert database.truth() == before
-    assert database.run("SELECT FROM pg_tables WHERE tablename ~ '^kept_'") == []
+    assert database.run("SELECT FROM pg_tables WHERE tablename ~ '^saved_'") == []
 
 
 def test_a_system_in_use_can_be_put_back_too(database: Database) -> None:
@@ -134,7 +134,7 @@ def test_other_tables_than_were_kept_are_refused(database: Database) -> None:
     first = database.system(tables=["t"])
     pieces = kept(first)
     killed(first)
-    with pytest.raises(RollbackError, match=r'others than those that were kept: "public"."u"'):
+    with pytest.raises(RollbackError, match=r'differ from the saved ones: "public"."u"'):
         database.system().restore_baseline(pieces)
 
 
@@ -182,7 +182,7 @@ def test_a_changed_schema_without_a_clone_is_refused(database: Database) -> None
     pieces = kept(first)
     database.run("ALTER TABLE t ADD w int")
     killed(first)
-    with pytest.raises(RollbackError, match="there is no clone from then"):
+    with pytest.raises(RollbackError, match="no clone of the original one exists"):
         database.system().restore_baseline(pieces)
 
 
@@ -213,7 +213,7 @@ def test_an_exploration_that_was_aborted_leaves_the_clone_to_the_next(database: 
         token = first.checkpoint("initial")
         pieces = list(first.save_baseline(token))
         database.run("ALTER TABLE t ADD w int")
-        with pytest.warns(ExplorationWarning, match="the schema was changed"):
+        with pytest.warns(ExplorationWarning, match="the schema has changed"):
             first.observe()
         first.release(token)
     second = database.system()
@@ -227,10 +227,10 @@ def test_somebody_else_drops_the_clone_and_says_so(database: Database) -> None:
     first = database.system(clones="always")
     kept(first)
     killed(first)
-    held = "SELECT count(*) FROM pg_database WHERE datname ~ '^clew_.*_kept_'"
+    held = "SELECT count(*) FROM pg_database WHERE datname ~ '^clew_.*_held_'"
     assert database.run(held) == [(1,)]
     second = database.system(tables=["t"])
-    with pytest.warns(ExplorationWarning, match="a killed exploration had left a clone"):
+    with pytest.warns(ExplorationWarning, match="that a killed exploration had kept"):
         second.checkpoint("initial")
     assert database.run(held) == [(0,)]
 
@@ -242,7 +242,7 @@ def test_somebody_else_who_names_a_table_that_is_gone_is_told(database: Database
     database.run("DROP TABLE t")
     killed(first)
     system = database.system(tables=["t"])
-    with pytest.raises(SystemSetupError, match="there is no table 't'"):
+    with pytest.raises(SystemSetupError, match="table 't' does not exist"):
         system.checkpoint("initial")
 
 
@@ -405,7 +405,7 @@ def watching() -> Iterator[Any]:
 def test_a_file_that_a_living_process_explores_is_left_alone(path: Path, watching: Any) -> None:
     process = watching("sqlite", str(path))
     with SQLiteSystem(path) as system:
-        with pytest.raises(SystemSetupError, match=f"process {process.pid} explores this file"):
+        with pytest.raises(SystemSetupError, match=f"process {process.pid} is exploring this file"):
             system.observe()
         with closing(sqlite3.connect(path)) as app:
             assert app.execute("SELECT count(*) FROM _clew_owner").fetchone() == (1,)
@@ -498,10 +498,10 @@ def test_a_whole_directory_comes_back(tmp_path: Path) -> None:
 def test_a_directory_that_a_living_process_explores_is_left_alone(tmp_path: Path, watching: Any) -> None:
     process = watching("files", str(tmp_path))
     with FileSystem(tmp_path) as system:
-        with pytest.raises(SystemSetupError, match="another FileSystem explores this directory"):
+        with pytest.raises(SystemSetupError, match="another FileSystem"):
             system.restore_baseline([msgspec.msgpack.encode((os.fsencode(tmp_path),))])
         token = system.checkpoint("initial")
-        with pytest.raises(SystemSetupError, match="another FileSystem explores this directory"):
+        with pytest.raises(SystemSetupError, match="another FileSystem"):
             system.save_baseline(token)
         process.send_signal(signal.SIGKILL)
         process.wait()
@@ -575,7 +575,7 @@ def test_the_servers_setting_is_left_as_the_killed_process_had_found_it(
     before = setting()
     first = RedisSystem(redis_server.url)
     pieces = kept(first)
-    first._wire.flags = None  # so that closing leaves it, as a kill would
+    first._connection.flags = None  # so that closing leaves it, as a kill would
     first.close()
     assert setting() != before
     with RedisSystem(redis_server.url) as second:
@@ -594,9 +594,9 @@ def test_a_database_that_a_living_process_explores_is_left_alone(
             other.save_baseline(other.checkpoint("initial"))
         )  # another database is another's business
         with monkeypatch.context() as patch:
-            patch.setattr("clew.explore.systems.redis.connection._LETS_GO", 0.0)
-            with pytest.raises(SystemSetupError, match=r"another RedisSystem .* explores this database"):
-                system.restore_baseline([msgspec.msgpack.encode((system._wire.place, None))])
+            patch.setattr("clew.explore.systems.redis.connection._CLAIM_TIMEOUT", 0.0)
+            with pytest.raises(SystemSetupError, match="another RedisSystem"):
+                system.restore_baseline([msgspec.msgpack.encode((system._connection.identity, None))])
         assert client.get("a") == b"1"
         process.send_signal(signal.SIGKILL)
         process.wait()

@@ -32,7 +32,7 @@ def test_only_the_initial_state_can_be_restored() -> None:
     counter.value = 3
     later = system.checkpoint("later")
     assert (system.is_valid(first), system.is_valid(later)) == (True, False)
-    with pytest.raises(RollbackError, match="do the actions again"):
+    with pytest.raises(RollbackError, match="repeat the actions"):
         system.rollback(later)
     system.rollback(first)
     assert (counter.value, counter.resets) == (0, 2)
@@ -55,7 +55,7 @@ def test_a_reset_that_does_not_reset_is_an_error() -> None:
     system = ResettableSystem(lambda: counter.value, lambda: None, is_fresh=True)
     token = system.checkpoint("initial")
     counter.value = 1
-    with pytest.raises(RollbackError, match="did not bring back"):
+    with pytest.raises(RollbackError, match="did not restore"):
         system.rollback(token)
 
 

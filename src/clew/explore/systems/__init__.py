@@ -1,6 +1,6 @@
-"""Systems that the explorer can checkpoint and roll back: databases, servers, directories, and fakes held in memory.
+"""Systems that the explorer can checkpoint and roll back: databases, servers, directories, and fakes in memory.
 
-Each is imported when it is first asked for, so that a driver is needed only by whoever uses it.
+Each module is imported at the first use of its class, so only the drivers that are used must be installed.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """`ResettableSystem`: a system that cannot be rolled back, only reset.
 
-The explorer reaches its states by executing the actions again.
-
-A checkpoint of the state that `reset` makes (it shows the same) can be restored, by resetting. All other tokens are
-never valid, so an agent that wants such a state goes back to the initial one and replays the way from there.
-`ordering` is "lifo" for that reason.
+The explorer reaches its states by executing the actions again. A checkpoint of the initial state can be restored, by
+resetting. No other token is valid, so an agent goes back to the initial state and replays the path. So `ordering` is
+"lifo".
 """
 
 from __future__ import annotations
@@ -18,12 +16,12 @@ from clew.state.codec import encode
 
 
 class ResettableSystem:
-    """A system that is observed and reset by functions of yours.
+    """A system that is observed and reset by user functions.
 
     Args:
-        observe: Returns what identifies the present state: anything that can be encoded, or an `Observation`.
-        reset: Brings the system to its initial state. It is called before the first checkpoint too, unless `is_fresh`.
-        is_fresh: The system is in its initial state already.
+        observe: Return a value that identifies the current state: any value that can be encoded, or an `Observation`.
+        reset: Reset the system to its initial state. Also called before the first checkpoint, unless `is_fresh`.
+        is_fresh: The system is already in its initial state.
     """
 
     ordering: Literal["lifo"] = "lifo"
@@ -33,7 +31,7 @@ class ResettableSystem:
     ) -> None:
         for name, function in (("observe", observe), ("reset", reset)):
             if not callable(function):
-                raise SystemSetupError(f"ResettableSystem: {name} is {function!r}, which cannot be called")
+                raise SystemSetupError(f"{name}: expected a function, got {function!r}")
         self._observe = observe
         self._reset = reset
         self._is_ready = is_fresh
@@ -43,12 +41,12 @@ class ResettableSystem:
 
     def observe(self) -> Observation:
         self._make_ready()
-        return self._look()
+        return self._read()
 
     def checkpoint(self, name: str) -> int:
         self._make_ready()
         self._made += 1
-        if _identity(self._look()) == self._initial:
+        if _identity(self._read()) == self._initial:
             self._restorable.add(self._made)
         return self._made
 
@@ -57,13 +55,13 @@ class ResettableSystem:
             raise UnknownCheckpointError(f"Checkpoint not found: {token}")
         if token not in self._restorable:
             raise RollbackError(
-                f"checkpoint {token} of a ResettableSystem cannot be restored: only its initial state can. "
-                "Go back to that and do the actions again (World.replay_to, or an Agent, does)"
+                f"cannot restore checkpoint {token}: a ResettableSystem can only restore its initial state; "
+                "use World.replay_to or an Agent, which repeat the actions"
             )
         self._reset()
-        if _identity(self._look()) != self._initial:
+        if _identity(self._read()) != self._initial:
             raise RollbackError(
-                "reset did not bring back the initial state: it shows something else than the first time"
+                "reset did not restore the initial state: the observation differs from the first one; fix reset"
             )
 
     def is_valid(self, token: Any) -> bool:
@@ -72,7 +70,7 @@ class ResettableSystem:
     def release(self, token: Any) -> None:
         self._restorable.discard(token)
 
-    def _look(self) -> Observation:
+    def _read(self) -> Observation:
         seen = self._observe()
         return seen if isinstance(seen, Observation) else Observation("replayed", seen)
 
@@ -81,7 +79,7 @@ class ResettableSystem:
             self._reset()
             self._is_ready = True
         if self._initial is None:
-            self._initial = _identity(self._look())
+            self._initial = _identity(self._read())
 
 
 def _identity(seen: Observation) -> bytes:

@@ -1,5 +1,4 @@
-"""Checkpoints that are references to immutable values: making one, and going back to it, costs nothing at any
-size."""
+"""Checkpoints that refer to immutable values. Making one and restoring it is free at any size."""
 
 from __future__ import annotations
 
@@ -11,41 +10,41 @@ Version = TypeVar("Version")
 
 
 class VersionTokens(Generic[Version]):
-    """Tokens, the version that each stands for, and the bytes that it holds alone, where somebody counts them."""
+    """Tokens, the version that each stands for, and the number of bytes that only this version holds."""
 
-    __slots__ = ("_kept", "_made", "_sizes")
+    __slots__ = ("_made", "_sizes", "_versions")
 
     def __init__(self) -> None:
-        self._kept: dict[int, Version] = {}
+        self._versions: dict[int, Version] = {}
         self._sizes: dict[int, int] = {}
         self._made = 0
 
     def keep(self, version: Version, size: int = 0) -> int:
-        """A new token for a version, which holds so many bytes that no earlier one holds."""
+        """Return a new token for a version; `size` is the number of bytes that no earlier version holds."""
         self._made += 1
-        self._kept[self._made] = version
+        self._versions[self._made] = version
         if size:
             self._sizes[self._made] = size
         return self._made
 
     def size(self, token: int) -> int:
-        """The bytes that a token's version holds alone."""
+        """Return the number of bytes that only a token's version holds."""
         return self._sizes.get(token, 0)
 
     def __getitem__(self, token: int) -> Version:
         try:
-            return self._kept[token]
+            return self._versions[token]
         except (KeyError, TypeError):
             raise UnknownCheckpointError(f"Checkpoint not found: {token}") from None
 
     def __contains__(self, token: object) -> bool:
         try:
-            return token in self._kept
-        except TypeError:  # not hashable, so never one of ours
+            return token in self._versions
+        except TypeError:  # not hashable
             return False
 
     def drop(self, token: int) -> None:
-        """Forget a token; no error if it is not there."""
+        """Discard a token; an unknown one is not an error."""
         if token in self:
-            del self._kept[token]
+            del self._versions[token]
             self._sizes.pop(token, None)

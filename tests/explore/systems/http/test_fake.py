@@ -134,7 +134,7 @@ def test_it_can_fail(fake: HTTPFake, client: httpx.Client) -> None:
     assert {client.get("/charges").status_code for _ in range(5)} == {500}
     fake.heal()
     assert client.get("/charges").status_code == 200
-    with pytest.raises(ValueError, match="times=0"):
+    with pytest.raises(ValueError, match=r"times: .* got 0"):
         fake.fail(times=0)
 
 
@@ -158,7 +158,7 @@ def test_it_can_be_slow(fake: HTTPFake, client: httpx.Client) -> None:
 
 
 def test_mistakes(fake: HTTPFake) -> None:
-    with pytest.raises(DefinitionError, match="a method and a path"):
+    with pytest.raises(DefinitionError, match="route: expected"):
         HTTPFake(routes={"/items": lambda request, state: None})
     with pytest.raises(EncodeError, match="state"):
         HTTPFake({"a": object()})

@@ -102,7 +102,7 @@ def test_a_clock_moves_when_it_is_told_to() -> None:
     clock.advance(0.5)
     clock.rollback(token)
     assert clock.now() == datetime(2024, 2, 29, 1, tzinfo=UTC)
-    with pytest.raises(ValueError, match="does not go back"):
+    with pytest.raises(ValueError, match="by: expected"):
         clock.advance(-1)
     with pytest.raises(SystemSetupError, match="time zone"):
         MemoryClock(datetime(2024, 1, 1))
@@ -262,12 +262,12 @@ def test_what_holds_many_values_is_shown_by_their_number_and_a_digest(size: int)
 
 
 def test_keys_of_a_storage_are_text() -> None:
-    with pytest.raises(DefinitionError, match="a key of a MemoryStorage is a text, not 1"):
+    with pytest.raises(DefinitionError, match=r"key: .* got 1"):
         MemoryStorage().put(1, "x")  # type: ignore[arg-type]
 
 
 def test_a_clock_starts_at_a_time() -> None:
-    with pytest.raises(SystemSetupError, match="a datetime with its time zone, not '2020'"):
+    with pytest.raises(SystemSetupError, match=r"start: .* got '2020'"):
         MemoryClock("2020")  # type: ignore[arg-type]
 
 
@@ -378,7 +378,7 @@ def test_a_world_of_fakes_goes_to_disk_and_not_through_replays(memory: int | Non
 
 
 def test_the_state_of_a_fake_service_is_a_dict() -> None:
-    with pytest.raises(DefinitionError, match=r"the state of an HTTPFake is a dict, not \[1\]"):
+    with pytest.raises(DefinitionError, match="state: expected a dict"):
         HTTPFake([1])  # type: ignore[arg-type]
 
 

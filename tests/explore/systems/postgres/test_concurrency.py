@@ -197,7 +197,7 @@ def test_a_truncate_while_the_tables_are_first_read(database: Database) -> None:
     with writing_truncates(database):
         for _ in range(30):
             system.observe()
-            system._way._mirror = None  # so that every table is read anew each time
+            system._engine._observed = None  # so that every table is read again each time
     seen = system.observe()
     system.close()
     assert database.system().observe().digest == seen.digest
@@ -318,15 +318,15 @@ def test_a_process_that_was_killed_while_cloning(database: Database) -> None:
     database.run("CREATE TABLE t (v int)", "INSERT INTO t VALUES (1)")
     system = database.system(clones="auto")
     system.checkpoint("before")
-    prefix = system._way._clones.prefix
-    system._way._is_out = True  # so that closing leaves everything, as a kill would
+    prefix = system._engine._clones.prefix
+    system._engine._is_uninstalled = True  # so that closing leaves everything, as a kill would
     system.close()
     with psycopg.connect(database.dsn, dbname="postgres", autocommit=True) as admin:
         admin.execute(f"ALTER DATABASE {database.name} ALLOW_CONNECTIONS false".encode())
         admin.execute(
             "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = %s", [database.name]
         )
-        admin.execute(f"ALTER DATABASE {database.name} RENAME TO {prefix}set_aside".encode())
+        admin.execute(f"ALTER DATABASE {database.name} RENAME TO {prefix}old".encode())
     with PostgresSystem(database.dsn, clones="never") as again:
         assert again.observe().data["t"] == [{"v": 1}]
     assert database.run("SELECT FROM pg_database WHERE datname ~ '^clew_'") == []

@@ -26,7 +26,7 @@ def test_rows_and_shape_come_back_across_a_change(database: Database) -> None:
     database.run(
         "ALTER TABLE t ADD COLUMN w int DEFAULT 5", "CREATE TABLE u (v int)", "INSERT INTO u VALUES (1)"
     )
-    with pytest.warns(ExplorationWarning, match="the schema was changed.*ALTER TABLE, CREATE TABLE"):
+    with pytest.warns(ExplorationWarning, match="the schema has changed.*ALTER TABLE, CREATE TABLE"):
         third = system.checkpoint("third")
     truths[third], seen = database.truth(), system.observe()
     database.run("UPDATE t SET w = 6", "DELETE FROM u")
@@ -105,14 +105,14 @@ def test_cloning_ends_the_applications_connections_and_says_so(database: Databas
 
 
 def test_an_application_that_is_there_first_keeps_its_connections(database: Database) -> None:
-    """Then there is no clone of the beginning, and the way back over a change of the schema is closed."""
+    """Then no clone of the initial state exists, and a schema change cannot be undone."""
     database.run(*TABLE)
     system, application = database.system(clones="auto"), database.connect()
     before = system.checkpoint("before")
     application.execute("INSERT INTO t (v) VALUES ('still connected')")
     system.rollback(before)
     application.execute("ALTER TABLE t ADD COLUMN w int")
-    with pytest.warns(ExplorationWarning, match="nothing: no clone was made before it.*ended 1 connection"):
+    with pytest.warns(ExplorationWarning, match=r"without a clone.*ended 1 connection"):
         after = system.checkpoint("after")
     assert not system.is_valid(before)
     assert system.is_valid(after)
@@ -141,7 +141,7 @@ def test_never_makes_no_copy(database: Database) -> None:
     system = database.system()
     before = system.checkpoint("before")
     database.run("ALTER TABLE t ADD COLUMN w int")
-    with pytest.warns(ExplorationWarning, match="nothing: no clone"):
+    with pytest.warns(ExplorationWarning, match="without a clone"):
         system.checkpoint("after")
     assert clones(database) == 0
     with pytest.raises(RollbackError):
@@ -238,13 +238,13 @@ def test_a_restore_that_failed_over_a_change_can_be_tried_again(database: Databa
     system = database.system(clones="auto")
     before, truth = system.checkpoint("before"), database.truth()
     database.run("ALTER TABLE t ADD COLUMN w int")
-    clones_of = system._way._clones
-    working, clones_of.put_back = clones_of.put_back, refuse
+    clones_of = system._engine._clones
+    working, clones_of.replace_with = clones_of.replace_with, refuse
     with pytest.raises(RollbackError, match="refused"):
         system.rollback(before)
-    with pytest.warns(ExplorationWarning, match="the schema was changed"):
+    with pytest.warns(ExplorationWarning, match="the schema has changed"):
         assert system.observe().data["t"][0] == {"id": 1, "v": "a", "w": None}
-    clones_of.put_back = working
+    clones_of.replace_with = working
     system.rollback(before)
     assert database.truth() == truth
 
@@ -256,8 +256,8 @@ def refuse(clone: str) -> None:
 def test_a_clone_that_fails_leaves_a_checkpoint_without_one(database: Database) -> None:
     database.run(*TABLE)
     system = database.system(clones="auto")
-    system._way._clones.make = lambda: refuse("disk full")
-    with pytest.warns(ExplorationWarning, match=r"was not cloned \(refused: disk full\)"):
+    system._engine._clones.make = lambda: refuse("disk full")
+    with pytest.warns(ExplorationWarning, match=r"cannot clone the database \(refused: disk full\)"):
         token = system.checkpoint("before")
     database.run("DELETE FROM t")
     system.rollback(token)
@@ -267,7 +267,7 @@ def test_a_clone_that_fails_leaves_a_checkpoint_without_one(database: Database) 
 def test_a_clone_that_fails_and_was_asked_for(database: Database) -> None:
     database.run(*TABLE)
     system = database.system(clones="always")
-    system._way._clones.make = lambda: refuse("disk full")
+    system._engine._clones.make = lambda: refuse("disk full")
     with pytest.raises(CheckpointError, match="refused: disk full"):
         system.checkpoint("before")
     assert system.observe().data["t"]

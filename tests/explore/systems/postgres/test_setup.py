@@ -96,7 +96,7 @@ def test_closing_while_the_application_holds_a_table(database: Database) -> None
     system = database.system(lock_timeout=0.1)
     application = database.connect(autocommit=False)
     application.execute("INSERT INTO t VALUES (1)")
-    with pytest.warns(ExplorationWarning, match="the journal is still there: a table stayed locked"):
+    with pytest.warns(ExplorationWarning, match="cannot remove the journal: a table stayed locked"):
         system.close()
     application.commit()
     with PostgresSystem(database.dsn, clones="never"):  # the next one replaces it
@@ -110,7 +110,7 @@ def test_closing_while_somebody_reads_puts_the_triggers_to_sleep(database: Datab
     reader = database.connect(autocommit=False, application_name="the reader")
     reader.execute("SELECT * FROM t")
     with pytest.warns(
-        ExplorationWarning, match=r"the journal is still there.*\(the reader, idle in transaction\)"
+        ExplorationWarning, match=r"cannot remove the journal.*\(the reader, idle in transaction\)"
     ):
         system.close()
     database.run("INSERT INTO t VALUES (1)")
@@ -119,7 +119,7 @@ def test_closing_while_somebody_reads_puts_the_triggers_to_sleep(database: Datab
 
 def test_a_schema_of_somebody_elses_is_left_alone(database: Database) -> None:
     database.run("CREATE SCHEMA clew_explore", "CREATE TABLE clew_explore.mine (v int)")
-    with pytest.raises(SystemSetupError, match="'clew_explore' is there already"):
+    with pytest.raises(SystemSetupError, match="'clew_explore' already exists"):
         PostgresSystem(database.dsn)
     with PostgresSystem(database.dsn, schema='other "one" 🧶', clones="never") as system:
         token = system.checkpoint("x")
@@ -244,7 +244,7 @@ def test_without_event_triggers_the_catalog_tells_of_changes(database: Database,
         ):
             system.checkpoint("before")
             as_role(owner, change)
-            with pytest.warns(ExplorationWarning, match="the schema was changed"):
+            with pytest.warns(ExplorationWarning, match="the schema has changed"):
                 system.observe()
         token = system.checkpoint("after")
         as_role(owner, "INSERT INTO t VALUES (50, 51, 52)")
@@ -259,7 +259,7 @@ def test_an_owner_who_may_create_databases_gets_clones(database: Database, owner
     with PostgresSystem(owner.dsn) as system:
         before = system.checkpoint("before")
         as_role(owner, "ALTER TABLE t ADD COLUMN w int")
-        with pytest.warns(ExplorationWarning, match="the schema was changed"):
+        with pytest.warns(ExplorationWarning, match="the schema has changed"):
             after = system.checkpoint("after")
         system.rollback(before)
         assert database.run("SELECT * FROM t") == [(1,)]

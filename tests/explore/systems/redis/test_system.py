@@ -357,7 +357,7 @@ def test_clients_of_all_kinds(kind: str, server: RedisServer, app: Any) -> None:
 
 
 def test_what_is_no_server() -> None:
-    with pytest.raises(SystemSetupError, match="neither a URL nor a client"):
+    with pytest.raises(SystemSetupError, match="expected a URL or a client"):
         RedisSystem(object())
 
 
@@ -390,7 +390,7 @@ def test_what_released_checkpoints_held_is_freed(app: Any, system: RedisSystem) 
 
 
 def test_what_is_no_address_is_refused() -> None:
-    with pytest.raises(SystemSetupError, match=r"'http://x' is no address of a server.*give redis://host"):
+    with pytest.raises(SystemSetupError, match="invalid URL 'http://x'"):
         RedisSystem("http://x")
 
 

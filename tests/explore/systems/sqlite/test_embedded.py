@@ -130,5 +130,5 @@ def test_tokens(system: SQLiteSystem) -> None:
 
 
 def test_a_shared_system_has_no_connection_to_give(tmp_path: Path) -> None:
-    with SQLiteSystem(tmp_path / "a.db") as system, pytest.raises(SystemSetupError, match="of your own"):
+    with SQLiteSystem(tmp_path / "a.db") as system, pytest.raises(SystemSetupError, match="private=True"):
         system.connection

@@ -1,9 +1,9 @@
-"""What a directory holds, read again only where it may have changed.
+"""Read a directory again, but only the files that may have changed.
 
-A file is taken to be unchanged if its size, its inode and both its times (of modification, and of change of status,
-which nobody can set) are what they were. Times have ticks: a file that is written twice within one tick looks
-unchanged after the second time. So a status counts only if it was already older than a tick when the file was read;
-a younger one is read again until it is.
+A file counts as unchanged if its size, its inode, its modification time and its status change time (which no program
+can set) are the same. Times have a resolution: a file that is written twice within one tick looks unchanged after the
+second write. So a status is trusted only if it was older than a tick when the file was read. A younger file is read
+again.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from hashlib import blake2b
 import msgspec
 from immutables import Map
 
-_FINE_TICK = 50_000_000  # nanoseconds; kernels count in steps of up to 10 ms
-_COARSE_TICK = 2_100_000_000  # where times are whole seconds, on some kinds of disk two
+_FINE_TICK = 50_000_000  # nanoseconds; kernel ticks take up to 10 ms
+_COARSE_TICK = 2_100_000_000  # some file systems store whole seconds, or two seconds
 _PIECE = 1 << 20
-_HELD = frozenset({stat.S_IFREG, stat.S_IFLNK, stat.S_IFDIR})
+_KINDS = frozenset({stat.S_IFREG, stat.S_IFLNK, stat.S_IFDIR})
 
 
 class FileEntry(msgspec.Struct, frozen=True):
-    """A file, link or directory. `content` is a file's hash, or where a link points."""
+    """A file, link or directory. `content` is the hash of a file, or the target of a link."""
 
     mode: int
     content: bytes = b""
@@ -48,18 +48,17 @@ def is_file(entry: FileEntry) -> bool:
 
 
 class DirectoryScan:
-    """A directory that is looked at again and again. `unstored` are the files that were read since somebody emptied
-    it, with their contents."""
+    """A directory that is scanned repeatedly. `unstored` has the hashes of changed files; the caller empties it."""
 
     def __init__(self, root: bytes) -> None:
         self._root = root
         self._tree: Tree = Map()
-        self._last: dict[bytes, FileEntry] = {}  # the same as the tree
-        self._statuses: dict[bytes, Status] = {}  # of files, as far as they can be trusted
+        self._last: dict[bytes, FileEntry] = {}  # the same content as the tree
+        self._statuses: dict[bytes, Status] = {}  # the trusted statuses of files
         self.unstored: dict[bytes, bytes] = {}
 
-    def look(self) -> Tree:
-        """What is there now; the same object as before if that is the same."""
+    def scan(self) -> Tree:
+        """Return the current content; the same object as before if nothing changed."""
         found: dict[bytes, FileEntry] = {}
         self._walk(self._root, b"", found)
         last = self._last
@@ -83,10 +82,10 @@ class DirectoryScan:
             try:
                 status = each.stat(follow_symlinks=False)
                 kind = stat.S_IFMT(status.st_mode)
-                if kind in _HELD:
+                if kind in _KINDS:
                     found[path] = self._entry(path, each.path, status)
             except FileNotFoundError:
-                continue  # somebody removes things while we look
+                continue  # removed during the scan
             if kind == stat.S_IFDIR:
                 self._walk(each.path, path + b"/", found)
 
@@ -103,7 +102,7 @@ class DirectoryScan:
         began = time.time_ns()
         content, size = _read(place)
         entry = FileEntry(mode, content, size, modified)
-        # A nanosecond part of nothing but zeros is taken for a disk that counts in seconds.
+        # Times without a fraction of a second suggest a file system with a resolution of seconds.
         tick = _FINE_TICK if modified % 1_000_000_000 and status.st_ctime_ns % 1_000_000_000 else _COARSE_TICK
         if max(modified, status.st_ctime_ns) < began - tick:
             self._statuses[path] = now

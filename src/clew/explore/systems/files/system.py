@@ -1,13 +1,12 @@
-"""`FileSystem`: a directory, restored to any of its checkpoints in any order.
+"""`FileSystem`: a directory that can be restored to any of its checkpoints in any order.
 
-- Files, symbolic links, directories (also empty ones) and their permissions are held; a file's content once, under
-  its hash, in a temporary folder. Names are bytes, so that any name is fine.
-- A file is read again only where its status says that it may have changed (`file_scan`); a restore touches only
-  what differs.
-- A file is rewritten in place: whoever has it open goes on with the restored content. Times of modification are
-  restored; they do not count for the identity of a state, and neither do owners.
-- Links are never followed, and nothing outside of the directory is written or removed. Sockets, pipes and devices
-  are left alone. Files that are one by hard links are held as separate ones.
+- Files, symbolic links, directories (including empty ones) and their permissions are part of a state. Each content is
+  stored once, under its hash, in a temporary directory. Names are bytes, so any name works.
+- A file is read again only if its status suggests a change (`scan`). A restore writes only what differs.
+- A file is rewritten in place, so a process that has it open sees the restored content. Modification times are
+  restored, but they and owners are not part of the identity of a state.
+- Links are never followed, and nothing outside of the directory is written or removed. Sockets, pipes and devices are
+  ignored. Hard links to the same file become separate files.
 """
 
 from __future__ import annotations
@@ -45,51 +44,50 @@ class FileSystem:
     """A directory.
 
     Args:
-        directory: It must exist.
+        directory: The path of an existing directory.
     """
 
     ordering: Literal["any"] = "any"
 
     def __init__(self, directory: str | os.PathLike[str]) -> None:
         if not isinstance(directory, str | os.PathLike):
-            raise SystemSetupError(f"FileSystem: a path is needed, not {directory!r}")
+            raise SystemSetupError(f"directory: expected a path, got {directory!r}")
         self._root = os.fsencode(os.path.realpath(directory))
         if not os.path.isdir(self._root):
-            raise SystemSetupError(f"FileSystem: {os.fspath(directory)!r} is not a directory")
-        self._store = new_folder("files")
+            raise SystemSetupError(f"directory: {os.fspath(directory)!r} is not a directory")
+        self._store, self._remove_store = new_folder(self, "files")
         if Path(os.fsdecode(self._root)) in self._store.parents:
-            shutil.rmtree(self._store)
+            self._remove_store()
             raise SystemSetupError(
-                f"FileSystem: {os.fspath(directory)!r} holds the folder for temporary files, where contents are kept"
+                f"directory: {os.fspath(directory)!r} contains the directory for temporary files; choose another one"
             )
-        self._forget = weakref.finalize(self, shutil.rmtree, self._store, ignore_errors=True)
         self._scan = DirectoryScan(self._root)
         self._versions: VersionTokens[Tree] = VersionTokens()
         self._observed: tuple[Tree, Observation] | None = None
         self._claimed: weakref.finalize[[int], FileSystem] | None = None
 
     def observe(self) -> Observation:
-        tree = self._look("observe", CheckpointError)
+        tree = self._scanned("observe", CheckpointError)
         if self._observed is None or self._observed[0] is not tree:
             self._observed = (tree, _observation(tree, self._root))
         return self._observed[1]
 
     def checkpoint(self, name: str) -> int:
-        tree = self._look(f"make the checkpoint {name!r}", CheckpointError)
+        tree = self._scanned(f"make the checkpoint {name!r}", CheckpointError)
         try:
             for path, content in self._scan.unstored.items():
                 entry = tree.get(path)
-                # it may have got another time or mode since it was read; what has to be kept is the content
+                # its time or mode may have changed since it was read; only the content is stored
                 if entry is not None and is_file(entry) and entry.content == content:
-                    self._keep(path, entry)
+                    self._store_content(path, entry)
         except OSError as error:
-            raise CheckpointError(f"{os.fsdecode(self._root)}: cannot keep a file: {error}") from error
+            raise CheckpointError(f"{os.fsdecode(self._root)}: cannot store a file: {error}") from error
         self._scan.unstored.clear()
         return self._versions.keep(tree)
 
     def rollback(self, token: int) -> None:
         wanted = self._versions[token]
-        now = self._look(f"restore the checkpoint {token}", RollbackError)
+        now = self._scanned(f"restore the checkpoint {token}", RollbackError)
         if now is wanted:
             return
         try:
@@ -106,7 +104,7 @@ class FileSystem:
         self._versions.drop(token)
 
     def save_baseline(self, token: int) -> Iterator[bytes]:
-        """Return the whole directory as byte strings for `restore_baseline` in another process."""
+        """Return the directory in pieces, from which another process can restore it."""
         self._claim()
         return self._packed(self._versions[token])
 
@@ -120,14 +118,14 @@ class FileSystem:
             yield msgspec.msgpack.encode((path, entry.mode, entry.content, entry.size, entry.modified))
 
     def restore_baseline(self, pieces: Iterable[bytes]) -> bool:
-        """Make the directory what was kept of it; False if that is of another one, and nothing was done."""
-        coming = map(msgspec.msgpack.decode, pieces)
-        if next(coming, None) != [self._root]:
+        """Restore the saved directory; return False, and do nothing, if the pieces belong to another one."""
+        decoded = map(msgspec.msgpack.decode, pieces)
+        if next(decoded, None) != [self._root]:
             return False
         self._claim()
         wanted: dict[bytes, FileEntry] = {}
         arrived: set[bytes] = set()
-        for piece in coming:
+        for piece in decoded:
             if len(piece) == 2:
                 content, data = piece
                 with (self._store / content.hex()).open("ab" if content in arrived else "wb") as target:
@@ -136,40 +134,40 @@ class FileSystem:
             else:
                 wanted[piece[0]] = FileEntry(*piece[1:])
         (self._store / _EMPTY).touch()
-        now = self._look("see what is there", RollbackError)
+        now = self._scanned("scan", RollbackError)
         try:
             self._restore(now, Map(wanted))
         except OSError as error:
-            raise RollbackError(f"{os.fsdecode(self._root)}: cannot put it back: {error}") from error
+            raise RollbackError(f"{os.fsdecode(self._root)}: cannot restore the baseline: {error}") from error
         return True
 
     def _claim(self) -> None:
-        """Be the only process that explores this directory; a killed one lets go."""
+        """Lock the directory for this process; the lock ends with the process."""
         if self._claimed is not None or fcntl is None:
             return
-        place = os.open(self._root, os.O_RDONLY)
+        descriptor = os.open(self._root, os.O_RDONLY)
         try:
-            fcntl.flock(place, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            os.close(place)
+            os.close(descriptor)
             raise SystemSetupError(
-                f"{os.fsdecode(self._root)}: another FileSystem explores this directory; wait for its end, or close it"
+                f"{os.fsdecode(self._root)}: another FileSystem is exploring this directory; wait until it ends"
             ) from None
-        except OSError:  # a kind of disk without locks
+        except OSError:  # a file system without locks
             pass
-        self._claimed = weakref.finalize(self, os.close, place)
+        self._claimed = weakref.finalize(self, os.close, descriptor)
 
     def release_baseline(self) -> None:
-        """Nobody has to come back after this process."""
+        """Release the lock: no other process needs to restore the directory."""
         if self._claimed is not None:
             self._claimed()
             self._claimed = None
 
     def close(self) -> None:
-        """Forget all checkpoints, and what was kept for them."""
+        """Discard all checkpoints and their contents."""
         self.release_baseline()
         self._versions = VersionTokens()
-        self._forget()
+        self._remove_store()
 
     def __enter__(self) -> FileSystem:
         return self
@@ -179,20 +177,20 @@ class FileSystem:
     ) -> None:
         self.close()
 
-    def _look(self, doing: str, kind: type[Exception]) -> Tree:
+    def _scanned(self, doing: str, kind: type[Exception]) -> Tree:
         try:
-            return self._scan.look()
+            return self._scan.scan()
         except OSError as error:
             raise kind(f"{os.fsdecode(self._root)}: cannot {doing}: {error}") from error
 
     # ---------------------------------------------------------------- contents
 
-    def _keep(self, path: bytes, entry: FileEntry) -> None:
-        """Put a file's content into the store, unless it is there."""
-        kept = self._store / entry.content.hex()
-        if kept.exists():
+    def _store_content(self, path: bytes, entry: FileEntry) -> None:
+        """Store the content of a file, unless it is already stored."""
+        stored = self._store / entry.content.hex()
+        if stored.exists():
             return
-        part = kept.with_suffix(".part")
+        part = stored.with_suffix(".part")
         digest = blake2b(digest_size=32)
         with _opened(self._at(path), os.O_RDONLY) as source, part.open("wb") as target:
             while piece := source.read(_PIECE):
@@ -200,19 +198,19 @@ class FileSystem:
                 target.write(piece)
         if digest.digest() != entry.content:
             raise CheckpointError(
-                f"{os.fsdecode(path)!r} changed while the checkpoint was made; let its writers end first"
+                f"{os.fsdecode(path)!r} changed during the checkpoint; stop its writers first"
             )
-        part.replace(kept)
+        part.replace(stored)
 
     # ---------------------------------------------------------------- restoring
 
     def _restore(self, now: Tree, wanted: Tree) -> None:
         differing = {path for path in {*now, *wanted} if not _equal(now.get(path), wanted.get(path))}
         parents = {path.rpartition(b"/")[0] for path in differing} - {b""}
-        for path in sorted(parents):  # a directory without permission to write would stop us
+        for path in sorted(parents):  # make read-only directories writable
             if (entry := now.get(path)) and is_directory(entry) and entry.mode & 0o700 != 0o700:
                 os.chmod(self._at(path), entry.mode & 0o7777 | 0o700)
-        for path in sorted(differing, reverse=True):  # what is inside a directory goes before it
+        for path in sorted(differing, reverse=True):  # the content of a directory first
             if path in now and (
                 path not in wanted or stat.S_IFMT(now[path].mode) != stat.S_IFMT(wanted[path].mode)
             ):
@@ -227,49 +225,49 @@ class FileSystem:
 
     def _remove(self, path: bytes, entry: FileEntry) -> None:
         if is_directory(entry):
-            shutil.rmtree(self._at(path))  # only what we leave alone (sockets, pipes) can still be inside
+            shutil.rmtree(self._at(path))  # only ignored files (sockets, pipes) can still be inside
         else:
             os.unlink(self._at(path))
 
     def _make(self, path: bytes, now: FileEntry | None, wanted: FileEntry) -> None:
-        place = self._at(path)
+        location = self._at(path)
         same_kind = now is not None and stat.S_IFMT(now.mode) == stat.S_IFMT(wanted.mode)
         if is_directory(wanted):
             if not same_kind:
-                os.mkdir(place)
+                os.mkdir(location)
         elif is_link(wanted):
             if same_kind:
-                os.unlink(place)
-            os.symlink(wanted.content, place)
+                os.unlink(location)
+            os.symlink(wanted.content, location)
         elif not same_kind or now is None or now.content != wanted.content:
-            self._write(place, wanted)
+            self._write(location, wanted)
 
-    def _write(self, place: bytes, wanted: FileEntry) -> None:
+    def _write(self, location: bytes, wanted: FileEntry) -> None:
         try:
-            alone = os.lstat(place).st_nlink == 1
+            alone = os.lstat(location).st_nlink == 1
         except FileNotFoundError:
             alone = True
-        if not alone:  # the other names of the file may be outside
-            os.unlink(place)
-        elif os.path.lexists(place) and not os.access(place, os.W_OK):
-            os.chmod(place, 0o600)
+        if not alone:  # its other hard links may be outside of the directory
+            os.unlink(location)
+        elif os.path.lexists(location) and not os.access(location, os.W_OK):
+            os.chmod(location, 0o600)
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
-        with (self._store / wanted.content.hex()).open("rb") as source, _opened(place, flags) as target:
+        with (self._store / wanted.content.hex()).open("rb") as source, _opened(location, flags) as target:
             shutil.copyfileobj(source, target, _PIECE)
 
     def _at(self, path: bytes) -> bytes:
         return os.path.join(self._root, path)
 
 
-def _opened(place: bytes, flags: int) -> BinaryIO:
-    descriptor = os.open(place, flags | os.O_NOFOLLOW, 0o600)
+def _opened(path: bytes, flags: int) -> BinaryIO:
+    descriptor = os.open(path, flags | os.O_NOFOLLOW, 0o600)
     return os.fdopen(descriptor, "rb" if flags == os.O_RDONLY else "wb")
 
 
 def _equal(one: FileEntry | None, other: FileEntry | None) -> bool:
     if one is None or other is None:
         return one is other
-    # A directory's time changes with what is inside: it is set where something inside is restored.
+    # The time of a directory changes with its content; it is restored together with that.
     return (one.mode, one.content) == (other.mode, other.content) and (
         is_directory(one) or one.modified == other.modified
     )

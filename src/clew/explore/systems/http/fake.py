@@ -1,6 +1,6 @@
-"""`HTTPFake`: a stateful fake of an external service, which the application really calls over loopback HTTP.
+"""`HTTPFake`: a stateful fake of an external service that the application calls over loopback HTTP.
 
-Routes are functions over a state that is a dict::
+Routes are functions of a request and the state, which is a dict::
 
     payments = HTTPFake({"charges": {}})
 
@@ -9,12 +9,11 @@ Routes are functions over a state that is a dict::
         state["charges"][request.params["id"]] = request.json()["amount"]
         return 201, {"ok": True}
 
-- A route returns a body (a dict or list is sent as JSON), a status and a body, or those and headers. Nothing is 204.
-- One request is dealt with at a time; what a route changes before it raises stays, as with a real service.
-- The service can be told to answer with a status, to be slow, or to drop the connection, before or after the route
-  did its work.
-- The state, the faults that are still to come and the requests that were made are rolled back. The first two are
-  the identity of a state.
+- A route returns a body (a dict or list is sent as JSON), or a status and a body, or a status, a body and headers. None
+  is sent as 204.
+- Requests are handled one at a time. Changes that a route makes before it raises remain, as in a real service.
+- The service can respond with an error status, respond slowly, or drop the connection, before or after the route runs.
+- The state, the pending faults and the log of requests are rolled back. The first two identify a state.
 """
 
 from __future__ import annotations
@@ -35,39 +34,39 @@ from clew.explore.systems.http.server import Dropped, Reply, Request, reply_of, 
 from clew.explore.systems.version_tokens import VersionTokens
 from clew.state.codec import decode, digest, encode
 
-_OWN = 512  # bytes that a checkpoint takes besides the state
+_OVERHEAD = 512  # bytes of a checkpoint in addition to the state
 Route = Callable[[Request, dict[str, Any]], Any]
 
 
 class Fault(msgspec.Struct, frozen=True):
-    """Something that goes wrong with requests to come."""
+    """A fault of future requests."""
 
     kind: Literal["status", "delay", "drop"]
     times: int | None = 1  # None: until `heal`
     method: str | None = None
     path: str | None = None
-    after: bool = False  # the route does its work first
+    after: bool = False  # the route runs first
     status: int = 500
     body: Any = None
     seconds: float = 0.0
 
-    def meets(self, request: Request) -> bool:
+    def matches(self, request: Request) -> bool:
         return self.method in (None, request.method) and self.path in (None, request.path)
 
 
 class _Version(msgspec.Struct, frozen=True):
-    state: bytes  # in the order of its dicts
+    state: bytes  # preserves the order of dicts
     faults: tuple[Fault, ...]
     requests: tuple[Request, ...]
 
-    def written(self) -> bytes:
-        """All of it as bytes."""
+    def encoded(self) -> bytes:
+        """Return the version as bytes."""
         faults = [msgspec.structs.asdict(fault) for fault in self.faults]
         requests = [msgspec.structs.asdict(request) for request in self.requests]
         return encode([self.state, faults, requests], at="fake", ordered=True)
 
 
-def _read_back(data: bytes) -> _Version:
+def _decoded(data: bytes) -> _Version:
     state, faults, requests = decode(data)
     return _Version(
         state, tuple(Fault(**each) for each in faults), tuple(Request(**each) for each in requests)
@@ -78,15 +77,15 @@ class HTTPFake:
     """A fake service.
 
     Args:
-        state: What it begins with: anything that can be encoded, in a dict.
-        routes: Functions by method and path: ``{"GET /items/{id}": show}``. More can be added with `route`.
+        state: The initial state: a dict of values that can be encoded.
+        routes: Functions by method and path: ``{"GET /items/{id}": show}``. Add more with `route`.
     """
 
     ordering: Literal["any"] = "any"
 
     def __init__(self, state: dict[str, Any] | None = None, routes: dict[str, Route] | None = None) -> None:
         if state is not None and not isinstance(state, dict):
-            raise DefinitionError(f"the state of an HTTPFake is a dict, not {state!r}")
+            raise DefinitionError(f"state: expected a dict, got {state!r}")
         self.state: dict[str, Any] = decode(encode(state or {}, at="state", ordered=True))
         self._routes: list[tuple[str, re.Pattern[str], Route]] = []
         self._faults: tuple[Fault, ...] = ()
@@ -101,10 +100,10 @@ class HTTPFake:
     # ---------------------------------------------------------------- the service
 
     def route(self, method: str, path: str) -> Callable[[Route], Route]:
-        """Say which function answers a method and a path; parts in braces become `request.params`."""
+        """Register a function for a method and a path; parts in braces become `request.params`."""
         if not path.startswith("/"):
             raise DefinitionError(
-                f'a route is a method and a path, as "GET /items/{{id}}"; this is {method!r} {path!r}'
+                f'route: expected a method and a path such as "GET /items/{{id}}", got {method!r} {path!r}'
             )
         parts = re.split(r"\{(\w+)\}", path)
         pattern = "".join(
@@ -119,7 +118,7 @@ class HTTPFake:
 
     @property
     def url(self) -> str:
-        """Where it listens: it begins to when this is first asked for."""
+        """Return the URL of the service; the first access starts the server."""
         with self._lock:
             if self._server is None:
                 self._server = serving(self._answer)
@@ -127,7 +126,7 @@ class HTTPFake:
 
     @property
     def requests(self) -> tuple[Request, ...]:
-        """The requests that were made, on the way to the present state."""
+        """Return the requests that led to the current state."""
         return self._requests
 
     def close(self) -> None:
@@ -157,13 +156,13 @@ class HTTPFake:
         path: str | None = None,
         after: bool = False,
     ) -> None:
-        """Answer the next requests with a status; with `after`, although the work was done."""
+        """Respond to the next requests with a status; with `after`, after the route has run."""
         self._add(Fault("status", times, method, path, after, status, body))
 
     def delay(
         self, seconds: float, *, times: int | None = 1, method: str | None = None, path: str | None = None
     ) -> None:
-        """Be slow with the next requests."""
+        """Respond to the next requests after a delay."""
         self._add(Fault("delay", times, method, path, seconds=seconds))
 
     def drop(
@@ -174,31 +173,31 @@ class HTTPFake:
         path: str | None = None,
         after: bool = False,
     ) -> None:
-        """Close the connection of the next requests without an answer; with `after`, although the work was done."""
+        """Close the connection of the next requests without a reply; with `after`, after the route has run."""
         self._add(Fault("drop", times, method, path, after))
 
     def heal(self) -> None:
-        """Forget all faults."""
+        """Remove all faults."""
         with self._lock:
             self._faults = ()
 
     def _add(self, fault: Fault) -> None:
         if fault.times is not None and fault.times < 1:
-            raise ValueError(f"times={fault.times}: a fault happens once at least, or until heal() (None)")
+            raise ValueError(f"times: expected an int >= 1, or None (until heal()), got {fault.times!r}")
         encode(fault.body, at="body")
         with self._lock:
             self._faults += (fault,)
 
     def _next_fault(self, request: Request) -> Fault | None:
         for place, fault in enumerate(self._faults):
-            if fault.meets(request):
+            if fault.matches(request):
                 if fault.times is not None:
                     left = (msgspec.structs.replace(fault, times=fault.times - 1),) if fault.times > 1 else ()
                     self._faults = (*self._faults[:place], *left, *self._faults[place + 1 :])
                 return fault
         return None
 
-    # ---------------------------------------------------------------- answering
+    # ---------------------------------------------------------------- requests
 
     def _answer(self, request: Request) -> Reply:
         with self._lock:
@@ -230,7 +229,7 @@ class HTTPFake:
     def _call(self, function: Route, request: Request) -> Reply:
         try:
             return reply_of(function(request, self.state))
-        except Exception as error:  # a service that breaks answers 500, and its caller has to cope
+        except Exception as error:  # like a real service with a bug
             return reply_of((500, {"error": f"{type(error).__name__}: {error}"}))
 
     # ---------------------------------------------------------------- the system
@@ -249,12 +248,12 @@ class HTTPFake:
         with self._lock:
             encoded = encode(self.state, at="state", ordered=True)
             version = _Version(encoded, self._faults, self._requests)
-            return self._versions.keep(version, _OWN + len(encoded))
+            return self._versions.keep(version, _OVERHEAD + len(encoded))
 
     def rollback(self, token: int) -> None:
         version = self._versions[token]
         with self._lock:
-            self.state.clear()  # in place: whoever holds the dict goes on with it
+            self.state.clear()  # in place, because the application may hold a reference
             self.state.update(decode(version.state))
             self._faults, self._requests = version.faults, version.requests
 
@@ -265,13 +264,13 @@ class HTTPFake:
         self._versions.drop(token)
 
     def size(self, token: int) -> int:
-        """The bytes that a checkpoint holds: those of the state."""
+        """Return the number of bytes that a checkpoint holds."""
         return self._versions.size(token)
 
     def dump_token(self, token: int) -> bytes:
-        """A checkpoint as bytes, for the disk."""
-        return self._versions[token].written()
+        """Return a checkpoint as bytes."""
+        return self._versions[token].encoded()
 
     def load_token(self, data: bytes) -> int:
-        """A token for a checkpoint that was written down."""
-        return self._versions.keep(_read_back(data), _OWN + len(data))
+        """Return a token for a checkpoint that was saved as bytes."""
+        return self._versions.keep(_decoded(data), _OVERHEAD + len(data))

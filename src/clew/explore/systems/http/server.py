@@ -1,4 +1,4 @@
-"""Plain HTTP on a free loopback port: requests in, replies out."""
+"""A plain HTTP server on a free loopback port."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import msgspec
 
 
 class Request(msgspec.Struct, frozen=True):
-    """A request. Names of headers are in lower case; of a query's equal names the last counts."""
+    """A request. Header names are in lower case. If a query has a name twice, the last value counts."""
 
     method: str
     path: str
@@ -22,12 +22,12 @@ class Request(msgspec.Struct, frozen=True):
     params: dict[str, str] = {}
 
     def json(self) -> Any:
-        """The body, read as JSON."""
+        """Return the body, decoded as JSON."""
         return msgspec.json.decode(self.body)
 
 
 class Reply(msgspec.Struct, frozen=True):
-    """What is sent back."""
+    """A reply to a request."""
 
     status: int
     body: bytes
@@ -35,11 +35,11 @@ class Reply(msgspec.Struct, frozen=True):
 
 
 class Dropped(Exception):
-    """The connection is to be closed without a reply."""
+    """Raised to close the connection without a reply."""
 
 
 def reply_of(returned: Any) -> Reply:
-    """What a route returned, as a reply."""
+    """Return the result of a route as a reply."""
     if isinstance(returned, tuple):
         status, body, headers = (*returned, None, None)[:3] if len(returned) < 3 else returned
     else:
@@ -55,28 +55,28 @@ def reply_of(returned: Any) -> Reply:
 
 
 class _Server(ThreadingHTTPServer):
-    daemon_threads = True  # clients may keep connections open for as long as they like
+    daemon_threads = True  # clients may keep connections open
     block_on_close = False
     request_queue_size = 128
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that goes away is nothing to report."""
+        """Ignore clients that disconnect."""
 
 
 def serving(answer: Callable[[Request], Reply]) -> ThreadingHTTPServer:
-    """A server that answers, in a thread of its own, until it is shut down."""
+    """Start a server in a new thread; it runs until it is shut down."""
 
-    class Conversation(BaseHTTPRequestHandler):
+    class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
         disable_nagle_algorithm = True
 
         def log_message(self, format: str, *arguments: Any) -> None:
             pass
 
-        def converse(self) -> None:
+        def respond(self) -> None:
             reply: Reply | None = None
             try:
-                reply = answer(self.request_made())
+                reply = answer(self.read_request())
             except Dropped:
                 self.close_connection = True
                 return
@@ -88,7 +88,7 @@ def serving(answer: Callable[[Request], Reply]) -> ThreadingHTTPServer:
             if self.command != "HEAD":
                 self.wfile.write(reply.body)
 
-        def request_made(self) -> Request:
+        def read_request(self) -> Request:
             parts = urlsplit(self.path)
             length = int(self.headers.get("Content-Length") or 0)
             return Request(
@@ -101,10 +101,10 @@ def serving(answer: Callable[[Request], Reply]) -> ThreadingHTTPServer:
 
         def __getattr__(self, name: str) -> Any:
             if name.startswith("do_"):
-                return self.converse
+                return self.respond
             raise AttributeError(name)
 
-    server = _Server(("127.0.0.1", 0), Conversation)
+    server = _Server(("127.0.0.1", 0), Handler)
     threading.Thread(
         target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True, name="HTTPFake"
     ).start()

@@ -1,14 +1,13 @@
-"""Fakes of things that applications talk to, held in memory: mail, a clock, an object storage (and, in `memory_queue`,
-a queue).
+"""Fakes in memory of services that applications use: mail, a clock and an object storage. `queue` has a queue.
 
-They are for wiring into the application under test in place of the real thing; every thread of it may use them.
+The application under test uses them instead of the real service. They are thread-safe.
 
-- What they hold is immutable, and shared between checkpoints. A checkpoint is a reference; its size is what came
-  since the one before. It can be written down as bytes, and read back.
-- Values are copied on the way in and on the way out, through the canonical codec: changing a message after it was
-  sent does not change what was sent. A value without an encoding is refused with an `EncodeError`.
-- Digests are kept up to date with each change, so observing does not depend on the size. What holds more than
-  `SHOWN` values is shown by its number of values and its digest.
+- Their content is immutable and shared between checkpoints. A checkpoint is a reference; its size is the new content
+  since the previous one. It can be saved as bytes.
+- Values are copied on the way in and on the way out with the canonical codec, so changing a message after it was sent
+  has no effect. A value that cannot be encoded is rejected with an `EncodeError`.
+- Digests are updated with each change, so the cost of observing does not depend on the size. More than `SHOWN` values
+  are shown as their count and digest.
 """
 
 from __future__ import annotations
@@ -23,21 +22,21 @@ from immutables import Map
 from clew.errors import DefinitionError, SystemSetupError
 from clew.explore.model.observation import Observation
 from clew.explore.systems.immutable_values import (
-    EMPTY_ROW,
+    EMPTY_SEQUENCE,
     SHOWN,
     ImmutableValue,
     ValueSequence,
-    cell,
+    immutable,
     mixed,
     read_back,
-    row_of,
+    sequence_of,
 )
 from clew.explore.systems.version_tokens import VersionTokens
 from clew.state.codec import decode, encode
 
 Keys = list[str]
 _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
-_OWN = 512  # bytes that a checkpoint takes besides what came
+_OVERHEAD = 512  # bytes of a checkpoint in addition to the new values
 
 
 class Mail(msgspec.Struct, frozen=True):
@@ -51,15 +50,15 @@ class Mail(msgspec.Struct, frozen=True):
 
 
 class MemoryMail:
-    """A mail server that keeps what is sent."""
+    """A mail server that stores every message."""
 
     ordering: Literal["any"] = "any"
 
     def __init__(self) -> None:
-        self._now = EMPTY_ROW
-        self._came = 0  # bytes, since the last checkpoint
+        self._now = EMPTY_SEQUENCE
+        self._added = 0  # bytes since the last checkpoint
         self._versions: VersionTokens[ValueSequence] = VersionTokens()
-        self._seen: tuple[ValueSequence, Observation] | None = None
+        self._observed: tuple[ValueSequence, Observation] | None = None
         self._lock = RLock()
 
     def send(
@@ -71,27 +70,27 @@ class MemoryMail:
         sender: str = "",
         headers: dict[str, str] | None = None,
     ) -> Mail:
-        """Send a message to one address or several; what was sent."""
+        """Send a message to one or several addresses, and return it."""
         mail = Mail((to,) if isinstance(to, str) else tuple(to), subject, body, sender, dict(headers or {}))
-        new = cell(msgspec.structs.asdict(mail), "mail")
+        new = immutable(msgspec.structs.asdict(mail), "mail")
         with self._lock:
             self._now = self._now.append(new)
-            self._came += len(new.encoded)
+            self._added += len(new.encoded)
         return mail
 
     def inbox(self, address: str) -> list[Mail]:
-        """What was sent to an address, the oldest first."""
+        """Return the messages to an address, oldest first."""
         return [mail for mail in self.sent if address in mail.to]
 
     @property
     def sent(self) -> list[Mail]:
-        """All that was sent, the oldest first."""
+        """Return all messages, oldest first."""
         return [Mail(**each.read()) for each in self._now]
 
     def clear(self) -> None:
-        """Forget all that was sent."""
+        """Delete all messages."""
         with self._lock:
-            self._now = EMPTY_ROW
+            self._now = EMPTY_SEQUENCE
 
     def __len__(self) -> int:
         return len(self._now)
@@ -101,18 +100,18 @@ class MemoryMail:
 
     def observe(self) -> Observation:
         now = self._now
-        if self._seen is None or self._seen[0] is not now:
-            self._seen = (now, Observation("mail", {"sent": now.shown}, {}, now.digest))
-        return self._seen[1]
+        if self._observed is None or self._observed[0] is not now:
+            self._observed = (now, Observation("mail", {"sent": now.shown}, {}, now.digest))
+        return self._observed[1]
 
     def checkpoint(self, name: str) -> int:
-        token = self._versions.keep(self._now, _OWN + self._came)
-        self._came = 0
+        token = self._versions.keep(self._now, _OVERHEAD + self._added)
+        self._added = 0
         return token
 
     def rollback(self, token: int) -> None:
         self._now = self._versions[token]
-        self._came = 0
+        self._added = 0
 
     def is_valid(self, token: Any) -> bool:
         return token in self._versions
@@ -121,65 +120,62 @@ class MemoryMail:
         self._versions.drop(token)
 
     def size(self, token: int) -> int:
-        """The bytes that came with a checkpoint; the rest is shared with others."""
+        """Return the number of bytes that a checkpoint added; the rest is shared with others."""
         return self._versions.size(token)
 
     def dump_token(self, token: int) -> bytes:
-        """A checkpoint as bytes, for the disk."""
-        return msgspec.msgpack.encode(self._versions[token].written)
+        """Return a checkpoint as bytes."""
+        return msgspec.msgpack.encode(self._versions[token].encoded)
 
     def load_token(self, data: bytes) -> int:
-        """A token for a checkpoint that was written down."""
-        row = row_of(msgspec.msgpack.decode(data, type=list[bytes]))
-        return self._versions.keep(row, _OWN + len(data))
+        """Return a token for a checkpoint that was saved as bytes."""
+        row = sequence_of(msgspec.msgpack.decode(data, type=list[bytes]))
+        return self._versions.keep(row, _OVERHEAD + len(data))
 
 
 class MemoryClock:
-    """A clock that moves only when it is told to."""
+    """A clock that only `advance` and `sleep` move."""
 
     ordering: Literal["any"] = "any"
 
     def __init__(self, start: datetime = _EPOCH) -> None:
         if not isinstance(start, datetime):
-            raise SystemSetupError(f"MemoryClock: a datetime with its time zone, not {start!r}")
+            raise SystemSetupError(f"start: expected a datetime with a time zone, got {start!r}")
         if start.tzinfo is None:
-            raise SystemSetupError(
-                f"MemoryClock: {start!r} has no time zone; say which, for example tzinfo=UTC"
-            )
+            raise SystemSetupError(f"start: {start!r} has no time zone; add one, for example tzinfo=UTC")
         self._start = start
         self._now = start
         self._versions: VersionTokens[datetime] = VersionTokens()
 
     def now(self) -> datetime:
-        """The time, with its time zone."""
+        """Return the time with its time zone."""
         return self._now
 
     def time(self) -> float:
-        """The time in seconds since 1970, as `time.time` says it."""
+        """Return the time in seconds since 1970, as `time.time` does."""
         return self._now.timestamp()
 
     def monotonic(self) -> float:
-        """Seconds since this clock began."""
+        """Return the seconds since the start of the clock."""
         return (self._now - self._start).total_seconds()
 
     def advance(self, by: float | timedelta) -> datetime:
-        """Move the clock on, by seconds or a timedelta; the new time. It never goes back."""
+        """Advance the clock by seconds or a timedelta, and return the new time."""
         step = by if isinstance(by, timedelta) else timedelta(seconds=by)
         if step < timedelta():
-            raise ValueError(f"a clock does not go back: advance({by!r})")
+            raise ValueError(f"by: expected a duration >= 0, got {by!r}")
         self._now += step
         return self._now
 
     def sleep(self, seconds: float) -> None:
-        """Sleep without waiting: the clock moves on."""
+        """Advance the clock instead of waiting."""
         self.advance(seconds)
 
     def observe(self) -> Observation:
         return Observation("clock", {"now": self._now})
 
     def checkpoint(self, name: str) -> int:
-        token = self._versions.keep(self._now, _OWN)
-        return token
+        return self._versions.keep(self._now, _OVERHEAD)
 
     def rollback(self, token: int) -> None:
         self._now = self._versions[token]
@@ -191,32 +187,32 @@ class MemoryClock:
         self._versions.drop(token)
 
     def size(self, token: int) -> int:
-        """The bytes that came with a checkpoint; the rest is shared with others."""
+        """Return the number of bytes that a checkpoint added; the rest is shared with others."""
         return self._versions.size(token)
 
     def dump_token(self, token: int) -> bytes:
-        """A checkpoint as bytes, for the disk."""
+        """Return a checkpoint as bytes."""
         return encode(self._versions[token])
 
     def load_token(self, data: bytes) -> int:
-        """A token for a checkpoint that was written down."""
-        return self._versions.keep(decode(data), _OWN)
+        """Return a token for a checkpoint that was saved as bytes."""
+        return self._versions.keep(decode(data), _OVERHEAD)
 
 
 class _Stored(msgspec.Struct, frozen=True, gc=False):
-    cells: Map[str, ImmutableValue]
+    values: Map[str, ImmutableValue]
     sum: int
 
     @property
     def digest(self) -> bytes:
-        return b"%d:%b" % (len(self.cells), self.sum.to_bytes(32, "big"))
+        return b"%d:%b" % (len(self.values), self.sum.to_bytes(32, "big"))
 
 
-def _stored(cells: dict[str, ImmutableValue]) -> _Stored:
+def _stored(values: dict[str, ImmutableValue]) -> _Stored:
     total = 0
-    for each in cells.values():
+    for each in values.values():
         total = mixed(total, each, 1)
-    return _Stored(Map(cells), total)
+    return _Stored(Map(values), total)
 
 
 class MemoryStorage:
@@ -226,79 +222,79 @@ class MemoryStorage:
 
     def __init__(self, objects: dict[str, Any] | None = None) -> None:
         self._now = _Stored(Map(), 0)
-        self._came = 0  # bytes, since the last checkpoint
+        self._added = 0  # bytes since the last checkpoint
         self._versions: VersionTokens[_Stored] = VersionTokens()
-        self._seen: tuple[_Stored, Observation] | None = None
+        self._observed: tuple[_Stored, Observation] | None = None
         self._lock = RLock()
         for key, value in (objects or {}).items():
             self.put(key, value)
 
     def put(self, key: str, value: Any) -> None:
-        """Store a value; bytes, or anything that can be encoded."""
+        """Store a value that can be encoded."""
         if type(key) is not str:
-            raise DefinitionError(f"a key of a MemoryStorage is a text, not {key!r}")
-        new = cell(value, f"storage[{key!r}]", salt=key)
+            raise DefinitionError(f"key: expected a str, got {key!r}")
+        new = immutable(value, f"storage[{key!r}]", salt=key)
         with self._lock:
             now = self._now
-            old = now.cells.get(key)
+            old = now.values.get(key)
             total = now.sum if old is None else mixed(now.sum, old, -1)
-            self._now = _Stored(now.cells.set(key, new), mixed(total, new, 1))
-            self._came += len(new.encoded)
+            self._now = _Stored(now.values.set(key, new), mixed(total, new, 1))
+            self._added += len(new.encoded)
 
     def get(self, key: str, default: Any = None) -> Any:
-        """The value of a key, or the default."""
-        found = self._now.cells.get(key)
+        """Return the value of a key, or the default."""
+        found = self._now.values.get(key)
         return default if found is None else found.read()
 
     def __getitem__(self, key: str) -> Any:
-        return self._now.cells[key].read()
+        return self._now.values[key].read()
 
     def delete(self, key: str) -> bool:
-        """Remove a key; whether it was there."""
+        """Remove a key, and return whether it existed."""
         with self._lock:
             now = self._now
-            old = now.cells.get(key)
+            old = now.values.get(key)
             if old is None:
                 return False
-            self._now = _Stored(now.cells.delete(key), mixed(now.sum, old, -1))
+            self._now = _Stored(now.values.delete(key), mixed(now.sum, old, -1))
         return True
 
     def list(self, prefix: str = "") -> Keys:
-        """The keys that begin with a prefix, in order."""
-        return sorted(key for key in self._now.cells if key.startswith(prefix))
+        """Return the keys that start with a prefix, sorted."""
+        return sorted(key for key in self._now.values if key.startswith(prefix))
 
     def clear(self) -> None:
-        """Remove everything."""
+        """Remove all keys."""
         with self._lock:
             self._now = _Stored(Map(), 0)
 
     def __contains__(self, key: str) -> bool:
-        return key in self._now.cells
+        return key in self._now.values
 
     def __len__(self) -> int:
-        return len(self._now.cells)
+        return len(self._now.values)
 
     def __bool__(self) -> bool:
         return True
 
     def observe(self) -> Observation:
         now = self._now
-        if self._seen is None or self._seen[0] is not now:
-            cells, digest = now.cells, now.digest
-            data: Any = {"count": len(cells), "digest": digest.hex()}
-            if len(cells) <= SHOWN:
-                data = {key: each.value for key, each in cells.items()}
-            self._seen = (now, Observation("storage", data, {}, digest))
-        return self._seen[1]
+        if self._observed is None or self._observed[0] is not now:
+            values, digest = now.values, now.digest
+            data: Any = {"count": len(values), "digest": digest.hex()}
+            if len(values) <= SHOWN:
+                data = {key: each.value for key, each in values.items()}
+            self._observed = (now, Observation("storage", data, {}, digest))
+        return self._observed[1]
 
     def checkpoint(self, name: str) -> int:
-        token = self._versions.keep(self._now, _OWN + self._came)
-        self._came = 0
+        token = self._versions.keep(self._now, _OVERHEAD + self._added)
+        self._added = 0
         return token
 
     def rollback(self, token: int) -> None:
         self._now = self._versions[token]
-        self._came = 0
+        self._added = 0
 
     def is_valid(self, token: Any) -> bool:
         return token in self._versions
@@ -307,16 +303,16 @@ class MemoryStorage:
         self._versions.drop(token)
 
     def size(self, token: int) -> int:
-        """The bytes that came with a checkpoint; the rest is shared with others."""
+        """Return the number of bytes that a checkpoint added; the rest is shared with others."""
         return self._versions.size(token)
 
     def dump_token(self, token: int) -> bytes:
-        """A checkpoint as bytes, for the disk."""
-        cells = self._versions[token].cells
-        return msgspec.msgpack.encode({key: each.encoded for key, each in cells.items()})
+        """Return a checkpoint as bytes."""
+        values = self._versions[token].values
+        return msgspec.msgpack.encode({key: each.encoded for key, each in values.items()})
 
     def load_token(self, data: bytes) -> int:
-        """A token for a checkpoint that was written down."""
+        """Return a token for a checkpoint that was saved as bytes."""
         written = msgspec.msgpack.decode(data, type=dict[str, bytes])
         stored = _stored({key: read_back(encoded, salt=key) for key, encoded in written.items()})
-        return self._versions.keep(stored, _OWN + len(data))
+        return self._versions.keep(stored, _OVERHEAD + len(data))

@@ -1,10 +1,9 @@
-"""`MemoryQueue`: a queue of messages held in memory, for wiring into the application in place of the real one.
+"""`MemoryQueue`: a queue of messages in memory, which the application uses instead of the real one.
 
-What it holds is immutable, and shared between checkpoints; see `memory`.
+Its content is immutable and shared between checkpoints (see `fakes`).
 
-A consumer knows a message in flight by the number of its delivery, so the numbers are part of the state. A delivery
-gets the lowest number that is free: whatever way led to a state, the next one has the same number there, and numbers
-do not make states without end.
+A consumer identifies a message in flight by its delivery number, so the numbers are part of the state. A delivery gets
+the lowest free number. So the next number depends on the state alone, and numbers do not create endless states.
 """
 
 from __future__ import annotations
@@ -19,16 +18,16 @@ from immutables import Map
 
 from clew.explore.model.observation import Observation
 from clew.explore.systems.immutable_values import (
-    EMPTY_ROW,
+    EMPTY_SEQUENCE,
     ImmutableValue,
     ValueSequence,
-    cell,
+    immutable,
     read_back,
-    row_of,
+    sequence_of,
 )
 from clew.explore.systems.version_tokens import VersionTokens
 
-_OWN = 512  # bytes that a checkpoint takes besides what came
+_OVERHEAD = 512  # bytes of a checkpoint in addition to the new values
 
 
 class Delivery(msgspec.Struct, frozen=True):
@@ -44,7 +43,7 @@ class _Queued(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def free(self) -> int:
-        """The lowest number that no delivery has."""
+        """Return the lowest unused delivery number."""
         number = 0
         while number in self.flying:
             number += 1
@@ -65,42 +64,42 @@ class _Queued(msgspec.Struct, frozen=True, gc=False):
 
 
 class _Written(msgspec.Struct, array_like=True):
-    """A version as it is written down."""
+    """A version as it is saved."""
 
     ready: list[bytes]
     flying: dict[int, bytes]
 
 
-_EMPTY = _Queued(EMPTY_ROW, Map())
+_EMPTY = _Queued(EMPTY_SEQUENCE, Map())
 
 
 class MemoryQueue:
     """A first-in-first-out queue of messages.
 
-    `pop` takes a message for good. `receive` hands it out until `ack` says that it was dealt with, or `nack` puts
-    it back to the front; a message in between is part of the state.
+    `pop` removes a message. `receive` puts it in flight until `ack` removes it, or `nack` returns it to the front.
+    Messages in flight are part of the state.
     """
 
     ordering: Literal["any"] = "any"
 
     def __init__(self, messages: Any = ()) -> None:
         self._now = _EMPTY
-        self._came = 0  # bytes, since the last checkpoint
+        self._added = 0  # bytes since the last checkpoint
         self._versions: VersionTokens[_Queued] = VersionTokens()
-        self._seen: tuple[_Queued, Observation] | None = None
+        self._observed: tuple[_Queued, Observation] | None = None
         self._lock = RLock()
         for message in messages:
             self.push(message)
 
     def push(self, message: Any) -> None:
-        """Add a message at the end."""
-        new = cell(message, "message")
+        """Append a message."""
+        new = immutable(message, "message")
         with self._lock:
             self._now = _Queued(self._now.ready.append(new), self._now.flying)
-            self._came += len(new.encoded)
+            self._added += len(new.encoded)
 
     def pop(self) -> Any:
-        """Take the oldest message; None if there is none."""
+        """Remove and return the oldest message; None if the queue is empty."""
         with self._lock:
             if not len(self._now.ready):
                 return None
@@ -109,12 +108,12 @@ class MemoryQueue:
         return first.read()
 
     def peek(self) -> Any:
-        """The oldest message, which stays; None if there is none."""
+        """Return the oldest message without removing it; None if the queue is empty."""
         ready = self._now.ready
         return ready.first.read() if len(ready) else None
 
     def receive(self) -> Delivery | None:
-        """Take the oldest message until it is acknowledged; None if there is none."""
+        """Put the oldest message in flight, and return it; None if the queue is empty."""
         with self._lock:
             now = self._now
             if not len(now.ready):
@@ -125,11 +124,11 @@ class MemoryQueue:
         return Delivery(number, first.read())
 
     def ack(self, delivery: Delivery | int) -> None:
-        """Be done with a message; a KeyError if it is not in flight."""
+        """Remove a message in flight; raise a KeyError if it is not in flight."""
         self._land(delivery)
 
     def nack(self, delivery: Delivery | int) -> None:
-        """Put a message back to the front; a KeyError if it is not in flight."""
+        """Return a message in flight to the front; raise a KeyError if it is not in flight."""
         with self._lock:
             landed = self._land(delivery)
             self._now = _Queued(self._now.ready.prepend(landed), self._now.flying)
@@ -145,38 +144,38 @@ class MemoryQueue:
         return landed
 
     def clear(self) -> None:
-        """Drop all messages, also those in flight."""
+        """Remove all messages, including those in flight."""
         with self._lock:
             self._now = _EMPTY
 
     @property
     def in_flight(self) -> int:
-        """How many messages are received and not acknowledged."""
+        """Return the number of messages in flight."""
         return len(self._now.flying)
 
     def __len__(self) -> int:
         return len(self._now.ready)
 
     def __bool__(self) -> bool:
-        return True  # a queue is there, also when it is empty
+        return True  # an empty queue is not false
 
     def __iter__(self) -> Iterator[Any]:
         return (each.read() for each in self._now.ready)
 
     def observe(self) -> Observation:
         now = self._now
-        if self._seen is None or self._seen[0] is not now:
-            self._seen = (now, Observation("queue", now.shown, {}, now.digest))
-        return self._seen[1]
+        if self._observed is None or self._observed[0] is not now:
+            self._observed = (now, Observation("queue", now.shown, {}, now.digest))
+        return self._observed[1]
 
     def checkpoint(self, name: str) -> int:
-        token = self._versions.keep(self._now, _OWN + self._came)
-        self._came = 0
+        token = self._versions.keep(self._now, _OVERHEAD + self._added)
+        self._added = 0
         return token
 
     def rollback(self, token: int) -> None:
         self._now = self._versions[token]
-        self._came = 0
+        self._added = 0
 
     def is_valid(self, token: Any) -> bool:
         return token in self._versions
@@ -185,17 +184,17 @@ class MemoryQueue:
         self._versions.drop(token)
 
     def size(self, token: int) -> int:
-        """The bytes that came with a checkpoint; the rest is shared with others."""
+        """Return the number of bytes that a checkpoint added; the rest is shared with others."""
         return self._versions.size(token)
 
     def dump_token(self, token: int) -> bytes:
-        """A checkpoint as bytes, for the disk."""
+        """Return a checkpoint as bytes."""
         version = self._versions[token]
         flying = {number: each.encoded for number, each in version.flying.items()}
-        return msgspec.msgpack.encode(_Written(version.ready.written, flying))
+        return msgspec.msgpack.encode(_Written(version.ready.encoded, flying))
 
     def load_token(self, data: bytes) -> int:
-        """A token for a checkpoint that was written down."""
+        """Return a token for a checkpoint that was saved as bytes."""
         written = msgspec.msgpack.decode(data, type=_Written)
         flying = Map({number: read_back(encoded) for number, encoded in written.flying.items()})
-        return self._versions.keep(_Queued(row_of(written.ready), flying), _OWN + len(data))
+        return self._versions.keep(_Queued(sequence_of(written.ready), flying), _OVERHEAD + len(data))

@@ -1,12 +1,11 @@
-"""What is watched: tables down to the leaves of partitions, their columns, keys and sequences, as the catalog has
-them now.
+"""The watched objects: tables down to the leaves of partitions, their columns, keys and sequences, from the catalog.
 
-- Generated columns are left out: PostgreSQL computes them again.
-- Rows are found by the columns of an index that has no NULL in it: of the primary key, of a unique index, of any
-  other. Without one a row is found by its whole image, which costs a look at the whole table.
-- Temporary and foreign tables belong to a session or to another server, and are not watched. Materialised views are
-  seen, and are restored by clones only, because no trigger can be put on them.
-- Names given by people are matched as PostgreSQL would: cut at 63 bytes, with or without schema, plain or quoted.
+- Generated columns are left out, because PostgreSQL computes them.
+- Rows are found by the columns of an index without NULLs: the primary key, a unique index, or any other. Without such
+  an index a row is found by its whole image, which reads the whole table.
+- Temporary and foreign tables belong to a session or another server, and are not watched. Materialized views are
+  observed, but only clones restore them, because they cannot have triggers.
+- Table names are matched as in PostgreSQL: cut at 63 bytes, with or without a schema, plain or quoted.
 """
 
 from __future__ import annotations
@@ -63,9 +62,9 @@ SELECT up.leaf, n.nspname, c.relname FROM up
 JOIN pg_class c ON c.oid = up.parent JOIN pg_namespace n ON n.oid = c.relnamespace
 """
 
-# What is in the way of a restore even in the replica role: triggers and rules that always fire, and checks that were
-# never validated, which rows from before them need not pass.
-_IN_THE_WAY = """
+# Objects that block a restore even in the replica role: triggers and rules that always fire, and checks that were never
+# validated, which older rows need not satisfy.
+_BLOCKING = """
 SELECT tgrelid, 'TRIGGER', tgname, '' FROM pg_trigger WHERE tgenabled = 'A' AND NOT tgisinternal AND tgrelid = ANY($1)
     AND tgfoid NOT IN (SELECT oid FROM pg_proc WHERE pronamespace = to_regnamespace($2))
 UNION ALL SELECT ev_class, 'RULE', rulename, '' FROM pg_rewrite WHERE ev_enabled = 'A' AND ev_class = ANY($1)
@@ -73,7 +72,7 @@ UNION ALL SELECT conrelid, 'CONSTRAINT', conname, pg_get_constraintdef(oid) FROM
     WHERE contype = 'c' AND NOT convalidated AND coninhcount = 0 AND conrelid = ANY($1)
 """
 
-# A sequence belongs to the tables that own it, and to those whose defaults ask it.
+# A sequence belongs to the tables that own it, and to those whose defaults use it.
 _SEQUENCES = """
 SELECT c.oid, n.nspname, c.relname, s.seqcache > 1, array_remove(array_agg(d.refobjid) || array_agg(f.adrelid), NULL)
 FROM pg_sequence s
@@ -90,7 +89,7 @@ GROUP BY 1, 2, 3, 4 ORDER BY 2, 3
 
 
 def quoted(*names: str) -> str:
-    """An identifier, or a qualified one, that means exactly these names."""
+    """Return a quoted identifier, qualified if there are several names."""
     return ".".join('"' + name.replace('"', '""') + '"' for name in names)
 
 
@@ -106,7 +105,7 @@ class PostgresColumn:
 
 @dataclass(frozen=True)
 class Key:
-    """Columns by which a row is found, each with its equality operator."""
+    """The columns that find a row, each with its equality operator."""
 
     columns: tuple[tuple[str, str], ...]
     unique: bool
@@ -118,11 +117,11 @@ class PostgresTable:
 
     oid: int
     name: str  # quoted, with its schema
-    label: str  # as observations call it
+    label: str  # in observations
     columns: tuple[PostgresColumn, ...]
     key: Key | None
-    aside: tuple[str, ...]  # statements that put aside what is in the way of a restore
-    back: tuple[str, ...]  # and put it back
+    aside: tuple[str, ...]  # statements that disable what blocks a restore
+    back: tuple[str, ...]  # statements that enable it again
     is_view: bool = False
 
 
@@ -153,7 +152,7 @@ def load_watched(
     *,
     strict: bool = True,
 ) -> WatchedObjects:
-    """Read the catalog. If `strict`, a table or column that is named and not there is a `SystemSetupError`."""
+    """Read the catalog. If `strict`, raise a `SystemSetupError` for a missing table or column."""
     rows = cursor.execute(_COLUMNS, (schema,)).fetchall()
     bases = dict(cursor.execute("SELECT oid, typbasetype FROM pg_type WHERE typtype = 'd'").fetchall())
     ancestors: dict[int, list[tuple[str, str]]] = {}
@@ -168,12 +167,12 @@ def load_watched(
     foreign = [quoted(*names[oid][0]) for oid in chosen if not found[oid][0][5]]
     if foreign:
         raise SystemSetupError(
-            f"{', '.join(foreign)}: only the owner (or a superuser) can put triggers on a table and lock it; "
-            "connect as the owner, or watch other tables with tables=[...]"
+            f"{', '.join(foreign)}: only the owner or a superuser can lock a table and create triggers on it; "
+            "connect as the owner, or select other tables with tables=[...]"
         )
     keys = _keys(cursor, chosen)
-    in_the_way = _in_the_way(cursor, chosen, schema)
-    made = [_table(oid, found[oid], hidden.get(oid, set()), bases, keys, in_the_way) for oid in chosen]
+    blocking = _blocking(cursor, chosen, schema)
+    made = [_table(oid, found[oid], hidden.get(oid, set()), bases, keys, blocking) for oid in chosen]
     return WatchedObjects(
         {table.oid: table for table in made if not table.is_view},
         tuple(table for table in made if table.is_view and found[table.oid][0][4]),
@@ -182,7 +181,7 @@ def load_watched(
 
 
 def _label(schema: str, name: str) -> str:
-    plain = quoted(name) if "." in name else name  # or it could be another schema's table
+    plain = quoted(name) if "." in name else name  # otherwise it could mean a table of another schema
     return plain if schema == "public" else f"{schema}.{plain}"
 
 
@@ -192,7 +191,7 @@ def _table(
     hidden: set[str],
     bases: Mapping[int, int],
     keys: Mapping[int, Key],
-    in_the_way: Mapping[int, list[tuple[str, str]]],
+    blocking: Mapping[int, list[tuple[str, str]]],
 ) -> PostgresTable:
     _, schema, name, kind, *_ = rows[0]
     columns = []
@@ -203,7 +202,7 @@ def _table(
             type_oid = bases[type_oid]
         type_sql = type_sql if collation is None else f"{type_sql} COLLATE {collation}"
         columns.append(PostgresColumn(column, type_sql, type_oid, column not in hidden))
-    alter, pairs = f"ALTER TABLE ONLY {quoted(schema, name)}", in_the_way.get(oid, [])
+    alter, pairs = f"ALTER TABLE ONLY {quoted(schema, name)}", blocking.get(oid, [])
     return PostgresTable(
         oid,
         quoted(schema, name),
@@ -217,18 +216,18 @@ def _table(
 
 
 def _as_typed(schema: str, name: str) -> set[str]:
-    """The ways in which people write the name of a table."""
+    """Return all spellings of a table name."""
     short = {name, quoted(name)}
     return short | {f"{place}.{each}" for place in (schema, quoted(schema)) for each in short}
 
 
 def _cut(name: str) -> str:
-    """A name as PostgreSQL keeps it."""
+    """Return a name as PostgreSQL stores it."""
     return name.encode()[:_NAME_BYTES].decode(errors="ignore")
 
 
 def _matching(names: Mapping[int, list[tuple[str, str]]], wanted: str) -> list[int]:
-    """The tables that a name means: a table itself, or everything below a partitioned or inherited one."""
+    """Return the tables that a name stands for: a table, or all children of a partitioned or inherited one."""
     typed = {wanted, _cut(wanted), ".".join(_cut(part) for part in wanted.split("."))}
     own = [oid for oid, ways in names.items() if typed & _as_typed(*ways[0])]
     below = [oid for oid, ways in names.items() if any(typed & _as_typed(*way) for way in ways[1:])]
@@ -246,7 +245,7 @@ def _chosen(
         matching = _matching(names, wanted)
         if not matching and strict:
             there = ", ".join(sorted(_label(*ways[0]) for ways in names.values())) or "none"
-            raise SystemSetupError(f"tables: there is no table {wanted!r}; there are: {there}")
+            raise SystemSetupError(f"tables: table {wanted!r} does not exist; the database has: {there}")
         chosen |= dict.fromkeys(matching)
     return list(chosen)
 
@@ -265,7 +264,9 @@ def _hidden(
         if not matching and strict:
             raise SystemSetupError(f"ignore: {wanted!r} is not a watched table")
         if isinstance(columns, str):
-            raise SystemSetupError(f"ignore: {wanted!r} needs a list of columns: [{columns!r}]")
+            raise SystemSetupError(
+                f"ignore: expected a list of columns of {wanted!r}, got {columns!r}; write [{columns!r}]"
+            )
         for oid in matching:
             there = {row[7] for row in found[oid]}
             missing = {each for each in columns if _cut(each) not in there}
@@ -276,7 +277,7 @@ def _hidden(
 
 
 def _keys(cursor: Any, chosen: Sequence[int]) -> dict[int, Key]:
-    """The best index of each table: the rows come best index first, and its columns in order."""
+    """Return the best index of each table: rows are sorted by index, best first, and column."""
     best: dict[int, int] = {}
     keys: dict[int, Key] = {}
     for oid, index, unique, column, operator in cursor.execute(_KEYS, (list(chosen),)).fetchall():
@@ -286,10 +287,10 @@ def _keys(cursor: Any, chosen: Sequence[int]) -> dict[int, Key]:
     return keys
 
 
-def _in_the_way(cursor: Any, chosen: Sequence[int], schema: str) -> dict[int, list[tuple[str, str]]]:
-    """For each table, what puts something aside and what puts it back (both without ALTER TABLE and its name)."""
+def _blocking(cursor: Any, chosen: Sequence[int], schema: str) -> dict[int, list[tuple[str, str]]]:
+    """Return, for each table, the actions that disable and enable what blocks a restore (without ALTER TABLE)."""
     found: dict[int, list[tuple[str, str]]] = {}
-    rows = cursor.execute(_IN_THE_WAY, (list(chosen), quoted(schema))).fetchall()
+    rows = cursor.execute(_BLOCKING, (list(chosen), quoted(schema))).fetchall()
     for oid, kind, name, definition in rows:
         what = f"{kind} {quoted(name)}"
         if definition:

@@ -1,10 +1,10 @@
-"""The journal's life: installed, looked at, restored by, removed. One session, no memory of states.
+"""Install, read and remove the journal of changed rows, and restore rows, over one connection.
 
-- A look is one round trip and needs no lock: what a transaction changed and what it wrote into the journal become
-  visible together, so a look sees whole transactions. One that is still open is part of a later look.
-- A restore does lock: an open writer would otherwise commit on top of it. It asks for all locks at once, gives
-  everything back when one is not to be had at once, and asks again until `patience` is over. So the application's
-  transactions are never the ones that a deadlock kills.
+- A read (`drain`) is one round trip and needs no lock. The changes of a transaction and their journal entries become
+  visible together, so a read sees whole transactions. An open transaction is part of a later read.
+- A restore needs locks; otherwise an open writer could commit on top of it. It requests all locks at once, releases
+  everything if one is not available soon, and tries again until `patience` is over. So a deadlock never kills a
+  transaction of the application.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from clew.explore.systems.delta_tree import add
 from clew.explore.systems.postgres import triggers as journal
 from clew.explore.systems.postgres.catalog import WatchedObjects, load_watched
 from clew.explore.systems.postgres.connection import claim, connect, psycopg, run_all, was_interrupted
@@ -34,8 +35,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_ATTEMPT = 0.25  # seconds; well below the second after which the server looks for deadlocks
-_VACUUM_AFTER = 5_000  # rows taken out of the journal; they would be walked over at every look
+_ATTEMPT = 0.25  # seconds; well below the server's deadlock_timeout of one second
+_VACUUM_AFTER = 5_000  # rows deleted from the journal; every read has to skip them
 _HAZARDS = """
 SELECT EXISTS (SELECT FROM pg_largeobject_metadata),
        EXISTS (SELECT FROM pg_locks l WHERE l.locktype = 'advisory' AND l.pid <> pg_backend_pid()
@@ -50,20 +51,20 @@ GROUP BY 1, 2, 3, 4
 
 
 class BlockedError(Exception):
-    """Somebody held a table for longer than one is willing to wait."""
+    """Another session locked a table for longer than `patience`."""
 
 
 class _RetryLock(Exception):
-    """What was to be locked is gone meanwhile."""
+    """A table was dropped before it could be locked."""
 
 
 class _SchemaChanged(Exception):
-    """A restore found that it cannot be one."""
+    """The schema changed before a restore."""
 
 
 @dataclass
 class CapturedChanges:
-    """What happened since the last look."""
+    """The changes since the last read."""
 
     delta: Delta = field(default_factory=dict)
     sequences: Sequences = field(default_factory=dict)
@@ -73,15 +74,15 @@ class CapturedChanges:
 
 
 class ChangeCapture:
-    """A connection with the journal behind it."""
+    """A connection that reads and removes journal entries."""
 
     def __init__(self, parts: dict[str, Any], schema: str, patience: float) -> None:
         self._parts = parts
         self.schema = schema
         self._patience = patience
-        self._taken = 0
+        self._drained = 0
         self.watched = WatchedObjects({}, (), {})
-        self.fingerprint: tuple[Any, ...] | None = None  # None where event triggers report changes
+        self.fingerprint: tuple[Any, ...] | None = None  # None if event triggers report schema changes
         self.connect()
 
     def connect(self) -> None:
@@ -94,37 +95,37 @@ class ChangeCapture:
 
     @property
     def process(self) -> int:
-        """The server's process of this session."""
+        """Return the server process of this session."""
         return int(self.link.info.backend_pid)
 
     def install(self) -> None:
-        """Make the journal. From then on changes of the schema are noticed."""
+        """Create the journal. From then on, schema changes are noticed."""
 
         def work(begin: list[Statement]) -> tuple[bool, list[Statement]]:
             run_all(self.link, begin)
             return journal.create(self.link, self.schema), []
 
-        self._reports = self._patiently(work)
+        self._reports = self._with_locks(work)
 
     def watch(
         self, tables: Sequence[str] | None, ignore: Mapping[str, Iterable[str]], *, strict: bool = True
     ) -> None:
-        """Read what there is to watch, and watch it. Unless `strict`, what is named may be gone."""
+        """Read the catalog, and put triggers on the watched tables. Unless `strict`, named tables may be missing."""
 
         def work(begin: list[Statement]) -> tuple[WatchedObjects, list[Statement]]:
             run_all(self.link, begin)
             self._lock_tables(tables)
-            journal.hold(self.link, self.schema)
+            journal.lock(self.link, self.schema)
             watched = load_watched(self.link.cursor(), self.schema, tables, ignore, strict=strict)
             journal.watch(self.link, self.schema, watched)
             return watched, []
 
-        self.watched = self._patiently(work)
-        self.link.execute("DEALLOCATE ALL", prepare=False)  # plans for types that are no more
+        self.watched = self._with_locks(work)
+        self.link.execute("DEALLOCATE ALL", prepare=False)  # their types may no longer exist
         self.fingerprint = None if self._reports else self._read_fingerprint()
 
     def _lock_tables(self, tables: Sequence[str] | None) -> None:
-        """Before the journal, as everybody does who writes; and whatever is called so by now."""
+        """Lock the tables before the journal, in the order of every writer."""
         there = load_watched(self.link.cursor(), self.schema, tables, {}, strict=False).tables.values()
         try:
             self.link.execute((lock_sql(there) or "SELECT").encode(), prepare=False)
@@ -132,30 +133,30 @@ class ChangeCapture:
             raise _RetryLock from error
 
     def remove(self) -> None:
-        """Take the journal and its triggers out. If somebody who reads is in the way, put the triggers to sleep."""
+        """Remove the journal and its triggers; disable the triggers if a reader blocks that."""
 
         def remove(begin: list[Statement]) -> tuple[None, list[Statement]]:
             run_all(self.link, begin)
             journal.remove(self.link, self.schema)
             return None, []
 
-        def sleep(begin: list[Statement]) -> tuple[None, list[Statement]]:
+        def disable(begin: list[Statement]) -> tuple[None, list[Statement]]:
             run_all(self.link, begin)
-            journal.sleep(self.link, self.watched)
+            journal.disable(self.link, self.watched)
             return None, []
 
         try:
-            self._patiently(remove)
+            self._with_locks(remove)
         except BlockedError:
             with suppress(BlockedError):
-                self._patiently(sleep)
+                self._with_locks(disable)
             raise
 
-    def _patiently(self, work: Callable[[list[Statement]], tuple[T, list[Statement]]]) -> T:
-        """Work in a transaction that holds out for locks for a moment only, and starts again until patience is over.
+    def _with_locks(self, work: Callable[[list[Statement]], tuple[T, list[Statement]]]) -> T:
+        """Work in a transaction that waits briefly for locks; start again until `patience` is over.
 
-        To save round trips, the work sends the statements that begin the transaction with its first ones, and returns
-        its last ones, which are sent with the end.
+        To save round trips, `work` sends the statements that begin the transaction together with its own, and returns
+        its last statements, which are sent with the COMMIT.
         """
         deadline = time.monotonic() + self._patience
         while True:
@@ -170,7 +171,7 @@ class ChangeCapture:
                     raise
                 if time.monotonic() >= deadline:
                     raise BlockedError(self._blockers()) from error
-        self._vacuum_sometimes()
+        self._vacuum_if_needed()
         return result
 
     @contextmanager
@@ -182,55 +183,53 @@ class ChangeCapture:
                 if not self.link.closed:
                     self.link.execute("ROLLBACK", prepare=False)
             except psycopg.Error:
-                self.link.close()  # it is in the middle of something that was interrupted
+                self.link.close()  # it was interrupted in the middle of a statement
             raise
 
     def _blockers(self) -> str:
         found = self.link.execute(_BLOCKERS, (list(self.watched.tables),)).fetchall()
-        writers = [
-            each for each in found if not each[4]
-        ] or found  # who reads is in the way of few things only
+        writers = [each for each in found if not each[4]] or found  # readers rarely block anything
         names = [
             f"process {pid} ({name or 'unnamed'}, {state}): {query}" for pid, name, state, query, _ in writers
         ]
         return (
             f"a table stayed locked for {self._patience:g} seconds by "
-            + ("; ".join(names) or "a session that is gone")
-            + "; end its transaction (or give more time with lock_timeout=...)"
+            + ("; ".join(names) or "a session that has ended")
+            + "; end its transaction, or increase lock_timeout"
         )
 
-    def look(self) -> CapturedChanges:
-        """Take out of the journal what has been committed since the last look."""
+    def drain(self) -> CapturedChanges:
+        """Remove and return the journal entries that were committed since the last call."""
         try:
-            look = self._read(run_all(self.link, self._look_statements()))
+            captured = self._read(run_all(self.link, self._read_statements()))
         except psycopg.ProgrammingError:
-            # What is watched may be gone. Then the journal says so, and nothing was taken out of it.
+            # A watched table may have been dropped. Then the journal has an entry for it, and is unchanged.
             changes = self.schema_changes()
             if not changes:
                 raise
             return CapturedChanges(changes=changes)
-        self._vacuum_sometimes()
-        return look
+        self._vacuum_if_needed()
+        return captured
 
     def restore(self, plan: Callable[[CapturedChanges], tuple[Delta, Sequences]]) -> CapturedChanges:
-        """Look with all writers kept out, then change what `plan` says. After a change of the schema: only look."""
+        """Lock out all writers, read the journal, and apply what `plan` returns, unless the schema has changed."""
 
         def work(begin: list[Statement]) -> tuple[CapturedChanges, list[Statement]]:
             locked = lock_sql(self.watched.tables.values())
             before: list[Statement] = [*begin, (locked, None)] if locked else begin
-            cursors = run_all(self.link, [*before, *self._look_statements(), (_HAZARDS, ())])
-            look = self._read(cursors[len(before) : -1])
-            look.large_objects, look.advisory_locks = cursors[-1].fetchone() or (False, False)
-            if look.changes:
-                raise _SchemaChanged  # and leave everything in the journal, in case the caller gets no further
-            change, sequences = plan(look)
+            cursors = run_all(self.link, [*before, *self._read_statements(), (_HAZARDS, ())])
+            captured = self._read(cursors[len(before) : -1])
+            captured.large_objects, captured.advisory_locks = cursors[-1].fetchone() or (False, False)
+            if captured.changes:
+                raise _SchemaChanged  # leaves the journal unchanged, in case the caller fails
+            change, sequences = plan(captured)
             apply(self.link, self.schema, self.watched, change)
             if self.fingerprint is not None and any(self.watched.tables[oid].aside for oid, _ in change):
-                self.fingerprint = self._read_fingerprint()  # a constraint that was put back is a new one
-            return look, set_sequences(sequences, look.sequences)
+                self.fingerprint = self._read_fingerprint()  # a constraint that is created again changes it
+            return captured, set_sequences(sequences, captured.sequences)
 
         try:
-            return self._patiently(work)
+            return self._with_locks(work)
         except (psycopg.ProgrammingError, _SchemaChanged):
             changes = self.schema_changes()
             if not changes:
@@ -238,19 +237,19 @@ class ChangeCapture:
             return CapturedChanges(changes=changes)
 
     @contextmanager
-    def moment(self) -> Iterator[tuple[CapturedChanges, Cursor]]:
-        """A look, and a cursor for reading the tables as they were at that very moment."""
+    def snapshot(self) -> Iterator[tuple[CapturedChanges, Cursor]]:
+        """Return the changes, and a cursor that reads the tables in the same snapshot."""
         held = max(1, int(self._patience * 1000))
         with self._transaction():
             begin = f"BEGIN ISOLATION LEVEL REPEATABLE READ; SET LOCAL lock_timeout = {held}"
             self.link.execute(begin.encode(), prepare=False)
             names = ", ".join(f"ONLY {table.name}" for table in self.watched.tables.values())
-            if names:  # before the moment is fixed: a TRUNCATE empties a table for those who look from before it, too
+            if names:  # before the snapshot is taken: a TRUNCATE is visible in older snapshots, too
                 self.link.execute(f"LOCK TABLE {names} IN ACCESS SHARE MODE".encode(), prepare=False)
-            yield self._read(run_all(self.link, self._look_statements())), self.link.cursor()
+            yield self._read(run_all(self.link, self._read_statements())), self.link.cursor()
             self.link.execute("COMMIT", prepare=False)
 
-    def _look_statements(self) -> list[Statement]:
+    def _read_statements(self) -> list[Statement]:
         statements: list[Statement] = [(journal.drain_sql(self.schema), ())]
         sequences = sequences_sql(self.watched)
         if sequences:
@@ -260,43 +259,35 @@ class ChangeCapture:
         return statements
 
     def _read(self, cursors: Sequence[Cursor]) -> CapturedChanges:
-        look = CapturedChanges()
+        captured = CapturedChanges()
         for table, gone, came in cursors[0]:
             if table == journal.SCHEMA_CHANGED:
-                look.changes.append(came)
+                captured.changes.append(came)
                 continue
-            for image, more in ((gone, -1), (came, 1)):
+            for image, sign in ((gone, -1), (came, 1)):
                 if image is not None:
-                    _count(look.delta, (table, image), more)
-        self._taken += cursors[0].rowcount
+                    add(captured.delta, {(table, image): sign})
+        self._drained += cursors[0].rowcount
         if self.watched.sequences:
-            look.sequences = {oid: (last, called) for oid, last, called in cursors[1]}
+            captured.sequences = {oid: (last, called) for oid, last, called in cursors[1]}
         if self.fingerprint is not None and cursors[-1].fetchone() != self.fingerprint:
-            look.changes.append("a change of the schema")
-        return look
+            captured.changes.append("schema change")
+        return captured
 
     def schema_changes(self) -> list[str]:
-        """Changes of the schema that have been committed and not looked at."""
+        """Return the committed schema changes that were not read yet."""
         if self.fingerprint is not None:
-            return [] if self._read_fingerprint() == self.fingerprint else ["a change of the schema"]
+            return [] if self._read_fingerprint() == self.fingerprint else ["schema change"]
         noted = f"SELECT came FROM {journal.journal_name(self.schema)} WHERE rel = {journal.SCHEMA_CHANGED}"
         return [tag for (tag,) in self.link.execute(noted.encode()).fetchall()]
 
     def _read_fingerprint(self) -> tuple[Any, ...] | None:
         return self.link.execute(journal.fingerprint_sql(self.schema).encode()).fetchone()
 
-    def _vacuum_sometimes(self) -> None:
-        if self._taken <= _VACUUM_AFTER:
+    def _vacuum_if_needed(self) -> None:
+        if self._drained <= _VACUUM_AFTER:
             return
-        self._taken = 0
+        self._drained = 0
         self.link.execute(
             f"VACUUM (TRUNCATE false) {journal.journal_name(self.schema)}".encode(), prepare=False
         )
-
-
-def _count(delta: Delta, row: tuple[int, str], more: int) -> None:
-    total = delta.get(row, 0) + more
-    if total:
-        delta[row] = total
-    else:
-        del delta[row]

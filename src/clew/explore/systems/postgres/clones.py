@@ -1,10 +1,10 @@
-"""Whole copies of the database, for what row deltas cannot undo: changes of the schema.
+"""Copies of the whole database, for changes that row deltas cannot undo: schema changes.
 
-PostgreSQL copies a database only while nobody is connected to it. So a clone ends all connections, keeps new ones out
-while it is made, and lets them in again; the caller's own session is ended by the caller. What takes the database's
-place is first made under another name, with the old one's owner, rights and settings, and the old one is kept under
-another name until it is there. Whatever a killed process left half done is put right by the next one (`recover`). A
-clone that is held outlives its process: the next one may want to go back to it.
+PostgreSQL copies a database only while no client is connected to it. So making a clone ends all connections, rejects
+new ones until it is done, and allows them again; the caller closes its own connection. A replacement of the database is
+first made under another name, with the owner, privileges and settings of the old one. The old one is renamed, and
+dropped when the replacement is in place. The next process repairs what a killed one left unfinished (`recover`). A held
+clone outlives its process, because another process may need it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from clew.explore.systems.postgres.connection import psycopg
 if TYPE_CHECKING:
     from clew.explore.systems.postgres.connection import Connection
 
-_GRACE = (0, 0.01, 0.02, 0.04, 0.08, 0.16, 0.2)  # seconds; a server notices a client's end a moment later
+_GRACE = (0, 0.01, 0.02, 0.04, 0.08, 0.16, 0.2)  # seconds; a server notices the end of a client with a delay
 _LISTS = {"search_path", "temp_tablespaces", "local_preload_libraries", "session_preload_libraries"}
 _PERMITTED = """
 SELECT rolsuper OR (rolcreatedb AND pg_has_role(d.datdba, 'USAGE')) FROM pg_roles, pg_database d
@@ -37,10 +37,10 @@ class Clones:
         self._parts = parts
         self._database = database
         self.prefix = f"clew_{sha256(f'{database}/{schema}'.encode()).hexdigest()[:12]}_"
-        self._set_aside = f"{self.prefix}set_aside"
+        self._old_name = f"{self.prefix}old"
         self._incoming = f"{self.prefix}incoming"
-        self._holding = f"{self.prefix}kept_"
-        self.left: frozenset[str] = frozenset()  # held by a process that was killed
+        self._holding = f"{self.prefix}held_"
+        self.left: frozenset[str] = frozenset()  # held by a killed process
         self._admin_link: Connection | None = None
 
     def _admin(self) -> Connection:
@@ -66,14 +66,14 @@ class Clones:
         return self._admin().execute(sql.encode(), values).fetchall()
 
     def are_permitted(self) -> bool:
-        """Whether this role may copy the database, which is done from another one."""
+        """Return whether the role is allowed to copy the database, which is done from another database."""
         try:
             return self._ask(_PERMITTED, self._database) == [(True,)]
-        except psycopg.OperationalError:  # there is no other that it may connect to
+        except psycopg.OperationalError:  # the role cannot connect to another database
             return False
 
     def others(self, own: int) -> int:
-        """How many sessions there are on the database beside one's own; those that are just ending do not count."""
+        """Return the number of other sessions on the database, without those that are ending."""
         counted = (
             "SELECT count(*) FROM pg_stat_activity WHERE datname = $1 AND pid <> $2 AND backend_type = $3"
         )
@@ -86,59 +86,59 @@ class Clones:
         return found
 
     def fence(self, own: int) -> None:
-        """End all other sessions on the database, and let no new ones in until `open`."""
+        """End all other sessions on the database, and reject new ones until `open`."""
         self._run(f"ALTER DATABASE {quoted(self._database)} ALLOW_CONNECTIONS false")
         there = "SELECT pid FROM pg_stat_activity WHERE datname = $1 AND pid <> $2 AND backend_type = $3"
         for (process,) in self._ask(there, self._database, own, "client backend"):
             try:
                 self._ask("SELECT pg_terminate_backend($1::int, 5000)", process)
             except psycopg.errors.InsufficientPrivilege:
-                pass  # a superuser's: if it is not just ending, the server refuses the copy and says why
+                pass  # a superuser's session: if it does not end, the server rejects the copy with a reason
 
     def open(self) -> None:
-        """Let sessions in again."""
+        """Allow new sessions."""
         self._run(f"ALTER DATABASE {quoted(self._database)} ALLOW_CONNECTIONS true")
 
     def make(self) -> str:
-        """Copy the database, which nobody is connected to."""
+        """Copy the database, and return the name of the clone; no client may be connected."""
         name = f"{self.prefix}{token_hex(4)}"
         self._run(f"CREATE DATABASE {quoted(name)} TEMPLATE {quoted(self._database)}")
         return name
 
-    def put_back(self, clone: str) -> None:
-        """Let the database be a copy of a clone. Nobody is connected to either."""
-        database, aside, incoming = map(quoted, (self._database, self._set_aside, self._incoming))
+    def replace_with(self, clone: str) -> None:
+        """Replace the database with a copy of a clone; no client may be connected to either."""
+        database, old, incoming = map(quoted, (self._database, self._old_name, self._incoming))
         self._run(f"DROP DATABASE IF EXISTS {incoming} WITH (FORCE)")
-        self._run(f"DROP DATABASE IF EXISTS {aside} WITH (FORCE)")
+        self._run(f"DROP DATABASE IF EXISTS {old} WITH (FORCE)")
         try:
             self._run(f"CREATE DATABASE {incoming} TEMPLATE {quoted(clone)}")
-            for statement in self._dressing(incoming):
+            for statement in self._properties(incoming):
                 self._run(statement)
-            self._run(f"ALTER DATABASE {database} RENAME TO {aside}")
+            self._run(f"ALTER DATABASE {database} RENAME TO {old}")
             try:
                 self._run(f"ALTER DATABASE {incoming} RENAME TO {database}")
             except BaseException:
-                self._run(f"ALTER DATABASE {aside} RENAME TO {database}")
+                self._run(f"ALTER DATABASE {old} RENAME TO {database}")
                 raise
         except BaseException:
             self._run(f"DROP DATABASE IF EXISTS {incoming}")
             raise
-        self._run(f"DROP DATABASE {aside}")
+        self._run(f"DROP DATABASE {old}")
 
     def hold(self, clone: str) -> str:
-        """Let a clone outlive this process; its name from now on."""
+        """Let a clone outlive this process; return its new name."""
         held = f"{self._holding}{token_hex(4)}"
         self._run(f"ALTER DATABASE {quoted(clone)} RENAME TO {quoted(held)}")
         return held
 
     def let_go(self, held: str) -> str:
-        """Let a clone be one like the others again; its name from now on."""
+        """Stop holding a clone; return its new name."""
         clone = f"{self.prefix}{token_hex(4)}"
         self._run(f"ALTER DATABASE {quoted(held)} RENAME TO {quoted(clone)}")
         return clone
 
-    def _dressing(self, database: str) -> list[str]:
-        """What belongs to the database and is not inside it: owner, limit, rights, settings. For another one."""
+    def _properties(self, database: str) -> list[str]:
+        """Return statements that give another database the owner, limit, privileges and settings of this one."""
         ((oid, owner, limit, has_rights),) = self._ask(
             "SELECT oid, pg_get_userbyid(datdba), datconnlimit, datacl IS NOT NULL FROM pg_database WHERE datname = $1",
             self._database,
@@ -174,26 +174,26 @@ class Clones:
         self._run(f"DROP DATABASE IF EXISTS {quoted(clone)} WITH (FORCE)")
 
     def recover(self) -> bool:
-        """Put right what a killed process left: a database that lets nobody in, or that was set aside; old clones.
+        """Repair what a killed process left: a database that rejects connections or was renamed, and old clones.
 
-        Returns whether the database is one that can be connected to now and could not before.
+        Return whether that made it possible to connect to the database.
         """
-        is_back = False
-        there = {name for (name,) in self._ask("SELECT datname FROM pg_database")}
-        if self._set_aside in there and self._database not in there:
-            self._run(f"ALTER DATABASE {quoted(self._set_aside)} RENAME TO {quoted(self._database)}")
-            there = there - {self._set_aside} | {self._database}
-            is_back = True
+        is_repaired = False
+        names = {name for (name,) in self._ask("SELECT datname FROM pg_database")}
+        if self._old_name in names and self._database not in names:
+            self._run(f"ALTER DATABASE {quoted(self._old_name)} RENAME TO {quoted(self._database)}")
+            names = names - {self._old_name} | {self._database}
+            is_repaired = True
         shut = "SELECT FROM pg_database WHERE datname = $1 AND NOT datallowconn"
         if self._ask(shut, self._database):
             self.open()
-            is_back = True
-        for name in there:
+            is_repaired = True
+        for name in names:
             if name.startswith(self._holding):
                 self.left |= {name}
             elif name.startswith(self.prefix):
                 self.drop(name)
-        return is_back
+        return is_repaired
 
     def close(self) -> None:
         if self._admin_link is not None:
@@ -201,7 +201,7 @@ class Clones:
 
 
 def open_session(parts: dict[str, Any], schema: str, lock_timeout: float) -> tuple[ChangeCapture, Clones]:
-    """A session and the clones of its database, after putting right what a killed process left."""
+    """Return a session and the clones of its database, after repairing what a killed process left."""
     try:
         session = ChangeCapture(parts, schema, lock_timeout)
     except SystemSetupError as refused:
@@ -219,7 +219,7 @@ def open_session(parts: dict[str, Any], schema: str, lock_timeout: float) -> tup
 
 
 def _recovered(parts: dict[str, Any], schema: str) -> bool:
-    """Whether something could be put right from another database, where this one lets nobody in."""
+    """Repair a database that rejects connections, from another database; return whether that succeeded."""
     database = parts.get("dbname") or parts.get("user")
     if database is None:
         return False

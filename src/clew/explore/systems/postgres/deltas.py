@@ -1,13 +1,13 @@
-"""Any state from any other: the tree of deltas, the database's place in it, and clones where the schema changed.
+"""Checkpoint and restore a PostgreSQL database by row deltas, with clones for schema changes.
 
-The states between two changes of the schema make one tree, an age. Within an age, going anywhere costs the rows
-changed along the path. Between ages it costs a copy of the database: the clone of the age, then deltas from there.
+The states between two schema changes are one tree, a schema epoch. Within an epoch, a restore costs the rows that
+changed along the path. Between epochs it costs a copy of the database: the clone of the epoch, then deltas.
 
-- A clone is made at the first checkpoint of an age. Making and using one ends the application's connections; a
-  warning says so. At the very first checkpoint nobody has asked for that, so with `clones="auto"` it is made only if
-  nobody else is connected: an application that is already there keeps its connections, and what it then loses, if the
-  schema changes, is the way back to before (`clones="always"` keeps it, `"never"` makes none at all).
-- When the connection breaks, everything ends: nobody knows what the journal held.
+- A clone is made at the first checkpoint of an epoch. Making and using one ends the application's connections, with a
+  warning. With `clones="auto"`, the first checkpoint of all makes one only if no other client is connected. Otherwise
+  an application keeps its connections, and a schema change cannot be undone. (`clones="always"` makes one in any case,
+  `"never"` makes none.)
+- A broken connection ends all checkpoints, because the content of the journal is unknown.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ CloneChoice = Literal["auto", "always", "never"]
 
 @dataclass(eq=False)
 class PostgresEpoch:
-    """The time between two changes of the schema: what was watched, and the clone that its first state is kept in."""
+    """The time between two schema changes: the watched objects, and the clone of its first state."""
 
     watched: WatchedObjects
     fingerprint: tuple[Any, ...] | None
@@ -62,9 +62,9 @@ class PostgresEpoch:
 
 @dataclass(frozen=True)
 class PostgresStateInfo:
-    """What a state is besides its rows."""
+    """Information about a state in addition to its rows."""
 
-    age: PostgresEpoch | None  # None before the first checkpoint of an age
+    epoch: PostgresEpoch | None  # None before the epoch's first checkpoint
     sequences: Sequences
 
 
@@ -91,201 +91,202 @@ class Deltas:
         self._rows_shown = rows_shown
         self._clones_when = clones
         self._lock = threading.RLock()
-        self._is_out = False
+        self._is_uninstalled = False
         self._install_id = token_hex(3)
-        self._given = 0
-        self._tokens: dict[str, int] = {}  # those given out, and the tree's own
+        self._made = 0
+        self._tokens: dict[str, int] = {}  # public tokens, and those of the tree
         self._tree: DeltaTree[tuple[int, str], PostgresStateInfo] = DeltaTree(PostgresStateInfo(None, {}))
-        self._pending: Delta = {}  # what happened since the tree's `here`
-        self._age: PostgresEpoch | None = None  # None before its first checkpoint
-        self._mirror: ObservedTables | None = None
+        self._pending: Delta = {}  # changes since the tree's current node
+        self._epoch: PostgresEpoch | None = None  # None before its first checkpoint
+        self._observed: ObservedTables | None = None
         self._held: str | None = None  # a clone that outlives this process
-        self._unwatched: Sequence[str] = ()  # changes of the schema after which there are no triggers yet
+        self._unprocessed: Sequence[str] = ()  # schema changes after which triggers were not installed yet
         parts = address(dsn)
         self._session, self._clones = open_session(parts, schema, lock_timeout)
-        self._voice = Diagnostics(lambda: self._session.link.closed)
+        self._diagnostics = Diagnostics(lambda: self._session.link.closed)
         try:
-            with self._voice.speaking(SystemSetupError, "the journal could not be put in place"):
+            with self._diagnostics.errors(SystemSetupError, "cannot install the journal"):
                 self._session.install()
-                # What is named may be gone where a killed exploration changed the schema: its clone brings it back.
+                # A killed exploration may have dropped a named table; its clone restores it.
                 self._session.watch(tables, ignore, strict=not self._clones.left)
             self._check_sequence_caches()
-            self._voice.warn()
+            self._diagnostics.warn()
         except BaseException:
-            with suppress(psycopg.Error, ClewError, BlockedError):  # what is told is why it cannot be used
+            with suppress(psycopg.Error, ClewError, BlockedError):  # report the first error
                 self._session.remove()
             self._session.link.close()
             self._clones.close()
             raise
 
-    # --- what the explorer calls
+    # --- the system
 
     def observe(self) -> Observation:
-        """The watched tables; what changed since the last time is read, and no more."""
-        with self._lock, self._voice.speaking(ExplorationError, "the database could not be observed"):
-            look = self._look()
-            if self._mirror is None or self._mirror.behind():
-                look = self._read_tables()
-            assert self._mirror is not None
-            data, digests = self._mirror.data(), self._mirror.digests()
+        """Return an observation of the watched tables; only changes since the last one are read."""
+        with self._lock, self._diagnostics.errors(ExplorationError, "cannot observe the database"):
+            captured = self._read_changes()
+            if self._observed is None or self._observed.behind():
+                captured = self._read_tables()
+            assert self._observed is not None
+            data, digests = self._observed.data(), self._observed.digests()
             names = self._session.watched.sequences
-            at = {names[oid].label: list(value) for oid, value in look.sequences.items()}
-            self._voice.warn()
+            at = {names[oid].label: list(value) for oid, value in captured.sequences.items()}
+            self._diagnostics.warn()
             return Observation("postgres", data, {"sequences": at}, identity(digests))
 
     def checkpoint(self, name: str) -> str:
-        """A token for the state that is there now; `name` is for people."""
-        with self._lock, self._voice.speaking(CheckpointError, f"no checkpoint {name!r}"):
+        """Return a token for the current state."""
+        with self._lock, self._diagnostics.errors(CheckpointError, f"cannot make the checkpoint {name!r}"):
             if self._clones.left:
-                self._drop_left()
-            look = self._look()
-            if self._age is None:
-                self._begin_age(look)
-            elif self._pending or look.sequences != self._tree.here.facts.sequences:
-                self._tree.step(self._pending, PostgresStateInfo(self._age, look.sequences))
+                self._drop_abandoned_clones()
+            captured = self._read_changes()
+            if self._epoch is None:
+                self._begin_epoch(captured)
+            elif self._pending or captured.sequences != self._tree.here.info.sequences:
+                self._tree.step(self._pending, PostgresStateInfo(self._epoch, captured.sequences))
                 self._pending = {}
-            assert self._age is not None
-            self._given += 1
-            token = f"pg-{self._install_id}-{self._given}"
+            assert self._epoch is not None
+            self._made += 1
+            token = f"pg-{self._install_id}-{self._made}"
             self._tokens[token] = self._tree.mark()
-            self._age.tokens += 1
-            self._voice.warn()
+            self._epoch.tokens += 1
+            self._diagnostics.warn()
             return token
 
     def rollback(self, token: Any) -> None:
-        """Restore a state; the token stays valid."""
+        """Restore the state of a token. The token stays valid."""
         with self._lock:
             state = self._state(token)
-            with self._voice.speaking(RollbackError, f"not rolled back to {token}"):
-                self._note_hazards(self._go(state))
-            self._voice.warn()
+            with self._diagnostics.errors(RollbackError, f"cannot roll back to {token}"):
+                self._note_hazards(self._restore(state))
+            self._diagnostics.warn()
 
     def is_valid(self, token: Any) -> bool:
         with self._lock:
-            if token not in self._tokens or self._voice.ended is not None:
+            if token not in self._tokens or self._diagnostics.ended is not None:
                 return False
-            age = self._state(token).facts.age
-            return age is not None and (age is self._age or age.clone is not None)
+            epoch = self._state(token).info.epoch
+            return epoch is not None and (epoch is self._epoch or epoch.clone is not None)
 
     def release(self, token: Any) -> None:
-        """Free what a token holds: its rows and, if it was the last one of its age, the age's clone."""
+        """Discard a token and, with the last token of an epoch, the epoch's clone."""
         with self._lock:
             if token not in self._tokens:
                 return
-            age = self._state(token).facts.age
+            epoch = self._state(token).info.epoch
             self._tree.release(self._tokens.pop(token))
-            if age is not None:
-                age.tokens -= 1
-            if self._voice.ended is None:
-                with self._voice.speaking(ExplorationError, "a clone could not be dropped"):
-                    self._forget(age)
+            if epoch is not None:
+                epoch.tokens -= 1
+            if self._diagnostics.ended is None:
+                with self._diagnostics.errors(ExplorationError, "cannot drop a clone"):
+                    self._forget(epoch)
 
     def size(self, token: Any) -> int:
-        """The bytes that a token holds in memory: the images of the rows that its state changed."""
+        """Return the number of bytes that a token holds in memory."""
         with self._lock:
-            return _size(self._state(token))
+            return sum(len(image) + 100 for _, image in self._state(token).delta)  # 100: tuple and dict entry
 
-    # --- for another process, if this one is killed
+    # --- recovery by another process
 
     def save_baseline(self, token: Any) -> Iterator[bytes]:
-        """All that is watched, in pieces, as it was at the checkpoint made last."""
-        attic, session = SpillFile(), self._session
-        with self._lock, self._voice.speaking(CheckpointError, "the database could not be kept"):
+        """Return all watched rows in pieces, as of the last checkpoint."""
+        spill, session = SpillFile(), self._session
+        with self._lock, self._diagnostics.errors(CheckpointError, "cannot save the baseline"):
             state = self._state(token)
-            with session.moment() as (look, cursor):
-                moved = look.changes or look.delta or self._pending or self._tree.here is not state
-                if moved or look.sequences != state.facts.sequences:
-                    raise CheckpointError("it was changed since the checkpoint that is to be kept")
-                places = [attic.put(piece) for piece in recovery.rows(cursor, session.watched)]
-            age = state.facts.age
-            if age is not None and age.clone is not None:
-                age.clone = self._held = self._clones.hold(age.clone)
-            head = recovery.head_of(session, look.sequences, self._held)
-        return chain([recovery.written(head)], map(attic.get, places))
+            with session.snapshot() as (captured, cursor):
+                moved = captured.changes or captured.delta or self._pending or self._tree.here is not state
+                if moved or captured.sequences != state.info.sequences:
+                    raise CheckpointError(
+                        "the database has changed since the checkpoint; make a new checkpoint"
+                    )
+                places = [spill.put(piece) for piece in recovery.rows(cursor, session.watched)]
+            epoch = state.info.epoch
+            if epoch is not None and epoch.clone is not None:
+                epoch.clone = self._held = self._clones.hold(epoch.clone)
+            header = recovery.header_of(session, captured.sequences, self._held)
+        return chain([recovery.encode_header(header)], map(spill.get, places))
 
     def restore_baseline(self, pieces: Iterable[bytes]) -> bool:
-        """Hold what was kept: the rows if the schema is the same, and else the clone that was made then."""
-        with self._lock, self._voice.speaking(RollbackError, "the database was not put back"):
-            coming = iter(pieces)
-            head = recovery.read_head(next(coming, b""))
-            if head.place != recovery.place(self._session.link):
+        """Restore the saved rows; if the schema has changed, restore the clone first."""
+        with self._lock, self._diagnostics.errors(RollbackError, "cannot restore the baseline"):
+            remaining = iter(pieces)
+            header = recovery.decode_header(next(remaining, b""))
+            if header.place != recovery.place(self._session.link):
                 return False
-            self._look()
-            if head.clone in self._clones.left:
-                self._held = head.clone
-                self._clones.left -= {head.clone}
-            if recovery.shape(self._session.link, self._session.schema) != head.shape:
-                self._put_held_back()
-            self._take_in(CapturedChanges(delta=recovery.put_rows_back(self._session, head, coming)))
-        self._voice.warn()
+            self._read_changes()
+            if header.clone in self._clones.left:
+                self._held = header.clone
+                self._clones.left -= {header.clone}
+            if recovery.shape(self._session.link, self._session.schema) != header.shape:
+                self._restore_held_clone()
+            self._record(CapturedChanges(delta=recovery.restore_rows(self._session, header, remaining)))
+        self._diagnostics.warn()
         return True
 
-    def _put_held_back(self) -> None:
+    def _restore_held_clone(self) -> None:
         if self._held is None:
             raise RollbackError(
-                "the schema is another one than at the start, and there is no clone from then: others were connected "
-                'at the first checkpoint, or clones="never"; bring the schema back by hand'
+                "the schema has changed, and no clone of the original one exists: other clients were connected at the "
+                'first checkpoint, or clones="never"; restore the schema manually'
             )
-        with self._alone("putting a clone in the database's place"):
+        with self._alone("restoring a clone"):
             self._session.link.close()
-            self._clones.put_back(self._held)
+            self._clones.replace_with(self._held)
         self._session.install()
-        self._leave_age(["the clone is in its place"])
+        self._leave_epoch(["a clone was restored"])
 
-    def _drop_left(self) -> None:
-        """Somebody else's exploration begins here: a clone that a killed one held is of no use any more."""
+    def _drop_abandoned_clones(self) -> None:
+        """Drop the clones of a killed exploration, because a new one begins."""
         left, self._clones.left = self._clones.left, frozenset()
         for clone in left:
             self._clones.drop(clone)
         self._session.watch(self._tables, self._ignore)
-        self._voice.note(
-            "a killed exploration had left a clone of this database, to undo changes of the schema when it goes on; "
-            "it was dropped"
+        self._diagnostics.note(
+            "dropped a clone of this database that a killed exploration had kept to undo schema changes"
         )
 
     def release_baseline(self) -> None:
-        """Nobody has to come back after this process."""
+        """Drop the recovery data: no other process needs to restore the database."""
         held, self._held = self._held, None
         if held is None:
             return
-        with self._lock, self._voice.speaking(ExplorationError, "a clone could not be let go"):
-            if self._age is not None and self._age.clone == held:
-                self._age.clone = self._clones.let_go(held)
+        with self._lock, self._diagnostics.errors(ExplorationError, "cannot release a clone"):
+            if self._epoch is not None and self._epoch.clone == held:
+                self._epoch.clone = self._clones.let_go(held)
             else:
                 self._clones.drop(held)
 
     def uninstall(self) -> None:
-        """Take the triggers, the journal and the clones out of the server; the tables stay as they are."""
-        with self._lock, self._voice.speaking(ExplorationError, "the journal is still there"):
-            self._take_out()
+        """Remove the triggers, the journal and the clones; the tables stay as they are."""
+        with self._lock, self._diagnostics.errors(ExplorationError, "cannot remove the journal"):
+            self._remove()
 
-    def _take_out(self) -> None:
-        ages = {self._state(token).facts.age for token in self._tokens} | {self._age}
+    def _remove(self) -> None:
+        epochs = {self._state(token).info.epoch for token in self._tokens} | {self._epoch}
         self._session.remove()
-        self._is_out = True
-        self._voice.ended = self._voice.ended or "the journal was taken out"
-        self._tokens, self._age = {}, None
-        for age in ages:
-            if age is not None and age.clone not in (None, self._held):
-                self._clones.drop(age.clone)
+        self._is_uninstalled = True
+        self._diagnostics.ended = self._diagnostics.ended or "the journal was removed"
+        self._tokens, self._epoch = {}, None
+        for epoch in epochs:
+            if epoch is not None and epoch.clone not in (None, self._held):
+                self._clones.drop(epoch.clone)
 
     def close(self) -> None:
-        """Uninstall, and end the connection. What cannot be taken out now is replaced by the next system here."""
+        """Uninstall and disconnect. If the journal cannot be removed now, the next system replaces it."""
         with self._lock:
-            was_told, self._voice.ended = self._voice.ended, None
+            was_ended, self._diagnostics.ended = self._diagnostics.ended, None
             try:
-                self._take_out_somehow()
+                self._uninstall_any_way()
             except ExplorationError as error:
-                if was_told is None:
+                if was_ended is None:
                     warnings.warn(str(error), ExplorationWarning, stacklevel=3)
             finally:
-                self._voice.ended, self._is_out = was_told or "the system is closed", True
+                self._diagnostics.ended, self._is_uninstalled = was_ended or "the system is closed", True
                 self._session.link.close()
                 self._clones.close()
 
-    def _take_out_somehow(self) -> None:
-        """Over a new connection, if the one there is is lost."""
-        if self._is_out:
+    def _uninstall_any_way(self) -> None:
+        """Uninstall; use a new connection if the current one is lost."""
+        if self._is_uninstalled:
             return
         if not self._session.link.closed:
             try:
@@ -293,168 +294,172 @@ class Deltas:
             except ExplorationError:
                 if not self._session.link.closed:
                     raise
-        if not self._is_out:
-            self._voice.ended = None
+        if not self._is_uninstalled:
+            self._diagnostics.ended = None
             self._session.connect()
             self.uninstall()
 
-    # --- looking
+    # --- reading changes
 
-    def _look(self) -> CapturedChanges:
-        """Take in what happened; after a change of the schema, start a new age."""
+    def _read_changes(self) -> CapturedChanges:
+        """Record the changes since the last call; after a schema change, start a new epoch."""
         for _ in range(_TRIES):
-            look = self._session.look()
-            changes = look.changes or self._unwatched
+            captured = self._session.drain()
+            changes = captured.changes or self._unprocessed
             if not changes:
-                self._take_in(look)
-                return look
-            self._leave_age(changes)
-        raise ExplorationError(f"the schema was changed {_TRIES} times while the journal was read")
+                self._record(captured)
+                return captured
+            self._leave_epoch(changes)
+        raise ExplorationError(
+            f"the schema changed {_TRIES} times during a read; try again when no migration runs"
+        )
 
-    def _take_in(self, look: CapturedChanges) -> None:
-        if self._age is not None:
-            add(self._pending, look.delta)
-        if self._mirror is not None:
-            self._mirror.change(look.delta)
+    def _record(self, captured: CapturedChanges) -> None:
+        if self._epoch is not None:
+            add(self._pending, captured.delta)
+        if self._observed is not None:
+            self._observed.change(captured.delta)
 
     def _read_tables(self) -> CapturedChanges:
-        """Read all tables, or those of which more is to be shown than is known."""
+        """Read all tables, or those whose rows must be read again."""
         for _ in range(_TRIES):
-            mirror, self._mirror = self._mirror, None  # if this fails there is none
+            observed, self._observed = self._observed, None  # not valid if this fails
             try:
-                with self._session.moment() as (look, cursor):
-                    if not look.changes:
-                        mirror = self._read_by(cursor, mirror, look)
-            except psycopg.ProgrammingError:  # what is watched may be gone
-                look = CapturedChanges(changes=self._session.schema_changes())
-                if not look.changes:
+                with self._session.snapshot() as (captured, cursor):
+                    if not captured.changes:
+                        observed = self._read_by(cursor, observed, captured)
+            except psycopg.ProgrammingError:  # a watched table may have been dropped
+                captured = CapturedChanges(changes=self._session.schema_changes())
+                if not captured.changes:
                     raise
-            if not look.changes:
-                self._take_in(look)
-                self._mirror = mirror
-                return look
-            self._leave_age(look.changes)
-        raise ExplorationError(f"the schema was changed {_TRIES} times while the tables were read")
+            if not captured.changes:
+                self._record(captured)
+                self._observed = observed
+                return captured
+            self._leave_epoch(captured.changes)
+        raise ExplorationError(
+            f"the schema changed {_TRIES} times during a read; try again when no migration runs"
+        )
 
     def _read_by(
-        self, cursor: Cursor, mirror: ObservedTables | None, look: CapturedChanges
+        self, cursor: Cursor, observed: ObservedTables | None, captured: CapturedChanges
     ) -> ObservedTables:
-        if mirror is None:
-            mirror = ObservedTables(self._session.watched, self._rows_shown)
-            mirror.load(cursor)
+        if observed is None:
+            observed = ObservedTables(self._session.watched, self._rows_shown)
+            observed.load(cursor)
         else:
-            mirror.change(look.delta)
-            mirror.load_tables(cursor, mirror.behind())
-        return mirror
+            observed.change(captured.delta)
+            observed.load_tables(cursor, observed.behind())
+        return observed
 
-    # --- going
+    # --- restoring
 
-    def _go(self, state: State) -> CapturedChanges:
-        if self._age is not None and self._age is state.facts.age:
-            look = self._move(state)
-            if not look.changes:
-                return look
-        self._return_to_age_of(state)
+    def _restore(self, state: State) -> CapturedChanges:
+        if self._epoch is not None and self._epoch is state.info.epoch:
+            captured = self._move(state)
+            if not captured.changes:
+                return captured
+        self._return_to_epoch_of(state)
         return self._move(state)
 
     def _move(self, state: State) -> CapturedChanges:
-        """Within an age."""
+        """Restore a state of the current epoch."""
         change: Delta = {}
 
-        def plan(look: CapturedChanges) -> tuple[Delta, Sequences]:
-            change.clear()  # it may be planned more than once, when locks are not to be had
+        def plan(captured: CapturedChanges) -> tuple[Delta, Sequences]:
+            change.clear()  # a restore may be planned more than once, until all locks are available
             path = self._tree.between(self._tree.here, state)
-            assert path is not None  # both are of one age
-            for delta, sign in ((path, 1), (self._pending, -1), (look.delta, -1)):
+            assert path is not None  # an epoch has one root
+            for delta, sign in ((path, 1), (self._pending, -1), (captured.delta, -1)):
                 add(change, delta, sign)
-            return change, state.facts.sequences
+            return change, state.info.sequences
 
-        look = self._session.restore(plan)
-        if not look.changes:
-            if self._mirror is not None:
-                self._mirror.change(look.delta)
-                self._mirror.change(change)
+        captured = self._session.restore(plan)
+        if not captured.changes:
+            if self._observed is not None:
+                self._observed.change(captured.delta)
+                self._observed.change(change)
             self._pending = {}
             self._tree.move(state)
-        return look
+        return captured
 
-    # --- ages
+    # --- epochs and clones
 
-    def _begin_age(self, look: CapturedChanges) -> None:
+    def _begin_epoch(self, captured: CapturedChanges) -> None:
         session, clone = self._session, None
         if self._may_clone():
             try:
-                clone, look = self._clone()
+                clone, captured = self._clone()
             except psycopg.Error as error:
                 if self._clones_when == "always" or session.link.closed:
                     raise
-                self._voice.note(f"the database was not cloned ({said(error)}): changes of its schema stay")
-                look = self._look()
-        self._age = PostgresEpoch(session.watched, session.fingerprint, clone)
-        self._tree.begin_anew(PostgresStateInfo(self._age, look.sequences))
-        self._age.first = self._tree.here
+                self._diagnostics.note(
+                    f"cannot clone the database ({said(error)}); schema changes are permanent"
+                )
+                captured = self._read_changes()
+        self._epoch = PostgresEpoch(session.watched, session.fingerprint, clone)
+        self._tree.new_root(PostgresStateInfo(self._epoch, captured.sequences))
+        self._epoch.first = self._tree.here
         self._pending = {}
 
     def _may_clone(self) -> bool:
         if self._clones_when == "never" or not self._clones.are_permitted():
             return False
-        return (
-            self._clones_when == "always" or self._given > 0 or not self._clones.others(self._session.process)
-        )
+        is_first = self._clones_when == "auto" and not self._made
+        return not (is_first and self._clones.others(self._session.process))
 
     def _clone(self) -> tuple[str, CapturedChanges]:
         with self._alone("cloning the database"):
-            look = self._session.look()
-            if look.changes:
-                raise CheckpointError("the schema is being changed while the database is cloned; try again")
-            self._take_in(look)
+            captured = self._session.drain()
+            if captured.changes:
+                raise CheckpointError("the schema changed while the database was cloned; try again")
+            self._record(captured)
             self._session.link.close()
-            return self._clones.make(), look
+            return self._clones.make(), captured
 
-    def _return_to_age_of(self, state: State) -> None:
-        age = state.facts.age
-        if age is None or age.clone is None or age.first is None:
+    def _return_to_epoch_of(self, state: State) -> None:
+        epoch = state.info.epoch
+        if epoch is None or epoch.clone is None or epoch.first is None:
             raise RollbackError(
-                "the schema was changed since that checkpoint, and no clone was made before: others were connected at "
-                "the first checkpoint, or this role may not create databases. Make the first checkpoint before the "
-                'application connects, or use clones="always"'
+                "the schema has changed since that checkpoint, and no clone was made: other clients were connected at "
+                "the first checkpoint, or the role cannot create databases; make the first checkpoint before "
+                'the application connects, or use clones="always"'
             )
-        with self._alone("putting a clone in the database's place"):
+        with self._alone("restoring a clone"):
             self._session.link.close()
-            self._clones.put_back(age.clone)
-        self._session.watched, self._session.fingerprint = age.watched, age.fingerprint
-        before, self._age = self._age, age
-        self._pending, self._mirror, self._unwatched = {}, None, ()
-        self._tree.move(age.first)
+            self._clones.replace_with(epoch.clone)
+        self._session.watched, self._session.fingerprint = epoch.watched, epoch.fingerprint
+        before, self._epoch = self._epoch, epoch
+        self._pending, self._observed, self._unprocessed = {}, None, ()
+        self._tree.move(epoch.first)
         self._forget(before)
 
-    def _leave_age(self, changes: Sequence[str]) -> None:
-        """The schema was changed: nothing that is known of the rows holds any more."""
-        before, self._age = self._age, None
-        self._pending, self._mirror = {}, None
-        self._unwatched = changes
+    def _leave_epoch(self, changes: Sequence[str]) -> None:
+        """End the epoch after a schema change; all information about rows is invalid."""
+        before, self._epoch = self._epoch, None
+        self._pending, self._observed = {}, None
+        self._unprocessed = changes
         self._session.watch(self._tables, self._ignore, strict=False)
-        self._unwatched = ()
+        self._unprocessed = ()
         self._check_sequence_caches()
-        self._tree.begin_anew(PostgresStateInfo(None, {}))
+        self._tree.new_root(PostgresStateInfo(None, {}))
         if before is not None:
-            way = "a whole copy of the database" if before.clone else "nothing: no clone was made before it"
-            self._voice.note(
-                f"the schema was changed ({', '.join(sorted(set(changes)))}); what brings back an earlier "
-                f"checkpoint is now {way}"
+            cost = "takes a copy of the whole database" if before.clone else "is impossible without a clone"
+            self._diagnostics.note(
+                f"the schema has changed ({', '.join(sorted(set(changes)))}); restoring an earlier checkpoint {cost}"
             )
             self._forget(before)
 
-    def _forget(self, age: PostgresEpoch | None) -> None:
-        """Drop the clone of an age that nobody can go back to."""
-        if age is not None and age.clone is not None and not age.tokens and age is not self._age:
-            if age.clone != self._held:
-                self._clones.drop(age.clone)
-            age.clone = None
+    def _forget(self, epoch: PostgresEpoch | None) -> None:
+        """Drop the clone of an epoch that has no tokens."""
+        if epoch is not None and epoch.clone is not None and not epoch.tokens and epoch is not self._epoch:
+            if epoch.clone != self._held:
+                self._clones.drop(epoch.clone)
+            epoch.clone = None
 
     @contextmanager
     def _alone(self, doing: str) -> Iterator[None]:
-        """Nobody else on the database; afterwards everybody may come back, and the session is a new one."""
+        """Disconnect all other clients for a while; afterwards the session has a new connection."""
         ended = self._clones.others(self._session.process)
         try:
             self._clones.fence(self._session.process)
@@ -464,11 +469,11 @@ class Deltas:
             if self._session.link.closed:
                 self._session.connect()
         if ended:
-            self._voice.note(
-                f"{doing} ended {ended} connection(s) of the application; it has to connect again"
+            self._diagnostics.note(
+                f"{doing} ended {ended} connection(s) of the application, which must connect again"
             )
 
-    # --- saying
+    # --- tokens and warnings
 
     def _state(self, token: Any) -> State:
         if token not in self._tokens:
@@ -478,22 +483,18 @@ class Deltas:
     def _check_sequence_caches(self) -> None:
         cached = [each.label for each in self._session.watched.sequences.values() if each.cached]
         if cached:
-            self._voice.note(
-                f"the sequence(s) {', '.join(cached)} have a CACHE: each connection keeps numbers of its own, which "
-                "no rollback takes back",
+            self._diagnostics.note(
+                f"the sequence(s) {', '.join(cached)} have a CACHE; numbers that a connection has cached are not "
+                "rolled back",
                 once="cache",
             )
 
-    def _note_hazards(self, look: CapturedChanges) -> None:
-        if look.large_objects:
-            self._voice.note(
-                "the database holds large objects, which are not rolled back", once="large objects"
+    def _note_hazards(self, captured: CapturedChanges) -> None:
+        if captured.large_objects:
+            self._diagnostics.note(
+                "the database has large objects, which are not rolled back", once="large objects"
             )
-        if look.advisory_locks:
-            self._voice.note(
+        if captured.advisory_locks:
+            self._diagnostics.note(
                 "a session holds advisory locks, which are not rolled back", once="advisory locks"
             )
-
-
-def _size(state: State) -> int:
-    return sum(len(image) + 100 for _, image in state.delta)  # a str, its tuple, its place in a dict

@@ -1,9 +1,9 @@
-"""What goes wrong, told to the explorer: errors of its own kind, and one warning a call at most.
+"""Errors and warnings of the PostgreSQL system.
 
-- What PostgreSQL says becomes the error that the explorer expects of the call, with what was being done before it.
-- A broken connection, and an interrupt in the middle of work, end everything: nobody knows what the server did last.
-  Every later call says so.
-- Warnings are said when the work is done, because a warning may be an exception, and the work must not be half done.
+- An error of PostgreSQL becomes the error that the explorer expects from the call, prefixed with the failed operation.
+- A broken connection, or an interrupt during work, ends the system, because the last action of the server is unknown.
+  Every later call reports that.
+- Warnings are issued after the work is done: a warning may be an exception, and must not interrupt the work.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from clew.explore.systems.postgres.restore import WrongRowsError
 
 
 class Diagnostics:
-    """Speaks for a system, which knows whether its connection is lost."""
+    """Translates errors and collects warnings for a system."""
 
     def __init__(self, is_lost: Callable[[], bool]) -> None:
         self._is_lost = is_lost
-        self.ended: str | None = None  # why nothing more can be done
+        self.ended: str | None = None  # the reason why the system can no longer be used
         self._notes: list[str] = []
         self._known: set[str] = set()
 
     @contextmanager
-    def speaking(self, kind: type[ClewError], what: str) -> Iterator[None]:
-        """What goes wrong inside is an error of this kind, which begins with `what`."""
+    def errors(self, kind: type[ClewError], what: str) -> Iterator[None]:
+        """Raise errors of this kind, whose messages start with `what`."""
         if self.ended is not None:
             raise kind(f"{what}: {self.ended}")
         try:
@@ -40,7 +40,7 @@ class Diagnostics:
                 raise KeyboardInterrupt from error
             if self._is_lost():
                 self.ended = (
-                    f"the connection to PostgreSQL broke ({said(error)}), and all checkpoints with it; "
+                    f"the connection to PostgreSQL broke ({said(error)}) and all checkpoints are lost; "
                     "make a new PostgresSystem"
                 )
                 raise kind(f"{what}: {self.ended}") from error
@@ -55,17 +55,17 @@ class Diagnostics:
 
     def _end_by(self, error: BaseException) -> None:
         name = type(error).__name__
-        self.ended = f"it was interrupted ({name}) while it worked; make a new PostgresSystem"
+        self.ended = f"the operation was interrupted ({name}); make a new PostgresSystem"
 
     def note(self, message: str, once: str | None = None) -> None:
-        """Something to be warned about; what has the same `once` is said a single time."""
+        """Add a warning; messages with the same `once` are issued a single time."""
         if once is None or once not in self._known:
             self._notes.append(message)
         if once is not None:
             self._known.add(once)
 
     def warn(self) -> None:
-        """Say what was noted, to the caller of the system's method that calls this."""
+        """Issue the collected warnings, at the caller of the system's method."""
         if self._notes:
             message, self._notes = "; ".join(self._notes), []
             warnings.warn(message, ExplorationWarning, stacklevel=4)

@@ -1,11 +1,10 @@
-"""What is observed of the tables, kept up to date by the same deltas that restores are made of.
+"""Observations of the watched tables, kept up to date by the deltas of restores and changes.
 
-The digest of a table is a sum over its rows, so a row that comes or goes adds or takes away its own part, and the
-order of rows does not matter. One look at all rows starts it; from then on observing costs what changed.
+The digest of a table is a sum over its rows, so a changed row adds or subtracts its own part, and the order of rows
+does not matter. All rows are read once; later observations cost only the changes.
 
-Rows are shown, too, for tables of up to `limit` rows: as a list of dicts, in the order of the key (without one, of
-their text). A larger table is shown as `{"rows": count, "digest": text}`. Which of the two depends on the state
-alone.
+A table of up to `limit` rows is shown as a list of dicts, ordered by the key, or by their text if there is no key. A
+larger table is shown as `{"rows": count, "digest": text}`. Both depend on the state alone.
 """
 
 from __future__ import annotations
@@ -24,17 +23,17 @@ from clew.state.codec import digest, encode
 if TYPE_CHECKING:
     from clew.explore.systems.postgres.connection import Cursor
 
-_LANES = 3  # of 60 bits, each summed up on its own: a bigint holds one without a sign
+_LANES = 3  # of 60 bits, each summed separately, because a bigint holds 63
 _LANE = 15  # hexadecimal digits
 
 
 def row_number(image: str) -> int:
-    """The part that a row adds to the digest of its table."""
+    """Return the part of a row in the digest of its table."""
     return int(sha256(image.encode()).hexdigest()[: _LANES * _LANE], 16)
 
 
 def digest_sql(table: PostgresTable) -> str:
-    """The count of rows and the lanes of their sum, computed by the server."""
+    """Return a statement for the number of rows and the lanes of their sum."""
     lanes = ", ".join(
         f"coalesce(sum(('x' || substr(h, {1 + lane * _LANE}, {_LANE}))::bit(60)::bigint), 0)"
         for lane in range(_LANES)
@@ -47,12 +46,12 @@ def digest_sql(table: PostgresTable) -> str:
 
 
 def identity(digests: dict[str, str]) -> bytes:
-    """What stands for all tables in a state's identity."""
+    """Return the digest of all tables."""
     return bytes.fromhex(digest(encode(digests)))
 
 
 class ObservedTable:
-    """One table: how many rows, the sum of their numbers and, while they are few, the rows themselves."""
+    """One table: the number of rows, the sum of their numbers and, up to the limit, the rows themselves."""
 
     def __init__(self, table: PostgresTable, limit: int) -> None:
         self.label = table.label
@@ -73,8 +72,8 @@ class ObservedTable:
         self._sorted: list[dict[str, Any]] | None = None
         self._digest: str | None = None
 
-    def count_in(self, shown: str, more: int) -> None:
-        """Rows of an image (without ignored columns) that came or, below zero, went."""
+    def _add(self, shown: str, more: int) -> None:
+        """Add rows with an image of the observed columns; remove rows if `more` is negative."""
         self._sorted = self._digest = None
         self.count += more
         self.total += more * row_number(shown)
@@ -86,22 +85,22 @@ class ObservedTable:
                 self._images, self._read = None, {}
 
     def change(self, image: str, more: int) -> None:
-        self.count_in(image if self._is_whole else rows.without(image, self._kept), more)
+        self._add(image if self._is_whole else rows.without(image, self._kept), more)
 
     @property
     def is_behind(self) -> bool:
-        """Few enough rows to show, which are not here since there were more."""
+        """Return whether the rows must be read again: they were too many before, and can be shown now."""
         return self._images is None and self.count <= self._limit
 
     def load(self, cursor: Cursor, table: PostgresTable) -> None:
-        """Read the table: its rows if they are few, else what the server says about all of them."""
+        """Read the table: its rows up to the limit, otherwise the digest from the server."""
         self.count, self.total, self._images = 0, 0, {}
         self._sorted = self._digest = None
         images = (
             f"SELECT {image_sql(table, 't', shown=True)} FROM ONLY {table.name} t LIMIT {self._limit + 1}"
         )
         for (image,) in cursor.execute(images.encode(), prepare=False).fetchall():
-            self.count_in(image, 1)
+            self._add(image, 1)
         if self._images is None:
             found = cursor.execute(digest_sql(table).encode(), prepare=False).fetchone() or (0,)
             self.count, lanes = found[0], [int(lane) for lane in found[1:]]
@@ -131,12 +130,12 @@ class ObservedTable:
             return listed
         try:
             return sorted(listed, key=lambda row: [row[name] for name in self._key or ()])
-        except TypeError:  # a value of the key is beyond Python's type, and is text here
+        except TypeError:  # a key value that Python cannot represent is text here
             return listed
 
 
 class ObservedTables:
-    """All that is observed, as of the last change that was counted in."""
+    """All observed tables, as of the last recorded change."""
 
     def __init__(self, watched: WatchedObjects, limit: int) -> None:
         self._watched = watched
@@ -145,17 +144,17 @@ class ObservedTables:
         }
 
     def load(self, cursor: Cursor) -> None:
-        """Read everything; inside a transaction that sees one moment."""
+        """Read all tables; call it inside a transaction with one snapshot."""
         for table in (*self._watched.tables.values(), *self._watched.views):
             self._tables[table.oid].load(cursor, table)
 
     def change(self, delta: Delta) -> None:
-        """Count in what came and went."""
+        """Record changed rows."""
         for (oid, image), more in delta.items():
             self._tables[oid].change(image, more)
 
     def behind(self) -> list[PostgresTable]:
-        """Tables whose rows have to be read again, because there are few enough of them now."""
+        """Return the tables whose rows must be read again."""
         return [table for oid, table in self._watched.tables.items() if self._tables[oid].is_behind]
 
     def load_tables(self, cursor: Cursor, tables: Iterable[PostgresTable]) -> None:
@@ -163,9 +162,9 @@ class ObservedTables:
             self._tables[table.oid].load(cursor, table)
 
     def digests(self) -> dict[str, str]:
-        """The digest of each table, by its label."""
+        """Return the digests of the tables, by label."""
         return {seen.label: seen.digest for seen in self._tables.values()}
 
     def data(self) -> dict[str, Any]:
-        """What an observation shows, by label."""
+        """Return the data of an observation, by label."""
         return {seen.label: seen.shown() for seen in self._tables.values()}

@@ -1,9 +1,9 @@
-"""A PostgreSQL database as pieces of bytes that another process can go back to, and how a database differs from it.
+"""Save a PostgreSQL database as pieces of bytes, so that another process can restore it.
 
-What is kept are the images of all watched rows and where the sequences were, with a digest of the schema that they
-belong to. The kept images are loaded beside the tables, and the server says which rows are too many and which are
-missing; only those travel. The digest of the schema is one of definitions: unlike the journal's fingerprint it is the
-same for a table that was made again as it was.
+The images of all watched rows and the positions of the sequences are saved, with a digest of the schema. To restore
+them, the images are loaded into tables of the journal's schema, and the server computes the rows that differ; only
+those are transferred. The schema digest covers definitions. Unlike the journal's fingerprint, it is the same for a
+table that was dropped and created again.
 """
 
 from __future__ import annotations
@@ -64,32 +64,32 @@ SELECT encode(sha256(convert_to(string_agg(what, chr(10) ORDER BY what COLLATE "
 
 
 class RecoveryHeader(msgspec.Struct, frozen=True):
-    """What belongs to the rows that were kept."""
+    """The metadata of the saved rows."""
 
     shape: str
     tables: list[str]
     sequences: dict[str, tuple[int, bool]]
-    clone: str | None  # a copy of the database as it was then
-    place: str  # which database it was
+    clone: str | None  # a copy of the database at that time
+    place: str  # identifies the database
 
 
 def shape(link: Connection, schema: str) -> str:
-    """A digest of all that is defined in the database, without the journal in a schema of its own."""
+    """Return a digest of all definitions in the database, without the journal's schema."""
     ((found,),) = link.execute(_SHAPE.encode(), (schema, quoted(schema))).fetchall()
     return str(found)
 
 
 def place(link: Connection) -> str:
-    """Which database this is: the cluster by a number of its own, and its name there."""
+    """Return the identity of the database: the cluster's identifier and the name."""
     try:
         ((cluster,),) = link.execute("SELECT system_identifier FROM pg_control_system()").fetchall()
-    except psycopg.errors.InsufficientPrivilege:  # then by its address
+    except psycopg.errors.InsufficientPrivilege:  # identify the cluster by its address
         cluster = f"{link.info.host}:{link.info.port}"
     return f"{cluster}/{link.info.dbname}"
 
 
-def head_of(session: ChangeCapture, sequences: Sequences, clone: str | None) -> RecoveryHeader:
-    """The head of what is kept."""
+def header_of(session: ChangeCapture, sequences: Sequences, clone: str | None) -> RecoveryHeader:
+    """Return the metadata of the current rows."""
     watched, link = session.watched, session.link
     at = {watched.sequences[oid].name: value for oid, value in sequences.items()}
     names = [table.name for table in watched.tables.values()]
@@ -97,7 +97,7 @@ def head_of(session: ChangeCapture, sequences: Sequences, clone: str | None) -> 
 
 
 def rows(cursor: Cursor, watched: WatchedObjects) -> Iterator[bytes]:
-    """The images of all watched rows, in pieces that know their table."""
+    """Return the images of all watched rows in pieces, each with the number of its table."""
     for number, table in enumerate(watched.tables.values()):
         every = f"SELECT {image_sql(table, 't')} FROM ONLY {table.name} t"
         waiting, size = [], 0
@@ -111,87 +111,89 @@ def rows(cursor: Cursor, watched: WatchedObjects) -> Iterator[bytes]:
         yield msgspec.msgpack.encode((number, b"".join(waiting)))
 
 
-def put_rows_back(session: ChangeCapture, head: RecoveryHeader, pieces: Iterable[bytes]) -> Delta:
-    """Let the watched tables hold the rows that were kept; what changed since somebody looked last."""
-    _check_watched(head, session.watched)
-    _load(session.link, session.schema, head, pieces)
+def restore_rows(session: ChangeCapture, header: RecoveryHeader, pieces: Iterable[bytes]) -> Delta:
+    """Restore the saved rows; return the changes since the last read."""
+    _check_watched(header, session.watched)
+    _load(session.link, session.schema, header, pieces)
     change: Delta = {}
 
-    def plan(look: CapturedChanges) -> tuple[Delta, Sequences]:
-        change.clear()  # it may be planned more than once
-        found, sequences = _way_back(session.link, session.schema, head, session.watched)
-        change.update(found)
-        return found, sequences
+    def plan(found: CapturedChanges) -> tuple[Delta, Sequences]:
+        change.clear()  # a restore may be planned more than once
+        delta, sequences = _path_back(session.link, session.schema, header, session.watched)
+        change.update(delta)
+        return delta, sequences
 
-    look = session.restore(plan)
-    if look.changes:
-        raise RollbackError(f"the schema was changed meanwhile ({', '.join(look.changes)})")
-    _unload(session.link, session.schema, head)
-    add(change, look.delta)
+    captured = session.restore(plan)
+    if captured.changes:
+        raise RollbackError(
+            f"the schema changed during the restore ({', '.join(captured.changes)}); try again"
+        )
+    _unload(session.link, session.schema, header)
+    add(change, captured.delta)
     return change
 
 
-def _load(link: Connection, schema: str, head: RecoveryHeader, pieces: Iterable[bytes]) -> None:
-    """Put what was kept beside the tables, in the journal's schema."""
-    for number in range(len(head.tables)):
-        place = _place(schema, number)
-        link.execute(f"DROP TABLE IF EXISTS {place}".encode(), prepare=False)
-        link.execute(f"CREATE UNLOGGED TABLE {place} (i text)".encode(), prepare=False)
+def _load(link: Connection, schema: str, header: RecoveryHeader, pieces: Iterable[bytes]) -> None:
+    """Load the saved images into tables of the journal's schema."""
+    for number in range(len(header.tables)):
+        name = _table_name(schema, number)
+        link.execute(f"DROP TABLE IF EXISTS {name}".encode(), prepare=False)
+        link.execute(f"CREATE UNLOGGED TABLE {name} (i text)".encode(), prepare=False)
     decode = msgspec.msgpack.Decoder(tuple[int, bytes]).decode
     for number, images in map(decode, pieces):
         with link.cursor().copy(
-            f"COPY {_place(schema, number)} FROM STDIN (ENCODING 'UTF8')".encode()
+            f"COPY {_table_name(schema, number)} FROM STDIN (ENCODING 'UTF8')".encode()
         ) as copy:
             copy.write(images)
 
 
-def _unload(link: Connection, schema: str, head: RecoveryHeader) -> None:
-    """Take it away again."""
-    for number in range(len(head.tables)):
-        link.execute(f"DROP TABLE IF EXISTS {_place(schema, number)}".encode(), prepare=False)
+def _unload(link: Connection, schema: str, header: RecoveryHeader) -> None:
+    """Drop the tables of `_load`."""
+    for number in range(len(header.tables)):
+        link.execute(f"DROP TABLE IF EXISTS {_table_name(schema, number)}".encode(), prepare=False)
 
 
-def _way_back(
-    link: Connection, schema: str, head: RecoveryHeader, watched: WatchedObjects
+def _path_back(
+    link: Connection, schema: str, header: RecoveryHeader, watched: WatchedObjects
 ) -> tuple[Delta, Sequences]:
-    """The rows that have to come and to go, and where the sequences were; inside the transaction that changes them."""
+    """Return the delta to the saved rows, and the saved sequences; call it inside the transaction that applies them."""
     by_name = {table.name: table for table in watched.tables.values()}
     change: Delta = {}
-    for number, name in enumerate(head.tables):
+    for number, name in enumerate(header.tables):
         table = by_name[name]
         differing = (
-            f'SELECT i, sum(n)::int FROM (SELECT i COLLATE "C" AS i, 1 AS n FROM {_place(schema, number)} UNION ALL '
+            'SELECT i, sum(n)::int FROM (SELECT i COLLATE "C" AS i, 1 AS n '
+            f"FROM {_table_name(schema, number)} UNION ALL "
             f'SELECT {image_sql(table, "t")} COLLATE "C", -1 FROM ONLY {name} t) u GROUP BY i HAVING sum(n) <> 0'
         )
         for image, more in link.execute(differing.encode(), prepare=False):
             change[table.oid, image] = more
     oids = {each.name: oid for oid, each in watched.sequences.items()}
-    return change, {oids[name]: value for name, value in head.sequences.items() if name in oids}
+    return change, {oids[name]: value for name, value in header.sequences.items() if name in oids}
 
 
-def _check_watched(head: RecoveryHeader, watched: WatchedObjects) -> None:
-    """Whether what was kept is what is watched."""
+def _check_watched(header: RecoveryHeader, watched: WatchedObjects) -> None:
+    """Raise a RollbackError if other tables are watched than were saved."""
     now = {table.name for table in watched.tables.values()}
-    differing = sorted(now.symmetric_difference(head.tables))
+    differing = sorted(now.symmetric_difference(header.tables))
     if differing:
         raise RollbackError(
-            f"the tables that are watched are others than those that were kept: {', '.join(differing)}; "
-            "give tables=[...] as before"
+            f"the watched tables differ from the saved ones: {', '.join(differing)}; use the same tables=[...]"
         )
 
 
-def _place(schema: str, number: int) -> str:
-    return quoted(schema, f"kept_{number}")
+def _table_name(schema: str, number: int) -> str:
+    return quoted(schema, f"saved_{number}")
 
 
-def written(head: RecoveryHeader) -> bytes:
-    """The first piece."""
-    return msgspec.json.encode(head)
+def encode_header(header: RecoveryHeader) -> bytes:
+    """Return the first piece."""
+    return msgspec.json.encode(header)
 
 
-def read_head(piece: bytes) -> RecoveryHeader:
-    """What the first piece says."""
+def decode_header(piece: bytes) -> RecoveryHeader:
+    """Return the metadata of the first piece."""
     try:
         return msgspec.json.decode(piece, type=RecoveryHeader)
     except msgspec.MsgspecError as error:
-        raise RollbackError(f"what was kept cannot be read ({error})") from error
+        raise RollbackError(f"cannot read the saved baseline ({error}); use a new store") from error

@@ -1,9 +1,8 @@
-"""Moving the rows of a database from one state to another: what went comes back, what came goes.
+"""Move the rows of a database from one state to another.
 
-All deletes run before all inserts, so no order of rows can collide with a unique constraint. Every statement says how
-many rows it must touch, and a count that is off takes the whole restore back: the journal and the tables would not
-fit, and going on would hide it. Rows are found by their key and compared by their whole image; of equal rows as many
-as asked for are taken.
+All deletes run before all inserts, so the order of rows cannot violate a unique constraint. Every statement knows how
+many rows it must change. A different count rolls the whole restore back, because the journal and the tables do not
+match. Rows are found by their key and compared by their whole image. Of equal rows, the required number is taken.
 """
 
 from __future__ import annotations
@@ -18,14 +17,16 @@ from clew.explore.systems.postgres.triggers import image_sql, image_type
 if TYPE_CHECKING:
     from clew.explore.systems.postgres.connection import Connection
 
-Delta = dict[tuple[int, str], int]  # (table, row image): how many more, or fewer
-Sequences = dict[int, tuple[int, bool]]  # oid: (last value, whether it was given out)
+Delta = dict[tuple[int, str], int]  # (table, row image): the number of rows to add or, if negative, to remove
+Sequences = dict[int, tuple[int, bool]]  # oid: (last_value, is_called)
 Statement = tuple[str, Sequence[Any] | None]
-Counted = tuple[str, Sequence[Any] | None, "PostgresTable | None", int]  # whose rows it touches, and how many
+Counted = tuple[
+    str, Sequence[Any] | None, "PostgresTable | None", int
+]  # the table, and the number of rows to change
 
-_AT_ONCE = 20_000  # images in one statement
-# A few rows are looked up by their key, however small the table: anything else would make images of all of its rows.
-# Without a key that is just what is needed, and then each of them is compared only once.
+_MAX_IMAGES = 20_000  # in one statement
+# Rows are looked up by their key even in a small table; another plan would compute the images of all its rows. Without
+# a key, a hash join is the best plan: it computes each image once.
 BY_KEY = (
     "SELECT set_config('lock_timeout', $1, true), set_config('enable_seqscan', 'off', true), "
     "set_config('enable_mergejoin', 'off', true), set_config('enable_hashjoin', 'off', true)"
@@ -36,17 +37,17 @@ _SETVAL = "SELECT setval(o::regclass, v, c) FROM unnest($1::oid[], $2::bigint[],
 
 
 class WrongRowsError(Exception):
-    """The tables do not hold what the journal says they hold."""
+    """The tables do not match the journal."""
 
 
 def lock_sql(tables: Iterable[PostgresTable]) -> str | None:
-    """Waits for writers and keeps new ones out, readers not."""
+    """Return a statement that waits for writers and blocks new ones, but not readers."""
     names = ", ".join(f"ONLY {table.name}" for table in tables)
     return f"LOCK TABLE {names} IN SHARE ROW EXCLUSIVE MODE" if names else None
 
 
 def sequences_sql(watched: WatchedObjects) -> str | None:
-    """Reads where the sequences are."""
+    """Return a statement that reads the sequences."""
     reads = [
         f"SELECT {each.oid}::oid, last_value, is_called FROM {each.name}"
         for each in watched.sequences.values()
@@ -55,34 +56,34 @@ def sequences_sql(watched: WatchedObjects) -> str | None:
 
 
 def set_sequences(wanted: Sequences, now: Sequences) -> list[Statement]:
-    """Sets those that are elsewhere. To be sent last: a sequence does not go back when a transaction does."""
+    """Return statements that set changed sequences. Send them last: a rollback does not undo them."""
     moved = {oid: value for oid, value in wanted.items() if oid in now and now[oid] != value}
     last, called = [value for value, _ in moved.values()], [given for _, given in moved.values()]
     return [(_SETVAL, (list(moved), last, called))] if moved else []
 
 
 def apply(link: Connection, schema: str, watched: WatchedObjects, change: Delta) -> None:
-    """Make a change, inside a transaction of the caller that holds the locks."""
+    """Apply a delta inside a transaction of the caller that holds the locks."""
     rows = _by_table(change)
-    touched = [watched.tables[oid] for oid in rows]
-    for sql in (sql for table in touched for sql in table.aside):
-        # Not in the pipeline: psycopg forgets prepared statements after an ALTER, and then those sent with it, too.
+    changed = [watched.tables[oid] for oid in rows]
+    for sql in (sql for table in changed for sql in table.aside):
+        # Not in the pipeline: an ALTER makes psycopg discard the prepared statements that are sent with it.
         link.execute(sql.encode(), prepare=False)
-    statements = [*_all_deletes(schema, touched, rows)]
-    statements += [each for table in touched for each in _inserts(schema, table, rows[table.oid])]
+    statements = [*_all_deletes(schema, changed, rows)]
+    statements += [each for table in changed for each in _inserts(schema, table, rows[table.oid])]
     try:
         cursors = run_all(link, [(sql, values) for sql, values, _, _ in statements]) if statements else []
-    except psycopg.errors.UniqueViolation as error:  # a row is in the way that should be gone, or never came
+    except psycopg.errors.UniqueViolation as error:  # a row exists that should not
         raise WrongRowsError(
-            f"a table holds other rows than the journal says ({said(error)}); something changed it unseen"
+            f"a table does not match the journal ({said(error)}); something changed it without firing triggers"
         ) from error
     for cursor, (_, _, owner, wanted) in zip(cursors, statements):
         if owner is not None and cursor.rowcount != wanted:
             raise WrongRowsError(
-                f"{owner.name} holds other rows than the journal says "
-                f"({cursor.rowcount} of {wanted} were found); something changed it unseen"
+                f"{owner.name} does not match the journal ({cursor.rowcount} of {wanted} rows were found); "
+                "something changed it without firing triggers"
             )
-    for sql in (sql for table in touched for sql in table.back):
+    for sql in (sql for table in changed for sql in table.back):
         link.execute(sql.encode(), prepare=False)
 
 
@@ -108,27 +109,27 @@ def _by_table(change: Delta) -> dict[int, dict[str, int]]:
 
 
 def _deletes(schema: str, table: PostgresTable, rows: Mapping[str, int]) -> Iterator[Counted]:
-    gone = [(image, -more) for image, more in rows.items() if more < 0]
+    removed = [(image, -more) for image, more in rows.items() if more < 0]
     sql = _delete_one_each(schema, table) if table.key and table.key.unique else _delete_some(schema, table)
-    for part in _parts(gone):
+    for part in _parts(removed):
         images, counts = [image for image, _ in part], [number for _, number in part]
         values = (images,) if table.key and table.key.unique else (images, counts)
         yield sql, values, table, sum(counts)
 
 
 def _inserts(schema: str, table: PostgresTable, rows: Mapping[str, int]) -> Iterator[Counted]:
-    came = [image for image, more in rows.items() for _ in range(more)]
-    for part in _parts(came):
+    added = [image for image, more in rows.items() for _ in range(more)]
+    for part in _parts(added):
         yield _insert(schema, table), (part,), table, len(part)
 
 
 def _parts(items: list[Any]) -> Iterator[list[Any]]:
-    for start in range(0, len(items), _AT_ONCE):
-        yield items[start : start + _AT_ONCE]
+    for start in range(0, len(items), _MAX_IMAGES):
+        yield items[start : start + _MAX_IMAGES]
 
 
 def _is_wanted(table: PostgresTable) -> str:
-    """Whether a row `t` of the table is the one of the image `w.i`, of which `w.r` are the columns."""
+    """Return an SQL condition: row `t` of the table has the image `w.i`, whose columns are `w.r`."""
     tests = [f'{image_sql(table, "t")} COLLATE "C" = w.i']
     if table.key is not None:
         tests = [
@@ -157,7 +158,7 @@ def _delete_some(schema: str, table: PostgresTable) -> str:
 
 
 def _insert(schema: str, table: PostgresTable) -> str:
-    if not table.columns:  # nothing but generated ones, or none at all
+    if not table.columns:  # it has only generated columns, or none
         return f"INSERT INTO {table.name} SELECT FROM unnest($1::text[])"
     names = [quoted(column.name) for column in table.columns]
     return (

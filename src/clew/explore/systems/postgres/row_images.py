@@ -1,12 +1,12 @@
-"""Row images and the values in them.
+"""Row images, and the values in them.
 
-An image is the text that PostgreSQL itself writes for a row, `(1,"two words",)`: the one form that keeps everything,
-the text of a json, the bounds of an array, −0, and a null in a json beside the NULL of SQL. Images are compared and
-stored as they are. They are taken apart only to leave columns out and to show rows to people and invariants.
+An image is the text that PostgreSQL writes for a row, such as `(1,"two words",)`. Only this form preserves everything:
+the text of a json, the bounds of an array, -0, and the difference between a json null and an SQL NULL. Images are
+compared and stored as text. They are parsed only to remove columns, and to show rows in observations.
 
-Values are shown as Python's own where a type has one: bool, int, float, Decimal, str, bytes, UUID, date, time,
-datetime, lists, and what json holds. Everything else, and a value that Python cannot hold (the day `infinity`, an
-array that does not start at 1), is shown as PostgreSQL writes it. All of them have a canonical encoding.
+Values are shown as Python objects where a type has an equivalent: bool, int, float, Decimal, str, bytes, UUID, date,
+time, datetime, lists and json. Other values, and those that Python cannot represent (the date `infinity`, an array that
+does not start at 1), are shown as PostgreSQL writes them. All of them have a canonical encoding.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ Load = Callable[[str], Any]
 
 
 def fields(image: str) -> list[str]:
-    """The fields of an image as they are written in it, quotes and all."""
+    """Return the fields of an image, including their quotes."""
     return _FIELD.findall(image[1:-1] + ",")
 
 
 def without(image: str, kept: Sequence[int]) -> str:
-    """The image that the row would have without some columns; `kept` are the positions that stay."""
+    """Return the image with only the columns at the positions `kept`."""
     written = fields(image)
     return "(" + ",".join([written[position] for position in kept]) + ")"
 
 
 def text(field: str) -> str | None:
-    """The text of a written field; None for NULL."""
+    """Return the text of a field; None for NULL."""
     if not field:
         return None
     if field[0] != '"':
@@ -47,7 +47,7 @@ def text(field: str) -> str | None:
 
 
 def values(image: str, loads: Sequence[Load]) -> list[Any]:
-    """The values of an image, one for each column."""
+    """Return the values of an image, one for each column."""
     if not loads:
         return []
     return [_value(text(field), load) for field, load in zip(fields(image), loads)]
@@ -71,11 +71,11 @@ def _bytes(written: str) -> bytes:
 
 
 def _list(load: Load) -> Load:
-    """Reads an array whose items one can read; nested ones too."""
+    """Return a function that reads an array, also a nested one."""
 
     def read(written: str) -> list[Any]:
-        if written[:1] != "{":  # "[0:1]={…}": lists of Python start at one place only
-            raise ValueError("an array with bounds of its own")
+        if written[:1] != "{":  # "[0:1]={...}": the bounds of a Python list are fixed
+            raise ValueError("an array with explicit bounds")
         stack: list[list[Any]] = [[]]
         for brace, quoted, bare in _ITEM.findall(written):
             if brace == "{":
@@ -93,7 +93,7 @@ def _list(load: Load) -> Load:
     return read
 
 
-# By the oid of a type and of its arrays; PostgreSQL never changes those of its own types.
+# The oid of a type and of its array type. PostgreSQL never changes the oids of built-in types.
 _SCALARS: tuple[tuple[int, int, Load], ...] = (
     (16, 1000, _bool),
     (17, 1001, _bytes),
@@ -120,12 +120,12 @@ _LOADS: dict[int, Load] = {}
 for _scalar, _array, _load in _SCALARS:
     _LOADS |= {_scalar: _load, _array: _list(_load)}
 
-# Types whose values can be changed in place; whoever hands out a row twice copies them.
+# Types with mutable values; a row with one of them is copied before it is returned.
 MUTABLE = frozenset({114, 3802} | {array for _, array, _ in _SCALARS})
-# Types whose values sort as people expect: whole numbers, text, days and moments, UUIDs, bytes.
+# Types that sort in Python as in PostgreSQL.
 ORDERED = frozenset({17, 20, 21, 23, 25, 26, 1043, 1082, 1114, 1184, 2950})
 
 
 def loader(type_oid: int) -> Load:
-    """What reads the text of a type."""
+    """Return the function that reads the text of a type."""
     return _LOADS.get(type_oid, str)

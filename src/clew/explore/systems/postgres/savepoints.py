@@ -1,14 +1,13 @@
-"""Checkpoints as savepoints, for tests that share one connection with what they test and never commit.
+"""Checkpoints as savepoints, for tests that share one connection with the tested code and never commit.
 
-- The connection is the caller's (or one that the system opens and shows as `connection`); all happens in its one
-  transaction.
-- Restoring a checkpoint ends all later ones: `ordering` is "lifo". Sequences are not part of a transaction, and are
-  set back.
-- A statement that failed leaves PostgreSQL's transaction unusable. The way out is the last checkpoint, so looking
-  after such a failure takes back what was done since: the failed action has changed nothing.
+- Everything happens in one transaction of the caller's connection, or of one that the system opens (`connection`).
+- Restoring a checkpoint ends all later ones: `ordering` is "lifo". Sequences are not transactional, and are set
+  explicitly.
+- A failed statement makes the transaction unusable until a rollback. So the next read after a failure rolls back to the
+  last checkpoint: the failed action has changed nothing.
 - A commit or rollback by the application ends all checkpoints: `RollbackError`.
 
-Observing reads all watched tables each time.
+An observation reads all watched tables each time.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Savepoint:
-    """A savepoint of the transaction, and where the sequences were."""
+    """A savepoint of the transaction, and the positions of the sequences."""
 
     number: int
     sequences: Sequences
@@ -61,58 +60,58 @@ class Savepoints:
         self._lock = threading.RLock()
         self._is_own = isinstance(shared, str)
         self.connection: Connection = _connected(shared) if isinstance(shared, str) else shared
-        self._given = 0
+        self._made = 0
         self._stack: list[Savepoint] = []
         self._released: set[int] = set()
         try:
-            with self._speaking(ExplorationError, "the tables could not be read"), self._looking() as cursor:
+            with self._errors(ExplorationError, "cannot read the tables"), self._reading() as cursor:
                 load_watched(cursor, schema, tables, ignore)
         except BaseException:
             self.close()
             raise
 
     def observe(self) -> Observation:
-        with self._lock, self._speaking(ExplorationError, "the database could not be observed"):
-            with self._looking() as cursor:
+        with self._lock, self._errors(ExplorationError, "cannot observe the database"):
+            with self._reading() as cursor:
                 watched = load_watched(cursor, self._schema, self._tables, self._ignore, strict=False)
-                mirror = ObservedTables(watched, self._rows_shown)
-                mirror.load(cursor)
+                observed = ObservedTables(watched, self._rows_shown)
+                observed.load(cursor)
                 labels = {oid: each.label for oid, each in watched.sequences.items()}
                 at = {labels[oid]: list(value) for oid, value in self._sequences(cursor).items()}
-            return Observation("postgres", mirror.data(), {"sequences": at}, identity(mirror.digests()))
+            return Observation("postgres", observed.data(), {"sequences": at}, identity(observed.digests()))
 
     def checkpoint(self, name: str) -> int:
-        with self._lock, self._speaking(CheckpointError, f"no checkpoint {name!r}"):
-            with self._looking() as cursor:
+        with self._lock, self._errors(CheckpointError, f"cannot make the checkpoint {name!r}"):
+            with self._reading() as cursor:
                 sequences = self._sequences(cursor)
-            self._given += 1
-            made = Savepoint(self._given, sequences)
+            self._made += 1
+            made = Savepoint(self._made, sequences)
             self._cursor().execute(f"SAVEPOINT {made.name}".encode())
             self._stack.append(made)
             return made.number
 
     def rollback(self, token: Any) -> None:
         with self._lock:
-            place = self._place(token)
-            if place is None:
+            index = self._index(token)
+            if index is None:
                 raise UnknownCheckpointError(f"Checkpoint not found: {token}")
-            target = self._stack[place]
-            with self._speaking(RollbackError, f"not rolled back to {token}"):
+            target = self._stack[index]
+            with self._errors(RollbackError, f"cannot roll back to {token}"):
                 self._cursor().execute(f"ROLLBACK TO SAVEPOINT {target.name}".encode())
-                del self._stack[place + 1 :]
-                with self._looking() as cursor:
+                del self._stack[index + 1 :]
+                with self._reading() as cursor:
                     now = self._sequences(cursor)
                 for sql, values in set_sequences(target.sequences, now):
                     self._cursor().execute(sql.encode(), values)
 
     def is_valid(self, token: Any) -> bool:
         with self._lock:
-            return self._place(token) is not None and not self.connection.closed
+            return self._index(token) is not None and not self.connection.closed
 
     def release(self, token: Any) -> None:
-        """Forget a checkpoint. Releasing a savepoint ends the later ones, so only the last ones are released."""
+        """Discard a checkpoint. Releasing a savepoint ends the later ones, so only the last ones are released."""
         with self._lock:
-            if self._place(token) is None:
+            if self._index(token) is None:
                 return
             self._released.add(token)
             while self._stack and self._stack[-1].number in self._released:
@@ -122,7 +121,7 @@ class Savepoints:
                     self._cursor().execute(f"RELEASE SAVEPOINT {last.name}".encode())
 
     def close(self) -> None:
-        """Take everything back and disconnect, if the connection is the system's own; else leave it as it is."""
+        """Roll back and disconnect if the system opened the connection; otherwise leave it unchanged."""
         with self._lock:
             self._stack = []
             if self._is_own:
@@ -130,18 +129,18 @@ class Savepoints:
 
     uninstall = close
 
-    def _place(self, token: Any) -> int | None:
-        for place, each in enumerate(self._stack):
+    def _index(self, token: Any) -> int | None:
+        for index, each in enumerate(self._stack):
             if each.number == token and token not in self._released:
-                return place
+                return index
         return None
 
     def _cursor(self) -> Cursor:
         return psycopg.RawCursor(self.connection, row_factory=psycopg.rows.tuple_row)
 
     @contextmanager
-    def _looking(self) -> Iterator[Cursor]:
-        """A cursor that writes text in the fixed style, and leaves no trace of that."""
+    def _reading(self) -> Iterator[Cursor]:
+        """Return a cursor with the fixed text format; the settings end with it."""
         status = psycopg.pq.TransactionStatus
         cursor = self._cursor()
         if self.connection.info.transaction_status == status.INERROR:
@@ -149,15 +148,15 @@ class Savepoints:
             cursor.execute(f"ROLLBACK{last}".encode())
         if self.connection.info.transaction_status == status.IDLE and self.connection.autocommit:
             cursor.execute("BEGIN")
-        cursor.execute("SAVEPOINT clew_look")
+        cursor.execute("SAVEPOINT clew_read")
         try:
             for name, value in TEXT_STYLE.items():
                 cursor.execute("SELECT set_config($1, $2, true)", (name, value))
             yield cursor
         finally:
             if not self.connection.closed:
-                cursor.execute("ROLLBACK TO SAVEPOINT clew_look")
-                cursor.execute("RELEASE SAVEPOINT clew_look")
+                cursor.execute("ROLLBACK TO SAVEPOINT clew_read")
+                cursor.execute("RELEASE SAVEPOINT clew_read")
 
     def _sequences(self, cursor: Cursor) -> Sequences:
         watched = load_watched(cursor, self._schema, self._tables, {}, strict=False)
@@ -166,14 +165,14 @@ class Savepoints:
         return {oid: (last, called) for oid, last, called in rows}
 
     @contextmanager
-    def _speaking(self, kind: type[ClewError], what: str) -> Iterator[None]:
+    def _errors(self, kind: type[ClewError], what: str) -> Iterator[None]:
         try:
             yield
         except psycopg.Error as error:
             hint = ""
             if error.sqlstate in ("25P01", "3B001"):  # no transaction; no such savepoint
                 self._stack = []
-                hint = "; the application ended the transaction that all checkpoints were in"
+                hint = "; the application ended the transaction, and all checkpoints with it"
             raise kind(f"{what}: {said(error)}{hint}") from error
 
 
@@ -182,4 +181,4 @@ def _connected(dsn: str) -> Connection:
     try:
         return psycopg.connect(**parts)
     except psycopg.Error as error:
-        raise ExplorationError(f"PostgreSQL cannot be reached ({said(error)})") from error
+        raise ExplorationError(f"cannot connect to PostgreSQL ({said(error)})") from error

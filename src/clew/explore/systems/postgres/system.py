@@ -1,14 +1,21 @@
-"""A PostgreSQL database as a system: checkpoint and restore in any order, while the application uses its own
-connections and really commits.
+"""A PostgreSQL database that can be restored to any of its checkpoints in any order, while the application uses its own
+connections and commits.
 
-The parts, each in a module of its own: what is watched (`postgres_catalog`), the journal that triggers write
-(`postgres_journal`, `postgres_session` on the connection of `postgres_link`), moving rows (`postgres_restore`), what is
-observed (`postgres_mirror`, `postgres_rows`), copies of the database for changes of its schema (`postgres_clones`),
-what another process can go back to (`postgres_kept`), what goes wrong (`postgres_voice`), all joined in
-`postgres_deltas`; and savepoints (`postgres_savepoints`).
+::
 
-What is not rolled back: large objects, advisory locks, numbers that a connection has cached of a sequence (all are
-warned about), roles, other databases, and tables that are not watched.
+    catalog         the watched tables, columns, keys and sequences
+    triggers        the journal that triggers write
+    change_capture  reads the journal, over the connection of `connection`
+    restore         moves rows
+    observation     observes tables; `row_images` has their rows
+    clones          copies of the database, for schema changes
+    recovery        restores the database in another process
+    diagnostics     errors and warnings
+    deltas          combines all of these
+    savepoints      the alternative: one transaction
+
+Not rolled back: large objects, advisory locks and cached sequence numbers (each with a warning), roles, other
+databases, and tables that are not watched.
 """
 
 from __future__ import annotations
@@ -25,26 +32,26 @@ from clew.explore.systems.postgres.savepoints import Savepoints
 if TYPE_CHECKING:
     from clew.explore.systems.postgres.connection import Connection
 
-_LONGEST_SCHEMA = 48  # bytes: names of triggers are made of it
+_MAX_SCHEMA_BYTES = 48  # trigger names contain it
 
 
 class PostgresSystem:
     """The rows of a PostgreSQL database.
 
-    An observation's `data` holds each watched table by its name (`orders`, or `shop.orders` outside of the schema
-    `public`): a list of rows, each a dict, in the order of the key; or, for a table of more than `rows_shown` rows,
-    `{"rows": count, "digest": text}`. `digest` stands for all rows of all tables, whatever is shown. Sequences are
-    rolled back, and are no part of what identifies a state.
+    The `data` of an observation has each watched table by name (`orders`, or `shop.orders` outside of the schema
+    `public`): a list of rows as dicts, ordered by the key; or, for a table of more than `rows_shown` rows, `{"rows":
+    count, "digest": text}`. The `digest` covers all rows of all tables. Sequences are rolled back, but are not part of
+    the identity of a state.
 
     Args:
-        dsn: The database; in savepoint mode a connection can be given instead.
-        tables: The tables to watch, all by default. A partitioned table means all of its partitions.
-        ignore: Columns that do not count, by table: `{"orders": ["updated_at"]}`. They are restored, and not observed.
+        dsn: The database. In savepoint mode it can be a connection.
+        tables: The tables to watch. A partitioned table stands for all of its partitions. [default: all]
+        ignore: Columns that are restored but not observed, by table: `{"orders": ["updated_at"]}`.
         mode: "deltas" restores in any order. "savepoint" works inside one transaction, last in, first out.
-        schema: Where the journal is kept while the system is open.
-        rows_shown: How many rows a table may have to be shown row by row. Every state keeps what was shown.
-        clones: When the whole database is copied, so that a change of its schema can be undone: "auto" at the first
-            checkpoint if nobody else is connected, and after each change; "always" and "never" whoever is connected.
+        schema: The schema of the journal, which exists while the system is open.
+        rows_shown: The maximum number of rows of a table that observations show row by row.
+        clones: When to copy the whole database, so that a schema change can be undone. "auto": at the first checkpoint
+            if no other client is connected, and after each schema change. "always" and "never" ignore other clients.
         lock_timeout: Seconds that a restore waits for open transactions of the application.
     """
 
@@ -62,74 +69,78 @@ class PostgresSystem:
     ) -> None:
         _check(dsn, tables, mode, schema, clones)
         watch: dict[str, Any] = {"tables": tables, "ignore": ignore or {}, "schema": schema}
-        self._way: Deltas | Savepoints
+        self._engine: Deltas | Savepoints
         if mode == "savepoint":
-            self._way = Savepoints(dsn, rows_shown=rows_shown, **watch)
+            self._engine = Savepoints(dsn, rows_shown=rows_shown, **watch)
         else:
             assert isinstance(dsn, str)
-            self._way = Deltas(dsn, rows_shown=rows_shown, clones=clones, lock_timeout=lock_timeout, **watch)
+            self._engine = Deltas(
+                dsn, rows_shown=rows_shown, clones=clones, lock_timeout=lock_timeout, **watch
+            )
 
     @property
     def ordering(self) -> Literal["any", "lifo"]:
-        return self._way.ordering
+        return self._engine.ordering
 
     @property
     def connection(self) -> Connection:
-        """In savepoint mode, the connection that everybody shares."""
-        if isinstance(self._way, Savepoints):
-            return self._way.connection
-        raise AttributeError("connection: only in savepoint mode; otherwise the application has its own")
+        """Return the shared connection; only in savepoint mode."""
+        if isinstance(self._engine, Savepoints):
+            return self._engine.connection
+        raise AttributeError(
+            "connection: available only in savepoint mode; otherwise open your own connections"
+        )
 
     def observe(self) -> Observation:
-        """What the watched tables hold."""
-        return self._way.observe()
+        """Return an observation of the watched tables."""
+        return self._engine.observe()
 
     def checkpoint(self, name: str) -> Any:
-        """A token for the state that is there now. `name` is a label for people."""
-        return self._way.checkpoint(name)
+        """Return a token for the current state. `name` appears in messages."""
+        return self._engine.checkpoint(name)
 
     def rollback(self, token: Any) -> None:
-        """Restore the state of a token, which stays valid."""
-        self._way.rollback(token)
+        """Restore the state of a token. The token stays valid."""
+        self._engine.rollback(token)
 
     def is_valid(self, token: Any) -> bool:
-        """Whether a token can be restored."""
-        return self._way.is_valid(token)
+        """Return whether a token can be restored."""
+        return self._engine.is_valid(token)
 
     def release(self, token: Any) -> None:
-        """Free what a token holds; no error for one that is not there."""
-        self._way.release(token)
+        """Discard a token; an unknown one is not an error."""
+        self._engine.release(token)
 
     def size(self, token: Any) -> int:
-        """The bytes that a token holds in this process: those of the rows that changed."""
-        return self._way.size(token) if isinstance(self._way, Deltas) else 0
+        """Return the number of bytes that a token holds in memory."""
+        return self._engine.size(token) if isinstance(self._engine, Deltas) else 0
 
     def save_baseline(self, token: Any) -> Iterable[bytes]:
-        """Return the watched rows at the latest checkpoint as byte strings for `restore_baseline` in another process.
+        """Return the watched rows in pieces, from which another process can restore the last checkpoint.
 
-        In savepoint mode the server itself takes everything back when a process is killed.
+        In savepoint mode the server rolls everything back when the process is killed.
         """
-        return self._way.save_baseline(token) if isinstance(self._way, Deltas) else ()
+        return self._engine.save_baseline(token) if isinstance(self._engine, Deltas) else ()
 
     def restore_baseline(self, pieces: Iterable[bytes]) -> bool:
-        """Hold the rows that were kept, with the sequences; and the schema, if there is a clone of it.
+        """Restore the saved rows and sequences, and the schema if a clone of it exists.
 
-        False if they are of another database, which are left alone.
+        Return False, and do nothing, if the pieces belong to another database.
         """
-        return not isinstance(self._way, Deltas) or self._way.restore_baseline(pieces)
+        return not isinstance(self._engine, Deltas) or self._engine.restore_baseline(pieces)
 
     def release_baseline(self) -> None:
-        """Nobody has to come back after this process."""
-        if isinstance(self._way, Deltas):
-            self._way.release_baseline()
+        """Drop the recovery data: no other process needs to restore the database."""
+        if isinstance(self._engine, Deltas):
+            self._engine.release_baseline()
 
     def uninstall(self) -> None:
-        """Take everything of the system's out of the database: triggers, journal, clones. The rows stay as they are."""
-        self._way.uninstall()
+        """Remove the triggers, the journal and the clones. The rows stay as they are."""
+        self._engine.uninstall()
 
     def close(self) -> None:
-        """Uninstall, and disconnect."""
-        self._way.close()
+        """Uninstall and disconnect."""
+        self._engine.close()
 
     def __enter__(self) -> PostgresSystem:
         return self
@@ -142,16 +153,14 @@ class PostgresSystem:
 
 def _check(dsn: Any, tables: Any, mode: str, schema: str, clones: str) -> None:
     if mode not in ("deltas", "savepoint"):
-        raise SystemSetupError(f'mode: {mode!r} is neither "deltas" nor "savepoint"')
+        raise SystemSetupError(f'mode: expected "deltas" or "savepoint", got {mode!r}')
     if clones not in ("auto", "always", "never"):
-        raise SystemSetupError(f'clones: {clones!r} is not one of "auto", "always", "never"')
+        raise SystemSetupError(f'clones: expected "auto", "always" or "never", got {clones!r}')
     if mode == "deltas" and not isinstance(dsn, str):
-        raise SystemSetupError(
-            'dsn: an address (text) is needed; a connection can be shared with mode="savepoint" only'
-        )
+        raise SystemSetupError('dsn: expected a connection string; a connection needs mode="savepoint"')
     if isinstance(tables, str):
-        raise SystemSetupError(f"tables: a list is needed: [{tables!r}]")
-    if not schema or len(schema.encode()) > _LONGEST_SCHEMA or "\0" in schema or schema.startswith("pg_"):
+        raise SystemSetupError(f"tables: expected a list of names, got {tables!r}; write [{tables!r}]")
+    if not schema or len(schema.encode()) > _MAX_SCHEMA_BYTES or "\0" in schema or schema.startswith("pg_"):
         raise SystemSetupError(
-            f"schema: {schema!r} is not a name of 1 to {_LONGEST_SCHEMA} bytes that PostgreSQL leaves to others"
+            f"schema: expected a name of 1 to {_MAX_SCHEMA_BYTES} bytes that does not start with pg_, got {schema!r}"
         )

@@ -1,15 +1,15 @@
-"""The journal inside the database: triggers that write down every row that comes and goes, whoever changes it.
+"""The journal inside the database: triggers that record every inserted and removed row, from any session.
 
-- One function a table, so that an image is made of fixed columns. It is SECURITY DEFINER (the application needs no
-  right to the journal) and writes text in a fixed style, whatever the application's session has set.
-- Triggers are ENABLE ALWAYS, so that an application that itself works in the replica role is seen too; the system's
-  own session is recognised by a setting.
-- TRUNCATE fires no row triggers: its own trigger writes down all rows before they go.
-- A change of the schema is a row of table 0. It comes from event triggers; where the role may not make those, from a
-  fingerprint of the catalog, which is compared at every look.
+- Each table has its own function, so the columns of an image are fixed. It is SECURITY DEFINER, so the application
+  needs no privileges on the journal. It writes text in a fixed format, independent of the application's settings.
+- Triggers are ENABLE ALWAYS, so an application in the replica role is recorded, too. The system's own session is
+  recognized by a setting.
+- TRUNCATE fires no row triggers. A separate trigger records all rows before they are removed.
+- A schema change is an entry of table 0. It comes from event triggers. If the role cannot create those, a fingerprint
+  of the catalog is compared at every read.
 - The journal is unlogged: after a crash of the server no checkpoint is valid anyway.
 
-What it does not do: keep anything. Each look takes the rows out, and the client keeps them.
+The journal stores nothing permanently. Each read removes its rows, and the client keeps them.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from clew.explore.systems.postgres.connection import TEXT_STYLE
 if TYPE_CHECKING:
     from clew.explore.systems.postgres.connection import Connection
 
-SCHEMA_CHANGED = 0  # the "table" of a row that says so
+SCHEMA_CHANGED = 0  # the "table" of an entry for a schema change
 _OURS = "Journal of a Clew exploration; it can be dropped when none runs."
 _STYLE = " ".join(f"SET {name} = '{value}'" for name, value in TEXT_STYLE.items())
 _DEFINER = f"LANGUAGE plpgsql SECURITY DEFINER {_STYLE}"
-_AWAKE = "current_setting('clew.restoring', true) IS DISTINCT FROM 'on'"
+_ENABLED = "current_setting('clew.restoring', true) IS DISTINCT FROM 'on'"
 _NO_STATE = "'COMMENT', 'REINDEX', 'SECURITY LABEL'"
 
 _OF_TABLES = """
@@ -35,7 +35,7 @@ SELECT 'FUNCTION', proname || '()' FROM pg_proc
 WHERE pronamespace = to_regnamespace($1) AND proname ~ '^note_[0-9]'
 UNION ALL SELECT 'TYPE', typname FROM pg_type WHERE typnamespace = to_regnamespace($1) AND typname ~ '^row_[0-9]'
 """
-# What must change when somebody changes the schema, and must not when they TRUNCATE, VACUUM or use temporary tables.
+# It must change with the schema, and must not change with TRUNCATE, VACUUM or temporary tables.
 _FINGERPRINT = """
 WITH places AS (SELECT oid FROM pg_namespace
                 WHERE nspname !~ '^pg_' AND nspname NOT IN ('information_schema', {schema})),
@@ -60,7 +60,7 @@ SELECT sum(hashtextextended(what, 0)), sum(hashtextextended(what, 1)) FROM thing
 
 
 def fingerprint_sql(schema: str) -> str:
-    """The statement whose answer changes with the schema."""
+    """Return a statement whose result changes with the schema."""
     return _FINGERPRINT.replace("{schema}", "'" + schema.replace("'", "''") + "'")
 
 
@@ -69,25 +69,25 @@ def journal_name(schema: str) -> str:
 
 
 def drain_sql(schema: str) -> str:
-    """Takes out what has been committed: table, the image that went, the image that came."""
+    """Return a statement that removes committed entries: table, removed image, inserted image."""
     return f"DELETE FROM {journal_name(schema)} RETURNING rel, gone, came"
 
 
 def image_sql(table: PostgresTable, row: str, *, shown: bool = False) -> str:
-    """The image of a row, in SQL; with `shown`, without the columns that observations leave out."""
+    """Return the image of a row as SQL; with `shown`, without ignored columns."""
     columns = [column for column in table.columns if column.shown or not shown]
     return "ROW(" + ", ".join(f"{row}.{quoted(column.name)}" for column in columns) + ")::pg_catalog.text"
 
 
 def image_type(schema: str, table: PostgresTable) -> str:
-    """The type that takes an image apart."""
+    """Return the composite type of a table's images."""
     return quoted(schema, f"row_{table.oid}")
 
 
 def create(link: Connection, schema: str) -> bool:
-    """Make an empty journal, over whatever a killed process left.
+    """Create an empty journal, and replace one that a killed process left.
 
-    Returns whether event triggers report changes of the schema.
+    Return whether event triggers report schema changes.
     """
     remove(link, schema)
     found = link.execute("SELECT rolsuper FROM pg_roles WHERE rolname = current_user").fetchone()
@@ -103,13 +103,13 @@ def create(link: Connection, schema: str) -> bool:
     return is_superuser
 
 
-def hold(link: Connection, schema: str) -> None:
-    """Let nobody write into the journal until the transaction ends: what the catalog says now is all that happened."""
+def lock(link: Connection, schema: str) -> None:
+    """Lock the journal until the transaction ends, so no change happens after the catalog is read."""
     link.execute(f"LOCK TABLE {journal_name(schema)} IN SHARE ROW EXCLUSIVE MODE".encode(), prepare=False)
 
 
 def watch(link: Connection, schema: str, watched: WatchedObjects) -> None:
-    """Put triggers on these tables and take them from all others; what the journal holds is forgotten."""
+    """Create triggers on these tables, remove all others, and empty the journal."""
     place = quoted(schema)
     old = link.execute(_OF_TABLES, (place,)).fetchall()
     statements = [f"DROP {kind} {place}.{name} CASCADE" for kind, name in old]
@@ -121,7 +121,7 @@ def watch(link: Connection, schema: str, watched: WatchedObjects) -> None:
 
 
 def remove(link: Connection, schema: str) -> None:
-    """Take the journal and, with its functions, all of its triggers out. Somebody else's schema is left alone."""
+    """Remove the journal, its functions and triggers; reject a schema that is not a journal."""
     found = link.execute(
         "SELECT obj_description(oid, 'pg_namespace') FROM pg_namespace WHERE nspname = $1", (schema,)
     ).fetchone()
@@ -129,13 +129,13 @@ def remove(link: Connection, schema: str) -> None:
         return
     if found[0] != _OURS:
         raise SystemSetupError(
-            f"the schema {schema!r} is there already, and is no journal of Clew; give another name with schema=..."
+            f"schema {schema!r} already exists and is not a journal of Clew; choose another name with schema=..."
         )
     link.execute(f"DROP SCHEMA {quoted(schema)} CASCADE".encode(), prepare=False)
 
 
-def sleep(link: Connection, watched: WatchedObjects) -> None:
-    """Let the triggers do nothing more; unlike dropping them, this does not have to wait for readers."""
+def disable(link: Connection, watched: WatchedObjects) -> None:
+    """Disable the triggers; unlike dropping them, this does not wait for readers."""
     for table in watched.tables.values():
         for trigger in ("clew_rows", "clew_truncate"):
             link.execute(f"ALTER TABLE ONLY {table.name} DISABLE TRIGGER {trigger}".encode(), prepare=False)
@@ -143,7 +143,7 @@ def sleep(link: Connection, watched: WatchedObjects) -> None:
 
 def _function(name: str, returns: str, body: str) -> str:
     tag = "$body$"
-    while tag in body:  # a table may be called anything
+    while tag in body:  # a table name may contain the tag
         tag = f"{tag[:-1]}x$"
     return f"CREATE FUNCTION {name}() RETURNS {returns} {_DEFINER} AS {tag}{body}{tag}"
 
@@ -154,7 +154,7 @@ def _table_statements(schema: str, table: PostgresTable) -> list[str]:
     old, new = image_sql(table, "OLD"), image_sql(table, "NEW")
     every = image_sql(table, "t")
     journal = f"INSERT INTO {place}.journal VALUES ({table.oid},"
-    # Rows that such a transaction does not see are gone too, and are not written down: nothing is certain any more.
+    # TRUNCATE also removes rows that such a transaction cannot see and record, so the journal is incomplete.
     unsure = (
         f"INSERT INTO {place}.journal VALUES ({SCHEMA_CHANGED}, NULL, 'TRUNCATE in an isolated transaction')"
     )
@@ -186,9 +186,9 @@ BEGIN
 END """,
         ),
         f"CREATE TRIGGER clew_rows AFTER INSERT OR UPDATE OR DELETE ON {table.name} "
-        f"FOR EACH ROW WHEN ({_AWAKE}) EXECUTE FUNCTION {rows}()",
+        f"FOR EACH ROW WHEN ({_ENABLED}) EXECUTE FUNCTION {rows}()",
         f"CREATE TRIGGER clew_truncate BEFORE TRUNCATE ON {table.name} "
-        f"FOR EACH STATEMENT WHEN ({_AWAKE}) EXECUTE FUNCTION {rows}()",
+        f"FOR EACH STATEMENT WHEN ({_ENABLED}) EXECUTE FUNCTION {rows}()",
         f"ALTER TABLE ONLY {table.name} ENABLE ALWAYS TRIGGER clew_rows",
         f"ALTER TABLE ONLY {table.name} ENABLE ALWAYS TRIGGER clew_truncate",
     ]

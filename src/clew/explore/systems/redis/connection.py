@@ -1,15 +1,12 @@
-"""The two connections to a Redis server: one for commands, in pipelines, and one that hears of touched keys.
+"""Two connections to a Redis server: one for commands, in pipelines, and one that listens for changed keys.
 
-Keyspace notifications are sent once and forgotten, so what is heard is trusted only while nothing can have been
-missed:
+Keyspace notifications are sent once and not stored. So they are trusted only while none can have been missed:
 
-- a PING on the listening connection is answered after all notifications of what happened before, so waiting for the
-  answer is waiting for them;
-- a connection that was lost, a server that was restarted, notifications that somebody switched off: everything may
-  have been touched;
-- FLUSHDB, FLUSHALL and SWAPDB notify nobody, but the server counts them.
+- The reply to a PING on the listening connection comes after all earlier notifications, so waiting for it is enough.
+- After a lost connection, a restart of the server, or a change of its notification setting, any key may have changed.
+- FLUSHDB, FLUSHALL and SWAPDB send no notifications, but the server counts them.
 
-`touched` is then None: compare everything.
+In the last two cases `changed` returns None, and all keys must be compared.
 """
 
 from __future__ import annotations
@@ -24,71 +21,71 @@ from clew.errors import SystemSetupError
 
 Command = tuple[Any, ...]
 _SILENT = re.compile(rb"cmdstat_(?:flushdb|flushall|swapdb):calls=(\d+)")
-_PIECE = 10_000  # commands that are under way at once
-_LETS_GO = 2.0  # seconds
-_FLAGS = frozenset("g$lshzxetd")  # what "A" stands for
+_PIECE = 10_000  # commands in one pipeline
+_CLAIM_TIMEOUT = 2.0  # seconds
+_FLAGS = frozenset("g$lshzxetd")  # the meaning of "A"
 
 
 class RedisConnection:
-    """Connections of our own, made like those of a client or from a URL."""
+    """The connections of a system, made from a URL or like those of a client."""
 
     def __init__(self, server: Any) -> None:
         pool = _pool_of(server)
         self._make = pool.connection_class
-        # RESP2: notifications arrive as plain answers. Bytes: keys and values may be anything.
+        # RESP2: notifications arrive as ordinary replies. Bytes: keys and values need not be text.
         self._options = {**pool.connection_kwargs, "decode_responses": False, "protocol": 2}
         self._options.pop("maint_notifications_config", None)
         self.database = int(self._options.get("db") or 0)
         where = [str(self._options.get(name) or "") for name in ("host", "port", "path")]
-        self.place = "/".join([*where, str(self.database)])  # which database it is
+        self.identity = "/".join([*where, str(self.database)])
         self._errors = _errors_of(self._make)
         self._commands: Any = None
-        self._ears: Any = None
+        self._listener: Any = None
         self._counted = 0
-        self.flags: str | None = None  # as we found them, if we changed them
+        self.flags: str | None = None  # the original setting, if it was changed
         self.can_listen = True
 
     # ---------------------------------------------------------------- commands
 
     def send(self, commands: Iterable[Command]) -> list[Any]:
-        """The answers to commands sent together; an answer that is an error is returned as one."""
+        """Send commands in pipelines, and return the replies; an error reply is returned as an exception."""
         listed = list(commands)
         if not listed:
             return []
         try:
             return self._exchange(listed)
         except self._errors.connection:
-            self._commands.disconnect()  # it may have been idle too long; what is sent here can be sent twice
+            self._commands.disconnect()  # it may have been idle for too long; these commands can be repeated
             return self._exchange(listed)
 
     def _exchange(self, commands: list[Command]) -> list[Any]:
         if self._commands is None:
             self._commands = self._make(**self._options)
             self._commands.connect()
-        answers: list[Any] = []
+        replies: list[Any] = []
         for start in range(0, len(commands), _PIECE):
             piece = commands[start : start + _PIECE]
             self._commands.send_packed_command(self._commands.pack_commands(piece))
-            answers += [self._answer(self._commands) for _ in piece]
-        return answers
+            replies += [self._reply(self._commands) for _ in piece]
+        return replies
 
-    def _answer(self, connection: Any) -> Any:
+    def _reply(self, connection: Any) -> Any:
         try:
             return connection.read_response(disable_decoding=True)
         except self._errors.response as error:
             return error
 
-    # ---------------------------------------------------------------- one at a time
+    # ---------------------------------------------------------------- ownership
 
     def claim(self) -> str | None:
-        """Say that this database is being explored; or who said so before, and lives.
+        """Claim the database for this process; return the other client if one has already claimed it.
 
-        It is said by the name of our connection, which ends with the process. A server that keeps such names to itself
-        is believed to have nobody else.
+        The claim is the name of the connection, which ends with the process. If the server does not list clients, the
+        claim always succeeds.
         """
         name = f"clew-explore-{self.database}"
         mine, listed = self.send([("CLIENT", "ID"), ("CLIENT", "LIST")])
-        deadline = time.monotonic() + _LETS_GO
+        deadline = time.monotonic() + _CLAIM_TIMEOUT
         while isinstance(listed, bytes):
             others = [
                 line for line in listed.decode(errors="replace").splitlines()
@@ -98,38 +95,38 @@ class RedisConnection:
                 break
             if time.monotonic() > deadline:
                 return f"client {others[0].split()[0]}"
-            time.sleep(0.01)  # a killed process lets go within a moment
+            time.sleep(0.01)  # the connection of a killed process ends soon
             (listed,) = self.send([("CLIENT", "LIST")])
         self.send([("CLIENT", "SETNAME", name)])
         return None
 
     def unclaim(self) -> None:
-        """Say nothing any more."""
+        """Give up the claim."""
         if self._commands is not None:
             self.send([("CLIENT", "SETNAME", "")])
 
     # ---------------------------------------------------------------- listening
 
-    def touched(self) -> set[bytes] | None:
-        """The keys that were touched since the last call; None if that may be all."""
-        before = self._is_undisturbed()
-        heard = self._hear()
-        return heard if before else None
+    def changed(self) -> set[bytes] | None:
+        """Return the keys that changed since the last call; None if any key may have changed."""
+        is_complete = self._is_complete()
+        keys = self._notified()
+        return keys if is_complete else None
 
-    def _is_undisturbed(self) -> bool:
-        """Nothing happened that nobody is notified of, and notifications are on."""
+    def _is_complete(self) -> bool:
+        """Return whether notifications are on, and no command without notifications was executed."""
         commands = [("INFO", "commandstats"), ("CONFIG", "GET", "notify-keyspace-events")]
         statistics, setting = self.send(commands if self.can_listen else commands[:1] + [("PING",)])
         counted = sum(map(int, _SILENT.findall(_bytes(statistics))))
-        undisturbed, self._counted = counted == self._counted, counted
+        is_complete, self._counted = counted == self._counted, counted
         if self.can_listen and isinstance(setting, Exception):
             self.can_listen = False  # some services forbid CONFIG
-        if self.can_listen and not _complete(setting[1].decode()):
-            self.can_listen = self._switch_on(setting[1].decode())
+        if self.can_listen and not _is_sufficient(setting[1].decode()):
+            self.can_listen = self._enable_notifications(setting[1].decode())
             return False
-        return undisturbed and self.can_listen
+        return is_complete and self.can_listen
 
-    def _switch_on(self, flags: str) -> bool:
+    def _enable_notifications(self, flags: str) -> bool:
         wanted = "".join(sorted({*flags, "K", "A"}))
         (answer,) = self.send([("CONFIG", "SET", "notify-keyspace-events", wanted)])
         if isinstance(answer, Exception):
@@ -137,45 +134,45 @@ class RedisConnection:
         self.flags = flags if self.flags is None else self.flags
         return True
 
-    def _hear(self) -> set[bytes] | None:
+    def _notified(self) -> set[bytes] | None:
         if not self.can_listen:
             return None
         try:
-            if self._ears is None:
-                self._ears = self._make(**{**self._options, "socket_timeout": 30.0})
-                self._ears.connect()
-                self._ears.send_command("PSUBSCRIBE", f"__keyspace@{self.database}__:*")
+            if self._listener is None:
+                self._listener = self._make(**{**self._options, "socket_timeout": 30.0})
+                self._listener.connect()
+                self._listener.send_command("PSUBSCRIBE", f"__keyspace@{self.database}__:*")
                 self._until(b"psubscribe", None)
-                return None  # whatever came before was not heard
+                return None  # earlier notifications were missed
             nonce = uuid.uuid4().hex
-            self._ears.send_command("PING", nonce)
+            self._listener.send_command("PING", nonce)
             return self._until(b"pong", nonce.encode())
         except (*self._errors.connection, OSError):
-            if self._ears is not None:
-                self._ears.disconnect()
-            self._ears = None
+            if self._listener is not None:
+                self._listener.disconnect()
+            self._listener = None
             return None
 
     def _until(self, kind: bytes, nonce: bytes | None) -> set[bytes]:
         keys: set[bytes] = set()
         while True:
-            message = self._ears.read_response(disable_decoding=True)
+            message = self._listener.read_response(disable_decoding=True)
             if message[0] == b"pmessage":
                 keys.add(message[2].split(b":", 1)[1])
             elif message[0] == kind and (nonce is None or message[1] == nonce):
                 return keys
 
     def close(self) -> None:
-        """Close both connections, and leave the server's setting as it was."""
+        """Close both connections, and restore the server's setting."""
         try:
             if self.flags is not None:
                 self.send([("CONFIG", "SET", "notify-keyspace-events", self.flags)])
         except self._errors.connection:
-            pass  # the server is gone, and its setting with it
-        for connection in (self._commands, self._ears):
+            pass  # the server has stopped, and its setting is lost anyway
+        for connection in (self._commands, self._listener):
             if connection is not None:
                 connection.disconnect()
-        self._commands = self._ears = None
+        self._commands = self._listener = None
 
 
 class _Errors:
@@ -196,8 +193,7 @@ def _pool_of(server: Any) -> Any:
         pool = getattr(server, "connection_pool", None)
         if pool is None or not hasattr(pool, "connection_kwargs"):
             raise SystemSetupError(
-                f"RedisSystem: {type(server).__name__} is neither a URL nor a client of one server "
-                "(redis.Redis, valkey.Valkey)"
+                f"server: expected a URL or a client (redis.Redis, valkey.Valkey), got {type(server).__name__}"
             )
         return _plain_pool(pool)
     try:
@@ -215,12 +211,12 @@ def _pool_of(server: Any) -> Any:
         return library.ConnectionPool.from_url(known.get(scheme, scheme) + separator + rest)
     except ValueError as error:
         raise SystemSetupError(
-            f"RedisSystem: {server!r} is no address of a server ({error}); give redis://host:port/db or unix://path"
+            f"server: invalid URL {server!r} ({error}); use redis://host:port/db or unix://path"
         ) from error
 
 
 def _plain_pool(pool: Any) -> Any:
-    """The pool itself or, for an asyncio client, one like it for blocking connections."""
+    """Return the pool or, for an asyncio client, an equivalent pool of blocking connections."""
     kind = pool.connection_class
     if ".asyncio" not in kind.__module__:
         return pool
@@ -235,7 +231,7 @@ def _plain_pool(pool: Any) -> Any:
     return library.ConnectionPool(connection_class=getattr(library, kind.__name__), **options)
 
 
-def _complete(flags: str) -> bool:
+def _is_sufficient(flags: str) -> bool:
     return "K" in flags and ("A" in flags or set(flags) >= _FLAGS)
 
 

@@ -1,16 +1,14 @@
-"""`RedisSystem`: one database of a Redis or Valkey server, restored to any of its checkpoints in any order.
+"""`RedisSystem`: one database of a Redis or Valkey server that can be restored to any of its checkpoints in any order.
 
-- A key is held as its dump and the time it has to live. States are a tree of deltas (`deltas`): the keys that
-  changed.
-- Keys that were touched are known by keyspace notifications (`redis_wire`); where these cannot be had, or may have
-  been missed, all keys are compared.
-- A restore is one transaction (MULTI), of the keys that differ. Other databases of the server are not touched.
-- A key that expires gets the time to live back that it had at the checkpoint: time does not pass for a state that
-  is left and come back to. For the identity of a state only counts whether a key expires at all.
-- What is observed does not depend on the server's encodings (`redis_values`).
+- A key is stored as its dump and its remaining time to live. States are a tree of changed keys (`delta_tree`).
+- Changed keys are found by keyspace notifications (`connection`). If those are not available, or may have been missed,
+  all keys are compared.
+- A restore is one transaction (MULTI) of the keys that differ. Other databases of the server are not changed.
+- A key that expires gets back the time to live that it had at the checkpoint: time does not pass for a state while
+  another one is current. The identity of a state includes only whether a key expires.
+- Observations do not depend on the server's encodings (`values`).
 
-Not covered: scripts and functions of the server, times to live of single fields in hashes (they are restored, not
-observed).
+Not covered: scripts and functions of the server. The times to live of fields in hashes are restored, not observed.
 """
 
 from __future__ import annotations
@@ -32,16 +30,16 @@ from clew.explore.systems.redis.values import read_all, text
 from clew.state.codec import encode
 
 SHOWN = 100
-_SAME_DEADLINE = 0.1  # seconds: two readings of one time to live differ by what the network takes
+_SAME_DEADLINE = 0.1  # seconds; two readings of a time to live differ by the network latency
 _MODULUS = 1 << 256
-_PIECE = 1 << 20  # bytes of keys that are kept together
-_OWN = 300  # bytes of an entry besides its dump and what is shown of it
+_PIECE = 1 << 20  # bytes of keys in one piece
+_OVERHEAD = 300  # bytes of an entry in addition to its dump and value
 
 
 class KeyEntry(msgspec.Struct, frozen=True, eq=False):
-    """A key and what it holds; `deadline` in seconds of the world's time, if it expires.
+    """A key, its dump, and its deadline in system time if it expires.
 
-    `shown`, its hash (`number`) and its size follow from the others. They live as long as a state that holds the entry.
+    `shown`, its hash (`number`) and its size are computed from these.
     """
 
     key: bytes
@@ -49,7 +47,7 @@ class KeyEntry(msgspec.Struct, frozen=True, eq=False):
     deadline: float | None
     number: int = 0
     shown: Any = None
-    size: int = 0  # bytes of what is shown
+    size: int = 0  # bytes of `shown`
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, KeyEntry) and self._identity == other._identity
@@ -63,7 +61,7 @@ class KeyEntry(msgspec.Struct, frozen=True, eq=False):
 
 
 class RedisStateInfo(msgspec.Struct, eq=False):
-    time: float  # of the world, which stands still for a state that was left
+    time: float  # system time, which does not pass while another state is current
     sum: int
     observation: Observation | None = None
 
@@ -72,53 +70,52 @@ class RedisSystem:
     """One database of a Redis or Valkey server.
 
     Args:
-        server: A URL (redis://…, unix://…?db=2) or a client; of a client only its address and settings are used.
+        server: A URL (redis://..., unix://...?db=2), or a client whose address and settings are used.
     """
 
     ordering: Literal["any"] = "any"
 
     def __init__(self, server: Any) -> None:
-        self._wire = RedisConnection(server)
+        self._connection = RedisConnection(server)
         self._entries: dict[bytes, KeyEntry] = {}
-        self._expiring: dict[
-            bytes, float
-        ] = {}  # keys that expire, and the lag that their time to live was set with
-        self._streams: set[bytes] = set()  # reading and acknowledging in groups notifies nobody
-        self._lag = 0.0  # how much the world's time is behind the clock
+        # keys that expire, with the lag at which their time to live was set
+        self._expiring: dict[bytes, float] = {}
+        self._streams: set[bytes] = set()  # reads and acknowledgements of groups send no notifications
+        self._lag = 0.0  # of the system time behind the clock
         self._tree: DeltaTree[KeyEntry, RedisStateInfo] | None = None
         self._delta: dict[KeyEntry, int] = {}
         self._sum = 0
-        self._seen: Observation | None = None
+        self._observed: Observation | None = None
 
     # ---------------------------------------------------------------- the system
 
     def observe(self) -> Observation:
-        self._look("observe")
-        if self._seen is None:
-            self._seen = self._observation()
-        return self._seen
+        self._read_changes("observe")
+        if self._observed is None:
+            self._observed = self._observation()
+        return self._observed
 
     def checkpoint(self, name: str) -> int:
-        self._look(f"make the checkpoint {name!r}")
+        self._read_changes(f"make the checkpoint {name!r}")
         tree, now = self._known, self._time()
-        # Time alone makes a new node too, where something expires.
-        if self._delta or (self._expiring and now - tree.here.facts.time > _SAME_DEADLINE):
-            tree.step(self._delta, RedisStateInfo(now, self._sum, self._seen))
+        # If a key expires, the passing of time alone makes a new state.
+        if self._delta or (self._expiring and now - tree.here.info.time > _SAME_DEADLINE):
+            tree.step(self._delta, RedisStateInfo(now, self._sum, self._observed))
             self._delta = {}
         return tree.mark()
 
     def rollback(self, token: int) -> None:
         if self._tree is None:
             self._tree = DeltaTree(RedisStateInfo(self._time(), 0))
-            self._tree[token]  # there is none yet
+            self._tree[token]  # raises: no checkpoint exists yet
         node = self._known[token]
-        self._look(f"restore the checkpoint {token}", RollbackError)
-        way = self._known.between(self._known.here, node)
-        assert way is not None  # there is one root
-        add(way, self._delta, -1)
-        self._write(way, token, node.facts.time)
+        self._read_changes(f"restore the checkpoint {token}", RollbackError)
+        path = self._known.between(self._known.here, node)
+        assert path is not None  # the tree has one root
+        add(path, self._delta, -1)
+        self._write(path, token, node.info.time)
         self._known.move(node)
-        self._delta, self._sum, self._seen = {}, node.facts.sum, node.facts.observation
+        self._delta, self._sum, self._observed = {}, node.info.sum, node.info.observation
 
     def is_valid(self, token: Any) -> bool:
         return self._tree is not None and token in self._tree
@@ -128,20 +125,20 @@ class RedisSystem:
             self._tree.release(token)
 
     def size(self, token: int) -> int:
-        """The bytes that a checkpoint holds in this process: those of the keys that changed."""
-        return sum(len(entry.dump) + entry.size + _OWN for entry in self._known[token].delta)
+        """Return the number of bytes that a checkpoint holds in memory."""
+        return sum(len(entry.dump) + entry.size + _OVERHEAD for entry in self._known[token].delta)
 
     def save_baseline(self, token: int) -> Iterator[bytes]:
-        """Return all keys at the latest checkpoint as byte strings for `restore_baseline` in another process."""
+        """Return all keys in pieces, from which another process can restore the last checkpoint."""
         self._claim(CheckpointError)
-        self._look("keep the keys")
+        self._read_changes("save the baseline")
         node = self._known[token]
         if self._delta or self._known.here is not node:
-            raise CheckpointError("Redis: keys were changed since the checkpoint that is to be kept")
-        return self._packed(list(self._entries.values()), node.facts.time)
+            raise CheckpointError("Redis: keys have changed since the checkpoint; make a new checkpoint")
+        return self._packed(list(self._entries.values()), node.info.time)
 
     def _packed(self, entries: list[KeyEntry], at: float) -> Iterator[bytes]:
-        yield msgspec.msgpack.encode((self._wire.place, self._wire.flags))
+        yield msgspec.msgpack.encode((self._connection.identity, self._connection.flags))
         piece: list[tuple[bytes, bytes, int]] = []
         size = 0
         for entry in entries:
@@ -153,48 +150,48 @@ class RedisSystem:
         yield msgspec.msgpack.encode(piece)
 
     def restore_baseline(self, pieces: Iterable[bytes]) -> bool:
-        """Hold the keys that were kept and no others, each with the time to live that it had.
+        """Restore the saved keys with their times to live, and delete all others.
 
-        False if they are of another database, and nothing was done.
+        Return False, and do nothing, if they belong to another database.
         """
-        coming = iter(pieces)
-        place, flags = msgspec.msgpack.decode(next(coming, b""), type=tuple[str, str | None])
-        if place != self._wire.place:
+        remaining = iter(pieces)
+        identity, flags = msgspec.msgpack.decode(next(remaining, b""), type=tuple[str, str | None])
+        if identity != self._connection.identity:
             return False
         self._claim(RollbackError)
         if flags is not None:
-            self._wire.flags = flags  # as the killed process had found them
-        self._look("see what is there", RollbackError)
+            self._connection.flags = flags  # the original setting, from the killed process
+        self._read_changes("read the keys", RollbackError)
         decode = msgspec.msgpack.Decoder(list[tuple[bytes, bytes, int]]).decode
-        wanted = {key: (dump, left) for piece in coming for key, dump, left in decode(piece)}
+        wanted = {key: (dump, left) for piece in remaining for key, dump, left in decode(piece)}
         commands: list[Command] = [("DEL", key) for key in self._entries if key not in wanted]
         for key, (dump, left) in wanted.items():
-            there = self._entries.get(key)
-            if there is None or there.dump != dump or left or there.deadline is not None:
+            current = self._entries.get(key)
+            if current is None or current.dump != dump or left or current.deadline is not None:
                 commands.append(("RESTORE", key, left, dump, "REPLACE"))
         if commands:
-            self._execute(commands, "that was kept")
+            self._execute(commands, "of the baseline")
             self._refresh({*self._entries, *wanted})
         return True
 
     def _claim(self, kind: type[Exception]) -> None:
         try:
-            other = self._wire.claim()
+            other = self._connection.claim()
         except Exception as error:
             raise kind(f"Redis: {type(error).__name__}: {error}") from error
         if other is not None:
             raise SystemSetupError(
-                f"Redis: another RedisSystem ({other}) explores this database; wait for its end, or close it"
+                f"Redis: another RedisSystem ({other}) is exploring this database; wait until it ends, or close it"
             )
 
     def release_baseline(self) -> None:
-        """Nobody has to come back after this process."""
-        self._wire.unclaim()
+        """Give up the claim: no other process needs to restore the database."""
+        self._connection.unclaim()
 
     def close(self) -> None:
-        """Forget all checkpoints, and leave the server's settings as they were."""
+        """Discard all checkpoints, and restore the server's settings."""
         self._tree = None
-        self._wire.close()
+        self._connection.close()
 
     def __enter__(self) -> RedisSystem:
         return self
@@ -204,32 +201,32 @@ class RedisSystem:
     ) -> None:
         self.close()
 
-    # ---------------------------------------------------------------- looking
+    # ---------------------------------------------------------------- reading changes
 
     @property
     def _known(self) -> DeltaTree[KeyEntry, RedisStateInfo]:
-        assert self._tree is not None  # every public method looks first
+        assert self._tree is not None  # every public method reads the changes first
         return self._tree
 
     def _time(self) -> float:
         return time.monotonic() - self._lag
 
-    def _look(self, doing: str, kind: type[Exception] = CheckpointError) -> None:
-        """Take in what was touched since we looked last."""
+    def _read_changes(self, doing: str, kind: type[Exception] = CheckpointError) -> None:
+        """Record the changes since the last call."""
         try:
-            could_listen = self._wire.can_listen
-            touched = self._wire.touched()
-            if could_listen and not self._wire.can_listen:
+            could_listen = self._connection.can_listen
+            changed = self._connection.changed()
+            if could_listen and not self._connection.can_listen:
                 warnings.warn(
-                    "the server does not let us switch on keyspace notifications "
-                    "(CONFIG SET notify-keyspace-events KA): all keys are compared at each step",
+                    "Redis: cannot enable keyspace notifications (CONFIG SET notify-keyspace-events KA); "
+                    "all keys are compared at each step",
                     ExplorationWarning,
                     stacklevel=4,
                 )
             now = self._time()
             due = {key for key in self._expiring if (self._entries[key].deadline or 0) <= now}
-            size = self._refresh(self._all_keys() if touched is None else touched | due | self._streams)
-            if size != len(self._entries):  # something happened that nobody was told of
+            size = self._refresh(self._all_keys() if changed is None else changed | due | self._streams)
+            if size != len(self._entries):  # a change without a notification
                 self._refresh(self._all_keys())
         except Exception as error:
             if isinstance(error, Warning):
@@ -250,7 +247,7 @@ class RedisSystem:
                 return found
 
     def _refresh(self, keys: Iterable[bytes]) -> int:
-        """Read keys again; the number of keys that the server has."""
+        """Read keys again, and return the number of keys of the server."""
         listed = sorted(keys)
         commands: list[Command] = []
         for key in listed:
@@ -292,10 +289,10 @@ class RedisSystem:
             add(self._delta, {new: 1})
             self._sum = (self._sum + new.number) % _MODULUS
         self._hold(old, new)
-        self._seen = None
+        self._observed = None
 
     def _hold(self, old: KeyEntry | None, new: KeyEntry | None) -> None:
-        """Know what the server holds; also after a restore, where nothing is read again."""
+        """Update the local copy of a key."""
         if old is not None and new is None:
             del self._entries[old.key]
             self._expiring.pop(old.key, None)
@@ -313,19 +310,19 @@ class RedisSystem:
         data: Any = {"keys": len(self._entries), "digest": digest.hex()}
         if len(self._entries) <= SHOWN:
             data = {text(key): self._entries[key].shown for key in sorted(self._entries)}
-        return Observation("redis", data, {"database": self._wire.database}, digest)
+        return Observation("redis", data, {"database": self._connection.database}, digest)
 
     # ---------------------------------------------------------------- restoring
 
-    def _write(self, way: dict[KeyEntry, int], token: int, at: float) -> None:
-        """Make the keys that differ what they were, and let the world's time be what it was."""
-        coming = {entry.key: entry for entry, count in way.items() if count > 0}
-        going = {entry.key: entry for entry, count in way.items() if count < 0}
+    def _write(self, path: dict[KeyEntry, int], token: int, at: float) -> None:
+        """Restore the keys that differ, and the system time."""
+        restored = {entry.key: entry for entry, count in path.items() if count > 0}
+        removed = {entry.key: entry for entry, count in path.items() if count < 0}
         lag = time.monotonic() - at
-        commands: list[Command] = [("DEL", key) for key in going if key not in coming]
-        for key, entry in coming.items():
+        commands: list[Command] = [("DEL", key) for key in removed if key not in restored]
+        for key, entry in restored.items():
             commands.append(("RESTORE", key, _left(entry, at), entry.dump, "REPLACE"))
-        for key in self._expiring.keys() - going.keys() - coming.keys():
+        for key in self._expiring.keys() - removed.keys() - restored.keys():
             if abs(lag - self._expiring[key]) > _SAME_DEADLINE / 2:
                 left = max(1, round(((self._entries[key].deadline or 0) - at) * 1000))
                 commands.append(("PEXPIRE", key, left))
@@ -333,27 +330,27 @@ class RedisSystem:
         if commands:
             self._execute(commands, token)
         self._lag = lag
-        for key, entry in going.items():
-            self._hold(entry, coming.get(key))
-        for entry in coming.values():
+        for key, entry in removed.items():
+            self._hold(entry, restored.get(key))
+        for entry in restored.values():
             self._hold(None, entry)
 
     def _execute(self, commands: list[Command], token: object) -> None:
         try:
-            *queued, results = self._wire.send([("MULTI",), *commands, ("EXEC",)])
+            *queued, results = self._connection.send([("MULTI",), *commands, ("EXEC",)])
         except Exception as error:
             raise RollbackError(f"Redis: cannot restore the checkpoint {token}: {error}") from error
-        answers = results if isinstance(results, list) else [results]
-        wrong = [answer for answer in (*queued, *answers) if isinstance(answer, Exception)]
-        if wrong:
-            raise RollbackError(f"Redis: cannot restore the checkpoint {token}: {wrong[0]}")
+        replies = results if isinstance(results, list) else [results]
+        errors = [reply for reply in (*queued, *replies) if isinstance(reply, Exception)]
+        if errors:
+            raise RollbackError(f"Redis: cannot restore the checkpoint {token}: {errors[0]}")
 
     def _send(self, commands: list[Command]) -> list[Any]:
-        return self._wire.send(commands)
+        return self._connection.send(commands)
 
 
 def _left(entry: KeyEntry, at: float) -> int:
-    """The milliseconds that a key has to live at a time of the world; 0 if it does not expire."""
+    """Return the milliseconds to live of a key at a system time; 0 if it does not expire."""
     return 0 if entry.deadline is None else max(1, round((entry.deadline - at) * 1000))
 
 

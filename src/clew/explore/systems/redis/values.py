@@ -1,9 +1,9 @@
-"""What a key of Redis holds, whatever way its server has encoded it.
+"""The values of Redis keys, independent of the server's internal encoding.
 
-DUMP is exact and fast, but depends on the encoding inside the server: a set that was filled in another order, a
-list that was long once. So a state is identified by what commands show: members of sets and fields of hashes
-sorted, members of sorted sets in their order, streams with their groups and pending entries (without times). Types
-of modules are known by their dump.
+DUMP is exact and fast, but depends on the encoding inside the server: a set that was filled in another order, or a list
+that was once longer, has another dump. So a state is identified by the replies of commands: members of sets and fields
+of hashes sorted, members of sorted sets in order, streams with their groups and pending entries, without times. Types
+of modules are identified by their dump.
 """
 
 from __future__ import annotations
@@ -23,13 +23,16 @@ _READ: dict[bytes, Callable[[bytes], list[Command]]] = {
     b"stream": lambda key: [("XRANGE", key, "-", "+"), ("XINFO", "STREAM", key), ("XINFO", "GROUPS", key)],
 }
 _TRAILER = 10  # version and checksum at the end of a dump
-_MOST_PENDING = 1_000_000
+_MAX_PENDING = 1_000_000
 
 
 def read_all(
     send: Callable[[list[Command]], list[Any]], kinds: Mapping[bytes, tuple[bytes, bytes]]
 ) -> dict[bytes, Any]:
-    """The values of keys, given their types and dumps. A key that changed type meanwhile is known by its dump."""
+    """Return the values of keys, given their types and dumps.
+
+    A key whose type changes concurrently is represented by its dump.
+    """
     commands = {key: _READ[kind](key) for key, (kind, _) in kinds.items() if kind in _READ}
     answers = iter(send([command for listed in commands.values() for command in listed]))
     found: dict[bytes, Any] = {}
@@ -45,7 +48,7 @@ def read_all(
 
 
 def text(raw: Any) -> Any:
-    """Bytes as text where they are."""
+    """Return bytes as text if they are UTF-8; return other values unchanged."""
     if not isinstance(raw, bytes):
         return raw
     try:
@@ -70,12 +73,12 @@ _VALUE: dict[bytes, Callable[[Any], Any]] = {
 def _stream(
     send: Callable[[list[Command]], list[Any]], key: bytes, entries: Any, about: Any, groups: Any
 ) -> Any:
-    facts = dict(_pairs(about))
+    info = dict(_pairs(about))
     listed = [dict(_pairs(group)) for group in groups]
-    pending = send([("XPENDING", key, group["name"], "-", "+", _MOST_PENDING) for group in listed])
+    pending = send([("XPENDING", key, group["name"], "-", "+", _MAX_PENDING) for group in listed])
     return {
         "entries": [[text(number), [[text(part) for part in fields or ()]]] for number, fields in entries],
-        "last": facts.get("last-generated-id"),
+        "last": info.get("last-generated-id"),
         "groups": [
             {
                 "name": group["name"],

@@ -1,7 +1,7 @@
-"""A SQLite database as pieces of bytes that another process can go back to, and how a database differs from it.
+"""Save a SQLite database as pieces of bytes, so that another process can restore it.
 
-What is kept is the file, all of it: which tables matter, and how their rows are told apart, is known only to whoever
-reads it. The two are compared row by row, value by value, types included, which costs the size of the tables, once.
+The whole file is saved, because only the reader knows which tables are watched and how their rows are identified. The
+databases are compared row by row, including types. That costs the size of the tables, once.
 """
 
 from __future__ import annotations
@@ -19,32 +19,32 @@ PIECE = 1 << 20
 Shape = list[tuple[str, str, str]]
 
 
-def place(path: str) -> bytes:
-    """Which database it is."""
+def _identity(path: str) -> bytes:
+    """Return the bytes that identify a database."""
     return path.encode() if path in ("", ":memory:") else os.fsencode(os.path.realpath(path))
 
 
 def packed(file: Path, path: str) -> Iterator[bytes]:
-    """A copy of a database in pieces; the first says which it is."""
-    yield place(path)
+    """Return a copy of a database in pieces; the first piece identifies the database."""
+    yield _identity(path)
     with file.open("rb") as source:
         while piece := source.read(PIECE):
             yield piece
 
 
 def unpacked(pieces: Iterable[bytes], file: Path, path: str) -> bool:
-    """Write the copy that the pieces are of; False if it is one of another database."""
-    coming = iter(pieces)
-    if next(coming, None) != place(path):
+    """Write the pieces to a file; return False if they belong to another database."""
+    remaining = iter(pieces)
+    if next(remaining, None) != _identity(path):
         return False
     with file.open("wb") as target:
-        for piece in coming:
+        for piece in remaining:
             target.write(piece)
     return True
 
 
 def shape(connection: sqlite3.Connection) -> Shape:
-    """What the application has defined; statistics and what we put there do not count."""
+    """Return the definitions of the application, without statistics and the journal."""
     return sorted(
         (kind, name, sql)
         for kind, name, sql in connection.execute(
@@ -54,14 +54,14 @@ def shape(connection: sqlite3.Connection) -> Shape:
     )
 
 
-def way_back(
-    now: sqlite3.Connection, kept: sqlite3.Connection, schema: WatchedSchema
+def path_back(
+    now: sqlite3.Connection, saved: sqlite3.Connection, schema: WatchedSchema
 ) -> dict[tuple[int, bytes], int]:
-    """The rows of the watched tables that have to come (+) and to go (−) for the database to be as it was kept."""
-    way: dict[tuple[int, bytes], int] = {}
+    """Return the delta of the watched tables from the current database to the saved one."""
+    path: dict[tuple[int, bytes], int] = {}
     for table in schema.tables:
         sql = f"SELECT {', '.join(table.fields)} FROM {table.quoted}"
-        for connection, sign in ((kept, 1), (now, -1)):
+        for connection, sign in ((saved, 1), (now, -1)):
             for row in images.stream(connection, sql):
-                add(way, {(table.number, images.encode(row)): sign})
-    return way
+                add(path, {(table.number, images.encode(row)): sign})
+    return path

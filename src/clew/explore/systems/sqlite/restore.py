@@ -1,9 +1,9 @@
-"""Writing rows back: deletes, then inserts, with nothing else in the database taking part.
+"""Write rows back: deletes, then inserts, without firing any trigger.
 
-Our triggers do not fire on our connection (`sqlite_journal.be_quiet`). The user's must not either. Where triggers
-cannot be switched off (before Python 3.12), those of the tables concerned are dropped and created again in the same
-transaction, so that no other connection ever sees them gone. Ours are created after them, because SQLite fires the
-youngest first.
+The journal's triggers do not fire on the system's connection (`triggers.disable_for`). The user's triggers must not
+fire either. Before Python 3.12, triggers cannot be switched off. Then the triggers of the affected tables are dropped
+and created again in the same transaction, so no other connection sees them missing. The journal's triggers are created
+last, because SQLite fires the youngest first.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _ENABLE_TRIGGER = 1003  # SQLITE_DBCONFIG_ENABLE_TRIGGER, which the standard lib
 
 
 def switch_triggers_off(connection: sqlite3.Connection) -> bool:
-    """Let no triggers fire for what a connection writes; whether that can be had (from Python 3.12)."""
+    """Disable all triggers for a connection; return False if that is not possible (before Python 3.12)."""
     if not hasattr(connection, "setconfig"):
         return False
     connection.setconfig(_ENABLE_TRIGGER, False)
@@ -30,26 +30,26 @@ def switch_triggers_off(connection: sqlite3.Connection) -> bool:
 def apply(
     connection: sqlite3.Connection,
     schema: WatchedSchema,
-    way: Mapping[tuple[int, bytes], int],
+    delta: Mapping[tuple[int, bytes], int],
     *,
     quiet: bool,
 ) -> int | None:
-    """Make the changes, inside a transaction; the schema's new version, if triggers had to be made anew.
+    """Apply a delta inside a transaction; return the new schema version if triggers were created again.
 
-    `quiet` says that no triggers fire on this connection.
+    `quiet` means that no triggers fire on this connection.
     """
-    going: dict[int, list[list[object]]] = {}
-    coming: dict[int, list[list[object]]] = {}
-    for (number, image), count in way.items():
-        side = going if count < 0 else coming
-        side.setdefault(number, []).extend([images.decode(image)] * abs(count))
-    tables = [schema.tables[number] for number in sorted({*going, *coming})]
+    deleted: dict[int, list[list[object]]] = {}
+    inserted: dict[int, list[list[object]]] = {}
+    for (number, image), count in delta.items():
+        rows = deleted if count < 0 else inserted
+        rows.setdefault(number, []).extend([images.decode(image)] * abs(count))
+    tables = [schema.tables[number] for number in sorted({*deleted, *inserted})]
     silenced = [table for table in tables if not quiet and schema.triggers.get(table.name)]
     _drop_triggers(connection, schema, silenced)
-    for number, rows in going.items():
-        _delete(connection, schema.tables[number], rows)
-    for number, rows in coming.items():
-        _insert(connection, schema.tables[number], rows)
+    for number, lost in deleted.items():
+        _delete(connection, schema.tables[number], lost)
+    for number, new in inserted.items():
+        _insert(connection, schema.tables[number], new)
     _create_triggers(connection, schema, silenced)
     return connection.execute("PRAGMA schema_version").fetchone()[0] if silenced else None
 
@@ -64,7 +64,7 @@ def _delete(connection: sqlite3.Connection, table: SQLiteTable, rows: list[list[
 
 def _insert(connection: sqlite3.Connection, table: SQLiteTable, rows: list[list[object]]) -> None:
     def statement(places: list[str]) -> str:
-        # OR ABORT: a table may declare that conflicts replace rows, and there must be none.
+        # OR ABORT: a table may declare ON CONFLICT REPLACE, and a conflict here is an error.
         fields = ", ".join(table.fields)
         return f"INSERT OR ABORT INTO {table.quoted}({fields}) VALUES ({', '.join(places)})"
 
@@ -77,19 +77,19 @@ def _each(
     statement: Callable[[list[str]], str],
     rows: list[list[object]],
 ) -> None:
-    """Run a statement for each row, and see that it changed one row each time."""
-    ill = [row for row in rows if images.InvalidText in map(type, row)]
-    usual = [row for row in rows if images.InvalidText not in map(type, row)] if ill else rows
+    """Run a statement for each row, and check that each execution changed one row."""
+    invalid = [row for row in rows if images.InvalidText in map(type, row)]
+    usual = [row for row in rows if images.InvalidText not in map(type, row)] if invalid else rows
     changed = connection.executemany(statement(["?"] * len(rows[0])), usual).rowcount if usual else 0
-    for row in ill:  # such text cannot be bound; as a blob it can be, and cast back
+    for row in invalid:  # text that is not UTF-8 cannot be bound; bind a blob and cast it
         places = ["CAST(? AS TEXT)" if isinstance(value, images.InvalidText) else "?" for value in row]
         values = [value.raw if isinstance(value, images.InvalidText) else value for value in row]
         changed += connection.execute(statement(places), values).rowcount
     if changed != len(rows):
         raise RollbackError(
-            f"table {table.name!r} is not what was recorded: {len(rows)} rows should have changed, {changed} did. "
-            "Something wrote without firing triggers (incremental blob writes, writable_schema, another program's "
-            "PRAGMA or a copied file)"
+            f"table {table.name!r} differs from its recorded state: {len(rows)} rows should have changed, {changed} "
+            "did; do not write without firing triggers (incremental blob writes, writable_schema, PRAGMAs that "
+            "disable triggers, copied files)"
         )
 
 
@@ -115,7 +115,7 @@ def _create_triggers(
 
 
 def read_sequences(connection: sqlite3.Connection, schema: WatchedSchema) -> tuple[tuple[str, int], ...]:
-    """The AUTOINCREMENT counters of the watched tables."""
+    """Return the AUTOINCREMENT counters of the watched tables."""
     if not schema.has_sequences:
         return ()
     watched = {table.name for table in schema.tables}
@@ -126,7 +126,7 @@ def read_sequences(connection: sqlite3.Connection, schema: WatchedSchema) -> tup
 def write_sequences(
     connection: sqlite3.Connection, schema: WatchedSchema, sequences: Iterable[tuple[str, int]]
 ) -> None:
-    """Set the counters, where they are not what they should be."""
+    """Set the AUTOINCREMENT counters if they differ."""
     if read_sequences(connection, schema) == tuple(sequences):
         return
     connection.executemany(

@@ -1,10 +1,10 @@
-"""Images of rows as bytes that keep every value's type, and the sum that identifies the rows of a table.
+"""Row images, and the sum that identifies the rows of a table.
 
-The bytes are MessagePack: 1 and 1.0, text and blob, 0.0 and −0.0 differ. Text that is not UTF-8, which SQLite lets
-pass, is kept as it is.
+An image is a row as MessagePack. It preserves types: 1 and 1.0, text and blob, 0.0 and -0.0 differ. SQLite allows text
+that is not UTF-8; an image preserves it.
 
-The rows of a table are identified by their number and the sum of their hashes: the order of rows does not matter,
-and a change costs what changed.
+The rows of a table are identified by their number and the sum of their hashes. The order of rows does not matter, and a
+change costs only the changed rows.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Row = tuple[Any, ...]
 Sum = tuple[int, int]  # number of rows, sum of their hashes
 
 _MODULUS = 1 << 256
-_ILL_TEXT = 1  # the MessagePack extension for text that is not UTF-8
+_INVALID_TEXT = 1  # the MessagePack extension for text that is not UTF-8
 
 
 class InvalidText(msgspec.Struct, frozen=True):
@@ -45,28 +45,29 @@ decode: Callable[[bytes], list[Any]] = msgspec.msgpack.Decoder(
 
 
 def encode(row: Row) -> bytes:
-    """The bytes of a row."""
+    """Return the image of a row."""
     if InvalidText in map(type, row):
-        row = tuple(msgspec.msgpack.Ext(_ILL_TEXT, v.raw) if type(v) is InvalidText else v for v in row)
+        row = tuple(msgspec.msgpack.Ext(_INVALID_TEXT, v.raw) if type(v) is InvalidText else v for v in row)
     return _plain(row)
 
 
-def hash_of(image: bytes) -> int:
+def _hash(image: bytes) -> int:
     return int.from_bytes(blake2b(image, digest_size=32).digest(), "little")
 
 
 def observed(table: SQLiteTable, row: Row, image: bytes) -> bytes:
-    """The bytes of what counts of a row for the identity of a state."""
+    """Return the image of the observed columns of a row."""
     return image if table.observed is None else encode(tuple(row[at] for at in table.observed))
 
 
-def plus(total: Sum, image: bytes, side: int) -> Sum:
+def plus(total: Sum, image: bytes, sign: int) -> Sum:
+    """Return a sum with one row more, or one less if the sign is -1."""
     rows, hashes = total
-    return rows + side, (hashes + side * hash_of(image)) % _MODULUS
+    return rows + sign, (hashes + sign * _hash(image)) % _MODULUS
 
 
 def rows(connection: sqlite3.Connection, sql: str, arguments: Row = ()) -> Iterator[Row]:
-    """What a query finds, ill text included."""
+    """Run a query, and return its rows, including text that is not UTF-8."""
     try:
         yield from connection.execute(sql, arguments).fetchall()
         return
@@ -81,17 +82,17 @@ def rows(connection: sqlite3.Connection, sql: str, arguments: Row = ()) -> Itera
 
 
 def total(connection: sqlite3.Connection, table: SQLiteTable) -> Sum:
-    """The sum of all rows of a table as they are now."""
+    """Return the sum of all current rows of a table."""
     fields = table.fields if table.observed is None else [table.fields[at] for at in table.observed]
     count, hashes = 0, 0
     for row in stream(connection, f"SELECT {', '.join(fields) or 'NULL'} FROM {table.quoted}"):
         count += 1
-        hashes += hash_of(encode(row))
+        hashes += _hash(encode(row))
     return count, hashes % _MODULUS
 
 
 def stream(connection: sqlite3.Connection, sql: str) -> Iterator[Row]:
-    """A whole table, without holding it in memory."""
+    """Yield the rows of a query without holding them in memory."""
     connection.text_factory = _text
     try:
         yield from connection.execute(sql)
@@ -100,5 +101,5 @@ def stream(connection: sqlite3.Connection, sql: str) -> Iterator[Row]:
 
 
 def size(delta: Mapping[tuple[int, bytes], int]) -> int:
-    """The bytes that a delta holds: its images, each in a tuple and a dict."""
+    """Return the approximate number of bytes of a delta in memory."""
     return sum(len(image) + 150 for _, image in delta)

@@ -1,13 +1,13 @@
-"""What is watched in a SQLite database: its tables, and what makes a row of each.
+"""The watched tables of a SQLite database, and the parts of their rows.
 
-An *image* of a row is the tuple of its stored values: the rowid first where the table has one under no column's
-name, then the columns in order, generated ones left out. `key` finds the row again, by its rowid or, WITHOUT ROWID,
-by its primary key. `uniques` are the column sets that a REPLACE may remove other rows for.
+The *image* of a row is the tuple of its stored values: the rowid first, if the table has one that is not a column, then
+the columns in order, without generated ones. `key` identifies the row: by its rowid or, WITHOUT ROWID, by its primary
+key. `uniques` are the column sets for which a REPLACE may remove other rows.
 
-- Views are not watched. A virtual table is watched through its shadow tables, which are ordinary tables; it is
-  observed by what it shows, since its shadow tables depend on history.
-- SQLite's own tables (sqlite_…) are not watched; AUTOINCREMENT's counters are restored apart from rows.
-- Names are quoted, and never become part of another name.
+- Views are not watched. A virtual table is watched through its shadow tables, which are ordinary tables. It is observed
+  by its own rows, because its shadow tables depend on the history.
+- SQLite's own tables (sqlite_...) are not watched. AUTOINCREMENT counters are restored separately.
+- Names are always quoted.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ import msgspec
 
 from clew.errors import ExplorationWarning, SystemSetupError
 
-OURS = "_clew_"  # how the names of what we add to the database begin
+OURS = "_clew_"  # prefix of all names that the system adds to the database
 _ROWID_NAMES = ("rowid", "_rowid_", "oid")
-_EXPRESSION = -2  # instead of a column's number
+_EXPRESSION = -2  # instead of a column number
 _TOKEN = re.compile(
     r"""'(?:[^']|'')*' | "(?:[^"]|"")*" | `(?:[^`]|``)*` | \[[^\]]*\] | --[^\n]* | /\*.*?\*/ | \w+ | \s+ | .""",
     re.VERBOSE | re.DOTALL,
 )
 _DIRECTION = re.compile(r"\s+(?:ASC|DESC)\s*$", re.IGNORECASE)
-_MOST_COLUMNS = 900  # a comparison of whole rows must stay under the depth that SQLite allows an expression
+_MAX_COLUMNS = 900  # a comparison of whole rows must stay below SQLite's expression depth limit
 
 
 class UniqueKeyPart(msgspec.Struct, frozen=True):
-    """A part of a unique key: a column, or an expression. In SQL, of a row `r` of the table and of the new row."""
+    """A part of a unique key: a column or an expression, as SQL for a row `r` of the table and for the new row."""
 
     column: str | None  # quoted
     row: str
@@ -51,7 +51,7 @@ class SQLiteTable(msgspec.Struct, frozen=True):
     key: tuple[int, ...]
     orders: tuple[str, ...]  # quoted collations of the key
     uniques: tuple[tuple[UniqueKeyPart, ...], ...]
-    observed: tuple[int, ...] | None  # None: the whole image counts for the state
+    observed: tuple[int, ...] | None  # None: the whole image is observed
     shadow: bool
     sql: str
 
@@ -61,11 +61,11 @@ class SQLiteTable(msgspec.Struct, frozen=True):
 
 
 class WatchedSchema(msgspec.Struct, frozen=True):
-    """All that is watched, and what else the journal needs to know."""
+    """The watched tables, and what the journal needs to know in addition."""
 
     tables: tuple[SQLiteTable, ...]
-    virtual: tuple[tuple[str, str], ...]  # virtual tables that are observed by reading them: name, SQL
-    triggers: Mapping[str, tuple[tuple[str, str], ...]]  # the user's, by table: name, SQL
+    virtual: tuple[tuple[str, str], ...]  # observed by their own rows: name, SQL
+    triggers: Mapping[str, tuple[tuple[str, str], ...]]  # of the user, by table: name, SQL
     has_sequences: bool
 
     @property
@@ -85,9 +85,9 @@ def read_schema(
     by_rowid: bool = True,
     complete: bool = True,
 ) -> WatchedSchema:
-    """What there is to watch. `only` names tables (all, if None), `ignore` the columns that do not count.
+    """Return the watched schema. `only` selects tables (None: all), `ignore` names columns that are not observed.
 
-    With `complete`, all that they name must be there.
+    If `complete`, an unknown table or column is an error.
     """
     kinds = {
         name: (kind, bool(without_rowid))
@@ -137,11 +137,11 @@ def _check_names(
 ) -> None:
     missing = [name for name in only or () if name not in kinds]
     if missing:
-        raise SystemSetupError(f"tables={missing!r}: there are no such tables; there are {sorted(kinds)}")
+        raise SystemSetupError(f"tables={missing!r}: unknown tables; the database has {sorted(kinds)}")
     if views := [name for name in only or () if kinds[name][0] == "view"]:
-        raise SystemSetupError(f"tables={views!r}: views hold no rows; name the tables that they show")
+        raise SystemSetupError(f"tables={views!r}: views store no rows; name the tables that they read")
     if missing := [name for name in ignore if name not in kinds]:
-        raise SystemSetupError(f"ignore={missing!r}: there are no such tables; there are {sorted(kinds)}")
+        raise SystemSetupError(f"ignore={missing!r}: unknown tables; the database has {sorted(kinds)}")
 
 
 def _table(
@@ -162,7 +162,7 @@ def _table(
     fields = [quote(column) for column, _, _ in columns]
     keys = sorted((pk, position) for position, (_, _, pk) in enumerate(columns) if pk)
     key = tuple(position for _, position in keys)
-    # A single INTEGER PRIMARY KEY is the rowid itself, unless SQLite made an index for it (its DESC oddity).
+    # A single INTEGER PRIMARY KEY is the rowid itself, unless SQLite made an index for it (as it does for DESC).
     is_rowid = (
         len(key) == 1 and columns[key[0]][1].upper() == "INTEGER" and all(o != "pk" for _, _, o in indexes)
     )
@@ -170,8 +170,10 @@ def _table(
     if hidden_rowid:
         fields.insert(0, _rowid_name(name, [column for column, *_ in info]))
         key = (0,)
-    if len(fields) > _MOST_COLUMNS:
-        raise SystemSetupError(f"table {name!r} has {len(fields)} columns; the most is {_MOST_COLUMNS}")
+    if len(fields) > _MAX_COLUMNS:
+        raise SystemSetupError(
+            f"table {name!r} has {len(fields)} columns; at most {_MAX_COLUMNS} are supported"
+        )
     unknown = set(ignored) - {column for column, *_ in info}
     if unknown and complete:
         raise SystemSetupError(f"ignore: table {name!r} has no column {sorted(unknown)}")
@@ -205,7 +207,7 @@ def _rowid_name(table: str, columns: list[str]) -> str:
         if name not in taken:
             return name
     raise SystemSetupError(
-        f"table {table!r} has columns named rowid, _rowid_ and oid, so its rows cannot be told apart; "
+        f"table {table!r} has columns named rowid, _rowid_ and oid, so its rows cannot be identified; "
         "leave it out (tables=[...]) or give it an INTEGER PRIMARY KEY"
     )
 
@@ -247,7 +249,7 @@ def _column_part(column: str, order: str) -> UniqueKeyPart:
 
 
 def listed_parts(sql: str) -> list[str]:
-    """What a CREATE INDEX statement lists between its parentheses, without ASC and DESC."""
+    """Return the parts that a CREATE INDEX statement lists in parentheses, without ASC and DESC."""
     parts, depth = [""], 0
     for token in _TOKEN.findall(sql):
         depth -= token == ")"
@@ -277,7 +279,7 @@ def _warn_about_virtual(virtual: Iterable[str], tables: Iterable[SQLiteTable]) -
     for name in virtual:
         if not any(shadow.startswith(f"{name}_") for shadow in shadows):
             warnings.warn(
-                f"the virtual table {name!r} keeps its rows outside of the database: they are not rolled back",
+                f"virtual table {name!r} stores its rows outside of the database; they are not rolled back",
                 ExplorationWarning,
                 stacklevel=2,
             )

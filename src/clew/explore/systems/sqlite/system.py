@@ -1,9 +1,8 @@
-"""`SQLiteSystem`: a SQLite database, restored to any of its checkpoints in any order.
+"""`SQLiteSystem`: a SQLite database that can be restored to any of its checkpoints in any order.
 
-By default the application keeps its own connections, in this process or others, and really commits: triggers
-journal what changes (`sqlite_shared`). With `private=True` nobody else writes, the application works on the
-system's own connection, and SQLite's session extension records what changes, without triggers in the database
-(`sqlite_private`).
+By default the application uses its own connections, in any process, and commits; triggers journal the changes
+(`shared_file`). With `private=True` the application uses the system's connection, and SQLite's session extension
+records the changes without triggers (`embedded`).
 """
 
 from __future__ import annotations
@@ -27,19 +26,19 @@ _OLDEST = (3, 37, 0)  # PRAGMA table_list
 class SQLiteSystem:
     """A SQLite database.
 
-    An observation's `data` holds each watched table by its name: a list of rows, each a dict, in the order of the
-    key; or, for a table of more than `rows_shown` rows, `{"rows": count, "digest": text}`. `digest` stands for all
-    rows of all tables. AUTOINCREMENT's counters are rolled back, and are no part of what identifies a state.
+    The `data` of an observation has each watched table by name: a list of rows as dicts, ordered by the key; or, for a
+    table of more than `rows_shown` rows, `{"rows": count, "digest": text}`. The `digest` covers all rows of all tables.
+    AUTOINCREMENT counters are rolled back, but are not part of the identity of a state.
 
     Args:
-        path: The database file. With `private=True`, ":memory:" is fine too.
-        tables: The tables to watch; all by default. Others are neither observed nor rolled back.
-        ignore: Columns that do not count for the state, by table. They are rolled back all the same.
-        private: Nobody else writes; use `connection` for all work.
-        rows_shown: How many rows a table may have to be shown row by row in observations.
-        timeout: Seconds to wait for a writer that holds the database.
-        prepare: Called with the system's own connection, to register the functions and collations of the application's
-            that its indexes, checks and generated columns use.
+        path: The database file. With `private=True` it can be ":memory:".
+        tables: The tables to watch. Other tables are neither observed nor rolled back. [default: all]
+        ignore: Columns that are not part of the state, by table. They are rolled back nevertheless.
+        private: Only the system's `connection` writes to the database.
+        rows_shown: The maximum number of rows of a table that observations show row by row.
+        timeout: Seconds to wait for a writer that locks the database.
+        prepare: Called with the system's own connection, to register the functions and collations that the indexes,
+            checks and generated columns of the application use.
     """
 
     ordering: Literal["any"] = "any"
@@ -56,11 +55,11 @@ class SQLiteSystem:
         prepare: Callable[[sqlite3.Connection], object] | None = None,
     ) -> None:
         if not isinstance(path, str | os.PathLike):
-            raise SystemSetupError(f"SQLiteSystem: a path is needed, not {path!r}")
+            raise SystemSetupError(f"path: expected a path, got {path!r}")
         if isinstance(tables, str):
-            raise SystemSetupError(f"tables={tables!r} is one string; give a list of names")
+            raise SystemSetupError(f"tables: expected a list of names, got {tables!r}; write [{tables!r}]")
         if any(isinstance(columns, str) for columns in ignore.values()):
-            raise SystemSetupError(f"ignore={dict(ignore)!r}: give a list of columns for each table")
+            raise SystemSetupError(f"ignore: expected a list of columns for each table, got {dict(ignore)!r}")
         if private:
             from clew.explore.systems.sqlite.embedded import EmbeddedSQLite
 
@@ -69,10 +68,12 @@ class SQLiteSystem:
             )
             return
         if sqlite3.sqlite_version_info < _OLDEST:
-            raise SystemSetupError(f"SQLite {sqlite3.sqlite_version} is too old; 3.37 is needed")
+            raise SystemSetupError(
+                f"SQLite {sqlite3.sqlite_version} is too old; version 3.37 or later is required"
+            )
         if os.fspath(path) in ("", ":memory:"):
             raise SystemSetupError(
-                "a database in memory cannot be shared with the application's connections; "
+                "path: other connections cannot open a database in memory; "
                 'use a file, or SQLiteSystem(":memory:", private=True).connection'
             )
         self._engine = SharedSQLite(
@@ -81,9 +82,11 @@ class SQLiteSystem:
 
     @property
     def connection(self) -> apsw.Connection:
-        """The connection to work on; only with `private=True`."""
+        """Return the connection that the application must use; only with `private=True`."""
         if isinstance(self._engine, SharedSQLite):
-            raise SystemSetupError("open connections of your own; only private=True has one to share")
+            raise SystemSetupError(
+                "connection: available only with private=True; otherwise open your own connections"
+            )
         return self._engine.connection
 
     def observe(self) -> Observation:
@@ -96,28 +99,28 @@ class SQLiteSystem:
         self._engine.rollback(token)
 
     def is_valid(self, token: Any) -> bool:
-        return self._engine.is_valid(token)
+        return token in self._engine.checkpoints
 
     def release(self, token: int) -> None:
-        self._engine.release(token)
+        self._engine.checkpoints.release(token)
 
     def size(self, token: int) -> int:
-        """The bytes that a checkpoint holds in this process: those of the rows that changed."""
-        return self._engine.size(token)
+        """Return the number of bytes that a checkpoint holds in memory."""
+        return self._engine.checkpoints.size(token)
 
     def save_baseline(self, token: int) -> Iterator[bytes]:
-        """Return the database at the latest checkpoint as byte strings for `restore_baseline` in another process."""
+        """Return the database in pieces, from which another process can restore the last checkpoint."""
         return self._engine.save_baseline(token)
 
     def restore_baseline(self, pieces: Iterable[bytes]) -> bool:
-        """Hold what was kept; False if it is of another file, and nothing was done.
+        """Restore the saved database; return False, and do nothing, if the pieces belong to another file.
 
-        Tables that are not watched stay as they are, unless the schema is another one now.
+        Tables that are not watched stay unchanged, unless the schema has changed.
         """
         return self._engine.restore_baseline(pieces)
 
     def close(self) -> None:
-        """Leave the database as it is, without our journal, and forget all checkpoints."""
+        """Remove the journal, and discard all checkpoints. The rows stay as they are."""
         self._engine.close()
 
     def __enter__(self) -> SQLiteSystem:

@@ -1,21 +1,21 @@
 """Triggers that write the old and the new image of every changed row into a journal inside the database.
 
-They belong to the database, not to a connection, so whatever the application's connections commit is journaled in
-the same transaction, and a transaction that is rolled back leaves nothing. Values are copied into columns without a
-type, which keeps each value's own.
+Triggers belong to the database, not to a connection. So every commit of the application is journaled in the same
+transaction, and a rolled back transaction leaves no entries. The journal's columns have no type, so each value keeps
+its own.
 
-Rows that vanish silently. Where REPLACE resolves a conflict, SQLite removes the rows in the way without firing
-their delete triggers (unless the connection has `recursive_triggers` on). So before each insert, and each update of
-unique columns, the rows that might be in the way are noted in a second table, the *suspects*:
+Rows that REPLACE removes. When REPLACE resolves a conflict, SQLite removes the conflicting rows without firing their
+delete triggers (unless the connection has `recursive_triggers` on). So before each insert, and each update of unique
+columns, the rows that may conflict are copied to a second table, the *suspects*:
 
-- a suspect mirrors a row that exists: the update and delete triggers keep it so;
-- a suspect whose row is not there any more, or is another one now, vanished silently, and is journaled then;
-- whether there is a conflict at all need not be known: suspects that are still there were not removed.
+- A suspect is a copy of an existing row. The update and delete triggers keep it up to date.
+- If a suspect's row no longer exists, or has been replaced, it was removed silently. It is journaled then.
+- Whether there is a conflict at all need not be known: a suspect whose row still exists was not removed.
 
-Suspects that were not removed are dropped before the next row is looked at, unless a BEFORE trigger of the user's
-could come between (then the restore drops them).
+Suspects that were not removed are dropped before the next row is checked, unless a BEFORE trigger of the user could run
+in between (then the restore drops them).
 
-Not seen: writes through SQLite's incremental blob interface, which fires no triggers.
+Writes through SQLite's incremental blob interface fire no triggers and are not seen.
 """
 
 from __future__ import annotations
@@ -26,19 +26,17 @@ from collections.abc import Iterable
 
 from clew.explore.systems.sqlite.schema import OURS, SQLiteTable, WatchedSchema, quote
 
-JOURNAL = f"{OURS}journal"  # seq, tbl, side (−1 went, +1 came), c0, c1, …
-SUSPECTS = f"{OURS}suspects"  # tbl, c0, c1, …
+JOURNAL = f"{OURS}journal"  # seq, tbl, side (-1 removed, +1 inserted), c0, c1, ...
+SUSPECTS = f"{OURS}suspects"  # tbl, c0, c1, ...
 _QUIET = "quiet"
-_LOUD = f"sqlite_version() <> '{_QUIET}'"
+_ENABLED = f"sqlite_version() <> '{_QUIET}'"
 _BODY = re.compile(r"\bBEGIN\b", re.IGNORECASE)
-_AFTERWARDS = re.compile(
-    r"\b(AFTER|INSTEAD)\b", re.IGNORECASE
-)  # a trigger that does not say so is a BEFORE trigger
-OWNER = f"{OURS}owner"  # which SQLiteSystem installed this
+_AFTERWARDS = re.compile(r"\b(AFTER|INSTEAD)\b", re.IGNORECASE)  # the default is BEFORE
+OWNER = f"{OURS}owner"  # the SQLiteSystem that installed the journal
 
 
 def install(connection: sqlite3.Connection, schema: WatchedSchema, owner: str) -> None:
-    """Create journal and triggers, inside the caller's transaction."""
+    """Create the journal and its triggers, inside the caller's transaction."""
     columns = "".join(f", c{position}" for position in range(schema.widest))
     connection.execute(f"CREATE TABLE {JOURNAL}(seq INTEGER PRIMARY KEY, tbl INTEGER, side INTEGER{columns})")
     connection.execute(f"CREATE TABLE {SUSPECTS}(tbl INTEGER{columns})")
@@ -51,23 +49,23 @@ def install(connection: sqlite3.Connection, schema: WatchedSchema, owner: str) -
 
 
 def triggers_of(table: SQLiteTable, schema: WatchedSchema) -> Iterable[str]:
-    """The statements that create a table's triggers."""
+    """Return the statements that create a table's triggers."""
     users = (sql for found in schema.triggers.values() for _, sql in found)
     interfering = any(not _AFTERWARDS.search(_BODY.split(sql, maxsplit=1)[0]) for sql in users)
     return _triggers(table, drop_suspects=not interfering)
 
 
-def be_quiet(connection: sqlite3.Connection) -> None:
-    """Let our triggers not fire for what this connection writes.
+def disable_for(connection: sqlite3.Connection) -> None:
+    """Disable the journal's triggers for one connection.
 
-    The condition that all of them have is a built-in function, which a connection may replace for itself. Other
-    connections find it true without looking anything up.
+    The condition of every trigger calls a built-in function, which a connection can replace. For other connections the
+    condition is true and costs no lookup.
     """
     connection.create_function("sqlite_version", 0, lambda: _QUIET, deterministic=True)
 
 
 def uninstall(connection: sqlite3.Connection) -> None:
-    """Remove all that `install` made, now or in an earlier process; inside the caller's transaction."""
+    """Remove everything that `install` created, also in an earlier process, inside the caller's transaction."""
     found = connection.execute(
         "SELECT type, name FROM sqlite_master WHERE substr(name, 1, ?) = ? AND type IN ('table', 'trigger') "
         "ORDER BY type = 'table'",
@@ -84,36 +82,36 @@ def _triggers(table: SQLiteTable, *, drop_suspects: bool) -> Iterable[str]:
     changes_unique = " OR ".join(
         f"NEW.{column} COLLATE BINARY IS NOT OLD.{column}" for column in dict.fromkeys(columns)
     )
-    of_old, of_new, missing, mirror = (
+    of_old, of_new, missing, copied = (
         _at(table, "OLD"),
         _at(table, "NEW"),
         _missing(table),
         _mirrors(table, "OLD"),
     )
-    settled = [
+    checked = [
         *_journal_vanished(table, missing),
         *([f"DELETE FROM {SUSPECTS} WHERE tbl = {table.number}"] if drop_suspects else []),
     ]
     refreshed = ", ".join(f"c{position} = NEW.{field}" for position, field in enumerate(table.fields))
     bodies = {
-        "BEFORE INSERT": [*settled, _suspect(table, "1")],
-        "BEFORE UPDATE": [*settled, _suspect(table, f"NOT ({_same_row(table, 'OLD')})")],
+        "BEFORE INSERT": [*checked, _suspect(table, "1")],
+        "BEFORE UPDATE": [*checked, _suspect(table, f"NOT ({_same_row(table, 'OLD')})")],
         "AFTER INSERT": [*_journal_vanished(table, f"({of_new}) OR {missing}"), _image(table, 1, "NEW")],
         "AFTER UPDATE": [
-            *_journal_vanished(table, f"NOT ({mirror}) AND (({of_new}) OR ({of_old}) OR {missing})"),
-            f"UPDATE {SUSPECTS} SET {refreshed} WHERE tbl = {table.number} AND ({mirror})",
+            *_journal_vanished(table, f"NOT ({copied}) AND (({of_new}) OR ({of_old}) OR {missing})"),
+            f"UPDATE {SUSPECTS} SET {refreshed} WHERE tbl = {table.number} AND ({copied})",
             _image(table, -1, "OLD"),
             _image(table, 1, "NEW"),
         ],
         "AFTER DELETE": [
-            *_journal_vanished(table, f"NOT ({mirror}) AND ({of_old})"),
-            f"DELETE FROM {SUSPECTS} WHERE tbl = {table.number} AND ({mirror})",
+            *_journal_vanished(table, f"NOT ({copied}) AND ({of_old})"),
+            f"DELETE FROM {SUSPECTS} WHERE tbl = {table.number} AND ({copied})",
             _image(table, -1, "OLD"),
         ],
     }
     for event, statements in bodies.items():
         name = f"{OURS}{table.number}_{event.lower().replace(' ', '_')}"
-        condition = f"WHEN {_LOUD}" + (f" AND ({changes_unique}) " if event == "BEFORE UPDATE" else " ")
+        condition = f"WHEN {_ENABLED}" + (f" AND ({changes_unique}) " if event == "BEFORE UPDATE" else " ")
         body = " ".join(f"{statement};" for statement in statements)
         yield f"CREATE TRIGGER {name} {event} ON {table.quoted} {condition}BEGIN {body} END"
 
@@ -127,16 +125,16 @@ def _image(table: SQLiteTable, side: int, row: str) -> str:
     return f"INSERT INTO {JOURNAL}(tbl, side, {_columns(table)}) VALUES ({table.number}, {side}, {values})"
 
 
-def _suspect(table: SQLiteTable, other_than: str) -> str:
-    """Note the rows that hold a unique value which the new row asks for."""
+def _suspect(table: SQLiteTable, except_for: str) -> str:
+    """Copy the rows that have a unique value of the new row."""
     values = ", ".join(f"r.{field}" for field in table.fields)
-    in_the_way = " OR ".join(
+    conflicting = " OR ".join(
         "(" + " AND ".join(f"{part.row} COLLATE {part.order} = {part.new}" for part in unique) + ")"
         for unique in table.uniques
     )
     return (
         f"INSERT INTO {SUSPECTS}(tbl, {_columns(table)}) SELECT {table.number}, {values} "
-        f"FROM {table.quoted} AS r WHERE ({in_the_way}) AND {other_than}"
+        f"FROM {table.quoted} AS r WHERE ({conflicting}) AND {except_for}"
     )
 
 
@@ -148,7 +146,7 @@ def _same_row(table: SQLiteTable, row: str) -> str:
 
 
 def _at(table: SQLiteTable, row: str) -> str:
-    """The suspect was at the place of this row."""
+    """Whether the suspect has the key of this row."""
     return " AND ".join(
         f"{row}.{table.fields[at]} = {SUSPECTS}.c{at} COLLATE {order}"
         for at, order in zip(table.key, table.orders)
@@ -156,12 +154,12 @@ def _at(table: SQLiteTable, row: str) -> str:
 
 
 def _mirrors(table: SQLiteTable, row: str) -> str:
-    """The suspect is this row. (It stands left, so that text is compared exactly.)"""
+    """Whether the suspect equals this row. (It is the left operand, so text is compared exactly.)"""
     return " AND ".join(f"{SUSPECTS}.c{at} IS {row}.{field}" for at, field in enumerate(table.fields))
 
 
 def _missing(table: SQLiteTable) -> str:
-    """There is no row any more where the suspect was."""
+    """Whether no row has the key of the suspect."""
     return f"NOT EXISTS (SELECT 1 FROM {table.quoted} AS r WHERE {_at(table, 'r')})"
 
 
