@@ -172,6 +172,44 @@ def test_a_typed_dict_requires_what_nodes_read() -> None:
         Graph([ship], state=OrderDict).run(amount=1)
 
 
+@dataclass
+class WholeData:
+    item: str
+    spare: int
+    done: bool = False
+
+
+class WholeModel(BaseModel):
+    item: str
+    spare: int
+    done: bool = False
+
+
+class WholeStruct(msgspec.Struct):
+    item: str
+    spare: int
+    done: bool = False
+
+
+@pytest.mark.parametrize("schema", [WholeData, WholeModel, WholeStruct])
+def test_a_field_that_no_node_reads_by_name_may_be_bound(schema: type) -> None:
+    @node(output="done")
+    def look(item: str, state: Any) -> bool:
+        return bool(state.spare == 7)
+
+    graph = Graph([look], state=schema)
+    assert graph.required_inputs == ("item", "spare")
+    bound = graph.bind(spare=7)
+    assert bound.required_inputs == ("item",)
+    result = bound.run(item="tea")
+    assert (result["done"], "spare" in result) == (True, False)
+    assert bound.run(item="tea", spare=8)["done"] is False  # what is given wins
+    with pytest.raises(GraphError):
+        graph.bind(done=True)  # a node writes it, and none reads it
+    with pytest.raises(GraphError):
+        graph.bind(other=1)
+
+
 def test_fields_of_unselected_parts_need_not_be_given() -> None:
     @dataclass
     class Parts:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from clew import END, Graph, node, route
+from clew import END, Command, Graph, node, route
 from clew.errors import GraphWarning
 
 
@@ -52,3 +52,39 @@ def test_other_gates_are_not(nodes):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         Graph(nodes)
+
+
+@node(writes=("n",), goto=["again", "report"])
+def step(n):
+    return Command(update={"n": n + 1}, goto=["again", "report"] if n == 1 else "again" if n < 3 else [])
+
+
+@node(output="m")
+def again(n):
+    return n
+
+
+@node(goto=["step"])
+def back(m):
+    return Command(goto="step")
+
+
+def test_a_command_that_selects_both_is_a_warning_when_it_does():
+    graph = Graph([step, again, back, report], entry="step")
+    with pytest.warns(GraphWarning) as caught:
+        result = graph.run(n=0)
+    assert "report" in result.never_ran
+    assert len(caught) == 1
+    text = str(caught[0].message)
+    assert all(name in text for name in ("'step'", "'again'", "'report'", "Send("))
+
+
+@pytest.mark.parametrize("chosen", ["again", ["again"], ["report"], ["again", END], []])
+def test_a_command_that_selects_one_of_them_is_not(chosen):
+    @node(writes=("n",), goto=["again", "report", END], name="step")
+    def choosing_one(n):
+        return Command(update={"n": n + 1}, goto=chosen if n < 2 else [])
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert Graph([choosing_one, again, back, report], entry="step").run(n=0).status == "completed"

@@ -33,7 +33,7 @@ from clew.cli.commands import (
     show,
     why,
 )
-from clew.cli.output import CommandError, complain, show_warnings
+from clew.cli.output import CommandError, complain, remember_option, show_warnings
 from clew.error_text import line_of
 from clew.errors import (
     ClewError,
@@ -130,6 +130,8 @@ def _clew(
 def run_command(arguments: list[str]) -> int:
     """Run one command; its exit code."""
     show_warnings()
+    for option in ("--store", "--graph"):
+        remember_option(option, None)
     try:
         code = typer.main.get_command(app).main(arguments, prog_name="clew", standalone_mode=False)
         sys.stdout.flush()

@@ -10,10 +10,10 @@ from typing import Annotated, Any
 import typer
 
 from clew import Engine
-from clew.cli.output import CommandError
-from clew.errors import StoreError, UnknownRunError
+from clew.cli.output import CommandError, remember_option
+from clew.errors import DefinitionError, StoreError, UnknownRunError
 from clew.runtime.events import Listener
-from clew.runtime.project import graph_for
+from clew.runtime.project import graph_for, listed_graphs
 from clew.stores import RunRow, Store
 from clew.stores.factory import open_store
 
@@ -39,6 +39,7 @@ RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="A run's id, or 
 @contextmanager
 def store_at(address: str | None, *, create: bool = False) -> Iterator[Store]:
     """The store of a command, closed at the end."""
+    remember_option("--store", address)
     where = address or os.environ.get("CLEW_STORE") or "clew.db"
     try:
         store = open_store(where, create=create)
@@ -72,7 +73,17 @@ def engine_of(
 ) -> Engine:
     """Return an engine that can run nodes of a run: with the graph that was asked for, or a listed one."""
     loaded, target = graph_for(row, graph)
+    remember_graph(target)
     return Engine(loaded, store=store, listeners=listeners, target=target, **options)
+
+
+def remember_graph(target: str) -> None:
+    """Let commands that are suggested name the graph, unless the project lists it."""
+    try:
+        is_listed = target in listed_graphs()
+    except DefinitionError:
+        is_listed = False
+    remember_option("--graph", None if is_listed else target)
 
 
 def inspector(store: Store) -> Engine:

@@ -60,9 +60,23 @@ def say_line(text: str) -> None:
     say(fitted(inline(text)))
 
 
+_OPTIONS: dict[
+    str, str
+] = {}  # the store and the graph that this command was given, and that another one needs too
+
+
+def remember_option(option: str, value: str | None) -> None:
+    """Let commands that are suggested from now on have an option of this one; without a value, no more."""
+    if value:
+        _OPTIONS[option] = value
+    else:
+        _OPTIONS.pop(option, None)
+
+
 def command(verb: str, run_id: str, *more: str) -> str:
     """Return a command about a run that a person can copy into a shell, whatever characters its id has."""
-    return " ".join(["clew", verb, shlex.quote(inline(run_id)), *more])
+    options = [f"{option} {shlex.quote(inline(value))}" for option, value in _OPTIONS.items()]
+    return " ".join(["clew", verb, shlex.quote(inline(run_id)), *options, *more])
 
 
 def fitted(line: str, columns: int | None = None) -> str:

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from clew.cli.output import CommandError
+from clew.errors import DecodeError
 from clew.state import from_tree
 
 ValuesArgument = Annotated[
@@ -28,13 +29,22 @@ ValuesFile = Annotated[
 def read_json(text: str, where: str) -> Any:
     """A value from JSON; what cannot be anything else is text: ``hello`` is ``"hello"``."""
     try:
-        return from_tree(json.loads(text))
+        tree = json.loads(text)
     except ValueError as error:
         if text[:1] in tuple('{["'):
             raise CommandError(
                 f"{where} is no JSON: {error}", "quote it for the shell: NAME='{\"a\": 1}'"
             ) from None
         return text
+    return _built(tree, where)
+
+
+def _built(tree: Any, where: str) -> Any:
+    try:
+        return from_tree(tree)
+    except DecodeError as error:
+        what, _, hint = str(error).rpartition("; ")
+        raise CommandError(f"{where}: {what or hint}", hint if what else "see `clew show --json`") from error
 
 
 def read_file(path: str) -> Any:
@@ -55,11 +65,12 @@ def read_object(path: str) -> dict[str, Any]:
     found = read_file(path)
     if not isinstance(found, dict):
         raise CommandError(f"{path} holds no object", 'write values as {"name": value, ...}')
-    return {name: from_tree(tree) for name, tree in found.items()}
+    return {name: _built(tree, name) for name, tree in found.items()}
 
 
 def read_values(pairs: Sequence[str] | None, file: str | None = None) -> dict[str, Any]:
-    """Values from a file, then from ``NAME=JSON`` pairs, which win."""
+    """Values from a file, then from ``NAME=JSON`` pairs, which win. Call it when the graph is loaded, which registers
+    the classes that values may be of."""
     values = read_object(file) if file is not None else {}
     for pair in pairs or ():
         name, equals, text = pair.partition("=")

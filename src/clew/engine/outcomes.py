@@ -8,14 +8,16 @@ expected; nothing is guessed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from clew.engine.program import Program
 from clew.engine.records import Choice
 from clew.engine.working_state import WorkingState
-from clew.errors import DecisionError, OutputError
+from clew.errors import DecisionError, GraphWarning, OutputError
 from clew.graph import END, Command, Node, Send
+from clew.graph.loops import selects_off_loop
 from clew.graph.names import name_of, nearest
 from clew.state import Overwrite
 
@@ -151,7 +153,22 @@ def choices(
             f"gate {node.name!r} returned {len(names)} targets, {', '.join(map(repr, names))}; return one, "
             f"or declare it with multi=True"
         )
+    if several and len(names) > 1:
+        _warn_of_lost(program, node, names)
     return _without_pruned(node, decided)
+
+
+def _warn_of_lost(program: Program, node: Node, names: Sequence[str]) -> None:
+    """Warn of a Command that selects another turn of its loop and a node after it: the next turn withdraws the node.
+
+    A `route(multi=True)` gets this warning when its graph is built. A node may name such targets and never select both.
+    """
+    index, on_loops = program.index, program.topology.on_loops
+    mine = on_loops[index[node.name]]
+    on = [name for name in names if name in index and on_loops[index[name]] & mine]
+    off = [name for name in names if name in index and name not in on and not program.graph.nodes[name].eager]
+    if mine and on and off:
+        warnings.warn(selects_off_loop(node.name, on, off, verb="selects"), GraphWarning, stacklevel=2)
 
 
 def _without_pruned(node: Node, decided: tuple[Choice, ...]) -> tuple[Choice, ...]:

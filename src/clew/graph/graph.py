@@ -25,7 +25,7 @@ from clew.errors import GraphError
 from clew.graph.annotations import register_classes
 from clew.graph.description import describe, describe_as_text
 from clew.graph.hashes import graph_code_hash, node_code_hash, structure_hash
-from clew.graph.interface import Interface, read_interface
+from clew.graph.interface import Interface, read_interface, writers_of
 from clew.graph.names import names_of, nearest
 from clew.graph.node import Node, Param, as_node
 from clew.graph.option_checks import check_flag, check_names, check_text
@@ -124,7 +124,9 @@ class Graph:
 
     def bind(self, **values: Any) -> Graph:
         """Return a graph whose nodes receive these values without storing them in the state: clients, settings."""
-        read = [value for node in self.nodes.values() for value in node.inputs]
+        read = {value for node in self.nodes.values() for value in node.inputs}
+        if self.schema is not None:  # a field that an instance needs, or that a node sees in the whole state
+            read |= self.schema.fields.keys() - writers_of(self.nodes).keys()
         known = {*read, *unbound_inputs(self)}
         for name in values:
             if name not in known:

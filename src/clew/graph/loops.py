@@ -153,3 +153,13 @@ def _strong_sets(nodes: Iterable[int], pairs: Sequence[Pair]) -> list[tuple[froz
         if s in home and home[s] == home.get(t):
             inside[home[s]].append((s, t))
     return list(zip(found, inside, strict=True))
+
+
+def selects_off_loop(gate: str, on: Iterable[str], off: Iterable[str], *, verb: str) -> str:
+    """What a warning says of a gate on a loop that selects targets on the loop and off it together."""
+    left, kept = (", ".join(map(repr, some)) for some in (off, on))
+    return (
+        f"{gate!r} {verb} {kept} on its loop together with {left} off it, which waits until the loop has ended: the "
+        f"gate's next decision withdraws that selection; send to {left} with Send(...) to run it once for each turn, "
+        f"or select it with a gate that is not on the loop."
+    )

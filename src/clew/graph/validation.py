@@ -21,6 +21,7 @@ from clew.errors import GraphError, GraphWarning
 from clew.graph.annotations import fits, shown
 from clew.graph.interface import loops_of, may_send, writers_of
 from clew.graph.key_functions import wanted_by_key
+from clew.graph.loops import selects_off_loop
 from clew.graph.names import END, nearest
 from clew.graph.regions import Regions
 from clew.graph.topology import Link, links
@@ -226,14 +227,7 @@ def _selections_off_a_loop_last(view: ValidationContext) -> None:
         on = [target for target in targets if view.loops.get(target) == loop]
         off = [target for target in targets if target not in on and not view.nodes[target].eager]
         if on and off:
-            left, kept = (", ".join(map(repr, some)) for some in (off, on))
-            warnings.warn(
-                f"{gate.name!r} may select {kept} on its loop together with {left} off it, which waits until the loop "
-                f"has ended: the gate's next decision withdraws that selection; send to {left} with Send(...) to run "
-                "it once for each turn, or select it with a gate that is not on the loop.",
-                GraphWarning,
-                stacklevel=4,
-            )
+            warnings.warn(selects_off_loop(gate.name, on, off, verb="may select"), GraphWarning, stacklevel=4)
 
 
 def _types_agree(view: ValidationContext) -> None:

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from clew.state.stored_object import StoredObject
+from clew.state.stored_object import UNSET, StoredObject
 
 Default = Callable[[dict[str, Any]], Any]  # takes the fields before it
 
@@ -131,7 +131,7 @@ def _dataclass(cls: type) -> Functions:
 
 # What a model keeps beside its fields goes under names that no field can have: a field never starts with "_".
 # The names that were not set are kept, and not those that were: so a field that ``upgrade`` adds counts as set.
-_UNSET, _EXTRA, _PRIVATE = "_unset", "_extra", "_private"
+_UNSET, _EXTRA, _PRIVATE = UNSET, "_extra", "_private"
 
 
 def _pydantic_model(cls: Any) -> Functions:

@@ -17,6 +17,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+UNSET = "_unset"
+"""Beside the fields of a pydantic model: the names of those that were not set. No field can be called so."""
+
 _have_been_made = False
 
 
@@ -53,7 +56,9 @@ class StoredObject:
     """What the class is called in stored data: ``module:qualname``, or the name that it was registered under."""
 
     fields: Any
-    """Its fields by name; the member's name for an enum; what ``encode`` returned for a class that has one."""
+    """Its fields by name; the member's name for an enum; what ``encode`` returned for a class that has one.
+
+    A pydantic model has ``_unset`` beside its fields, which printing leaves out: the fields that were not set."""
 
     def __post_init__(self) -> None:
         global _have_been_made
@@ -92,7 +97,7 @@ class StoredObject:
 def _arguments(fields: Any) -> str:
     if type(fields) is not dict:
         return repr(fields)
-    return ", ".join(f"{_label(name)}={item!r}" for name, item in fields.items())
+    return ", ".join(f"{_label(name)}={item!r}" for name, item in fields.items() if name != UNSET)
 
 
 def _label(name: Any) -> str:

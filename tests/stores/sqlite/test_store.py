@@ -213,6 +213,30 @@ class TestNoRoom:
         folder.chmod(0o755)
         shutil.rmtree(folder)
 
+    def test_a_folder_that_may_not_be_written_is_named(self) -> None:
+        folder = Path(tempfile.mkdtemp())
+        SQLiteStore(folder / "runs.db").close()
+        (folder / "runs.db").chmod(0o666)
+        folder.chmod(0o555)
+        program = (
+            "import os, sys\n"
+            "from clew import SQLiteStore\n"
+            "from clew.errors import StoreUnavailableError\n"
+            "from clew.stores import RunRow\n"
+            "if os.geteuid() == 0:\n"
+            "    os.setgid(65534), os.setuid(65534)\n"
+            "for name in ('new.db', 'runs.db'):\n"
+            "    try:\n"
+            "        SQLiteStore(os.path.join(sys.argv[1], name)).create(RunRow('r'))\n"
+            "    except StoreUnavailableError as error:\n"
+            "        print(f'the folder {sys.argv[1]} may not be written' in str(error))\n"
+        )
+        command = [sys.executable, "-c", program, str(folder)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+        folder.chmod(0o755)
+        shutil.rmtree(folder)
+        assert (done.stdout.split(), done.stderr) == (["True", "True"], "")
+
     def test_a_writer_that_does_not_end(self, path: Path) -> None:
         store = SQLiteStore(path, timeout=0.0)
         fence = _owned(store)

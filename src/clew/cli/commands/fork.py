@@ -38,12 +38,11 @@ def fork(
 
     The run that it is forked from stays as it is, and what both share is stored once.
     """
-    given = read_values(pairs, values)
     return make_run(
         run,
         "fork",
         lambda engine, parent, name: engine.fork(
-            parent, step=step_of(step), values=given or None, run_id=name
+            parent, step=step_of(step), values=read_values(pairs, values) or None, run_id=name
         ),
         run_id=run_id,
         graph=graph,

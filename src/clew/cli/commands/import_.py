@@ -10,7 +10,7 @@ from clew.cli.commands.runs import row_json
 from clew.cli.options import JsonOption, StoreOption, inspector, store_at
 from clew.cli.output import CommandError, say_json, say_line
 from clew.cli.values import read_file
-from clew.errors import CheckpointError
+from clew.errors import CheckpointError, RunExistsError
 
 
 def register(app: typer.Typer) -> None:
@@ -40,6 +40,12 @@ def import_run(
         except CheckpointError as error:
             what, _, hint = str(error).rpartition("; ")
             raise CommandError(what or hint, hint if what else "export it again", code=1) from error
+        except RunExistsError as error:
+            raise CommandError(
+                str(error).partition("; ")[0],
+                "import it into another store with --store FILE, or delete the run here first: "
+                "Engine(store=...).delete(run_id)",
+            ) from error
         if as_json:
             say_json(row_json(opened, opened.row(row.run_id)))
         else:

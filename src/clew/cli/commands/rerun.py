@@ -32,11 +32,12 @@ def rerun(
 
     Items whose node has the same code and sees the same values are not executed: their results are taken over.
     """
-    given = read_values(pairs, values)
     return make_run(
         run,
         "rerun",
-        lambda engine, parent, name: engine.rerun(parent, values=given or None, run_id=name),
+        lambda engine, parent, name: engine.rerun(
+            parent, values=read_values(pairs, values) or None, run_id=name
+        ),
         run_id=run_id,
         graph=graph,
         store=store,

@@ -49,16 +49,17 @@ def resume(
     """
     if answer is not None and answers is not None:
         raise CommandError("--answer and --answers were both given", "give one of them")
-    given: dict[str, Any] = {}
-    if answer is not None:
-        given["answer"] = read_json(answer, "--answer")
-    if answers is not None:
-        given["answers"] = read_object(answers)
+
+    def given() -> dict[str, Any]:
+        if answer is not None:
+            return {"answer": read_json(answer, "--answer")}
+        return {"answers": read_object(answers)} if answers is not None else {}
+
     with store_at(store) as opened:
         row = find_run(opened, run)
         return drive(
             row.run_id,
             lambda listeners: engine_of(opened, row, graph, listeners),
-            lambda engine: engine.resume(row.run_id, accept_changes=accept_changes, **given),
+            lambda engine: engine.resume(row.run_id, accept_changes=accept_changes, **given()),
             as_json,
         )

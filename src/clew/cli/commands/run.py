@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from clew import Engine
-from clew.cli.options import IdOption, JsonOption, StoreOption, store_at
+from clew.cli.options import IdOption, JsonOption, StoreOption, remember_graph, store_at
 from clew.cli.run_output import drive, id_of
 from clew.cli.values import ValuesArgument, read_values
 from clew.runtime.loader import load_graph
@@ -47,6 +47,7 @@ def run(
     The run can be killed at any time: `clew resume RUN` goes on with it.
     """
     graph = load_graph(target)
+    remember_graph(target)
     given = read_values(pairs, values)
     with store_at(store, create=True) as opened:
         name = id_of(run_id, graph.name or target.partition(":")[0])

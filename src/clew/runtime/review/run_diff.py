@@ -8,7 +8,6 @@ compared likewise, and told under the step of the item that it is inside, by the
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any
@@ -19,7 +18,7 @@ from clew.engine.records import Outcome, Step
 from clew.errors import EncodeError
 from clew.graph import Send
 from clew.runtime.log.run_log import RunLog, story_of
-from clew.runtime.review.value_diff import difference
+from clew.runtime.review.value_diff import difference, one_line
 from clew.state import GraphState, encode
 
 _SHOWN_STEPS = 5
@@ -45,7 +44,7 @@ class ValueChange(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         old, new = _text(self.old), _text(self.new)
-        if len(old) + len(new) <= _WIDE and "\n" not in old + new:
+        if len(old) + len(new) <= _WIDE and old != new and "\n" not in old + new:
             return f"{self.name}: {old} -> {new}"
         if self.old is MISSING or self.new is MISSING:
             return f"{self.name}: {_cut(old)} -> {_cut(new)}"
@@ -286,10 +285,7 @@ def _same(one: Any, other: Any) -> bool:
 def _text(value: Any) -> str:
     if value is MISSING:
         return "nothing"
-    try:
-        return json.dumps(json.loads(encode(value, ordered=True)), ensure_ascii=False)
-    except EncodeError:
-        return repr(value)
+    return one_line(value)
 
 
 def _cut(text: str) -> str:

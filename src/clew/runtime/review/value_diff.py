@@ -1,7 +1,8 @@
 """Two values as a diff that a person can read.
 
 A value is laid out one leaf a line, each with the way to it; a text of several lines is laid out line by line, so that
-a changed word in a long prompt is one changed line.
+a changed word in a long prompt is one changed line. An instance is its class and its fields by name. Which fields of a
+model were set is shown only where nothing else differs.
 """
 
 from __future__ import annotations
@@ -13,34 +14,70 @@ from typing import Any
 
 from clew.errors import EncodeError
 from clew.state import encode
+from clew.state.stored_object import UNSET
 
 
 def difference(then: Any, now: Any) -> str:
     """What was recorded, and what is there now."""
-    return "\n".join(
-        difflib.unified_diff(list(_lines(then)), list(_lines(now)), "recorded", "now", lineterm="", n=2)
-    )
+    for whole in (False, True):
+        old, new = list(_lines(then, whole)), list(_lines(now, whole))
+        if old != new:
+            break
+    return "\n".join(difflib.unified_diff(old, new, "recorded", "now", lineterm="", n=2))
 
 
-def _lines(value: Any) -> Iterator[str]:
+def _lines(value: Any, whole: bool) -> Iterator[str]:
     try:
         tree = json.loads(encode(value, ordered=True))
     except EncodeError:
         yield from repr(value).splitlines()
     else:
-        yield from _laid_out(tree, "")
+        yield from _laid_out(tree, "", whole)
 
 
-def _laid_out(tree: Any, at: str) -> Iterator[str]:
-    if isinstance(tree, dict) and tree:
+def _laid_out(tree: Any, at: str, whole: bool) -> Iterator[str]:
+    if isinstance(tree, dict) and tree.keys() == {"$object"}:
+        named, fields = _instance(tree)
+        if not isinstance(fields, dict) or not fields.keys() - {UNSET}:
+            yield f"{at} = {_one_line(tree)}" if at else _one_line(tree)
+            return
+        yield f"{at}: {named}" if at else f"{named}:"
+        shown = {field: value for field, value in fields.items() if whole or field != UNSET}
+        yield from _laid_out(shown, at, whole)
+    elif isinstance(tree, dict) and tree:
         for name, value in tree.items():
-            yield from _laid_out(value, f"{at}.{name}" if at else name)
+            yield from _laid_out(value, f"{at}.{name}" if at else name, whole)
     elif isinstance(tree, list) and tree:
         for index, value in enumerate(tree):
-            yield from _laid_out(value, f"{at}[{index}]")
+            yield from _laid_out(value, f"{at}[{index}]", whole)
     elif isinstance(tree, str) and "\n" in tree:
         yield f"{at}:" if at else "text:"
         yield from (f"    {line}" for line in tree.split("\n"))
     else:
-        leaf = json.dumps(tree, ensure_ascii=False)
-        yield f"{at} = {leaf}" if at else leaf
+        yield f"{at} = {_one_line(tree)}" if at else _one_line(tree)
+
+
+def one_line(value: Any) -> str:
+    """Return a value as one line: as JSON, with instances as ``Name(field=...)``."""
+    try:
+        return _one_line(json.loads(encode(value, ordered=True)))
+    except EncodeError:
+        return repr(value)
+
+
+def _one_line(tree: Any) -> str:
+    if isinstance(tree, list):
+        return f"[{', '.join(map(_one_line, tree))}]"
+    if not isinstance(tree, dict):
+        return json.dumps(tree, ensure_ascii=False)
+    if tree.keys() == {"$object"}:
+        named, fields = _instance(tree)
+        if not isinstance(fields, dict):
+            return f"{named}({_one_line(fields)})"
+        return f"{named}({', '.join(f'{name}={_one_line(part)}' for name, part in fields.items() if name != UNSET)})"
+    return f"{{{', '.join(f'{_one_line(name)}: {_one_line(part)}' for name, part in tree.items())}}}"
+
+
+def _instance(tree: dict[str, Any]) -> tuple[str, Any]:
+    name, fields = tree["$object"]
+    return name.rpartition(":")[2], fields

@@ -99,6 +99,8 @@ def open_file(path: Path, synchronous: str, timeout: float) -> sqlite3.Connectio
     try:
         db = sqlite3.connect(path, timeout=timeout, isolation_level=None, check_same_thread=False)
     except sqlite3.OperationalError as error:
+        if path.parent.is_dir() and not os.access(path.parent, os.W_OK):
+            raise StoreUnavailableError(f"cannot make {path}: {_locked_folder(path)}") from error
         raise StoreUnavailableError(f"cannot open {path}: {error}; is its folder there?") from error
     try:
         deadline = time.monotonic() + timeout
@@ -244,6 +246,13 @@ def closed(path: Path) -> str:
     return f"the store {path} is closed; open another one"
 
 
+def _locked_folder(path: Path) -> str:
+    return (
+        f"the folder {path.parent} is not writable, and SQLite creates files next to the database; make it writable, "
+        f"or use another folder"
+    )
+
+
 def explained(error: Exception, what: str, path: Path) -> StoreError:
     """An error of SQLite in the words of this library."""
     name = getattr(error, "sqlite_errorname", "") or ""
@@ -253,6 +262,8 @@ def explained(error: Exception, what: str, path: Path) -> StoreError:
         return StoreUnavailableError(f"{what}: another process keeps {path} locked; try again")
     if name.startswith("SQLITE_READONLY") and not os.access(path, os.W_OK):
         return StoreUnavailableError(f"{what}: {path} may only be read here; write where there is a right to")
+    if name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN")) and not os.access(path.parent, os.W_OK):
+        return StoreUnavailableError(f"{what}: {_locked_folder(path)}")
     if name.startswith("SQLITE_CANTOPEN"):
         return StoreUnavailableError(
             f"{what}: {path} cannot be opened ({error}); is it there, and may it be read?"
