@@ -211,5 +211,8 @@ def count(number: int, what: str) -> str:
 
 
 def local_time(seconds: float) -> str:
-    """A time as people at this machine read it."""
-    return datetime.fromtimestamp(seconds).strftime("%Y-%m-%d %H:%M:%S")
+    """Return a time as people at this machine read it; a number of seconds if no calendar has it."""
+    try:
+        return datetime.fromtimestamp(seconds).strftime("%Y-%m-%d %H:%M:%S")
+    except (OverflowError, ValueError, OSError):
+        return f"{seconds:g} s"

@@ -72,7 +72,8 @@ class RunProgress:
         from rich.table import Table
         from rich.text import Text
 
-        title = f"{inline(self.run_id)}  step {self.step}  {time.monotonic() - self.began:.1f} s"
+        # Text: Rich reads a plain string as markup.
+        title = Text(f"{inline(self.run_id)}  step {self.step}  {time.monotonic() - self.began:.1f} s")
         table = Table(title=title, title_justify="left", box=None, show_header=False, padding=(0, 1))
         colours = {
             "running": "yellow",

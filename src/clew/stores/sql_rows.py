@@ -2,12 +2,14 @@
 
 A run's row is in two tables, because what it began with is large and its owner's lease is not. What does not change
 while the run lives has a checksum; a row that does not fit it, or cannot be read at all, says so in `RunRow.damage`.
+SQLite takes any type in any column, so the type of each value is checked before it is used.
 Every entry has a checksum of its own, over its body and its digest. A run that was released has a census: how many
 entries it had then, so that one which is lost afterwards is missed.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 from zlib import crc32
@@ -46,6 +48,11 @@ def row_values(row: RunRow) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
 def read_row(found: Sequence[Any]) -> RunRow:
     """A row from what `ROW` selects; what is wrong with it is in its `damage`."""
     *values, census, crc, origin = found
+    mistyped = ""
+    for place, (name, is_right, instead) in enumerate(_TYPES):
+        if not is_right(values[place]):
+            mistyped = mistyped or f"its {name} is {_short(values[place])}"
+            values[place] = instead(values[place])
     run_id, graph, start, seed, _, created, _, parent, parent_step, _, structure, codes, *more = values
     wrong = ""
     if origin is None:
@@ -55,9 +62,10 @@ def read_row(found: Sequence[Any]) -> RunRow:
             fits = crc == _row_checksum(
                 run_id, graph, start, seed, created, parent, parent_step, structure, codes, *more
             )
-        except (TypeError, UnicodeError):  # a byte has changed what kind of value it is
+        except UnicodeError:
             fits = False
         wrong = "" if fits else "its checksum does not fit"
+        wrong = mistyped or wrong
     counts: dict[str, int] | None = None
     try:
         values[3], values[11] = int(seed), msgspec.json.decode(codes or "{}", type=dict[str, str])
@@ -71,6 +79,44 @@ def read_row(found: Sequence[Any]) -> RunRow:
     row.census = counts
     row.damage = damaged_row(str(run_id), wrong) if wrong else ""
     return row
+
+
+def _is_text(value: Any) -> bool:
+    return type(value) is str
+
+
+def _is_time(value: Any) -> bool:
+    return type(value) in (int, float) and math.isfinite(value)
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else f"{text[:39]}…"
+
+
+_Instead = Callable[[Any], Any]
+_nothing: _Instead = lambda value: None  # noqa: E731
+_empty: _Instead = lambda value: ""  # noqa: E731
+_long_ago: _Instead = lambda value: 0.0  # noqa: E731
+
+# For each value that `ROW` selects, up to the target: its name, whether its type is right, and what else stands for it.
+_TYPES: tuple[tuple[str, Callable[[Any], bool], _Instead], ...] = (
+    ("id", _is_text, _short),
+    ("graph", _is_text, _empty),
+    ("start", lambda value: value is None or isinstance(value, (bytes, memoryview)), _nothing),
+    ("seed", _is_text, lambda value: "0"),
+    ("status", _is_text, _short),
+    ("time of creation", _is_time, _long_ago),
+    ("time of change", _is_time, _long_ago),
+    ("parent", lambda value: value is None or type(value) is str, _nothing),
+    ("parent's step", lambda value: value is None or type(value) is int, _nothing),
+    ("error", lambda value: value is None or isinstance(value, (bytes, memoryview)), _nothing),
+    ("structure", _is_text, _empty),
+    ("hashes of code", _is_text, lambda value: "{}"),
+    ("first digest", _is_text, _empty),
+    ("description", _is_text, _empty),
+    ("target", _is_text, _empty),
+)
 
 
 def counted(census: str) -> dict[str, int]:
@@ -101,7 +147,11 @@ def checked(run_id: str, found: Iterable[Sequence[Any]]) -> list[LogEntry]:
     """Entries whose checksums fit, of rows with kind, path, n, body, digest and checksum; damage is named."""
     entries = []
     for kind, path, n, body, digest, crc in found:
-        if crc32(body, crc32(digest)) - _SIGN != crc:
+        try:
+            fits = crc32(body, crc32(digest)) - _SIGN == crc
+        except TypeError:  # it is no content
+            fits = False
+        if not fits or type(kind) is not str or type(path) is not str or type(n) is not int:
             raise StoreCorruptError(damaged_entry(run_id, kind, path, n))
         entries.append(LogEntry(kind, path, n, body, digest))
     return entries

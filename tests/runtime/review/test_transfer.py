@@ -26,6 +26,7 @@ from clew import (
     route,
 )
 from clew.errors import CheckpointError, RunExistsError
+from clew.runtime.review.document_format import digest_of
 from clew.stores import Store
 
 WORK_ITEM = {"step_id", "order_key", "node_id", "state", "attempt", "parent_node_id", "edge_index", "clew"}
@@ -312,6 +313,26 @@ def test_a_large_value_travels_and_is_checked(tmp_path: Path) -> None:
         Engine(graph).import_run(document)
     del document["clew"]["blobs"][digest]
     with pytest.raises(CheckpointError, match=r"the content .* is missing"):
+        Engine(graph).import_run(document)
+
+
+@pytest.mark.parametrize("name", ["created", "updated"])
+@pytest.mark.parametrize("time", [1e12, -1e13, 1e300, -1e300, 10**30])
+def test_a_time_that_no_calendar_has_is_refused(name: str, time: float, target: Store) -> None:
+    document = document_of(waiting(MemoryStore()))
+    document["clew"][name] = time
+    document["clew"]["digest"] = digest_of(document)  # whoever wrote it can count
+    engine = Engine(graph, store=target)
+    with pytest.raises(CheckpointError):
+        engine.import_run(document)
+    assert engine.runs() == []
+
+
+def test_a_number_out_of_all_proportion_takes_no_memory(tmp_path: Path) -> None:
+    document = document_of(waiting(MemoryStore()))
+    _entry(document, "call")["n"] = 2**53 - 1
+    document["clew"]["digest"] = digest_of(document)
+    with pytest.raises(CheckpointError):
         Engine(graph).import_run(document)
 
 

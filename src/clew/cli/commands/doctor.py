@@ -9,6 +9,7 @@ import typer
 
 from clew.cli.options import JsonOption, StoreOption, store_at
 from clew.cli.output import command, count, say_json, say_line
+from clew.errors import StoreCorruptError
 from clew.runtime.log.verification import complaints
 from clew.stores import RunRow, Store
 
@@ -49,7 +50,11 @@ def examine(store: Store) -> dict[str, Any]:
     orphans: list[dict[str, Any]] = []
     for row in rows:
         damage += [told for told in complaints(store, row) if told not in damage]
-        _ownership(store, row, owners, orphans)
+        if not row.damage:
+            try:
+                _ownership(store, row, owners, orphans)
+            except StoreCorruptError as error:
+                damage.append(str(error))
     return {
         "runs": len(rows),
         "statuses": dict(Counter(row.status for row in rows)),

@@ -64,9 +64,14 @@ def runs(
 
 def row_json(store: Store, row: RunRow) -> dict[str, Any]:
     """What is known about a run, as JSON."""
-    last = store.last(row.run_id, OWN_STEP, "", LAST)
     row = opened_row(row)
     error = StoreCorruptError(row.damage) if row.damage else row.error
+    last = None
+    if not row.damage:
+        try:
+            last = store.last(row.run_id, OWN_STEP, "", LAST)
+        except StoreCorruptError as damage:
+            error = damage
     return {
         "run_id": row.run_id,
         "status": row.status,

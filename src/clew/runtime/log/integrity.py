@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 
 from clew.engine.frame import Item
 from clew.errors import DecodeError
@@ -19,6 +20,8 @@ from clew.runtime.log.call_records import CallIntent, RecordedCall
 from clew.runtime.log.codec import digest_of_start, digest_of_step
 from clew.runtime.log.records import CALL, INTENT, KINDS, START, STEP, is_own_step, without_epoch
 from clew.stores import LogEntry, RunRow
+
+_MOST = 10_000  # missing numbers that are told
 
 Visits = Mapping[str, int]
 """How often each node has run."""
@@ -180,8 +183,9 @@ def lost_recordings(run_id: str, item: Item, entries: Sequence[RecordedCall | Ca
 
 
 def _gaps(kind: str, numbers: list[int]) -> Iterator[int]:
-    """The numbers that are not there, where they count from the first on."""
+    """Return the numbers that are not there, where they count from the first on. A damaged number may be any: not all
+    before it are told."""
     first = KINDS[kind].first
     if first is not None:
         known = set(numbers)
-        yield from (n for n in range(first, max(known)) if n not in known)
+        yield from islice((n for n in range(first, max(known)) if n not in known), _MOST)

@@ -29,8 +29,11 @@ def sealed_failures(failures: Sequence[Failure]) -> bytes:
     return b"%08x" % crc32(data) + data
 
 
-def opened_failures(data: bytes, *, classes: bool = False) -> tuple[Failure, ...]:
+def opened_failures(sealed: bytes, *, classes: bool = False) -> tuple[Failure, ...]:
     """What `sealed_failures` wrote. DecodeError if that is damaged."""
+    if not isinstance(sealed, bytes | memoryview):
+        raise DecodeError(f"it is a {type(sealed).__name__}")
+    data = bytes(sealed)
     seal, data = data[:8], data[8:]
     if seal != b"%08x" % crc32(data):
         raise DecodeError("its checksum does not fit")
@@ -55,7 +58,7 @@ def opened_row(row: RunRow, *, classes: bool = False) -> RunRow:
         failures = row.error
     elif row.error is not None:
         try:
-            failures = opened_failures(bytes(row.error), classes=classes)
+            failures = opened_failures(row.error, classes=classes)
         except DecodeError as wrong:
             damage = damage or f"run {row.run_id!r}: its error is damaged ({wrong}); other runs can be read"
     if failures:

@@ -15,7 +15,6 @@ A document comes from anywhere. `document_of` checks the type of everything that
 from __future__ import annotations
 
 import json
-import math
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from hashlib import sha256
@@ -98,8 +97,6 @@ def document_of(document: Any) -> Document:
     except (msgspec.ValidationError, TypeError, ValueError, OverflowError) as error:
         raise CheckpointError(f"{what}: {error}; export it again") from error
     beside = found.clew
-    if not (math.isfinite(beside.created) and math.isfinite(beside.updated)):
-        raise CheckpointError(f"{what}: a time in it is no number; export it again")
     names = [(entry.kind, entry.path, entry.n) for entry in beside.entries]
     if len(set(names)) != len(names):
         raise CheckpointError(f"{what}: an entry of its log is there twice; export it again")

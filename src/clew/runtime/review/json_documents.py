@@ -106,8 +106,17 @@ def failure_json(failure: Failure) -> Json:
 
 
 def time_json(seconds: float) -> str:
-    """Seconds since the epoch as RFC 3339 in UTC."""
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+    """Return seconds since the epoch as RFC 3339 in UTC; as a number if no calendar has them."""
+    try:
+        moment = datetime.fromtimestamp(seconds, UTC)
+    except (OverflowError, ValueError, OSError):
+        return repr(seconds)
+    return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def is_time(text: str) -> bool:
+    """Tell whether `time_json` found a time in the calendar."""
+    return text.endswith("Z")
 
 
 def _execution_json(execution: NodeExecution) -> Json:

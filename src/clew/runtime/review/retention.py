@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container
 from contextlib import suppress
 
-from clew.errors import ClewError, DefinitionError, RunError, StoreError
+from clew.errors import ClewError, DefinitionError, RunError, StoreCorruptError, StoreError, UnknownRunError
 from clew.runtime.log.repository import fresh_owner
 from clew.runtime.log.run_rows import STATUSES
 from clew.stores import RunRow, Store
@@ -98,5 +98,8 @@ def _check(keep: int | None, older_than: float | None, status: str | None) -> No
 def _is_owned(store: Store, row: RunRow) -> bool:
     if row.status not in _UNDER_WAY or not store.encodes:
         return False
-    owner = store.owner(row.run_id)
+    try:
+        owner = store.owner(row.run_id)
+    except (UnknownRunError, StoreCorruptError):  # nobody can tell
+        return True
     return owner is not None and owner.holds

@@ -16,7 +16,7 @@ storage again; elsewhere it stands alone.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
@@ -51,7 +51,13 @@ from clew.runtime.review.document_format import (
     portable,
     short,
 )
-from clew.runtime.review.json_documents import checkpoint_json, failure_json, recorded_io_json
+from clew.runtime.review.json_documents import (
+    checkpoint_json,
+    failure_json,
+    is_time,
+    recorded_io_json,
+    time_json,
+)
 from clew.state import GraphState, decode, encode
 from clew.stores import LogEntry, RunRow, Store
 
@@ -118,6 +124,7 @@ def _checked(document: Mapping[str, Any]) -> tuple[RunLog, Graph, list[LogEntry]
         wrong = str(error)
     if wrong is not None:
         raise CheckpointError(f"{_changed(run_id)}: {wrong}; export it again")
+    _check_times(run_id, [time_json(row.created), time_json(row.updated)])
     _compare(graph, log, failures, form)
     if beside.digest != digest_of(document):
         raise CheckpointError(
@@ -240,11 +247,29 @@ def _lookup(blobs: Mapping[str, bytes]) -> Any:
 def _compare(graph: Graph, log: RunLog, failures: Sequence[Json], form: Document) -> None:
     """Refuse a document whose readable part is not that of its log."""
     made = json.loads(json.dumps(_readable(graph, log, failures, latest=form.clew.latest)))
+    _check_times(log.row.run_id, _times(made["checkpoints"]))
+    _check_times(log.row.run_id, [call["timestamp"] for call in made["open_ios"]])
     given = {"checkpoints": form.checkpoints, "open_ios": form.clew.open_ios, "error": form.clew.error}
     for where, told, logged in differences(normal(given), normal(made)):
         raise CheckpointError(
             f"{_changed(log.row.run_id)}: {where} is {short(told)}, and the log says {short(logged)}; export it again"
         )
+
+
+def _check_times(run_id: str, times: Iterable[str]) -> None:
+    for time in times:
+        if not is_time(time):
+            raise CheckpointError(f"{_changed(run_id)}: {short(time)} is no time; export it again")
+
+
+def _times(checkpoints: Sequence[Json]) -> Iterator[str]:
+    """All times in checkpoints of a document, nested ones too."""
+    for checkpoint in checkpoints:
+        yield checkpoint["timestamp"]
+        yield from (call["timestamp"] for call in checkpoint["recorded_ios"])
+        yield from (execution["timestamp"] for execution in checkpoint["clew"]["history"].values())
+        for chain in checkpoint["clew"].get("nested", {}).values():
+            yield from _times(chain)
 
 
 def differences(one: Any, other: Any, at: str = "") -> Iterator[tuple[str, Any, Any]]:

@@ -43,11 +43,16 @@ def read_blob(db: sqlite3.Connection, digest: str) -> bytes | None:
         "SELECT body, first, last FROM blobs WHERE digest = ? AND run = 0", (digest,)
     ).fetchone()
     if found is None or found[1] is None:
-        return None if found is None else bytes(found[0])
+        return None if found is None else _content(found[0])
     content = BytesIO()
     for (part,) in db.execute("SELECT body FROM parts WHERE id BETWEEN ? AND ? ORDER BY id", found[1:]):
-        content.write(part)
+        content.write(_content(part))
     return content.getvalue()
+
+
+def _content(body: object) -> bytes:
+    """Return a body; nothing for a value of another type, which fits no digest."""
+    return body if type(body) is bytes else b""
 
 
 def drop_blobs(db: sqlite3.Connection, number: int) -> None:

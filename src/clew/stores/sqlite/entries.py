@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Collection, Sequence
+from operator import itemgetter
 from typing import Any
 
 import msgspec
@@ -118,7 +119,7 @@ def newest(
             "SELECT id - ?1, body, digest, crc FROM steps WHERE id >= ?1 AND id <= ?2 ORDER BY id DESC LIMIT 1",
             (base, base + min(n, SPAN - 1)),
         ).fetchall()
-    return max(found, default=None)
+    return max(found, default=None, key=itemgetter(0))
 
 
 def census(db: sqlite3.Connection, number: int) -> str:

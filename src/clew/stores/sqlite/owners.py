@@ -7,9 +7,13 @@ Everything here runs under the lock of the store.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+from clew.errors import StoreCorruptError
 from clew.stores.lease_clock import LeaseClock
+from clew.stores.messages import damaged_row
 from clew.stores.protocol import Owner
 from clew.stores.sqlite.owner_lock import OwnerLock, is_alive
 
@@ -19,7 +23,16 @@ LEASE = "slot = ?, until = ?, boot = ?"
 RELEASED = "owner = '', slot = 0, until = 0.0, boot = ''"
 
 OWNER = "SELECT fence, owner, slot, until, boot FROM runs WHERE id = ?"
-"""Selects a fence, and what `Owners.read` reads."""
+"""Selects what `checked_owner` checks: a fence, and what `Owners.read` reads."""
+
+_TYPES: tuple[tuple[type, ...], ...] = ((int,), (str,), (int,), (int, float), (str,))
+
+
+def checked_owner(run_id: str, found: Sequence[Any]) -> Sequence[Any]:
+    """Return what `OWNER` selects. StoreCorruptError if a value has another type."""
+    if any(type(value) not in types for value, types in zip(found, _TYPES)):
+        raise StoreCorruptError(damaged_row(run_id, "it does not say who owns it"))
+    return found
 
 
 class Owners:

@@ -64,7 +64,7 @@ from clew.stores.sqlite.file import (
     rehearse,
 )
 from clew.stores.sqlite.fork_safety import guard
-from clew.stores.sqlite.owners import LEASE, OWNER, RELEASED, Owners
+from clew.stores.sqlite.owners import LEASE, OWNER, RELEASED, Owners, checked_owner
 from clew.stores.sqlite.transactions import Transaction, Translated, clean
 
 __all__ = ["SQLiteStore"]
@@ -233,7 +233,7 @@ class SQLiteStore:
         check_place(self.path, self._file, run_id)
         with self._lock, self._writing(f"run {run_id!r}") as db:
             number = self._number(db, run_id)
-            fence, holder, *said = db.execute(OWNER, (number,)).fetchone()
+            fence, holder, *said = checked_owner(run_id, db.execute(OWNER, (number,)).fetchone())
             if holder and holder != owner and (other := self._owners.read(holder, *said)).holds:
                 raise RunOwnedError(owned(run_id, holder, other.expires_in))
             return self._take(db, number, fence, owner, lease)
@@ -261,7 +261,8 @@ class SQLiteStore:
     def owner(self, run_id: str) -> Owner | None:
         """Who owns a run, or died owning it."""
         with self._lock, self._reading(f"run {run_id!r}") as db:
-            _, name, *said = db.execute(OWNER, (self._number(db, run_id),)).fetchone()
+            found = db.execute(OWNER, (self._number(db, run_id),)).fetchone()
+        _, name, *said = checked_owner(run_id, found)
         return self._owners.read(name, *said) if name else None
 
     def _change(self, run_id: str, fence: int, what: str, *values: Any) -> None:
@@ -429,12 +430,15 @@ class SQLiteStore:
             # A connection of its own: this takes long, and nobody shall wait for it.
             with closing(open_file(self.path, *self._options)) as db:
                 lines = [line for (line,) in db.execute("PRAGMA integrity_check(100)") if line != "ok"]
+                ids = db.execute("SELECT run_id FROM runs ORDER BY id").fetchall()
                 names += [
-                    (self.entries, run_id) for (run_id,) in db.execute("SELECT run_id FROM runs ORDER BY id")
-                ]
-                names += [
-                    (self.blob, digest) for (digest,) in db.execute("SELECT DISTINCT digest FROM blobs")
-                ]
+                    (self.entries, run_id) for (run_id,) in ids if type(run_id) is str
+                ]  # see `read_row`
+                for (digest,) in db.execute("SELECT DISTINCT digest FROM blobs"):
+                    if type(digest) is str:
+                        names.append((self.blob, digest))
+                    else:
+                        lines.append("a content has no digest")
         except sqlite3.Error as error:
             lines = [str(error)]
         yield from (f"{self.path}: {line}" for line in lines)
