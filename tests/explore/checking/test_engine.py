@@ -229,7 +229,7 @@ def test_an_engine_that_forgets_recordings_is_found_out(monkeypatch: pytest.Monk
 
 def test_an_engine_that_never_hears_its_answers_is_not_called_right(monkeypatch: pytest.MonkeyPatch) -> None:
     """It asks for ever, so there is no end to explore to."""
-    monkeypatch.setattr(Machine, "_recall", lambda self, item: False)
+    monkeypatch.setattr(Machine, "_use_prior_work", lambda self, item: False)
     result = check_of("question", 0, set()).but(max_steps=50).run()
     assert (result.truncated, result.ok) == (True, False)
     assert "ended early, not all of it was explored" in str(result)
