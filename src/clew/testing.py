@@ -81,7 +81,7 @@ class Stepper:
             self.engine = graph
         else:
             self.engine = Engine(graph, clock=options.pop("clock", VirtualClock()), **options)
-        self._session = self.engine.attach(values, run_id)
+        self._session = self.engine.open_session(values, run_id)
         self._workers = workers
         self._running: dict[str, Item] = {}
         self._fill()
@@ -124,7 +124,7 @@ class Stepper:
         """End the run where it stands and return its result; what is still running is dropped."""
         if self._running:
             self._session.cancelled = True
-        return self.engine.detach(self._session)
+        return self.engine.close_session(self._session)
 
     def _pick(self, path: str) -> Item:
         if path not in self._running:

@@ -51,7 +51,7 @@ def hostile(folder: Folder) -> Folder:
 
     with Engine(Graph([answer, broken]), store=SQLiteStore(folder.path / "clew.db")) as engine:
         engine.run({"query": EVIL}, run_id="r")
-        engine.checkpoint("r", EVIL)
+        engine.label_checkpoint("r", EVIL)
         engine.run({"query": EVIL + "other"}, run_id="s")
     return folder
 

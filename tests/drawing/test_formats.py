@@ -1,6 +1,6 @@
-"""Drawings: what they show, that any name survives in any format, and that they do not change by accident.
+"""Drawings: their content, escaping of names in every format, and stability.
 
-The golden files are whole drawings. After a change that is meant, write them anew and look at them:
+The golden files are complete drawings. After an intended change, write them again and inspect them:
 ``UPDATE_GOLDEN=1 pytest tests/drawing/test_formats.py``.
 """
 
@@ -105,7 +105,7 @@ def nested() -> Graph:
 
 
 def strange() -> Graph:
-    """Names that would be syntax if nobody escaped them."""
+    """Names that would be syntax without escaping."""
 
     @node(name='say "hi" <b>&amp; 🎉', output="a")
     def first(q: int) -> Any: ...

@@ -1,4 +1,4 @@
-"""Layout: whatever the boxes and arrows, nothing stands on anything else, and every arrow meets its boxes."""
+"""Layout: for any boxes and arrows, nothing overlaps, and every arrow ends at its boxes."""
 
 from __future__ import annotations
 

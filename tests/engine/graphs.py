@@ -1,8 +1,8 @@
-"""Random graphs run by the engine, in every way there is, with what came of it in a form that compares.
+"""Random graphs, run by the engine in every available way, with results in a comparable form.
 
-``cases`` draws graphs from the reference's generator and builds the real ones. ``play`` runs one and answers
-whatever it asks. ``without_context`` builds the graph a second time with functions that take values and
-nothing else, because only such nodes go the short way (``clew.engine.fast_path``).
+``cases`` draws graphs from the generator of the reference and builds the real ones. ``play`` runs one and answers all
+its questions. ``without_context`` builds the graph a second time with functions that take only values, because only
+such nodes use the fast path (``clew.engine.fast_path``).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Random graphs with random graphs inside: some plain nodes are replaced by subgraphs that write the same value.
+"""Random graphs with random subgraphs: some plain nodes are replaced by subgraphs that write the same value.
 
-What goes into a subgraph and what comes out of it are functions of what the node reads, so two runs of one
-nested graph can be compared value by value.
+The inputs and outputs of a subgraph are functions of what the node reads, so two runs of one nested graph can be
+compared value by value.
 """
 
 from __future__ import annotations

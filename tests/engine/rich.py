@@ -1,7 +1,7 @@
-"""A graph with one of everything whose order could matter: a loop, gates, a fan-out, uneven branches that meet,
-reduced values, a subgraph of its own loop, a mapped subgraph.
+"""A graph with one of everything whose order could matter.
 
-Run as a script it prints the digests of all steps: how another process, with another hash seed, is asked.
+It has a loop, gates, a fan-out, uneven branches with a join, reduced values, a subgraph with its own loop, and a mapped
+subgraph. As a script it prints the digests of all steps, so that a process with another hash seed can be compared.
 """
 
 from __future__ import annotations

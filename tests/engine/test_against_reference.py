@@ -1,7 +1,7 @@
-"""The engine against the reference: the same chain on random graphs, whichever way the engine goes.
+"""The engine against the reference: the same chain on random graphs, in every mode of execution.
 
-One worker, which takes the short way where it can; completion in shuffled orders with several workers, which
-plans ahead; a listener, which rules the short way out; threads.
+The modes are: one worker, which uses the fast path; several workers with shuffled completion, which use lookahead; a
+listener, which disables the fast path; and threads.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ def check_counts(seeds: range, counts: Counter[str]) -> None:
 
 
 def test_what_was_sent_is_laid_on_views_with_a_turn_that_has_begun() -> None:
-    """A graph that a search found: a gate sends late, in a step before one that was planned ahead and begins a turn."""
+    """A graph that a search found: a gate sends late, in a step before a lookahead step that begins a turn."""
     for case in cases([611], SENDING):
         for order in range(3):
             check(case, play(case.engine(), case.given, shuffled(611 * 7 + order)))
@@ -203,13 +203,13 @@ def test_campaign(kind: str, part: int) -> None:
 
 
 def refused_in_a_row(case: Case) -> bool:
-    """Whether reducers refused something in two successive steps."""
+    """Return whether reducers rejected updates in two successive steps."""
     refused = [any(item.error == "Refused" for item in step) for step in case.expected.chain]
     return any(one and other for one, other in pairwise(refused))
 
 
 def compare_refused(seeds: range) -> Counter[str]:
-    """Graphs whose reducers refuse now and then, completed in several orders: what is planned ahead is often wrong."""
+    """Graphs whose reducers sometimes reject updates, completed in several orders, so lookahead is often discarded."""
     counts: Counter[str] = Counter()
     for case in cases(seeds, REFUSED):
         case = replace(case, on_error="continue" if case.seed % 4 else "stop")
@@ -233,7 +233,7 @@ def test_what_reducers_refuse_in_step_after_step_is_what_the_rules_refuse(part: 
 
 
 def compare_broken_off(seeds: range) -> Counter[str]:
-    """The same, each broken off after some items and gone on with: what is in the journal is used, and no more."""
+    """The same, each interrupted after some items and resumed: exactly the finished items in the log are used."""
     counts: Counter[str] = Counter()
     for case in cases(seeds, REFUSED):
         case = replace(case, on_error="continue")
@@ -307,7 +307,7 @@ def check_no_decision_is_lost(played: Played) -> None:
 
 
 def check_every_run_has_a_cause(played: Played) -> None:
-    """Between two runs of a node somebody selected it, ran before it, or wrote for it."""
+    """Between two runs of a node another one selected it, ran before it, or wrote an input."""
     graph = played.engine.graph
     controls = {
         (link.source, link.target) for link in links(graph.nodes, graph.edges) if link.kind == "control"

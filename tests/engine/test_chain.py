@@ -1,4 +1,4 @@
-"""The chain, read back: digests, states, history. The digest knows what happened, and not when or under what name."""
+"""The chain, read back: digests, states, history. A digest depends on what happened, not on time or run id."""
 
 from __future__ import annotations
 

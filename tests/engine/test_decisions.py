@@ -1,4 +1,4 @@
-"""A gate holds one selection: the last. What it sent stands once a new turn of its loop has begun."""
+"""A gate holds one selection: the last. Its Sends are final once a new turn of its loop has begun."""
 
 from __future__ import annotations
 
@@ -330,21 +330,21 @@ class TestWhy:
 
 
 class TestEvents:
-    def told(self, engine: Engine, start: Any) -> list[tuple[int, str, str, Any]]:
+    def withdrawn(self, engine: Engine, start: Any) -> list[tuple[int, str, str, Any]]:
         events = engine.stream(start)
         return [(e.step, e.path, e.node, e.decision) for e in events if e.kind == "decision_withdrawn"]
 
     def test_a_selection_that_no_longer_holds_is_told(self):
         engine = Engine(graded(lambda n: "high" if n >= 2 else "low"))
-        assert self.told(engine, {"n": 0}) == [(7, "grade#2", "grade", ("low",))]
+        assert self.withdrawn(engine, {"n": 0}) == [(7, "grade#2", "grade", ("low",))]
 
     def test_a_send_that_no_longer_holds_is_told(self):
         send = route(targets=["work"], name="send")(lambda n: [Send("work", {"job": n})])
         engine = Engine(Graph([send, work], state=Work))
         engine.run({"n": 1}, run_id="r")
         state = engine.state("r", step=1).set("n", 2)
-        assert self.told(engine, state) == [(2, "send#1", "send", (Send("work", {"job": 1}),))]
+        assert self.withdrawn(engine, state) == [(2, "send#1", "send", (Send("work", {"job": 1}),))]
 
     def test_what_is_consumed_or_sent_turn_after_turn_is_not_withdrawn(self):
         grade = route(targets=["work"], name="grade")(lambda n: [Send("work", {"job": n})])
-        assert self.told(Engine(Graph([count, grade, more, work], state=Work)), {"n": 0}) == []
+        assert self.withdrawn(Engine(Graph([count, grade, more, work], state=Work)), {"n": 0}) == []

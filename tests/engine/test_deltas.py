@@ -1,4 +1,4 @@
-"""Deltas: applying one gives exactly what the reducer returned, and takes no more than what is new."""
+"""Deltas: applying one gives exactly what the reducer returned, and its size depends only on new data."""
 
 from __future__ import annotations
 
@@ -107,8 +107,8 @@ def test_a_dict_that_takes_its_updates_is_told_by_reference(
     ],
 )
 def test_what_a_delta_says(before: Any, after: Any, updates: list[Any], expected: list[Any]) -> None:
-    (told,) = plain_deltas({"v": check(before, after, updates)}).values()
-    assert exact(told) == exact(expected)
+    (stored,) = plain_deltas({"v": check(before, after, updates)}).values()
+    assert exact(stored) == exact(expected)
 
 
 def test_an_object_that_a_reducer_returned_may_have_changed() -> None:

@@ -1,7 +1,7 @@
-"""Forks of random graphs against the reference: a state that somebody has changed goes on as the rules say.
+"""Forks of random graphs against the reference: a modified state continues according to the rules.
 
-A run is broken off at some step, values are written there and gates' decisions recorded, and it goes on: as a fork, one
-item at a time with and without the short way, and completed in shuffled orders.
+A run is interrupted at some step, values are written and decisions of gates recorded, and it continues: as a fork, one
+item at a time with and without the fast path, and with shuffled completion.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How runs end: settled, failed, stalled, or out of steps; and which error is told."""
+"""How runs end: completed, failed, stalled, or out of steps; and which error they report."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ def test_a_conflict_names_value_and_writers_and_commits_nothing() -> None:
 
 @pytest.mark.parametrize("order", list(permutations(["write#0[0]", "write#0[1]", "other#0"])))
 def test_nothing_is_lost_in_a_conflict(order: tuple[str, ...]) -> None:
-    """Resumed with the last write winning, the run goes on without running anything again."""
+    """Resumed with the last write winning, the run continues without running anything again."""
     graph, calls = clash()
     run = Stepper(Engine(graph, clock=VirtualClock()), {"x": 0}, run_id=RUN)
     run.complete("fan#0")

@@ -1,4 +1,4 @@
-"""The frontier and the names of items: bounded, in order, and never blocking anybody."""
+"""The frontier and the names of items: bounded, ordered, and never blocking."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
 
 
 class Bank:
-    """A node that books, beside one that asks."""
+    """A node that books, and one that asks."""
 
     def __init__(self, effects: SideEffectPolicy = LIVE, **options: Any) -> None:
         self.keys: list[str] = []
@@ -100,7 +100,7 @@ def test_a_committed_result_is_not_made_again(store: Store) -> None:
 
 
 @pytest.mark.parametrize("policy", ["retry", "fail", "ask"])
-def test_nobody_doubts_a_call_that_is_known_to_have_ended(tmp_path: Path, policy: Any) -> None:
+def test_a_call_that_is_known_to_have_ended_is_not_ambiguous(tmp_path: Path, policy: Any) -> None:
     bank = Bank()
     engine = Engine(bank.graph, store=SQLiteStore(tmp_path / "runs.db"), on_ambiguous=policy)
     engine.run({"amount": 5}, run_id="r")
@@ -225,11 +225,11 @@ def test_the_chain_is_what_it_was_in_any_order(kind: Knobs) -> None:
         except Skipped:
             continue
         check(case, played)
-        journal = {
+        finished = {
             entry.outcome.node for entry in engine.store.entries(RUN) if isinstance(entry, FinishedItem)
         }
-        assert not journal & chosen
+        assert not finished & chosen
         counts["graphs"] += 1
-        counts["journaled"] += len(journal)
+        counts["finished"] += len(finished)
     assert counts["graphs"] > 60, counts
-    assert counts["journaled"] > 20, counts
+    assert counts["finished"] > 20, counts

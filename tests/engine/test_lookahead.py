@@ -1,6 +1,6 @@
-"""Planning ahead: what no unfinished item can touch any more starts now, and the chain does not change.
+"""Lookahead: a node that no unfinished item can affect starts now, and the chain does not change.
 
-`Stepper` holds each item until the test lets it complete, so a slow node is one that the test leaves running.
+`Stepper` holds each item until the test completes it, so a slow node is one that the test leaves running.
 """
 
 from __future__ import annotations
@@ -215,7 +215,7 @@ class Counting(list[Any]):
 
 
 def test_running_ahead_costs_the_same_for_each_turn() -> None:
-    """However many finished steps lie between the slow node and the newest one, only a few are looked at."""
+    """However many finished steps lie between the slow node and the newest one, only a few are checked."""
     run = stepper(counting_loop(500), {"x": 1, "n": 0})
     root = run._session.machine.root
     root.open_steps = Counting(root.open_steps)
@@ -394,7 +394,7 @@ class Picky(TypedDict, total=False):
 
 @pytest.mark.parametrize("first", ["early#0", "late#0"])
 def test_what_was_planned_on_an_update_that_was_refused_does_not_count(first: str) -> None:
-    """Alone, the update of ``late`` is taken, so ``after`` starts; beside that of ``early`` it is refused."""
+    """Alone, the update of ``late`` is accepted, so ``after`` starts; with that of ``early`` it is rejected."""
     graph = Graph([early, late, pipe("after", "x", writes="v_after", after=["late"])], state=Picky)
     run = stepper(graph, {"x": 1}, on_error="continue")
     run.complete(first)
@@ -416,7 +416,7 @@ class Signed(TypedDict, total=False):
 
 
 def test_an_update_ahead_that_will_be_refused_keeps_nothing_from_running() -> None:
-    """``beside`` joins the step of ``two`` and ``bad`` late, when the views ahead can no longer be made."""
+    """``beside`` joins the step of ``two`` and ``bad`` late, when the lookahead states can no longer be built."""
     slow = node(name="slow", writes=("log", "v_slow"))(lambda x: {"log": [1], "v_slow": "s"})
     bad = node(name="bad", output="log")(lambda v_one: [-1])
     graph = Graph([slow, *QUICK, bad, pipe("beside", "v_slow", "v_two?", eager=True)], state=Signed)

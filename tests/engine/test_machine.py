@@ -1,4 +1,4 @@
-"""The machine by itself: what a driver says too late, and what it has to hold back."""
+"""The machine without a driver: late reports, and items that have to wait."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the machine shows when somebody listens."""
+"""The notifications that the machine sends to listeners."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class State(TypedDict, total=False):
     found: Annotated[list[int], operator.add]
 
 
-def told(graph: Graph, values: dict[str, Any], *kinds: str, **options: Any) -> list[tuple[Any, ...]]:
+def notified(graph: Graph, values: dict[str, Any], *kinds: str, **options: Any) -> list[tuple[Any, ...]]:
     events: list[Any] = []
     engine = Engine(graph, clock=VirtualClock(), listeners=[events.append], max_concurrent_nodes=1, **options)
     engine.run(values)
@@ -26,7 +26,9 @@ SCAN = node(name="scan", output="found")(lambda n: [n])
 
 
 def test_a_step_is_planned_queued_and_committed() -> None:
-    found = told(Graph([FAN, SCAN], state=State), {"x": 1}, "step_planned", "item_queued", "step_committed")
+    found = notified(
+        Graph([FAN, SCAN], state=State), {"x": 1}, "step_planned", "item_queued", "step_committed"
+    )
     assert found == [
         ("step_planned", 1, "", {"nodes": ["fan"]}),
         ("item_queued", 1, "fan#0", {"node": "fan", "items": 1}),
@@ -38,7 +40,9 @@ def test_a_step_is_planned_queued_and_committed() -> None:
 
 
 def test_an_item_starts_and_finishes() -> None:
-    found = told(Graph([FAN, SCAN], state=State), {"x": 1}, "item_started", "item_finished", "gate_decided")
+    found = notified(
+        Graph([FAN, SCAN], state=State), {"x": 1}, "item_started", "item_finished", "gate_decided"
+    )
     assert [(kind, path) for kind, _, path, _ in found[:3]] == [
         ("item_started", "fan#0"),
         ("item_finished", "fan#0"),
@@ -48,7 +52,7 @@ def test_an_item_starts_and_finishes() -> None:
 
 
 def test_backpressure_is_told_with_the_depth() -> None:
-    found = told(Graph([FAN, SCAN], state=State), {"x": 1}, "backpressure", queue_depth=2)
+    found = notified(Graph([FAN, SCAN], state=State), {"x": 1}, "backpressure", queue_depth=2)
     assert found == [("backpressure", 2, "", {"depth": 2})]
 
 
@@ -62,21 +66,23 @@ def test_a_failure_and_a_retry_are_told() -> None:
         calls.append(x)
         return 1 // (len(calls) - 1)
 
-    failed, retried = told(Graph([shaky]), {"x": 1}, "item_failed", "item_retried")
+    failed, retried = notified(Graph([shaky]), {"x": 1}, "item_failed", "item_retried")
     assert (failed[2], failed[3]["attempt"]) == ("shaky#0", 0)
     assert retried == ("item_retried", 1, "shaky#0", {"node": "shaky", "attempt": 1, "delay": 1.0})
 
 
 def test_a_question_is_told() -> None:
     ask = interrupt(name="ask", output="a")(lambda x: "well?")
-    assert told(Graph([ask]), {"x": 1}, "interrupted") == [
+    assert notified(Graph([ask]), {"x": 1}, "interrupted") == [
         ("interrupted", 1, "ask#0", {"node": "ask", "question": "well?"})
     ]
 
 
 def test_what_happens_inside_a_subgraph_is_told_with_its_path() -> None:
     inner = Graph([node(name="work", output="y")(lambda x: x)])
-    found = told(Graph([inner.as_node("sub")]), {"x": 1}, "item_started", "item_finished", "step_committed")
+    found = notified(
+        Graph([inner.as_node("sub")]), {"x": 1}, "item_started", "item_finished", "step_committed"
+    )
     assert [(kind, path) for kind, _, path, _ in found] == [
         ("item_started", "sub#0"),
         ("item_started", "sub#0/work#0"),
@@ -92,5 +98,5 @@ def test_a_step_planned_ahead_is_told_too() -> None:
     one, two = (
         node(name=n, output=n)(lambda v: v).rename(inputs={"v": v}) for n, v in (("one", "x"), ("two", "one"))
     )
-    planned = told(Graph([one, slow, two]), {"x": 1}, "step_planned")
+    planned = notified(Graph([one, slow, two]), {"x": 1}, "step_planned")
     assert [(step, data["nodes"]) for _, step, _, data in planned] == [(1, ["one", "slow"]), (2, ["two"])]

@@ -1,5 +1,6 @@
-"""No result mentions time: the digests of all steps are the same bytes for any number of workers, any order in
-which items complete, and any hash seed.
+"""No result depends on time.
+
+The digests of all steps are identical for any number of workers, any order of completion, and any hash seed.
 """
 
 from __future__ import annotations

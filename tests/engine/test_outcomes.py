@@ -1,4 +1,4 @@
-"""From what a function returned to what it means; and what is said when it means nothing."""
+"""Return values as updates and decisions, and the errors for invalid ones."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ OTHER = node(name="other", output="z")(lambda x: x)
 # ---- updates
 
 
-def test_one_output_takes_whatever_was_returned() -> None:
+def test_one_output_accepts_any_value() -> None:
     assert run(returning((1, 2), output="y"))["y"] == (1, 2)
 
 
@@ -111,9 +111,9 @@ def test_an_update_is_coerced_as_the_schema_says() -> None:
 
 
 def test_an_update_that_the_schema_refuses() -> None:
-    told = message(run(returning("seven", output="y"), state=Model), OutputError)
-    assert told.startswith("node 'work' returned a value for 'y' that the state schema rejects: ")
-    assert "seven" in told
+    text = message(run(returning("seven", output="y"), state=Model), OutputError)
+    assert text.startswith("node 'work' returned a value for 'y' that the state schema rejects: ")
+    assert "seven" in text
 
 
 # ---- cutoff
@@ -127,7 +127,7 @@ class Cut:
 
 
 @pytest.mark.parametrize("given", [{"x": 1}, {"x": 1, "y": 4}])
-def test_a_cutoff_does_not_stop_what_nobody_could_have_read(given: dict[str, int]) -> None:
+def test_a_cutoff_does_not_drop_a_first_value(given: dict[str, int]) -> None:
     result = run(returning(5, output="y", cutoff=True), values=given, state=Cut)
     assert result.state.versions["y"] == 1
 
@@ -225,14 +225,14 @@ def test_a_choice_that_is_no_name_at_all() -> None:
 
 
 def test_a_long_choice_is_cut_short() -> None:
-    told = message(run(gate({"k": "v" * 200}, "target"), TARGET), DecisionError)
-    assert "vvv..., which is not" in told
-    assert len(told) < 160
+    text = message(run(gate({"k": "v" * 200}, "target"), TARGET), DecisionError)
+    assert "vvv..., which is not" in text
+    assert len(text) < 160
 
 
 def test_several_targets_of_a_gate_that_may_choose_one() -> None:
-    told = message(run(gate(["target", "other"], "target", "other"), TARGET, OTHER), DecisionError)
-    assert told == (
+    text = message(run(gate(["target", "other"], "target", "other"), TARGET, OTHER), DecisionError)
+    assert text == (
         "gate 'door' returned 2 targets, 'target', 'other'; return one, or declare it with multi=True"
     )
 

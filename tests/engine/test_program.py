@@ -1,4 +1,4 @@
-"""From a graph and the values given to it to S(0); and what is said about values that do not fit."""
+"""From a graph and input values to S(0), and the errors for invalid values."""
 
 from __future__ import annotations
 

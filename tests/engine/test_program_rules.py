@@ -1,4 +1,4 @@
-"""Single rules of what runs next, where a random graph would hardly show them; all rules are in the reference."""
+"""Single scheduling rules that random graphs rarely exercise; the reference covers all rules."""
 
 from __future__ import annotations
 

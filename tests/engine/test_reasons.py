@@ -1,4 +1,4 @@
-"""Why a node ran: the change that woke it, read off the chain."""
+"""Why a node ran: the change that woke it, read from the chain."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def why(graph: Graph, target: str, values: dict[str, Any] | None = None) -> Why:
     return engine.why("run", target)
 
 
-def told(graph: Graph, target: str, values: dict[str, Any] | None = None) -> list[str]:
+def reasons_of(graph: Graph, target: str, values: dict[str, Any] | None = None) -> list[str]:
     return [str(reason) for reason in why(graph, target, values).reasons]
 
 
@@ -42,15 +42,15 @@ PLAIN = Graph([first, second])
 
 
 def test_a_node_that_reads_what_was_given_ran_because_it_was_given() -> None:
-    assert told(PLAIN, "first", {"x": 1}) == ["'x' was given"]
+    assert reasons_of(PLAIN, "first", {"x": 1}) == ["'x' was given"]
 
 
 def test_a_node_that_reads_nothing_runs_at_the_start() -> None:
-    assert told(Graph([alone]), "alone") == ["it runs at the start of the run"]
+    assert reasons_of(Graph([alone]), "alone") == ["it runs at the start of the run"]
 
 
 def test_a_node_ran_because_its_input_was_written() -> None:
-    assert told(PLAIN, "second", {"x": 1}) == ["'a' became version 1, written by first#0 in step 1"]
+    assert reasons_of(PLAIN, "second", {"x": 1}) == ["'a' became version 1, written by first#0 in step 1"]
 
 
 def test_a_value_is_explained_by_the_node_that_wrote_it() -> None:
@@ -75,26 +75,28 @@ def gate(name: str, choice: Any, *targets: Any) -> Node:
 
 
 def test_a_gate_selected_it() -> None:
-    assert told(Graph([gate("door", "first", "first", END), first]), "first", {"x": 1}) == [
+    assert reasons_of(Graph([gate("door", "first", "first", END), first]), "first", {"x": 1}) == [
         "door#0 selected it in step 1"
     ]
 
 
 def test_a_gate_sent_to_it() -> None:
     graph = Graph([gate("door", [Send("first", {"x": 5})], "first"), first])
-    assert told(graph, "first", {"x": 1}) == ["door#0 sent to it in step 1"]
+    assert reasons_of(graph, "first", {"x": 1}) == ["door#0 sent to it in step 1"]
 
 
 def test_a_gate_that_chose_another_is_no_reason() -> None:
     send = gate("post", [Send("other", {"x": 5})], "other", "first")
     choose = gate("door", "first", "other", "first")
     other = node(name="other", output="o")(lambda x: x)
-    assert told(Graph([send, choose, first, other]), "first", {"x": 1}) == ["door#0 selected it in step 1"]
+    assert reasons_of(Graph([send, choose, first, other]), "first", {"x": 1}) == [
+        "door#0 selected it in step 1"
+    ]
 
 
 def test_a_node_with_a_control_link_ran_before_it() -> None:
     graph = Graph([alone, first], edges=[("alone", "first")])
-    assert told(graph, "first", {"x": 1}) == ["alone#0 ran before it, in step 1"]
+    assert reasons_of(graph, "first", {"x": 1}) == ["alone#0 ran before it, in step 1"]
 
 
 class Shared(TypedDict, total=False):
@@ -110,7 +112,7 @@ def test_versions_count_all_writes_that_met() -> None:
     def size(log: list[int]) -> int:
         return len(log)
 
-    assert told(Graph([*nodes, size], state=Shared), "size", {"x": 1}) == [
+    assert reasons_of(Graph([*nodes, size], state=Shared), "size", {"x": 1}) == [
         "w0#0 ran before it, in step 1",
         "'log' became version 1, written by w0#0 in step 1",
         "w1#0 ran before it, in step 1",
@@ -127,8 +129,8 @@ def test_a_later_run_is_explained_by_what_happened_since_the_one_before() -> Non
     def more(n: int) -> Any:
         return "count" if n < 3 else END
 
-    assert told(Graph([count, more]), "count", {"n": 0}) == ["more#2 selected it in step 5"]
-    assert told(Graph([count, more]), "more", {"n": 0}) == [
+    assert reasons_of(Graph([count, more]), "count", {"n": 0}) == ["more#2 selected it in step 5"]
+    assert reasons_of(Graph([count, more]), "more", {"n": 0}) == [
         "'n' became version 3, written by count#2 in step 6"
     ]
 

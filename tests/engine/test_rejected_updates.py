@@ -1,8 +1,7 @@
-"""Updates that do not hold: what is planned ahead beside one that a reducer refuses, or that is in conflict.
+"""Rejected updates: lookahead next to an update that a reducer rejects, or that is in conflict.
 
-Whether an update holds is known when its step is committed. Until then one that is in conflict with another counts as
-unfinished, and one that goes through a reducer is taken for granted. What was started on an update that is refused does
-not hold either.
+The commit decides whether an update is valid. Until then a conflicting update counts as unfinished, and a reduced one
+is assumed valid. Work that started from a rejected update is discarded.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ def complete(run: Stepper, *paths: str) -> None:
 
 @pytest.mark.parametrize("on_error", ["stop", "continue"])
 def test_beside_an_update_that_is_refused_all_that_others_wrote_is_seen(on_error: str) -> None:
-    """``quick`` has the step after planned; ``much`` is refused there, and ``some``, which is not, comes after it."""
+    """``quick`` has the step after planned; ``much`` is rejected there, and ``some``, which is not, comes after it."""
     nodes = [
         value("slow"),
         value("quick"),
@@ -158,7 +157,7 @@ def test_what_was_started_on_an_update_that_was_refused_runs_again_on_resume(
     run = stepper(graph(7, "refused"), **({"store": store} if store else {}))
     complete(run, "much#0", "side#0", "quick#0", "look#0", "follow#0", "first#0")
     assert str(run.finish().error) == "6 + 7 is too much"
-    with warnings.catch_warnings(action="ignore"):  # that the code is another
+    with warnings.catch_warnings(action="ignore"):  # the code has changed
         result = Engine(graph(1, "taken"), store=run.engine.store).resume(RUN)
     assert (result["seen"], result["total"], result.steps) == (("side", "taken"), 7, 2)
     assert calls == ["look", "follow", "look"]
@@ -217,7 +216,7 @@ def test_a_subgraph_that_was_begun_on_a_refused_update_begins_anew(
 
 
 def test_which_subgraphs_earlier_work_had_begun() -> None:
-    """Of some nodes, each from a visit on; not what is inside them, nor beside them."""
+    """Of some nodes, each from a visit on; not of nested or other nodes."""
     one = Graph([value("side")], name="one")
     graph = Graph([one.as_node("one", inputs=("x",), outputs=("side",)), value("other", "quick")])
     mapped = Graph([one.map_over("x").nodes["one"]])

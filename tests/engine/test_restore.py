@@ -1,7 +1,7 @@
-"""A restored state goes on exactly as the unbroken run would: from any step, through a checkpoint's bytes.
+"""A restored state continues exactly like the uninterrupted run: from any step, through the bytes of a checkpoint.
 
-For each S(k) of a run the state is written to bytes, read back, and run on in an engine of its own. What
-follows must be what followed: the digests of all further steps, values, versions, decisions, history, visits.
+Each S(k) of a run is encoded, decoded, and continued in a new engine. The digests of all further steps, values,
+versions, decisions, history and visits must be the same.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def through_bytes(state: GraphState) -> GraphState:
 
 
 def check_going_on(whole: Played, restored: Played, step: int) -> None:
-    """The rest of the chain, and where it ends, are those of the unbroken run."""
+    """The rest of the chain, and where it ends, are those of the uninterrupted run."""
     assert restored.digests == whole.digests[step:]
     assert timeless(restored.state) == timeless(whole.state)
     assert restored.result.status == whole.result.status
@@ -81,7 +81,7 @@ def check_every_step(case: Case, graph: Graph | None = None) -> int:
 
 
 @pytest.mark.parametrize("part", range(6))
-def test_a_restored_state_goes_on_as_the_unbroken_run(part: int) -> None:
+def test_a_restored_state_continues_like_the_uninterrupted_run(part: int) -> None:
     counts: Counter[str] = Counter()
     for case in cases(range(part * 60, part * 60 + 60), EVENTFUL):
         try:
@@ -241,7 +241,7 @@ def test_a_restored_state_keeps_the_seed_of_its_run() -> None:
     assert again.state.seed == first.state.seed == 0
 
 
-def test_what_was_written_by_hand_and_seen_since_wakes_nobody() -> None:
+def test_a_manual_write_that_was_read_since_wakes_no_node() -> None:
     calls: list[int] = []
 
     @node(output="b")

@@ -1,4 +1,4 @@
-"""Retries: a delay that the run's seed decides, attempts that are counted, and no worker held meanwhile."""
+"""Retries: seeded delays, counted attempts, and no worker occupied during the delay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A skeleton reads a run as the graph does: on random graphs, from the steps that the graph's own run made."""
+"""A skeleton reads a run like the graph itself, on random graphs."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _masks(topology: Topology, node: int) -> list[int]:
     return [topology.up(node), topology.may_wait_for(node), *(topology.reach(node, d) for d in range(1, 5))]
 
 
-def told(read: Callable[[], Any]) -> Any:
+def result_of(read: Callable[[], Any]) -> Any:
     try:
         return read()
     except UnknownRunError as error:
@@ -83,15 +83,15 @@ def check_chain(real: Program, bare: Program, start: GraphState, steps: list[Ste
         assert mine.digest == theirs.digest
     assert one.history(one.last) == other.history(other.last)
     assert list(one.executions()) == list(other.executions())
-    story = RunLineage(start, steps)
+    lineage = RunLineage(start, steps)
     for target in (*real.names, *sorted(real.written), "nothing"):
-        assert told(lambda target=target: why(real, story, target)) == told(
-            lambda target=target: why(bare, story, target)
+        assert result_of(lambda target=target: why(real, lineage, target)) == result_of(
+            lambda target=target: why(bare, lineage, target)
         )
 
 
 def frames(entries: list[Any]) -> Iterator[tuple[Start, list[Step]]]:
-    """What is inside subgraph items: each strand's start and steps, of its last attempt."""
+    """What is inside subgraph items: the start and the steps of each frame, of its last attempt."""
     starts = {entry.prefix: entry for entry in entries if isinstance(entry, Start)}
     for prefix, start in starts.items():
         inside = [e for e in entries if isinstance(e, Step) and e.prefix == prefix and e.epoch == start.epoch]

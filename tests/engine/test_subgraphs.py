@@ -1,4 +1,4 @@
-"""Graphs inside graphs: what goes in and comes out, and that whatever happens inside is one item outside."""
+"""Subgraphs: their inputs and outputs; from outside each one is a single item."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def items(engine: Engine) -> list[tuple[str, ...]]:
 
 
 def nested(engine: Engine, step: int = 1) -> dict[str, list[tuple[str, ...]]]:
-    """The items of the steps inside, by the path of the strand."""
+    """The items of the steps inside, by the path of the frame."""
     found = engine.history(RUN, nested=True)[step].nested
     return {path: [c.items for c in checkpoints[1:]] for path, checkpoints in found.items()}
 
@@ -64,7 +64,7 @@ def test_only_what_is_listed_goes_in_and_comes_out() -> None:
     assert result.values == {"n": 4, "more": 5, "result": 9, "shown": 5}
 
 
-def test_an_optional_input_that_nobody_has_leaves_the_default_inside() -> None:
+def test_a_missing_optional_input_uses_the_default_inside() -> None:
     assert play(Graph([INSIDE.as_node()]), {"n": 4, "more": 7})[0]["result"] == 15
 
 
@@ -363,7 +363,7 @@ def test_elements_after_the_one_that_failed_are_not_started() -> None:
 
 
 def test_what_is_deeper_inside_the_elements_after_the_one_that_failed_is_let_fall() -> None:
-    """Three levels: an element that is dropped holds a subgraph item that is under way."""
+    """Three levels: an element that is dropped contains a running subgraph item."""
     deep = Graph([failing(1, name="check", output="c"), INSIDE.as_node()], name="deep")
     run = Stepper(deep.map_over("n", name="sub"), {"n": [1, 5]})
     started = [
@@ -444,7 +444,7 @@ def test_a_stall_and_a_loop_without_end_inside_fail_the_item() -> None:
     assert "did not settle" in str(play(Graph([endless.as_node("sub")]), {"n": 0}, max_steps=6)[0].error)
 
 
-def test_a_failed_strand_waits_for_what_runs_beside_the_failure() -> None:
+def test_a_failed_frame_waits_for_its_running_items() -> None:
     sub = Graph([failing(3), node(name="slow", output="s")(lambda n: n)]).as_node("sub")
     run = Stepper(Graph([sub]), {"n": 3})
     run.complete("sub#0/pick#0")
@@ -521,7 +521,7 @@ def test_what_comes_late_from_an_attempt_that_is_over_is_let_fall() -> None:
     run = Stepper(engine, {"n": [2, 3]}, run_id=RUN)
     late = run._running["sub#0[1]/work#0"]
     run.complete("sub#0[0]/work#0")
-    del run._running["sub#0[1]/work#0"]  # nobody waits for it any more; its worker does not know yet
+    del run._running["sub#0[1]/work#0"]  # dropped, but its worker still runs
     run._fill()
     assert run.running == ["sub#0[0]/work#0", "sub#0[1]/work#0"], "the second attempt"
     run._session.returned(late, 0, "stale", 0.0, 0.0)

@@ -1,7 +1,7 @@
-"""Random graphs whose reducer gives each item the next number: called once per update, in the order of the chain.
+"""Random graphs whose reducer assigns each item the next number: called once per update, in the order of the chain.
 
-The reducer has a memory, so a call too many, too few or out of order shows in the values: under any order of completion
-the chain has to be the one of a single worker, and whatever reads it has to find the numbers that the commit gave.
+The reducer has state, so a missing, additional or misplaced call changes the values. Under any order of completion the
+chain must equal that of a single worker, and every reader must find the numbers that the commit assigned.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def numbered(case: Case) -> tuple[Graph, Numbering]:
 
 
 def check_reading(played: Played, reducer: Numbering) -> None:
-    """Whatever reads the run finds what the commit made, and calls no reducer."""
+    """Every reader of the run finds the committed values and calls no reducer."""
     calls, engine = reducer.calls, played.engine
     checkpoints = engine.history(RUN)
     made = [checkpoints[0].state.values["log"], *reducer.made]

@@ -172,7 +172,7 @@ def test_it_is_damage_of_that_run_and_doctor_says_so(
         db.execute(f"UPDATE {table} SET {column} = ? {first}", (value,))
         db.execute("UPDATE runs SET owner = 'somebody', status = status")
     with Engine(GRAPH, store=SQLiteStore(path)) as engine, pytest.raises(StoreCorruptError):
-        [verb("first") for verb in (engine.resume, engine.history, engine.export)]
+        [verb("first") for verb in (engine.resume, engine.history, engine.export_run)]
     assert run_command(["doctor", "--store", str(path)]) == 1
     assert "damage: " in capsys.readouterr().out
     assert run_command(["runs", "--store", str(path)]) == 0

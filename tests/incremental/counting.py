@@ -1,4 +1,4 @@
-"""Computors that write down each call, so that tests can say what was computed, call by call."""
+"""Computors that record each call, so that tests can assert what was computed."""
 
 from __future__ import annotations
 

@@ -1,22 +1,21 @@
-"""The dependency graph by brute force: what its operations mean, written down without any cleverness.
+"""A brute-force model of the dependency graph: the meaning of its operations, as simple as possible.
 
-Where the library compares revisions, this model marks: a touch of a node walks over every row there is and marks
-those that depend on it, directly or not, as outdated. Where the library remembers when a value changed, this counts
-changes, and a row remembers the counts of its inputs that it was last checked against.
+Where the library compares revisions, this model marks: touching a node marks every dependent row as outdated. Where the
+library stores when a value changed, this model counts changes, and a row stores the counts of its inputs at its last
+check.
 
-What each operation means:
+The operations:
 
-- **touch** (by `set` or `invalidate`): all who depend on the node are outdated;
-- **set**: a value from outside. On a node with inputs it is a *pin*: its inputs are brought up to date first, and
-  it ends as soon as the row is outdated;
-- **pull**: brings the inputs up to date, then *computes* if there is no value, it was invalidated, its schema
-  changed, it is an outdated pin, or an input changed since; else the row is simply up to date again;
-- an up-to-date row equals ``scratch``: everything computed anew from what is set and pinned.
+- **touch** (by `set` or `invalidate`): all dependents of the node are outdated;
+- **set**: a value from outside. On a node with inputs it is a *pin*: its inputs are brought up to date first, and it
+  ends as soon as the row is outdated;
+- **pull**: brings the inputs up to date, then *computes* if there is no value, it was invalidated, its schema changed,
+  it is an outdated pin, or an input changed since; otherwise the row is up to date again;
+- an up-to-date row equals ``scratch``: everything computed again from what is set and pinned.
 
-The model does not say in which order independent inputs are computed. It is shown the calls that were really made
-and checks each (``called``): it was needed, it saw the right inputs and the right old value, its own inputs were all
-up to date. After a failure it is told which rows that needed no computation were found to be up to date, since
-that again depends on the order.
+The model does not define the order in which independent inputs are computed. It receives the actual calls and checks
+each (``called``): it was necessary, it saw the correct inputs and old value, and its inputs were up to date. After a
+failure it receives the rows that were found to be up to date without computation, since that also depends on the order.
 """
 
 from __future__ import annotations
@@ -76,7 +75,7 @@ class Model:
         )
 
     def scratch(self, node: Node) -> Any:
-        """The value of a node from what is set and pinned alone, whatever else is stored."""
+        """The value of a node only from what is set and pinned."""
         row, rule = self.rows.get(node), self.world.rule(node)
         if row is not None and (
             self.world.is_source(node) or (row.origin != "computed" and not row.outdated)
@@ -175,7 +174,7 @@ class Model:
         row.seen = self._changes_of_inputs(node)
 
     def settle(self, node: Node) -> None:
-        """Up to date at last: whatever had to be computed for that has been."""
+        """Mark the row as up to date, after all necessary computations."""
         row = self.rows.get(node)
         if row is not None and not row.outdated:
             return
@@ -186,7 +185,7 @@ class Model:
         row.outdated, row.seen = False, self._changes_of_inputs(node)
 
     def could_settle(self, node: Node) -> bool:
-        """Outdated, and nothing to compute: found out by whoever looks."""
+        """Return whether the row is outdated and needs no computation."""
         row = self.rows.get(node)
         return (
             row is not None

@@ -1,9 +1,9 @@
 """Processes that work on a dependency graph until they are killed.
 
-One warmed-up process forks a child for each task, since starting Python takes longer than a task does. The child opens
-the database and does one operation after the other. It says before each, over a pipe, that it begins; what it says
-survives it. It is killed after a time, or kills itself at a call of a computor or at an SQL statement: always by
-SIGKILL.
+A warmed-up process forks a child for each task, because starting Python takes longer than a task. The child opens the
+database and executes one operation after the other. Before each one it reports the start through a pipe; these reports
+survive the child. It is killed after a time, or kills itself at a call of a computor or at an SQL statement, always
+with SIGKILL.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ def _watch_statements(reached: Callable[[str], None]) -> None:
 
 
 def perform(graph: DependencyGraph, operation: Operation, modes: dict[Node, str]) -> None:
-    """An operation, whatever comes of it."""
+    """Execute an operation and ignore its errors."""
     match operation:
         case ("mode", node, how):
             modes[node] = how

@@ -1,13 +1,12 @@
-"""A real dependency graph beside the oracle: every operation is done to both, and everything that can be seen is
-compared.
+"""A real dependency graph and the oracle: every operation is applied to both, and everything observable is compared.
 
-Operations are tuples, so that they can be drawn, written down, and repeated by a process that is going to be killed::
+Operations are tuples, so that they can be generated, printed, and repeated by a process that is going to be killed::
 
     ("set", node, value)       ("pull", node)      ("invalidate", node)     ("mode", node, how)
     ("batch", (operation, ...), breaks)            ("restart", rule or None, habit)
 
-``mode`` decides how a node's computor ends from now on: well, by raising, or, where it sees no old value, with
-Unchanged.
+``mode`` decides how the computor of a node ends from now on: normally, by raising, or with Unchanged although it has no
+old value.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ HOWS = ("well", "raise", "unchanged")
 
 
 class Broken(Exception):
-    """What a computor raises when it is told to."""
+    """What a computor raises on request."""
 
 
 class Abandoned(Exception):
@@ -245,18 +244,18 @@ class Pair:
             call.node for call in calls if call.ended == "unchanged" and call.node not in self.model.rows
         ]
         assert isinstance(error, ClewError | Broken), repr(error)
-        told = "\n".join([str(error), *getattr(error, "__notes__", ())])
+        message = "\n".join([str(error), *getattr(error, "__notes__", ())])
         if isinstance(error, InvalidUnchangedError):
             assert empty
-            assert any(key_in(told, each) for each in empty), told
+            assert any(key_in(message, each) for each in empty), message
         elif isinstance(error, MissingValueError):
             assert unset
-            assert any(each[0] in told for each in unset), told
+            assert any(each[0] in message for each in unset), message
         elif isinstance(error, InvalidNodeError):
             assert strange
         else:
             assert isinstance(error, Broken), repr(error)
-            assert any(key_in(told.partition("\n")[2], each) for each in raised), told
+            assert any(key_in(message.partition("\n")[2], each) for each in raised), message
         for call in calls:
             self._called_for(targets, call)
         self._look_after_failure(needed)
@@ -266,7 +265,7 @@ class Pair:
             if call.node == target or call.node in self.model.world.ancestors(target):
                 self.model.called(target, call)
                 return
-        raise AssertionError(f"{call.node} was computed for nobody")
+        raise AssertionError(f"{call.node} was computed without being needed")
 
     def _look_after_failure(self, needed: dict[Node, None]) -> None:
         for node in needed:  # inputs first
@@ -298,21 +297,25 @@ class Pair:
         world = self.model.world
         for node in self.known():
             row = self.model.rows.get(node)
-            told = self.graph.explain(*spoken(node))
+            explanation = self.graph.explain(*spoken(node))
             if any(not world.exists(each) for each in world.ancestors(node)):
-                assert told.freshness != "up-to-date"  # no schema matches something that it is made from
+                assert (
+                    explanation.freshness != "up-to-date"
+                )  # no schema matches something that it is made from
                 continue
-            assert (told.node, told.freshness) == (key(node), self.model.freshness(node))
-            assert told.origin == (row and row.origin)
-            assert [one.node for one in told.inputs] == [key(each) for each in world.inputs(node)]
-            assert [one.freshness for one in told.inputs] == [*map(self.model.freshness, world.inputs(node))]
-            changed = {cause.node for cause in told.changed_sources}
+            assert (explanation.node, explanation.freshness) == (key(node), self.model.freshness(node))
+            assert explanation.origin == (row and row.origin)
+            assert [one.node for one in explanation.inputs] == [key(each) for each in world.inputs(node)]
+            assert [one.freshness for one in explanation.inputs] == [
+                *map(self.model.freshness, world.inputs(node))
+            ]
+            changed = {cause.node for cause in explanation.changed_sources}
             assert changed <= {key(each) for each in world.ancestors(node)}
             if row is not None and row.outdated:
-                assert changed or row.must_compute, told
+                assert changed or row.must_compute, explanation
             else:
-                assert not changed, told
-            assert str(told).startswith(told.node)
+                assert not changed, explanation
+            assert str(explanation).startswith(explanation.node)
 
     def known(self) -> list[Node]:
         world = self.model.world
@@ -333,8 +336,8 @@ def key(node: Node) -> str:
     return f"{name}({written})" if args else name
 
 
-def key_in(told: str, node: Node) -> bool:
-    return key(node) in told
+def key_in(message: str, node: Node) -> bool:
+    return key(node) in message
 
 
 def an_operation(choose: Choose[Any], world: World, kinds: tuple[str, ...]) -> Operation:

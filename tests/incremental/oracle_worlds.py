@@ -1,11 +1,11 @@
-"""Random schemas as data, and what their computors compute: the half of the oracle that is not about time.
+"""Random schemas as data, and the results of their computors: the part of the oracle that does not depend on time.
 
-A *world* is a list of rules (schemas) over a few constants, small enough to write down every instance of every
-expression. Whatever the library decides by unification is decided here by trying all instances: which rule a node
-has, whether two rules overlap, whether an input can be matched at all.
+A *world* is a list of rules (schemas) over a few constants, small enough to enumerate every instance of every
+expression. Where the library unifies, this model tries all instances: which rule a node has, whether two rules overlap,
+whether an input can be matched.
 
-A computor's value is a function of its rule, the values of its inputs and the bindings (``behave``): numbers come
-from a checksum over JSON, so they are the same in every process. How a rule gives its answer is its ``habit``.
+The value of a computor is a function of its rule, its input values and the bindings (``behave``). Numbers come from a
+checksum over JSON, so they are the same in every process. The ``habit`` of a rule decides how it returns its result.
 """
 
 from __future__ import annotations
@@ -202,7 +202,7 @@ def behave(rule: Rule, inputs: Sequence[Any], bindings: Mapping[str, Constant]) 
 
 # -- making worlds ------------------------------------------------------------------------------------------
 
-FRESH: tuple[Constant, ...] = (7, 8, "p", "q")  # nobody else's: enough to tell variables apart
+FRESH: tuple[Constant, ...] = (7, 8, "p", "q")  # not used elsewhere: enough to distinguish variables
 
 
 def overlap(a: Form, b: Form) -> bool:

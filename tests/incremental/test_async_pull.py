@@ -1,4 +1,4 @@
-"""Pulls that await: what runs beside what, what is joined, what is stored when values are set meanwhile.
+"""Async pulls: what runs concurrently, what is joined, and what is stored when values are set during a pull.
 
 No test sleeps: async computors wait at gates that the test opens.
 """
@@ -139,7 +139,7 @@ class TestPulling:
             pulls = [asyncio.create_task(graph.apull("all")), asyncio.create_task(graph.apull("n(19)"))]
             while gates.running < 3:
                 await asyncio.sleep(0)
-            for _ in range(10):  # nobody else begins
+            for _ in range(10):  # no other computor begins
                 await asyncio.sleep(0)
             assert gates.running == 3
             gates.open(*(f"n({x})" for x in range(20)))
@@ -451,7 +451,7 @@ class TestMeanwhile:
 
         run(test())
 
-    def test_an_invalidation_meanwhile_stays(self, gates: Gates, store: Any) -> None:
+    def test_an_invalidation_during_a_pull_stays(self, gates: Gates, store: Any) -> None:
         async def test() -> None:
             with DependencyGraph([gates.schema("b", ["a"])], store) as graph:
                 graph.set("a", 1)
@@ -518,7 +518,7 @@ class TestMeanwhile:
 
         run(test())
 
-    def test_a_write_of_another_process_meanwhile(self, gates: Gates, tmp_path: Path) -> None:
+    def test_a_write_of_another_process_during_a_pull(self, gates: Gates, tmp_path: Path) -> None:
         schemas = [gates.schema("b", ["a"])]
         path = tmp_path / "graph.db"
 

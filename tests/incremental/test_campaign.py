@@ -1,4 +1,4 @@
-"""Long walks over random schemas beside the oracle: many worlds, many operations, the same ones each time."""
+"""Long random walks compared with the oracle: many worlds and operations, reproducible."""
 
 from __future__ import annotations
 

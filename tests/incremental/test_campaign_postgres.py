@@ -1,4 +1,4 @@
-"""Walks beside the oracle on PostgreSQL, opened again and by two at once."""
+"""Random walks compared with the oracle on PostgreSQL, reopened and opened twice."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A database that was written with some schemas is opened with quite others, which only share names.
+"""A database that was written with some schemas is opened with different ones that only share names.
 
-Whatever is then up to date is what the new schemas compute from scratch, and so is whatever is pulled: of all that was
-there before, only values that were set on nodes without inputs count, where the node has none now either.
+Everything that is then up to date or pulled equals what the new schemas compute from scratch. Of the earlier content
+only values that were set on nodes without inputs count, if the node still has none.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def another_world(choose: Any, world: World, version: int) -> World:
     for rule in kept:
         for form in rule.inputs:
             if form.args and not any(overlap(form, lower.output) for lower in kept):
-                return other  # a compound that nobody makes any more would be refused
+                return other  # an input with arguments and without a schema would be rejected
     read = {form.name for rule in kept for form in rule.inputs if not form.args} - names
     return World(kept, tuple(sorted(read)))
 

@@ -1,7 +1,7 @@
-"""The same walks with every shortcut of the library at its smallest size, so that small graphs take them.
+"""The same walks with every limit of the library at its minimum, so that small graphs reach them.
 
-Sets of sources become masks at two sources and are not kept at three, plans are kept from the first node on and
-forgotten after a few, rows are written one at a time. None of it may be seen.
+Source sets become masks at two sources and are not stored at three, plans are cached from the first node on and dropped
+after a few, rows are written one at a time. None of this may be observable.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Pins, invalidations and batches: what they touch, when they end, and that they happen whole or not at all."""
+"""Pins, invalidations and batches: what they touch, when they end, and that they are atomic."""
 
 from __future__ import annotations
 

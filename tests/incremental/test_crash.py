@@ -1,8 +1,8 @@
 """A process that works on a dependency graph is killed, and another one opens its database.
 
-It must find what the oracle says: every operation that was finished, and of the one in flight all or nothing, but
-for a pull, which keeps each node that it has finished. Afterwards everything goes on as the oracle says, so what cannot
-be seen from outside (old values, when something changed) is right too.
+It must find what the oracle predicts: every finished operation, and the operation in flight completely or not at all.
+A pull keeps each node that it has finished. Afterwards both continue in step, so hidden data (old values, revisions) is
+correct too.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def killed(seed: int, end: tuple[str, float], nursery: Nursery, folder: Path, li
         candidates = found(file, twin, operations, ended)
         survivors = gone_on(file, candidates, twin.modes, [choose(range(10**9)) for _ in range(AFTERWARDS)])
         if len(survivors) > 1:
-            break  # nobody knows which of them it is
+            break  # it could be either of them
         model, modes = survivors[0]
         world = model.world
     return kills

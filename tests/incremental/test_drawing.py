@@ -1,4 +1,4 @@
-"""Drawings of dependency graphs: what is shown of schemas and of nodes, in each of the three forms."""
+"""Drawings of dependency graphs: schemas and nodes, in each of the three formats."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_the_revision_is_the_title(graph: DependencyGraph) -> None:
 
 def test_drawing_computes_nothing() -> None:
     def refuse(inputs: list[Any], old: Any, bindings: dict[str, Any]) -> Any:
-        raise AssertionError("nobody asked for it")
+        raise AssertionError("drawing must not compute")
 
     graph = DependencyGraph([schema("n", inputs=["s"], computor=refuse)])
     graph.set("s", 1)

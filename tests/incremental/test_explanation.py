@@ -1,4 +1,4 @@
-"""Why a node is or is not up to date, and why it was or was not computed."""
+"""Why a node is up to date or outdated, and why it was or was not computed."""
 
 from __future__ import annotations
 
@@ -29,11 +29,22 @@ def reason(graph: DependencyGraph, node: str) -> str:
 
 
 def test_a_node_without_a_value(graph: DependencyGraph) -> None:
-    told = graph.explain("text")
-    assert (told.node, told.freshness, told.revision, told.origin) == ("text", None, 0, None)
-    assert told.verified_at is told.changed_at is told.computed_at is told.touched_at is None
-    assert "never pulled" in told.reason
-    assert str(told).startswith(f"text is without a value at revision 0: {told.reason}")
+    explanation = graph.explain("text")
+    assert (explanation.node, explanation.freshness, explanation.revision, explanation.origin) == (
+        "text",
+        None,
+        0,
+        None,
+    )
+    assert (
+        explanation.verified_at
+        is explanation.changed_at
+        is explanation.computed_at
+        is explanation.touched_at
+        is None
+    )
+    assert "never pulled" in explanation.reason
+    assert str(explanation).startswith(f"text is without a value at revision 0: {explanation.reason}")
     assert "never set" in reason(graph, "number")
 
 
@@ -49,16 +60,16 @@ def test_why_it_is_up_to_date(graph: DependencyGraph) -> None:
     assert (graph.explain("sign").computed_at, graph.explain("sign").changed_at) == (3, 2)
     assert "no input had changed" in reason(graph, "text")
     assert (graph.explain("text").computed_at, graph.explain("text").verified_at) == (2, 3)
-    told = graph.explain("text")
-    assert told.stateful
-    assert told.schema == "text"
-    assert told.changed_sources == ()
-    assert [(cause.node, cause.touched_at, cause.changed_at) for cause in told.causes] == [
+    explanation = graph.explain("text")
+    assert explanation.stateful
+    assert explanation.schema == "text"
+    assert explanation.changed_sources == ()
+    assert [(cause.node, cause.touched_at, cause.changed_at) for cause in explanation.causes] == [
         ("number", 3, 3),
         ("words", 2, 2),
     ]
-    assert str(told).splitlines() == [
-        f"text is up-to-date at revision 3: {told.reason}",
+    assert str(explanation).splitlines() == [
+        f"text is up-to-date at revision 3: {explanation.reason}",
         "  number was set at revision 3",
         "  words was set at revision 2",
         "  input sign: up-to-date, changed at revision 2",
@@ -72,11 +83,11 @@ def test_which_source_made_it_stale(graph: DependencyGraph) -> None:
     graph.set("words", ["no", "yes"])
     graph.pull("text")
     graph.set("number", 1)
-    told = graph.explain("text")
-    assert told.freshness == "potentially-outdated"
-    assert [cause.node for cause in told.changed_sources] == ["number"]
-    assert told.reason.startswith("number was touched at revision 3;")
-    assert (told.changed_sources[0].touched_at, told.changed_sources[0].changed_at) == (3, 1)
+    explanation = graph.explain("text")
+    assert explanation.freshness == "potentially-outdated"
+    assert [cause.node for cause in explanation.changed_sources] == ["number"]
+    assert explanation.reason.startswith("number was touched at revision 3;")
+    assert (explanation.changed_sources[0].touched_at, explanation.changed_sources[0].changed_at) == (3, 1)
     graph.set("words", ["nein", "ja"])
     assert [cause.node for cause in graph.explain("text").changed_sources] == ["words", "number"]
     assert reason(graph, "text").startswith("words was touched at revision 4, and its input words changed")
@@ -113,8 +124,8 @@ def test_a_source_that_is_invalidated_was_not_set(graph: DependencyGraph) -> Non
 
 def test_what_was_computed_before_the_first_change(graph: DependencyGraph) -> None:
     graph.pull("made")
-    told = graph.explain("made")
-    assert (told.computed_at, told.verified_at, told.touched_at) == (0, 0, None)
+    explanation = graph.explain("made")
+    assert (explanation.computed_at, explanation.verified_at, explanation.touched_at) == (0, 0, None)
     graph.set("made", 6)
     assert graph.explain("made").origin == "set"
 
@@ -146,9 +157,9 @@ def test_many_sources_are_explained_in_linear_time(monkeypatch: pytest.MonkeyPat
         for name in names[:150]:
             graph.set(name, 2)
     monkeypatch.setattr(ConcreteNode, "__eq__", equal)
-    told = graph.explain("sum")
-    assert len(told.changed_sources) == 150
-    assert [one.is_newer for one in told.causes] == [True] * 150 + [False] * 150
+    explanation = graph.explain("sum")
+    assert len(explanation.changed_sources) == 150
+    assert [one.is_newer for one in explanation.causes] == [True] * 150 + [False] * 150
     assert compared < 3000
 
 

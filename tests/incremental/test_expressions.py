@@ -1,4 +1,4 @@
-"""The names of nodes: reading, the one canonical spelling, matching, unification."""
+"""Names of nodes: parsing, canonical spelling, matching, unification."""
 
 from __future__ import annotations
 

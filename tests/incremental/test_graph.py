@@ -1,4 +1,4 @@
-"""Pulls and sets: the specification's examples and scenarios, with what was computed, call by call."""
+"""Pulls and sets: the examples and scenarios of the specification, with every call of a computor."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class TestScenarios:
     def test_a_linear_chain(self, calls: Calls) -> None:
         graph = DependencyGraph([calls.schema("B", ["A"], total), calls.schema("C", ["B"], total)])
         graph.set("A", 1)
-        assert calls.take() == []  # nobody asked yet
+        assert calls.take() == []  # nothing was pulled yet
         assert graph.pull("C") == 1
         assert calls.take() == ["B", "C"]
         graph.set("A", 2)
@@ -252,7 +252,7 @@ class TestScenarios:
         assert calls.take() == ["f"]
 
     def test_many_sources_of_one_node(self, calls: Calls) -> None:
-        """More than are looked at one by one: they are bits then."""
+        """More than are checked one by one, so they become bits."""
         names = [f"s{n}" for n in range(100)]
         graph = DependencyGraph(
             [
@@ -311,9 +311,9 @@ class TestScenarios:
         graph.invalidate("made3")
         assert graph.pull("all") == 44
         assert calls.take() == ["made3", "low", "mixed", "all"]
-        told = graph.explain("all")
-        assert len(told.causes) == 21
-        assert told.causes[0].node == "made3"
+        explanation = graph.explain("all")
+        assert len(explanation.causes) == 21
+        assert explanation.causes[0].node == "made3"
 
 
 class TestSources:

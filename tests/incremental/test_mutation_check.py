@@ -1,4 +1,4 @@
-"""`check_mutation=True`: a computor that edits an input is told so, and nothing comes of it."""
+"""`check_mutation=True`: a computor that modifies an input raises an error, and nothing is stored."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The dependency graph and the oracle do the same, whatever is done to them.
+"""The dependency graph and the oracle behave the same under any operations.
 
-Hypothesis draws the schemas and the operations, and makes a failure small. After every operation everything that
-can be seen is compared: the calls that were made one by one, values, freshness, what is materialised; and I1, I2, I3.
+Hypothesis generates schemas and operations, and minimizes failures. After every operation everything observable is
+compared: the individual calls, values, freshness, materialized nodes; and I1, I2, I3.
 """
 
 from __future__ import annotations

@@ -1,13 +1,12 @@
-"""Async pulls beside each other, beside changes and beside failures, in many orders.
+"""Async pulls concurrent with each other, with changes and with failures, in many orders.
 
-Every computor waits at a gate until the test lets it through; which one goes next, and what is done in between, is
-decided by a seed, and so is the order in which the event loop runs whatever is ready. In each order:
+Every computor waits at a gate until the test opens it. A seed decides which one continues next, what happens in
+between, and the order in which the event loop runs ready tasks. In each order:
 
-- a pull answers with what its node was worth when it began;
+- a pull returns the value of its node at the revision at which it began;
 - no pull computes a node twice;
-- whatever is up to date, at any moment, has the value that computing everything anew gives, and what it is made from is
-  up to date too;
-- a database that is opened afterwards holds the same.
+- everything that is up to date has the value that computing everything again gives, and its inputs are up to date too;
+- a database that is opened afterwards has the same content.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ class Shuffled(asyncio.SelectorEventLoop):
 
 
 class Stage:
-    """A graph whose computors wait, the values of its sources, and the pulls that are under way."""
+    """A graph whose computors wait, the values of its sources, and the running pulls."""
 
     def __init__(self, world: World, store: Path | None, width: int) -> None:
         self.world = world

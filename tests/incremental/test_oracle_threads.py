@@ -1,7 +1,7 @@
-"""Threads and processes that use one graph at once.
+"""Threads and processes that use one graph concurrently.
 
-What comes out is one story: every answer is what the sources were worth at one moment between the question and the
-answer, and in the end whatever is up to date is what computing everything anew gives.
+The results are linearizable: every result is the value at one moment between the request and the answer, and in the end
+everything that is up to date equals what computing everything again gives.
 """
 
 from __future__ import annotations

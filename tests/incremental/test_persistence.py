@@ -1,4 +1,4 @@
-"""A graph in a database: a restart is unobservable, changed schemas are recognised, several processes are safe."""
+"""A graph in a database: restarts are unobservable, changed schemas are detected, several processes are safe."""
 
 from __future__ import annotations
 
@@ -254,7 +254,7 @@ class TestChangedSchemas:
             assert graph.pull("view(v)") == sum({"a": 1, "b": 10}[name] for name in inputs)
             assert calls.take() == ["view(v)"]
 
-    def test_inputs_that_nobody_has_looked_at(self, calls: Calls, path: Path) -> None:
+    def test_inputs_that_were_never_pulled(self, calls: Calls, path: Path) -> None:
         """c gets inputs that are missing, or were left stale long before c and d were last verified."""
         b = calls.schema("b", ["x"], total)
         d = calls.schema("d", ["c"], total)
@@ -389,10 +389,10 @@ class TestChangedSchemas:
             assert graph.materialized("h(x)") == ["h(1)", "h(2)"]
             for node in ("g(2)", "h(2)"):
                 assert graph.freshness(node) == STALE
-                told = graph.explain(node)
-                assert told.reason.startswith("it cannot be computed: no schema matches 'f(2)'")
-                assert told.reason.endswith("it is an input of 'g(2)'")
-                assert "potentially-outdated" in str(told)
+                explanation = graph.explain(node)
+                assert explanation.reason.startswith("it cannot be computed: no schema matches 'f(2)'")
+                assert explanation.reason.endswith("it is an input of 'g(2)'")
+                assert "potentially-outdated" in str(explanation)
                 with pytest.raises(InvalidNodeError, match="an input of 'g\\(2\\)'"):
                     graph.pull(node)
             assert [one.node for one in graph.explain("g(2)").inputs] == ["a"]
@@ -428,7 +428,7 @@ class TestSeveralProcesses:
         one.close()
         other.close()
 
-    def test_somebody_writes_while_the_inputs_of_a_pin_are_computed(self, path: Path) -> None:
+    def test_another_process_writes_while_the_inputs_of_a_pin_are_computed(self, path: Path) -> None:
         """The inputs that are still to come are those of the graph as it is then."""
         during: list[Callable[[], Any]] = []
 
@@ -501,7 +501,7 @@ class TestSeveralProcesses:
             assert graph.pull("c") == 2
         other.close()
 
-    def test_a_prune_that_somebody_disturbs(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_write_during_a_prune(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         with DependencyGraph([schema("b(x)", ["a"], total)], path) as graph:
             graph.set("a", 1)
             graph.pull("b(1)")

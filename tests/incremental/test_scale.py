@@ -1,4 +1,4 @@
-"""Depth and number: no recursion, no enumeration, nothing read that is not asked for."""
+"""Depth and size: no recursion, no enumeration, and no unnecessary reads."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_a_set_does_not_visit_dependents(monkeypatch: pytest.MonkeyPatch) -> Non
     assert made == [1, 1]
 
 
-def test_an_unrelated_set_reaches_nobody() -> None:
+def test_an_unrelated_set_touches_no_other_node() -> None:
     calls = Calls()
     graph = DependencyGraph([calls.schema("view(x)", ["s"], total), calls.schema("o", ["other"], total)])
     graph.set("s", 1)

@@ -1,4 +1,4 @@
-"""Schemas: plain data; what is wrong with them is told when a graph is built, by name."""
+"""Schemas: plain data; problems are reported when a graph is built, each with its own error class."""
 
 from __future__ import annotations
 

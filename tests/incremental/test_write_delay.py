@@ -1,4 +1,4 @@
-"""A finished result is written within a moment, whatever is computed next; and again when a full disk has room."""
+"""A finished result is written within 50 ms during a long pull, and retried after a full disk has room."""
 
 from __future__ import annotations
 

@@ -324,7 +324,7 @@ def test_nested_history_goes_all_the_way_down() -> None:
 def test_a_label_names_a_step() -> None:
     engine = Engine(CHAIN)
     engine.run({"a": 1}, run_id="r")
-    checkpoint = engine.checkpoint("r", label="before", step=1)
+    checkpoint = engine.label_checkpoint("r", label="before", step=1)
     assert (checkpoint.step_id, checkpoint.label) == (1, "before")
     assert engine.state("r", "before") == engine.state("r", 1)
 
@@ -332,21 +332,21 @@ def test_a_label_names_a_step() -> None:
 def test_a_label_is_for_the_latest_state_by_default() -> None:
     engine = Engine(CHAIN)
     engine.run({"a": 1}, run_id="r")
-    assert engine.checkpoint("r", "end").step_id == 2
+    assert engine.label_checkpoint("r", "end").step_id == 2
 
 
 def test_labelling_a_step_twice_the_same_way_changes_nothing() -> None:
     engine = Engine(CHAIN)
     engine.run({"a": 1}, run_id="r")
-    assert engine.checkpoint("r", "end") == engine.checkpoint("r", "end")
+    assert engine.label_checkpoint("r", "end") == engine.label_checkpoint("r", "end")
 
 
 def test_a_label_stays_where_it_is() -> None:
     engine = Engine(CHAIN)
     engine.run({"a": 1}, run_id="r")
-    engine.checkpoint("r", "end")
+    engine.label_checkpoint("r", "end")
     with pytest.raises(RunStateError, match="run 'r' has a label 'end' at step 2 already; choose another"):
-        engine.checkpoint("r", "end", step=1)
+        engine.label_checkpoint("r", "end", step=1)
 
 
 @pytest.mark.parametrize(
@@ -360,7 +360,7 @@ def test_a_label_stays_where_it_is() -> None:
 def test_a_step_that_is_not_there(step: Any, told: str) -> None:
     engine = Engine(CHAIN)
     engine.run({"a": 1}, run_id="r")
-    engine.checkpoint("r", "x")
+    engine.label_checkpoint("r", "x")
     with pytest.raises(UnknownRunError, match=told):
         engine.state("r", step)
 
@@ -479,7 +479,7 @@ def held(then: Any) -> tuple[Engine, Any]:
 
 
 def test_the_scheduler_of_a_running_run() -> None:
-    _, result = held(lambda engine: engine.scheduler("r"))
+    _, result = held(lambda engine: engine.scheduler_state("r"))
     state = result["x"]
     assert (state.active_nodes, state.queue_depth, state.completed_steps) == (1, 1, 0)
     assert state.metrics.total_steps == 0
@@ -489,7 +489,7 @@ def test_the_scheduler_of_a_running_run() -> None:
 
 
 def test_the_scheduler_can_cancel() -> None:
-    _, result = held(lambda engine: engine.scheduler("r").cancel_func())
+    _, result = held(lambda engine: engine.scheduler_state("r").cancel_func())
     assert (result.status, result["x"] if "x" in result else None) == ("cancelled", None)
 
 
@@ -497,7 +497,7 @@ def test_a_run_that_ended_has_no_scheduler() -> None:
     engine = Engine(CHAIN)
     engine.run({"a": 1}, run_id="r")
     with pytest.raises(RunStateError, match=r"run 'r' is not running in this engine \(it is completed\)"):
-        engine.scheduler("r")
+        engine.scheduler_state("r")
 
 
 def test_a_running_run_cannot_be_deleted() -> None:

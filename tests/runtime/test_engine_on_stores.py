@@ -179,12 +179,12 @@ def test_a_fork_goes_on_from_a_step_with_other_values(store: Store) -> None:
 def test_labels(store: Store) -> None:
     engine = Engine(TALK, store=store)
     engine.run({"most": 3}, run_id="r")
-    assert engine.checkpoint("r", "early", step=2).step_id == 2
-    assert engine.checkpoint("r", "last").label == "last"
+    assert engine.label_checkpoint("r", "early", step=2).step_id == 2
+    assert engine.label_checkpoint("r", "last").label == "last"
     assert engine.state("r", "early").step == 2
     assert [c.label for c in engine.history("r") if c.label] == ["early", "last"]
     with pytest.raises(RunStateError, match="already"):
-        engine.checkpoint("r", "early", step=3)
+        engine.label_checkpoint("r", "early", step=3)
     with pytest.raises(UnknownRunError, match="no label 'never'"):
         engine.state("r", "never")
 

@@ -140,7 +140,7 @@ def test_a_label_is_told() -> None:
     told: list[Event] = []
     engine = Engine(LOOP, listeners=[told.append])
     engine.run({"a": 0}, run_id="r")
-    engine.checkpoint("r", "half", step=1)
+    engine.label_checkpoint("r", "half", step=1)
     assert shown(told[-1:]) == [("checkpoint", 1, "", {"label": "half"})]
 
 

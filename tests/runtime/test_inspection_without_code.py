@@ -89,7 +89,7 @@ START: dict[str, Any] = {"n": 0, "log": [], "best": []}
 def store(open_store: Callable[[], Store]) -> Store:
     engine = Engine(graph(), store=open_store())
     assert engine.run(START, run_id="r").status == "waiting"
-    engine.checkpoint("r", "third", step=3)
+    engine.label_checkpoint("r", "third", step=3)
     engine.fork("r", step=2, values={"n": 2}, run_id="f")
     return open_store()
 
@@ -127,7 +127,7 @@ def test_a_verb_that_runs_nodes_asks_for_the_graph(store: Store, verb: str) -> N
 
 def test_runs_are_deleted_imported_and_pruned_without_a_graph(store: Store) -> None:
     engine = Engine(store=store)
-    document = engine.export("f")
+    document = engine.export_run("f")
     engine.delete("f")
     engine.import_run(document)
     assert engine.state("f").digest == document["checkpoints"][-1]["clew"]["digest"]
@@ -418,7 +418,7 @@ def test_a_value_that_was_overwritten_is_read_without_code(tmp_path: Path) -> No
     engine = Engine(Graph([find, empty], state=Found), store=SQLiteStore(tmp_path / "runs.db"))
     assert engine.run({"n": 1}, run_id="r")["found"] == [7]
     assert Engine(store=engine.store).state("r").get("found") == [7]
-    assert Engine(Graph([find, empty], state=Found)).import_run(engine.export("r")).run_id == "r"
+    assert Engine(Graph([find, empty], state=Found)).import_run(engine.export_run("r")).run_id == "r"
 
 
 def test_names_of_the_format_are_reserved() -> None:

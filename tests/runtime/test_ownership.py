@@ -184,8 +184,8 @@ class Beats(LeaseRenewer):
 
 def beating(engine: Engine) -> Beats:
     beats = Beats(engine.store, 1e6)
-    assert engine._heartbeat is not None
-    beats._sessions = engine._heartbeat._sessions
+    assert engine._execution.lease_renewer is not None
+    beats._sessions = engine._execution.lease_renewer._sessions
     return beats
 
 

@@ -345,7 +345,7 @@ def test_a_fork_of_a_fork_goes_on_where_it_was_taken() -> None:
 
 def test_a_fork_from_a_label() -> None:
     engine, _ = counting()
-    engine.checkpoint("r", "half", step=1)
+    engine.label_checkpoint("r", "half", step=1)
     assert engine.fork("r", step="half", values={"b": 7})["c"] == 70
 
 

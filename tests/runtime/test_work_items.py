@@ -135,7 +135,7 @@ def test_items_of_a_running_run_know_their_parents() -> None:
 
     @node(output="x")
     def look(b: int) -> int:
-        seen.append(engine.scheduler("r"))
+        seen.append(engine.scheduler_state("r"))
         return b
 
     engine = Engine(Graph([first, look, second]), max_concurrent_nodes=1)

@@ -83,12 +83,12 @@ def _lane(
     arrow: BackEdge, rows: Sequence[LayoutRow], row_of: Mapping[str, int], taken: Sequence[_Lane]
 ) -> _Lane:
     first, last = sorted((row_of[arrow.source], row_of[arrow.target]))
-    beside = [right for row in rows[first : last + 1] for right in row.rights]
-    beside += [lane.right for lane in taken if lane.first <= last and first <= lane.last]
+    edges = [right for row in rows[first : last + 1] for right in row.rights]
+    edges += [lane.right for lane in taken if lane.first <= last and first <= lane.last]
     if arrow.source == arrow.target:  # too short to carry its label, which goes to its right
-        x = max(beside) + SELF_REACH
+        x = max(edges) + SELF_REACH
         return _Lane(x, x + 6 + arrow.label_width, first, last)
-    x = max(beside) + LANE_GAP + arrow.label_width / 2
+    x = max(edges) + LANE_GAP + arrow.label_width / 2
     return _Lane(x, x + arrow.label_width / 2, first, last)
 
 
@@ -136,8 +136,8 @@ def _to_the_right(box: Rect, port: float, lane: float) -> list[Point]:
 def _around(box: Rect, edge: float, side: int, channel: int, lane: float) -> list[Point]:
     """Return the points from the box, below (side 1) or above it (-1), through the gap next to its row, to the lane."""
     across = max((box.width - box.slant) / 2 - SIDE_GAP * (1 + min(channel, 2)), 6.0)
-    beside = edge + side * (CHANNEL + CHANNEL_GAP * min(channel, 2))
-    return [(box.x + across, box.y + side * box.depth_at(across)), (box.x + across, beside), (lane, beside)]
+    passing = edge + side * (CHANNEL + CHANNEL_GAP * min(channel, 2))
+    return [(box.x + across, box.y + side * box.depth_at(across)), (box.x + across, passing), (lane, passing)]
 
 
 def _route(start: list[Point], end: list[Point], lane: float, arrow: BackEdge) -> Route:

@@ -330,7 +330,7 @@ def check_values(graph: Graph, values: Mapping[str, Any]) -> tuple[frozenset[str
     given = frozenset(values)
     for name in given:
         if type(name) is not str:
-            raise InputError(f"input names must be strings, got {name!r}")
+            raise InputError(f"values: input names must be strings, got {name!r}")
     if not graph.has_topology(given):
         problem = complaint(graph, given)
         if problem:

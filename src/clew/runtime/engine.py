@@ -1,13 +1,11 @@
-"""Engine: a graph, a store and options; the verbs that run graphs. Those that look at runs are in `Looking`;
-what they do with a run that they have opened is in `Driving`.
+"""Engine: the facade that runs graphs and manages their runs.
 
-Each verb that runs nodes has an async twin with an ``a`` in front. Both make the same session on the same machine;
-what differs is who drives it. A run that fails is returned, not raised.
+`RunOpener` opens runs, `RunExecution` drives them, `RunInspection` reads them. A method that runs nodes and its twin
+for event loops open the same session; only the driver differs. A failed run is returned, not raised.
 """
 
 from __future__ import annotations
 
-import threading
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from functools import partial
 from os import PathLike
@@ -24,27 +22,31 @@ from clew.graph import Graph
 from clew.graph.graph import inside_event_loop
 from clew.runtime.drivers import streams
 from clew.runtime.drivers.hold import Hold, conclude
-from clew.runtime.drivers.lease_renewal import LeaseRenewer
 from clew.runtime.drivers.session import Session
 from clew.runtime.events import Event, Listener
-from clew.runtime.execution import Driving
-from clew.runtime.log.repository import fresh_owner
+from clew.runtime.execution import RunExecution
+from clew.runtime.inspection import RunInspection
 from clew.runtime.opener import NO_ANSWER, RunOpener
 from clew.runtime.result import RunResult, SchedulerState, scheduler_state
-from clew.runtime.run_ids import new_run_id
 from clew.runtime.settings import Settings, graph_of, listeners_of, read_settings, store_of
-from clew.stores import MemoryStore, Store
+from clew.stores import MemoryStore, RunRow, Store
 from clew.stores.memory.store import NOWHERE
 
 if TYPE_CHECKING:
+    from clew.engine.reasons import Why
+    from clew.engine.records import WorkItem
+    from clew.runtime.log.checkpoints import Checkpoint
     from clew.runtime.review.replay import ReplayReport
+    from clew.runtime.review.run_diff import RunDiff
+    from clew.state import GraphState
     from clew.state.input_types import Values
 
 
-class Engine(Driving):
-    """Runs one graph, and keeps its runs in a store. Without a graph, it inspects the runs of the store."""
+class Engine:
+    """Runs a graph and stores its runs. Without a graph, it inspects and manages the runs of a store.
 
-    _resuming_lock = threading.Lock()
+    Methods that run nodes have a twin for event loops, with the prefix ``a``.
+    """
 
     def __init__(
         self,
@@ -59,12 +61,14 @@ class Engine(Driving):
                 "an Engine needs a graph to run, or a store to inspect; pass graph, store or both"
             )
         self.store: Store = MemoryStore() if store is None else store_of(store)
-        self._settings: Settings = read_settings(options)
-        self._listeners = listeners_of(listeners) if listeners != () else ()
-        self._live: dict[str, Session] = {}
-        made_of = None if graph is None else graph_of(graph)
-        self._opener = RunOpener(made_of, self.store, self._settings, self._listeners)
-        self._heartbeat = LeaseRenewer(self.store, self._settings.lease) if self.store.encodes else None
+        settings: Settings = read_settings(options)
+        hearing = listeners_of(listeners) if listeners != () else ()
+        live: dict[str, Session] = {}
+        self._live = live
+        self._settings = settings
+        self._opener = RunOpener(None if graph is None else graph_of(graph), self.store, settings, hearing)
+        self._inspection = RunInspection(self.store, self._opener, settings, hearing, live)
+        self._execution = RunExecution(self.store, self._opener, settings, self._inspection, live)
 
     def __enter__(self) -> Engine:
         return self
@@ -73,53 +77,57 @@ class Engine(Driving):
         self.close()
 
     def close(self) -> None:
-        """Cancel what runs, and close the store."""
+        """Cancel the running runs, and close the store."""
         for run_id in list(self._live):
             self.cancel(run_id)
-        if self._heartbeat is not None:
-            self._heartbeat.close()
-        if self._off_loop is not None:
-            self._off_loop.close()
+        self._execution.close()
         self.store.close()
 
     def __repr__(self) -> str:
         of = f" of {self.graph.name!r}" if self._opener.has_graph else ""
         return f"<Engine{of} on {self.store!r}>"
 
+    @property
+    def graph(self) -> Graph:
+        """The graph of the engine. Raises InputError if it has none."""
+        return self._opener.graph
+
     # -- running -----------------------------------------------------------------------------------------
 
     def run(self, values: Values | None = None, *, run_id: str | None = None) -> RunResult:
-        """Run the graph on `values`, or go on from a state, until nothing is left to do."""
-        self._no_loop("run", "arun")
-        hold = self._new(run_id)
-        return self._drive(hold, lambda: self._opener.new(values, hold.run_id, None, None, hold.owner))
+        """Run the graph on `values`, or continue from a state, until nothing is left to do."""
+        _outside_loop("run", "arun")
+        hold = self._execution.new_hold(run_id)
+        opening = partial(self._opener.new, values, hold.run_id, None, None, hold.owner)
+        return self._execution.drive(hold, opening)
 
     async def arun(self, values: Values | None = None, *, run_id: str | None = None) -> RunResult:
         """`run` on the running event loop."""
-        hold = self._new(run_id)
+        hold = self._execution.new_hold(run_id)
         opening = partial(self._opener.new, values, hold.run_id, owner=hold.owner)
-        return await self._adrive(hold, opening, at_once=True)
+        return await self._execution.adrive(hold, opening, at_once=True)
 
     def stream(self, values: Values | None = None, *, run_id: str | None = None) -> Iterator[Event]:
         """Run, and yield each event as it happens; `engine.result(run_id)` has the result afterwards."""
-        self._no_loop("stream", "astream")
-        hold = self._new(run_id)
-        told: SimpleQueue[Event | None] = SimpleQueue()
-        free = partial(self._free, hold)
+        _outside_loop("stream", "astream")
+        execution = self._execution
+        hold = execution.new_hold(run_id)
+        events: SimpleQueue[Event | None] = SimpleQueue()
+        free = partial(execution.free, hold)
         try:
-            session = hold.session = self._opener.new(values, hold.run_id, told.put, owner=hold.owner)
+            session = hold.session = self._opener.new(values, hold.run_id, events.put, owner=hold.owner)
             if self.graph.has_async_nodes:
                 import asyncio
 
                 return streams.begun(
                     streams.from_thread(
-                        lambda: asyncio.run(self._adriven(session)),
-                        told,
+                        lambda: asyncio.run(execution.adrive_session(session)),
+                        events,
                         lambda: self.cancel(session.run_id),
                         free,
                     )
                 )
-            return streams.begun(streams.from_driver(self._driving(session), told, free))
+            return streams.begun(streams.from_driver(execution.steps_of(session), events, free))
         except BaseException as error:
             free(error)
             raise
@@ -130,23 +138,24 @@ class Engine(Driving):
         """`stream` on the running event loop."""
         import asyncio
 
-        loop, told = asyncio.get_running_loop(), asyncio.Queue[Event | None]()
-        hold = self._new(run_id)
+        loop, queue = asyncio.get_running_loop(), asyncio.Queue[Event | None]()
+        execution = self._execution
+        hold = execution.new_hold(run_id)
         opening = partial(
             self._opener.new,
             values,
             hold.run_id,
-            lambda event: loop.call_soon_threadsafe(told.put_nowait, event),
+            lambda event: loop.call_soon_threadsafe(queue.put_nowait, event),
             owner=hold.owner,
         )
         events = streams.from_task(
-            self._adrive(hold, opening, at_once=True), told, lambda: self._stop(hold.session)
+            execution.adrive(hold, opening, at_once=True), queue, lambda: execution.stop(hold.session)
         )
         try:
             async for event in events:
                 yield event
         finally:
-            await events.aclose()  # a stream that is closed has cancelled its run by then
+            await events.aclose()  # a closed stream has cancelled its run
 
     def resume(
         self,
@@ -156,10 +165,11 @@ class Engine(Driving):
         answers: Mapping[str, Any] | None = None,
         accept_changes: bool = False,
     ) -> RunResult:
-        """Go on with a run that failed, waits or was cancelled; a finished run is returned as it is."""
-        self._no_loop("resume", "aresume")
+        """Resume a run that failed, waits or was cancelled; return the result of a completed run."""
+        _outside_loop("resume", "aresume")
         hold = Hold(run_id)
-        return self._drive(hold, partial(self._again, hold, answer, answers, accept_changes))
+        opening = partial(self._execution.resumed, hold, answer, answers, accept_changes)
+        return self._execution.drive(hold, opening)
 
     async def aresume(
         self,
@@ -171,7 +181,8 @@ class Engine(Driving):
     ) -> RunResult:
         """`resume` on the running event loop."""
         hold = Hold(run_id)
-        return await self._adrive(hold, partial(self._again, hold, answer, answers, accept_changes))
+        opening = partial(self._execution.resumed, hold, answer, answers, accept_changes)
+        return await self._execution.adrive(hold, opening)
 
     def fork(
         self,
@@ -182,11 +193,11 @@ class Engine(Driving):
         values: Mapping[str, Any] | None = None,
         run_id: str | None = None,
     ) -> RunResult:
-        """A new run that goes on from S(step) of the run `parent`, with other values."""
-        self._no_loop("fork", "afork")
-        hold = self._new(run_id)
+        """Start a new run from S(step) of the run `parent`, with changed values."""
+        _outside_loop("fork", "afork")
+        hold = self._execution.new_hold(run_id)
         opening = partial(self._opener.forked, parent, step, values, hold.run_id, hold.owner)
-        return self._drive(hold, opening)
+        return self._execution.drive(hold, opening)
 
     async def afork(
         self,
@@ -198,60 +209,57 @@ class Engine(Driving):
         run_id: str | None = None,
     ) -> RunResult:
         """`fork` on the running event loop."""
-        hold = self._new(run_id)
+        hold = self._execution.new_hold(run_id)
         opening = partial(self._opener.forked, parent, step, values, hold.run_id, hold.owner)
-        return await self._adrive(hold, opening)
+        return await self._execution.adrive(hold, opening)
 
     def rerun(
         self, parent: str, /, *, values: Mapping[str, Any] | None = None, run_id: str | None = None
     ) -> RunResult:
-        """Run again from the start, with other values or changed code, using again whatever they do not affect."""
-        self._no_loop("rerun", "arerun")
-        hold = self._new(run_id)
-        return self._drive(hold, partial(self._opener.rerun, parent, values, hold.run_id, hold.owner))
+        """Run again from the start, with changed values or code, and reuse the results that are still valid."""
+        _outside_loop("rerun", "arerun")
+        hold = self._execution.new_hold(run_id)
+        opening = partial(self._opener.rerun, parent, values, hold.run_id, hold.owner)
+        return self._execution.drive(hold, opening)
 
     async def arerun(
         self, parent: str, /, *, values: Mapping[str, Any] | None = None, run_id: str | None = None
     ) -> RunResult:
         """`rerun` on the running event loop."""
-        hold = self._new(run_id)
-        return await self._adrive(hold, partial(self._opener.rerun, parent, values, hold.run_id, hold.owner))
+        hold = self._execution.new_hold(run_id)
+        opening = partial(self._opener.rerun, parent, values, hold.run_id, hold.owner)
+        return await self._execution.adrive(hold, opening)
 
     def replay(self, run_id: str, *, strict: bool = True) -> ReplayReport:
-        """Call the nodes of a run once more, against its recordings: does today's code do what was recorded?"""
+        """Execute the nodes of a run against its recordings, and compare: does the code still do what was recorded?"""
         from clew.runtime.review.replay import Replayer
 
-        self._no_loop("replay", "areplay")
+        _outside_loop("replay", "areplay")
         if not isinstance(strict, bool):
-            raise InputError(f"strict is True or False, not {strict!r}")
+            raise InputError(f"strict must be True or False, got {strict!r}")
         log = self._opener.runs.open(run_id).whole()
         return Replayer(log, self._opener.program(log.start), self._settings, strict=strict).run()
 
     async def areplay(self, run_id: str, *, strict: bool = True) -> ReplayReport:
-        """`replay` beside a running event loop, on a thread."""
+        """`replay` on a thread, for use on an event loop."""
         import asyncio
 
         return await asyncio.to_thread(self.replay, run_id, strict=strict)
 
     def cancel(self, run_id: str) -> bool:
-        """Stop a run that is running, from any thread: async nodes are cancelled, sync ones told by
-        ``ctx.cancelled``. False if it was not running."""
+        """Stop a running run, from any thread; return False if it is not running here.
+
+        Async nodes are cancelled. Sync nodes can check ``ctx.cancelled``.
+        """
         session = self._live.get(run_id)
         if session is None:
             self.store.row(run_id)
             return False
-        self._stop(session)
+        self._execution.stop(session)
         return True
 
-    def _stop(self, session: Session | None) -> None:
-        if session is not None:
-            session.cancelled = True
-            nudge = session.on_tell
-            if nudge is not None:
-                nudge()
-
-    def scheduler(self, run_id: str) -> SchedulerState:
-        """A running run's scheduler, live."""
+    def scheduler_state(self, run_id: str) -> SchedulerState:
+        """Return the scheduler of a running run: active nodes, queue, metrics."""
         session = self._live.get(run_id)
         if session is None:
             status = self.store.row(run_id).status
@@ -264,62 +272,93 @@ class Engine(Driving):
 
     # -- sessions ----------------------------------------------------------------------------------------
 
-    def attach(self, values: Values | None = None, run_id: str | None = None) -> Session:
-        """For drivers of your own: a session to drive. `detach` ends it."""
-        hold = self._new(run_id)
+    def open_session(self, values: Values | None = None, run_id: str | None = None) -> Session:
+        """Open a run for a driver of your own; `close_session` ends it."""
+        execution = self._execution
+        hold = execution.new_hold(run_id)
         try:
             session = hold.session = self._opener.new(values, hold.run_id, owner=hold.owner)
             try:
-                session.ledger.barrier()  # who has it knows of the run
+                session.ledger.barrier()  # the caller may rely on the run being stored
             except ClewError:
                 self._opener.release(session.run_id, session.fence, session.owner)
                 raise
-            self._begin(session)
+            execution.begin(session)
         except BaseException as error:
-            self._free(hold, error)
+            execution.free(hold, error)
             raise
         return session
 
-    def detach(self, session: Session) -> RunResult:
-        """End a session that was driven from outside."""
+    def close_session(self, session: Session) -> RunResult:
+        """End a session that was opened with `open_session`, and return its result."""
         session.flush()
-        return conclude(self._ending(session))
+        return conclude(self._execution.ending(session))
 
-    def _new(self, run_id: str | None) -> Hold:
-        """A hold on a new run."""
-        return Hold(new_run_id(run_id), fresh_owner() if self.store.encodes else "")
+    # -- inspection --------------------------------------------------------------------------------------
 
-    def _again(
-        self, hold: Hold, answer: Any, answers: Mapping[str, Any] | None, accept_changes: bool
-    ) -> Session | RunResult:
-        """A session that continues a run, or the result of one that has completed. Of several threads that want a
-        session, one gets it."""
-        run_id = hold.run_id
-        mine = (id(self), run_id)
-        with self._resuming_lock:
-            if run_id in self._live or mine in self._resuming:
-                raise RunStateError(f"run {run_id!r} is running; wait for it, or cancel it")
-            self._resuming[mine] = hold
-        try:
-            hold.owner = self._opener.name_for(run_id)
-            found = self._opener.again(
-                run_id, answer, answers, accept_changes, hold.owner, unless_completed=True
-            )
-            if isinstance(found, Session):
-                hold.session = self._live[run_id] = found
-        finally:
-            if self._resuming.get(mine) is hold:
-                del self._resuming[mine]
-        return found if isinstance(found, Session) else self._standing(found)
+    def result(self, run_id: str) -> RunResult:
+        """Return the result of a run so far, without running anything."""
+        return self._inspection.result(run_id)
 
-    def _no_loop(self, verb: str, twin: str) -> None:
-        if not inside_event_loop():
-            return
-        raise RunError(f"{verb}() would block the running event loop; await {twin}(...) instead.")
+    def state(self, run_id: str, step: int | str | None = None) -> GraphState:
+        """Return the latest state of a run, or S(step); `step` can be a label."""
+        return self._inspection.state(run_id, step)
+
+    def history(self, run_id: str, *, nested: bool = False) -> list[Checkpoint]:
+        """Return a checkpoint for each S(k); with `nested`, the steps of subgraphs are under their items."""
+        return self._inspection.history(run_id, nested=nested)
+
+    def label_checkpoint(self, run_id: str, label: str, *, step: int | None = None) -> Checkpoint:
+        """Give S(step), by default the latest, a label."""
+        return self._inspection.label_checkpoint(run_id, label, step=step)
+
+    def why(self, run_id: str, target: str) -> Why:
+        """Explain why a node ran last, or which node wrote a value and why."""
+        return self._inspection.why(run_id, target)
+
+    def diff(self, a: str, b: str) -> RunDiff:
+        """Compare two runs: where `b` diverges from `a`, and which values differ. The result prints as text."""
+        return self._inspection.diff(a, b)
+
+    def frontier(self, run_id: str, step: int | str | None = None) -> list[WorkItem]:
+        """Return the items that would run next at the latest state, or at S(step)."""
+        return self._inspection.frontier(run_id, step)
+
+    def runs(self, *, status: str | None = None) -> list[RunRow]:
+        """Return the runs of the store, oldest first, or those with one status."""
+        return self._inspection.runs(status=status)
+
+    def delete(self, run_id: str) -> None:
+        """Delete a run. Raise RunOwnedError if it has a living owner."""
+        self._inspection.delete(run_id)
+
+    def prune(
+        self,
+        *,
+        keep: int | None = None,
+        older_than: float | None = None,
+        status: str | None = None,
+        dry_run: bool = False,
+    ) -> list[str]:
+        """Delete old runs and return their ids. Running and waiting runs are kept unless `status` selects them."""
+        return self._inspection.prune(keep=keep, older_than=older_than, status=status, dry_run=dry_run)
+
+    def export_run(self, run_id: str, *, latest: bool = False) -> dict[str, Any]:
+        """Return a run as a JSON document, with a checkpoint of each state, or of the `latest` only."""
+        return self._inspection.export_run(run_id, latest=latest)
+
+    def import_run(self, document: Mapping[str, Any]) -> RunRow:
+        """Import a run that `export_run` wrote, from this store or another one."""
+        return self._inspection.import_run(document)
+
+
+def _outside_loop(method: str, twin: str) -> None:
+    if inside_event_loop():
+        raise RunError(f"{method}() would block the running event loop; await {twin}(...) instead")
 
 
 def passing(graph: Graph, options: dict[str, Any]) -> Engine:
-    """An engine for one run that nobody will look up: unless a store is among the options it is kept nowhere."""
+    """Return an engine for one run. Unless the options name a store, the run is stored nowhere."""
     if not options:
         return Engine(graph, store=NOWHERE)
     return Engine(graph, **{"store": NOWHERE, **options})

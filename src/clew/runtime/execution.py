@@ -1,14 +1,14 @@
-"""Driving runs: what every verb that runs nodes does with a run, whoever opens it and whatever drives it.
+"""Execution: what every method of an engine that runs nodes does with a run.
 
-A verb opens a run, drives it and ends it under one `try`, with a `Hold` that is made before. So after an interrupt or a
-cancellation at any instant this engine and any other can go on with the run at once. A verb on an event loop does the
-same, but waits for the store on a thread. A new run is opened at once where that is possible; a log is read there.
+A method opens a run, drives it and ends it inside one `try`, with a `Hold` that is made before. So after an interrupt
+or a cancellation at any instant, this engine and any other can resume the run at once. Methods on an event loop do the
+same, but wait for the store on a thread. They open a new run on the loop if the store does not have to wait.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -20,6 +20,7 @@ from clew.errors import (
     CommitConflictError,
     EncodeError,
     RunOwnedError,
+    RunStateError,
     StoreError,
     UnknownRunError,
 )
@@ -29,53 +30,113 @@ from clew.runtime.drivers.lease_renewal import LeaseRenewer
 from clew.runtime.drivers.session import Session
 from clew.runtime.inspection import RunInspection
 from clew.runtime.log.metrics import Totals, totals_of
+from clew.runtime.log.repository import fresh_owner
+from clew.runtime.opener import RunOpener
 from clew.runtime.result import RunResult
-from clew.stores import WouldWait
+from clew.runtime.run_ids import new_run_id
+from clew.runtime.settings import Settings
+from clew.stores import Store, WouldWait
 
 if TYPE_CHECKING:
     from clew.runtime.drivers.off_loop import OffLoop
 
 Opening = Callable[..., Session | RunResult]
-"""Opens a run; or finds that it is finished."""
+"""Opens a run, or returns its result if it is finished."""
 
 _NOT_ENDED = (StoreError, RunOwnedError, UnknownRunError, CommitConflictError)
 
 
-class Driving(RunInspection):
-    """How an engine drives runs."""
+class RunExecution:
+    """Drives the runs of one engine. `live` holds the sessions that it is executing."""
 
-    _resuming: ClassVar[dict[tuple[int, str], Hold]] = {}  # by engine and run: on their way to being live
-    _heartbeat: LeaseRenewer | None
-    _off_loop: OffLoop | None = None  # where verbs on an event loop wait for the store
-    _waits: bool | None = None  # whether they ever have to; None if nobody has asked yet
+    _resuming: ClassVar[dict[tuple[int, str], Hold]] = {}  # by engine and run: about to be live
+    _resuming_lock = threading.Lock()
 
-    def _drive(self, hold: Hold, opening: Opening) -> RunResult:
+    def __init__(
+        self,
+        store: Store,
+        opener: RunOpener,
+        settings: Settings,
+        inspection: RunInspection,
+        live: dict[str, Session],
+    ) -> None:
+        self._store = store
+        self._opener = opener
+        self._settings = settings
+        self._inspection = inspection
+        self._live = live
+        self.lease_renewer = LeaseRenewer(store, settings.lease) if store.encodes else None
+        self._off_loop: OffLoop | None = None  # where methods on an event loop wait for the store
+        self._waits: bool | None = None  # whether they ever have to; None while unknown
+
+    def close(self) -> None:
+        """Stop renewing leases, and end the threads."""
+        if self.lease_renewer is not None:
+            self.lease_renewer.close()
+        if self._off_loop is not None:
+            self._off_loop.close()
+
+    def new_hold(self, run_id: str | None) -> Hold:
+        """Return a hold on a new run."""
+        return Hold(new_run_id(run_id), fresh_owner() if self._store.encodes else "")
+
+    def stop(self, session: Session | None) -> None:
+        """Cancel a session, from any thread."""
+        if session is not None:
+            session.cancelled = True
+            nudge = session.on_tell
+            if nudge is not None:
+                nudge()
+
+    def resumed(
+        self, hold: Hold, answer: Any, answers: Mapping[str, Any] | None, accept_changes: bool
+    ) -> Session | RunResult:
+        """Open a run again, or return the result of a completed one. Only one of several threads gets the session."""
+        run_id = hold.run_id
+        mine = (id(self), run_id)
+        with self._resuming_lock:
+            if run_id in self._live or mine in self._resuming:
+                raise RunStateError(f"run {run_id!r} is running; wait for it, or cancel it")
+            self._resuming[mine] = hold
+        try:
+            hold.owner = self._opener.name_for(run_id)
+            found = self._opener.again(
+                run_id, answer, answers, accept_changes, hold.owner, unless_completed=True
+            )
+            if isinstance(found, Session):
+                hold.session = self._live[run_id] = found
+        finally:
+            if self._resuming.get(mine) is hold:
+                del self._resuming[mine]
+        return found if isinstance(found, Session) else self._inspection.result_so_far(found)
+
+    def drive(self, hold: Hold, opening: Opening) -> RunResult:
         """Open a run, drive it and end it, in the caller's thread."""
         try:
             opened = opening()
             if isinstance(opened, RunResult):
                 return opened
             hold.session = opened
-            if self.graph.has_async_nodes:
+            if self._opener.graph.has_async_nodes:
                 import asyncio
 
-                return asyncio.run(self._adriven(opened))
-            self._begin(opened)
+                return asyncio.run(self.adrive_session(opened))
+            self.begin(opened)
             try:
                 for _ in BlockingDriver(opened).drive():
                     pass
             except EncodeError as error:
                 return conclude(self._refusing(opened, error))
             except BaseException as error:
-                conclude(self._ending(opened, error))
+                conclude(self.ending(opened, error))
                 raise
-            return conclude(self._ending(opened)) if opened.ledger.encodes else self._ended(opened)
+            return conclude(self.ending(opened)) if opened.ledger.encodes else self._ended(opened)
         except BaseException as error:
-            self._free(hold, error)
+            self.free(hold, error)
             raise
 
-    async def _adrive(self, hold: Hold, opening: Opening, *, at_once: bool = False) -> RunResult:
-        """`_drive` on the running event loop, which never waits for the store."""
+    async def adrive(self, hold: Hold, opening: Opening, *, at_once: bool = False) -> RunResult:
+        """`drive` on the running event loop, which never waits for the store."""
         off_loop = self._elsewhere()
         try:
             if off_loop is None:
@@ -87,40 +148,40 @@ class Driving(RunInspection):
             if isinstance(opened, RunResult):
                 return opened
             hold.session = opened
-            return await self._adriven(opened)
+            return await self.adrive_session(opened)
         except BaseException as error:
             if off_loop is None or isinstance(error, (Exception, GeneratorExit)):
-                self._free(hold, error)
+                self.free(hold, error)
             else:
-                await off_loop.finish(self._free, hold, error)
+                await off_loop.finish(self.free, hold, error)
             raise
 
-    async def _adriven(self, session: Session) -> RunResult:
+    async def adrive_session(self, session: Session) -> RunResult:
         from clew.runtime.drivers.asyncio_driver import AsyncioDriver
 
         off_loop = session.off_loop = self._elsewhere()
-        self._begin(session)
+        self.begin(session)
         try:
             await AsyncioDriver(session).drive()
         except EncodeError as error:
             ending = self._refusing(session, error)
         except BaseException as error:
-            ending = self._ending(session, error)
+            ending = self.ending(session, error)
             if off_loop is None or isinstance(error, GeneratorExit):
                 conclude(ending)
             else:
                 await off_loop.conclude(ending)
             raise
         else:
-            ending = self._ending(session)
+            ending = self.ending(session)
         return conclude(ending) if off_loop is None else await off_loop.conclude(ending)
 
     def _elsewhere(self) -> OffLoop | None:
-        """Where an event loop waits for the store; None if there is nothing to wait for."""
+        """Return where an event loop waits for the store; None if it never has to wait."""
         if self._off_loop is None and self._waits is not False:
-            at_once = getattr(self.store, "at_once", None)
+            at_once = getattr(self._store, "at_once", None)
             try:
-                self._waits = at_once is None or at_once() is not self.store
+                self._waits = at_once is None or at_once() is not self._store
             except WouldWait:
                 self._waits = True
             if self._waits:
@@ -129,37 +190,37 @@ class Driving(RunInspection):
                 self._off_loop = OffLoop(is_quick=at_once is not None)
         return self._off_loop
 
-    def _driving(self, session: Session) -> Generator[None, None, None]:
-        """Drive a session in the caller's thread, pausing whenever events may have come up."""
-        self._begin(session)
+    def steps_of(self, session: Session) -> Generator[None, None, None]:
+        """Drive a session in the caller's thread, pausing whenever there may be events."""
+        self.begin(session)
         try:
             yield from BlockingDriver(session, inline=False).drive()
         except EncodeError as error:
             conclude(self._refusing(session, error))
         except BaseException as error:
-            conclude(self._ending(session, error))
+            conclude(self.ending(session, error))
             raise
         else:
-            conclude(self._ending(session))
+            conclude(self.ending(session))
 
-    def _begin(self, session: Session) -> None:
+    def begin(self, session: Session) -> None:
         self._live[session.run_id] = session
-        if self._heartbeat is not None:
-            self._heartbeat.add(session, session.fence)
+        if self.lease_renewer is not None:
+            self.lease_renewer.add(session, session.fence)
         session.thread = threading.get_ident()
         if session.listening:
             session.announce(
-                "run_started", session.start.step, graph=self.graph.name, values=session.start.values
+                "run_started", session.start.step, graph=self._opener.graph.name, values=session.start.values
             )
 
-    def _leave(self, session: Session) -> None:
-        if self._heartbeat is not None:
-            self._heartbeat.remove(session)
+    def leave(self, session: Session) -> None:
+        if self.lease_renewer is not None:
+            self.lease_renewer.remove(session)
         if self._live.get(session.run_id) is session:
             del self._live[session.run_id]
 
     def _refusing(self, session: Session, error: EncodeError) -> Generator[Work, Any, RunResult]:
-        """A node returned what cannot be stored: the run has failed where its chain ends, before that step."""
+        """End a run whose node returned a value that cannot be stored: it failed before that step."""
         run_id, archive, clock = session.run_id, self._opener.archive, self._settings.clock
         session.cancelled = True  # for nodes that still run on threads
         try:
@@ -174,7 +235,7 @@ class Driving(RunInspection):
                 raise
             result: RunResult = yield partial(self._read_result, run_id)
         finally:
-            self._leave(session)
+            self.leave(session)
         result.failures = (Failure(error),)
         if session.listening:
             session.tell_rest()
@@ -183,10 +244,10 @@ class Driving(RunInspection):
             )
         return result
 
-    def _ending(
+    def ending(
         self, session: Session, broken: BaseException | None = None
     ) -> Generator[Work, Any, RunResult]:
-        """The driver has stopped: write what is left, and how the run stands. What uses the store is yielded."""
+        """End a run: write what is left, and its status. Work that uses the store is yielded."""
         run_id = session.run_id
         try:
             try:
@@ -196,17 +257,17 @@ class Driving(RunInspection):
                 session.measure()
                 yield session.ledger.close
             except ClewError as error:
-                if broken is None:  # else what broke it is on its way to the caller already
+                if broken is None:  # otherwise the first error is already on its way to the caller
                     broken = session.lost or error
             except GeneratorExit:
                 raise
-            except BaseException:  # what interrupted the run is told again by what it interrupted
+            except BaseException:  # the interrupted call raises the interrupt again
                 if broken is None:
                     raise
             if session.lost is not None and broken is None:
                 broken = session.lost
             if broken is not None and isinstance(broken, _NOT_ENDED):
-                # the run has not ended: whoever can goes on with it
+                # the run has not ended: another process can resume it
                 yield partial(self._release, session)
                 session.is_released = True
                 raise broken
@@ -221,18 +282,18 @@ class Driving(RunInspection):
                     raise
             session.is_released = True
         finally:
-            self._leave(session)
-        self._tell_end(session, result)
+            self.leave(session)
+        self._announce_end(session, result)
         return result
 
     def _ended(self, session: Session) -> RunResult:
-        """`_ending` of a run in memory that nothing has broken: it uses nothing that could be waited for, or fail."""
+        """`ending` of an undisturbed run in memory, which neither waits nor fails."""
         session.measure()
         result = self._outcome(session, session.status())
         now = self._settings.clock.time()
         self._opener.archive.close(session.run_id, session.fence, result.status, now, result.failures)
-        self._leave(session)
-        self._tell_end(session, result)
+        self.leave(session)
+        self._announce_end(session, result)
         return result
 
     def _outcome(self, session: Session, status: str) -> RunResult:
@@ -243,9 +304,11 @@ class Driving(RunInspection):
             return replace(earlier.plus(counted), latency=earlier.latency + ledger.latency)
 
         whole = None if ledger.encodes or session.is_resumed else ledger.records
-        return self._result(session.run_id, machine, status, session.start, totals=totals, records=whole)
+        return self._inspection.build_result(
+            session.run_id, machine, status, session.start, totals=totals, records=whole
+        )
 
-    def _tell_end(self, session: Session, result: RunResult) -> None:
+    def _announce_end(self, session: Session, result: RunResult) -> None:
         if session.listening:
             session.tell_rest()
             step = session.machine.root.step
@@ -259,12 +322,12 @@ class Driving(RunInspection):
         self._opener.release(session.run_id, session.fence, session.owner)
 
     def _read_result(self, run_id: str, *, at_once: bool = False) -> RunResult:
-        if at_once and self.store.encodes:
+        if at_once and self._store.encodes:
             raise WouldWait(run_id)
-        return self.result(run_id)
+        return self._inspection.result(run_id)
 
-    def _free(self, hold: Hold, error: BaseException) -> None:
-        """A verb ends with an error: leave nothing behind that keeps anybody from the run, whatever was interrupted."""
+    def free(self, hold: Hold, error: BaseException) -> None:
+        """Give up a run after an error, so that any process can resume it, whatever was interrupted."""
         try:
             self._give_back(hold, error)
         except BaseException as interrupt:
@@ -276,8 +339,8 @@ class Driving(RunInspection):
         if self._resuming.get(mine) is hold:
             del self._resuming[mine]
         if session is not None:
-            self._leave(session)
-        if not isinstance(error, Exception):  # else whoever raised it has released the run, or knows why not
+            self.leave(session)
+        if not isinstance(error, Exception):  # an Exception was raised by code that has released the run
             if session is not None:
                 session.cancelled = True  # for nodes that still run on threads
                 session.ledger.abandon(error)

@@ -1,4 +1,8 @@
-"""Looking at runs, and looking after them: the verbs of an engine that run no node."""
+"""Inspection: the methods of an engine that run no node.
+
+They read runs, label, delete, prune, export and import them. They need no graph: a run stores the description of its
+own. `Engine` delegates to a `RunInspection`.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,6 @@ from clew.engine.next_items import next_items
 from clew.engine.options import Status
 from clew.engine.reasons import Why, why
 from clew.errors import GraphChangedError, InputError, RunStateError
-from clew.graph import Graph
 from clew.runtime.drivers.session import Session
 from clew.runtime.events import Event, Listener, Listeners
 from clew.runtime.log.checkpoints import Checkpoint
@@ -31,29 +34,32 @@ if TYPE_CHECKING:
 
 
 class RunInspection:
-    """What an engine says about the runs in its store. It needs no graph for that: runs keep descriptions of theirs."""
+    """Reads and manages the runs of one store. `live` holds the sessions that the engine is executing."""
 
-    store: Store
-    _settings: Settings
-    _listeners: tuple[Listener, ...]
-    _live: dict[str, Session]
-    _opener: RunOpener
-
-    @property
-    def graph(self) -> Graph:
-        """The graph of the engine. InputError if it has none."""
-        return self._opener.graph
+    def __init__(
+        self,
+        store: Store,
+        opener: RunOpener,
+        settings: Settings,
+        listeners: tuple[Listener, ...],
+        live: dict[str, Session],
+    ) -> None:
+        self._store = store
+        self._opener = opener
+        self._settings = settings
+        self._listeners = listeners
+        self._live = live
 
     def result(self, run_id: str) -> RunResult:
-        """The result of a run as it stands, without running anything."""
-        return self._standing(self._opener.runs.open(run_id))
+        """Return the result of a run so far, without running anything."""
+        return self.result_so_far(self._opener.runs.open(run_id))
 
-    def _standing(self, run: StoredRun) -> RunResult:
-        """The result of a run as it stands."""
+    def result_so_far(self, run: StoredRun) -> RunResult:
+        """Return the result of a run so far."""
         log = run.log()
         machine = self._opener.machine_at(log, run.program(log.start))
         machine.preview()
-        result = self._result(
+        result = self.build_result(
             log.row.run_id,
             machine,
             log.row.status,
@@ -64,21 +70,21 @@ class RunInspection:
         return result
 
     def state(self, run_id: str, step: int | str | None = None) -> GraphState:
-        """The latest state of a run, or S(step); `step` may be a label."""
+        """Return the latest state of a run, or S(step); `step` can be a label."""
         return self._opener.state(run_id, step)
 
     def history(self, run_id: str, *, nested: bool = False) -> list[Checkpoint]:
-        """One checkpoint for each S(k); with `nested`, subgraphs' steps are under their items."""
+        """Return a checkpoint for each S(k); with `nested`, the steps of subgraphs are under their items."""
         if not isinstance(nested, bool):
-            raise InputError(f"nested is True or False, not {nested!r}")
+            raise InputError(f"nested must be True or False, got {nested!r}")
         run = self._opener.runs.open(run_id)
         log = run.whole()
         return log.checkpoints(log.chain(run.program(log.start)), run.graph, nested=nested)
 
-    def checkpoint(self, run_id: str, label: str, *, step: int | None = None) -> Checkpoint:
-        """Give S(step), the latest by default, a name."""
+    def label_checkpoint(self, run_id: str, label: str, *, step: int | None = None) -> Checkpoint:
+        """Give S(step), by default the latest, a label."""
         if type(label) is not str or not label or not is_text(label):
-            raise InputError(f"a label is text that is not empty, not {label!r}")
+            raise InputError(f"a label must be a string that is not empty, got {label!r}")
         run = self._opener.runs.open(run_id)
         log = run.whole()
         chain = log.chain(run.program(log.start))
@@ -86,7 +92,7 @@ class RunInspection:
         known = log.labels.get(label)
         if known is not None and known != number:
             raise RunStateError(
-                f"run {run_id!r} has a label {label!r} at step {known} already; choose another"
+                f"run {run_id!r} already has a label {label!r} at step {known}; choose another label"
             )
         live = self._live.get(run_id)
         fence, owner = (live.fence, "") if live is not None else self._opener.claim(run_id)
@@ -101,9 +107,9 @@ class RunInspection:
         return next(c for c in self.history(run_id) if c.step_id == number)
 
     def why(self, run_id: str, target: str) -> Why:
-        """Which change made a node run last, or made the value that it wrote."""
+        """Explain why a node ran last, or which node wrote a value and why."""
         if not isinstance(target, str):
-            raise InputError(f"the target of why is the name of a node or a value, not {target!r}")
+            raise InputError(f"why needs the name of a node or of a value, got {target!r}")
         run = self._opener.runs.open(run_id)
         log = run.whole()
         story = story_of(log, lambda parent: self._opener.runs.open(parent).whole())
@@ -111,19 +117,19 @@ class RunInspection:
             for outcome in step.outcomes:
                 if outcome.node not in run.graph.nodes:
                     raise GraphChangedError(
-                        f"step {step.number} of run {run_id!r} is of node {outcome.node!r}, which this graph does not "
-                        f"have; give the node back to ask why"
+                        f"step {step.number} of run {run_id!r} executed node {outcome.node!r}, which this graph does "
+                        f"not have; add the node again to explain the run"
                     )
         return why(run.program(log.start), story, target)
 
     def diff(self, a: str, b: str) -> RunDiff:
-        """Where run `b` parts from run `a`, and what became of it; readable as text."""
+        """Compare two runs: where `b` diverges from `a`, and which values differ. The result prints as text."""
         from clew.runtime.review.run_diff import compare
 
         return compare(a, b, lambda run: self._opener.runs.open(run).whole(), self._opener.state)
 
     def frontier(self, run_id: str, step: int | str | None = None) -> list[WorkItem]:
-        """The items that would run next at the latest state, or at S(step)."""
+        """Return the items that would run next at the latest state, or at S(step)."""
         run = self._opener.runs.open(run_id)
         log = run.whole() if step is not None else run.log()
         chain = log.chain(run.program(log.start))
@@ -136,13 +142,13 @@ class RunInspection:
         )
 
     def runs(self, *, status: str | None = None) -> list[RunRow]:
-        """The runs in the store, oldest first; those of one status, if one is given."""
+        """Return the runs of the store, oldest first, or those with one status."""
         if status is not None and status not in get_args(Status):
-            raise InputError(f"status is one of {', '.join(get_args(Status))}, not {status!r}")
+            raise InputError(f"status must be one of {', '.join(get_args(Status))}, got {status!r}")
         return self._opener.runs.rows(status)
 
     def delete(self, run_id: str) -> None:
-        """Forget a run. RunOwnedError if a living owner has it."""
+        """Delete a run. Raise RunOwnedError if it has a living owner."""
         if run_id in self._live:
             raise RunStateError(f"run {run_id!r} is running; cancel it first")
         self._remove(run_id)
@@ -150,7 +156,7 @@ class RunInspection:
     def _remove(self, run_id: str) -> None:
         fence, owner = self._opener.claim(run_id)
         try:
-            self.store.delete(run_id)
+            self._store.delete(run_id)
         except BaseException:
             self._opener.release(run_id, fence, owner)
             raise
@@ -163,12 +169,12 @@ class RunInspection:
         status: str | None = None,
         dry_run: bool = False,
     ) -> list[str]:
-        """Delete old runs of the store; their ids. Never those under way, unless `status` asks for them."""
+        """Delete old runs and return their ids. Running and waiting runs are kept unless `status` selects them."""
         from clew.runtime.review.retention import prune
 
         now, live = self._settings.clock.time(), tuple(self._live)
         return prune(
-            self.store,
+            self._store,
             keep=keep,
             older_than=older_than,
             status=status,
@@ -178,19 +184,19 @@ class RunInspection:
             delete=self._remove,
         )
 
-    def export(self, run_id: str, *, latest: bool = False) -> dict[str, Any]:
-        """A run as a JSON document, with a checkpoint of each state, or of the `latest` only."""
+    def export_run(self, run_id: str, *, latest: bool = False) -> dict[str, Any]:
+        """Return a run as a JSON document, with a checkpoint of each state, or of the `latest` only."""
         from clew.runtime.review.transfer import export_run
 
-        return export_run(self.store, run_id, self._settings.on_conflict, latest=latest)
+        return export_run(self._store, run_id, self._settings.on_conflict, latest=latest)
 
     def import_run(self, document: Mapping[str, Any]) -> RunRow:
-        """Keep a run that `export` wrote, of this store or another one."""
+        """Import a run that `export_run` wrote, from this store or another one."""
         from clew.runtime.review.transfer import import_run
 
-        return import_run(self.store, self._opener.archive, document)
+        return import_run(self._store, self._opener.archive, document)
 
-    def _result(
+    def build_result(
         self,
         run_id: str,
         machine: Machine,
@@ -200,11 +206,13 @@ class RunInspection:
         totals: Callable[[], Totals],
         records: Sequence[Any] | None = None,
     ) -> RunResult:
+        """Build a result whose state is computed on demand; `records` are those that the store may have dropped."""
+
         def state() -> GraphState:
             if records is None:
                 run = self._opener.runs.open(run_id)
                 log, program = run.log(), run.program(start)
-            else:  # the store may have dropped it
+            else:
                 row = RunRow(run_id, seed=machine.options.seed)
                 log = read_log(row, start, records, machine.options.on_conflict)
                 program = self._opener.program(start)

@@ -16,7 +16,7 @@ from clew.runtime.drivers.asyncio_driver import AsyncioDriver
 from clew.runtime.drivers.blocking import BlockingDriver
 from clew.runtime.drivers.lease_renewal import LeaseRenewer
 from clew.runtime.drivers.session import Session
-from clew.runtime.engine import Engine
+from clew.runtime.execution import RunExecution
 from clew.runtime.log.repository import RunRepository
 from clew.runtime.log.writer import LogWriter
 from clew.runtime.opener import RunOpener
@@ -65,11 +65,11 @@ def forgiving(right: Any) -> Any:
 def swallowed(right: Any) -> Any:
     """A run that could not be ended in the store is said to have ended."""
 
-    def ending(self: Engine, session: Session, broken: BaseException | None = None) -> Any:
+    def ending(self: RunExecution, session: Session, broken: BaseException | None = None) -> Any:
         try:
             return (yield from right(self, session, broken))
         except ClewError:
-            return self.result(session.run_id)
+            return self._inspection.result(session.run_id)
 
     return ending
 
@@ -155,8 +155,8 @@ MISTAKES: dict[str, tuple[type, str, Change, str, dict[str, Any], str]] = {
         "the engine owns the run without knowing",
     ),
     "an error of the store is swallowed at the end": (
-        Engine,
-        "_ending",
+        RunExecution,
+        "ending",
         swallowed,
         "chain",
         {},

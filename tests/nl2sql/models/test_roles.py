@@ -80,7 +80,7 @@ def test_a_run_replays_without_the_model_and_the_key_is_stored_nowhere(
     report = pipeline.replay(answer.run_id)
     assert report.ok, str(report)
     assert len(endpoint.requests) == asked
-    stored = json.dumps(pipeline.engine.export(answer.run_id))
+    stored = json.dumps(pipeline.engine.export_run(answer.run_id))
     assert "Who ordered most" in stored
     assert "very-secret" not in stored
 

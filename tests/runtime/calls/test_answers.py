@@ -183,7 +183,7 @@ def test_an_export_keeps_which_answer_is_whose(store: Store, tmp_path: Path) -> 
         engine.resume("r", answer=answer)
     with closing(SQLiteStore(tmp_path / "other.db")) as other:
         there = Engine(graph, store=other)
-        there.import_run(engine.export("r"))
+        there.import_run(engine.export_run("r"))
         assert there.resume("r", answer="D").questions[0].question == "e?"
         assert there.resume("r", answer="E")["said"] == list("ABCDE")
 

@@ -262,10 +262,10 @@ def test_recordings_are_let_go_of_when_their_item_has_finished(file: Path) -> No
         return ctx.record("call", lambda: n + 1)
 
     engine = Engine(Graph([count.rename(outputs={"n": "k"}), again]), store=SQLiteStore(file))
-    session = engine.attach({"n": 1}, "r")
+    session = engine.open_session({"n": 1}, "r")
     while (item := session.take()) is not None:
         session.returned(item, 0, session.call(item), 0.0, 0.0)
-    engine.detach(session)
+    engine.close_session(session)
     assert known == [0, 0]
 
 

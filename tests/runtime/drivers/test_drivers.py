@@ -451,7 +451,7 @@ def test_a_node_does_not_run_inline_while_a_retry_is_due() -> None:
 
     @node(output="y")
     def beside(a: int) -> int:
-        while engine.scheduler("r").metrics.total_retries == 0:
+        while engine.scheduler_state("r").metrics.total_retries == 0:
             time.sleep(0)
         return a
 

@@ -81,7 +81,7 @@ def test_a_damaged_row_is_named_and_the_others_are_listed(file: Path, what: str)
 def test_a_damaged_row_is_refused_by_every_verb(file: Path, what: str) -> None:
     damage(file, ROWS[what])
     engine = Engine(GRAPH, store=SQLiteStore(file))
-    verbs: list[Callable[[str], Any]] = [engine.state, engine.replay, engine.history, engine.export]
+    verbs: list[Callable[[str], Any]] = [engine.state, engine.replay, engine.history, engine.export_run]
     verbs += [engine.result, engine.resume, engine.fork, engine.rerun]
     for verb in verbs:
         with pytest.raises(StoreCorruptError, match=r"^run 'r1': "):

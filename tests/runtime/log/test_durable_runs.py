@@ -180,7 +180,7 @@ def counting(file: Path, **options: Any) -> Engine:
 def test_a_label_is_known_in_another_process(file: Path) -> None:
     engine = counting(file)
     engine.run({"a": ["x"]}, run_id="r")
-    engine.checkpoint("r", "counted", step=1)
+    engine.label_checkpoint("r", "counted", step=1)
     again = counting(file)
     assert again.state("r", step="counted").step == 1
     assert again.fork("r", step="counted", values={"b": 0})["d"] == 110
@@ -189,10 +189,10 @@ def test_a_label_is_known_in_another_process(file: Path) -> None:
 def test_a_label_is_given_once(file: Path) -> None:
     engine = counting(file)
     engine.run({"a": ["x"]}, run_id="r")
-    engine.checkpoint("r", "counted", step=1)
-    engine.checkpoint("r", "counted", step=1)
+    engine.label_checkpoint("r", "counted", step=1)
+    engine.label_checkpoint("r", "counted", step=1)
     with pytest.raises(RunStateError, match="has a label 'counted' at step 1 already"):
-        counting(file).checkpoint("r", "counted", step=2)
+        counting(file).label_checkpoint("r", "counted", step=2)
 
 
 def stored(file: Path, run_id: str) -> int:

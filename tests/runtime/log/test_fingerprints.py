@@ -230,7 +230,7 @@ def test_a_run_keeps_what_it_does_about_conflicts(store: SQLiteStore, durable: b
     assert engine.rerun("r", run_id="again").state.get("b") == 2
     assert Engine(clashing(), store=kept).state("f").get("b") == 2
     other = Engine(clashing())
-    other.import_run(engine.export("r"))
+    other.import_run(engine.export_run("r"))
     assert other.state("r").get("b") == 2
 
 

@@ -36,7 +36,7 @@ def test_every_verb_takes_it(engine: Engine) -> None:
     last = f"r{DEEP}"
     assert str(engine.why(last, "z"))
     assert engine.replay(last)
-    assert engine.export(last)["run_id"] == last
+    assert engine.export_run(last)["run_id"] == last
     assert next(checkpoint.values["x"] for checkpoint in engine.history(last)) == DEEP
 
 

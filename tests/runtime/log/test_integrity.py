@@ -102,11 +102,11 @@ def test_a_lost_step_is_named_by_whoever_reads_the_run(place: Place, n: int) -> 
     place.lose_step(n)
     engine = place.engine
     for verb in (
-        *(engine.state, engine.result, engine.history, engine.export, engine.replay, engine.resume),
+        *(engine.state, engine.result, engine.history, engine.export_run, engine.replay, engine.resume),
         *(engine.fork, engine.rerun),
         lambda run: engine.state(run, 3),
         lambda run: engine.fork(run, step=3),
-        lambda run: engine.checkpoint(run, "a label"),
+        lambda run: engine.label_checkpoint(run, "a label"),
     ):
         with pytest.raises(
             StoreCorruptError, match=f"^run 'r1': step {n} is missing; other runs can be read"
@@ -198,7 +198,7 @@ def test_a_lost_answer_or_question_is_missed(tmp_path: Path) -> None:
 
 
 def test_what_is_added_to_a_run_that_has_ended_is_no_damage(place: Place) -> None:
-    place.engine.checkpoint("r1", "good", step=2)
+    place.engine.label_checkpoint("r1", "good", step=2)
     assert place.complaints() == []
     assert place.engine.state("r1", "good").step == 2
 
@@ -296,7 +296,7 @@ def test_steps_lost_before_a_snapshot_are_named_by_the_doctor(tmp_path: Path) ->
 
 
 def test_an_imported_run_has_a_census_too(place: Place, tmp_path: Path) -> None:
-    document = place.engine.export("r0")
+    document = place.engine.export_run("r0")
     other = Engine(GRAPH, store=SQLiteStore(tmp_path / "other.db"))
     other.import_run(document)
     assert other.store.row("r0").census == place.store.row("r0").census

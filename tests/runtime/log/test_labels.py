@@ -21,23 +21,23 @@ def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Engine:
 
 
 def test_a_step_may_have_several(engine: Engine) -> None:
-    engine.checkpoint("r", "one", step=1)
-    found = engine.checkpoint("r", "another", step=1)
+    engine.label_checkpoint("r", "one", step=1)
+    found = engine.label_checkpoint("r", "another", step=1)
     assert found.labels == ("another", "one")
     assert [each.labels for each in engine.history("r")] == [(), ("another", "one")]
     assert [engine.state("r", step=label).step for label in found.labels] == [1, 1]
 
 
 def test_the_specifications_field_has_the_first_of_them(engine: Engine) -> None:
-    engine.checkpoint("r", "one", step=1)
-    assert engine.checkpoint("r", "two", step=1).label == "one"
+    engine.label_checkpoint("r", "one", step=1)
+    assert engine.label_checkpoint("r", "two", step=1).label == "one"
     assert engine.history("r")[0].label is None
 
 
 def test_an_export_has_them_all(engine: Engine) -> None:
-    engine.checkpoint("r", "one", step=1)
-    engine.checkpoint("r", "two", step=1)
-    document = engine.export("r")
+    engine.label_checkpoint("r", "one", step=1)
+    engine.label_checkpoint("r", "two", step=1)
+    document = engine.export_run("r")
     shown = document["checkpoints"][1]
     assert (shown["label"], shown["clew"]["labels"]) == ("one", ["one", "two"])
     other = Engine(engine.graph)
@@ -48,7 +48,7 @@ def test_an_export_has_them_all(engine: Engine) -> None:
 @pytest.mark.parametrize("label", [None, 5, "", "half \ud800"])
 def test_a_label_is_text(engine: Engine, label: Any) -> None:
     with pytest.raises(InputError, match="a label is text that is not empty"):
-        engine.checkpoint("r", label)
+        engine.label_checkpoint("r", label)
     assert engine.history("r")[1].labels == ()
 
 

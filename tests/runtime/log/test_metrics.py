@@ -189,7 +189,7 @@ def seen_in(driver: str, kind: str) -> list[Any]:
     engine: Engine
 
     def look() -> int:
-        seen.append(engine.scheduler("r"))
+        seen.append(engine.scheduler_state("r"))
         return len(seen)
 
     def of(name: str, source: str) -> Any:
@@ -230,7 +230,7 @@ def test_a_node_that_failed_or_retried_is_active_no_more(store: Store) -> None:
 
     @node(output="b", retry=RetryPolicy(max_attempts=3, base_delay=1e-9))
     def flaky(a: int) -> int:
-        seen.append(engine.scheduler("r").active_nodes)
+        seen.append(engine.scheduler_state("r").active_nodes)
         raise OSError("no")
 
     engine = Engine(Graph([flaky]), store=store)
@@ -244,7 +244,7 @@ def test_the_scheduler_of_a_resumed_run_counts_from_the_beginning(store: Store) 
 
     @node(output="end")
     def look(answer: str) -> str:
-        seen.append(engine.scheduler("r"))
+        seen.append(engine.scheduler_state("r"))
         return answer
 
     engine = Engine(Graph([scatter, work, ask, look], state=Found), store=store)

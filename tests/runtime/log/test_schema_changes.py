@@ -321,7 +321,7 @@ def test_a_fork_that_lost_fields_can_be_rerun_and_exported(store: Store) -> None
     engine.resume("f", answer="yes")
     assert engine.rerun("f", run_id="again").values.keys() == {"topic", "draft", "answer"}
     elsewhere = Engine(store=MemoryStore())
-    elsewhere.import_run(engine.export("f"))
+    elsewhere.import_run(engine.export_run("f"))
     assert elsewhere.state("f").digest == engine.state("f").digest
     assert elsewhere.state("f").values == engine.state("f").values
 

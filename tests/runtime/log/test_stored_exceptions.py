@@ -267,7 +267,7 @@ def test_retried_confined_exported_and_imported(
     assert engine.run({"x": 1}, run_id="r").failures[0].attempt == 1
     with closing(SQLiteStore(tmp_path / "other.db")) as other:
         there = Engine(graph, store=other, on_error=on_error)
-        there.import_run(engine.export("r"))
+        there.import_run(engine.export_run("r"))
         (failure,) = there.result("r").failures
         assert (failure.path, failure.attempt) == ("act#0", 1)
 

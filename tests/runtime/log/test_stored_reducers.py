@@ -98,7 +98,7 @@ def readings(engine: Engine, run_id: str) -> list[Any]:
     (
         engine.why(run_id, "messages"),
         engine.frontier(run_id),
-        engine.export(run_id),
+        engine.export_run(run_id),
         engine.diff(run_id, run_id),
     )
     return found

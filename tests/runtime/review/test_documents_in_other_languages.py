@@ -61,7 +61,7 @@ graph = Graph([act, fails])
 def exported() -> dict[str, Any]:
     engine = Engine(graph, seed=2**55 + 1)
     assert engine.run({"values": VALUES}, run_id="r").status == "failed"
-    return engine.export("r")
+    return engine.export_run("r")
 
 
 # -- tools -------------------------------------------------------------------------------------------------------
@@ -149,7 +149,7 @@ def test_no_number_in_it_is_beyond_what_all_readers_keep() -> None:
 def test_it_is_the_same_run_after_a_tool(tmp_path: Path, tool: str, kind: str) -> None:
     engine = Engine(graph, seed=2**55 + 1)
     engine.run({"values": VALUES}, run_id="r")
-    passed = json.loads(TOOLS[tool](json.dumps(engine.export("r"))))
+    passed = json.loads(TOOLS[tool](json.dumps(engine.export_run("r"))))
     with closing(MemoryStore() if kind == "memory" else SQLiteStore(tmp_path / "runs.db")) as store:
         other = Engine(graph, store=store)
         row = other.import_run(passed)
@@ -288,11 +288,11 @@ def sealed(document: Any) -> Any:
 
 def documents() -> list[tuple[Graph, Any]]:
     engine = waiting(MemoryStore())
-    found = [(wide_graph, engine.export("r"))]
+    found = [(wide_graph, engine.export_run("r"))]
     engine.resume("r", answer=True)
-    found.append((wide_graph, engine.export("r", latest=True)))
+    found.append((wide_graph, engine.export_run("r", latest=True)))
     engine.fork("r", step=2, values={"inner": "x"}, run_id="f")
-    found.append((wide_graph, engine.export("f")))
+    found.append((wide_graph, engine.export_run("f")))
     found.append((graph, exported()))
     return [(made, json.loads(json.dumps(document))) for made, document in found]
 

@@ -109,13 +109,13 @@ def target(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
 def waiting(store: Store) -> Engine:
     engine = Engine(graph, store=store, target="here:graph")
     assert engine.run({"words": ["a", "b", "c"]}, run_id="r").status == "waiting"
-    engine.checkpoint("r", "looked", step=1)
+    engine.label_checkpoint("r", "looked", step=1)
     return engine
 
 
 def document_of(engine: Engine, run_id: str = "r", **options: Any) -> dict[str, Any]:
     """A document as it arrives elsewhere."""
-    found: dict[str, Any] = json.loads(json.dumps(engine.export(run_id, **options)))
+    found: dict[str, Any] = json.loads(json.dumps(engine.export_run(run_id, **options)))
     return found
 
 

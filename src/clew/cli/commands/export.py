@@ -40,7 +40,7 @@ def export(
     """
     with store_at(store) as opened:
         row = find_run(opened, run)
-        document = inspector(opened).export(row.run_id, latest=latest)
+        document = inspector(opened).export_run(row.run_id, latest=latest)
     if output is None:
         say_json(document)
         return 0

@@ -85,7 +85,7 @@ def document_of(document: Any) -> Document:
     """A document with the types that it has to have. CheckpointError if it is none, or of another format."""
     what = "this is no export of a run"
     if not isinstance(document, Mapping) or not isinstance(document.get("clew"), Mapping):
-        raise CheckpointError(f'{what}: it has no object "clew"; make one with engine.export(run_id)')
+        raise CheckpointError(f'{what}: it has no object "clew"; make one with engine.export_run(run_id)')
     known = document["clew"].get("format")
     if type(known) is not int or known != FORMAT:
         raise CheckpointError(

@@ -222,7 +222,7 @@ class Path:
         if self.disk.names(RUN) != before:
             self.fail("a run that has completed was changed")
         if self.case.looks:
-            self._look(lambda engine: engine.checkpoint(RUN, "the end"))
+            self._look(lambda engine: engine.label_checkpoint(RUN, "the end"))
             self._check_owner("a label")
             if [name for name in self.disk.names(RUN) if name[0] != "label"] != before:
                 self.fail("a run that was given a label was changed")
@@ -462,4 +462,4 @@ class Path:
         if failed:
             self.fail(f"the run cannot be taken over: {failed[0]!r}")
         if self.choose("it hears of it", "it does not know") == "it hears of it":
-            here.engine._heartbeat._beat(Once())  # type: ignore[union-attr, arg-type]
+            here.engine._execution.lease_renewer._beat(Once())  # type: ignore[union-attr, arg-type]

@@ -102,6 +102,6 @@ LOOKS: tuple[Callable[[Engine], Any], ...] = (
     lambda engine: engine.runs(),
     lambda engine: engine.frontier(RUN),
     lambda engine: engine.why(RUN, next(iter(engine.graph.nodes))),
-    lambda engine: engine.export(RUN),
+    lambda engine: engine.export_run(RUN),
     lambda engine: engine.resume(RUN) if not engine.graph.has_async_nodes else None,
 )
