@@ -233,17 +233,10 @@ def test_an_engine_that_forgets_recordings_is_found_out(monkeypatch: pytest.Monk
     assert "exactly_once_effects" in names_of("recorded", {"crash"})
 
 
-<<<<<<< HEAD
-def test_a_truncated_check_is_not_ok(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The engine ignores answers, so it asks forever."""
-    monkeypatch.setattr(Machine, "_recall", lambda self, item: False)
-    result = check_of("question", 0, set()).replace(max_steps=50).run()
-=======
 def test_an_engine_that_never_hears_its_answers_is_not_called_right(monkeypatch: pytest.MonkeyPatch) -> None:
     """It asks for ever, so there is no end to explore to."""
     monkeypatch.setattr(Machine, "_use_prior_work", lambda self, item: False)
     result = check_of("question", 0, set()).but(max_steps=50).run()
->>>>>>> h/pc
     assert (result.truncated, result.ok) == (True, False)
 
 
