@@ -46,9 +46,7 @@ def confirm(flight: str, hotel: str) -> str:
 
 no_leftovers = Invariant(
     "no leftovers",
-    at_end(
-        lambda world: not world.systems["airline"].list() or "the flight is booked without a hotel"
-    ),
+    at_end(lambda world: not world.systems["airline"].list() or "the flight is booked without a hotel"),
 )
 
 values = {"trip": "Crete"}
