@@ -1,6 +1,6 @@
-"""Mistakes that an engine could have: the exploration of the drivers finds each of them.
+"""Bugs that an engine could have: the exploration of the drivers finds each of them.
 
-Each is made in one line of Clew's own code, where it is replaced while the test runs.
+Each test replaces one function of Clew to insert a bug.
 """
 
 from __future__ import annotations

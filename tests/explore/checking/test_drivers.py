@@ -1,9 +1,8 @@
-"""Clew's real engine and drivers under its own explorer: every order of events, and any operation of the store fails.
+"""Explore Clew's real engine and drivers: every order of events, and a failure of any operation of the store.
 
-What must hold on each path is in `driving.witness` and `driving.path`: the engine raises errors of Clew's and nothing
-else; a run was not accepted, or can be gone on with; nothing is executed or called again of which it is known what came
-of it; no call is made on the strength of what could not be written; and at the end there is the chain of the unbroken
-run, whichever driver it was.
+`driving.witness` and `driving.path` check every path: the engine raises only Clew's errors; a run was rejected, or can
+be resumed; no call and no node is repeated after its result is known; no call depends on a record that could not be
+written; and the run ends with the chain of the uninterrupted run, with either driver.
 """
 
 from __future__ import annotations

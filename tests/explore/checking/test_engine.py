@@ -1,8 +1,8 @@
-"""Clew's own engine under its own checker: durable runs over a store that fails at any of its operations.
+"""Check Clew's own engine: durable runs on a store whose operations can all fail.
 
-The graphs have one of everything that a driver has to keep right: recorded calls, retries, a fan-out, a subgraph, a
-loop, a question. Every order, every crash and every operation that fails is tried; each run must end as the unbroken
-one, digest for digest, and no kept recording may be made again. The drivers themselves are in `test_drivers`.
+The graphs have recorded calls, retries, a fan-out, a subgraph, a loop and a question. Every order, every crash and
+every failing operation is tried. Each run must end like the uninterrupted one, with the same digest, and must not
+repeat a recorded call. `test_drivers` explores the drivers.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Orders that are left out while a fault may still come: held against the search that leaves nothing out.
+"""The reduction of orders while a fault can still happen: compare it with a full search.
 
-The graphs are random and small: nodes that make recorded calls, use systems, raise by themselves at some attempts, say
-which attempt they are, are retried and take too long; a subgraph and a question beside them. With and without the
-reduction the same is found wrong, after as many choices, and the same ends are reached: status, digest, error, what the
-systems show, which calls were made how often.
+The graphs are random and small. Their nodes make recorded calls, use systems, raise at some attempts, return their
+attempt number, are retried and time out; there is also a subgraph and a question. With and without the reduction, the
+same violations are found at the same depth, and the same ends are reached: status, digest, error, systems, and number
+of calls.
 """
 
 from __future__ import annotations

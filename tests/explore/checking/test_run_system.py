@@ -1,4 +1,4 @@
-"""A run as a system: its choices by name, what it shows, and that any moment can be taken back."""
+"""A run as a system: its choices, its observations, and its rollback."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
-"""The other verbs of an engine under the same faults: ``ctx.transaction``, fork, rerun, delete, prune, cancel.
+"""The other operations of an engine under the same faults: ``ctx.transaction``, fork, rerun, delete, prune, cancel.
 
-What is promised, and held on every path:
+On every path:
 
-- **A write is there exactly when its step is**, and once: after each operation of the store, and at the end.
-- **A fork or a rerun that fails leaves nothing, or a run that can be gone on with**; it ends as the unbroken one. What
-  it was made from is never changed, and nobody owns it.
-- **A run that is removed is there as it was, or gone whole**; its parent outlives it. See `driving.removing`.
-- **A run that is cancelled stops**, whatever the store does, and can be gone on with to the end of the unbroken one.
-- The store is sound at the end, as ``clew doctor`` looks at it.
+- **A write exists exactly if its step does**, and once: after each operation of the store, and at the end.
+- **A fork or rerun that fails leaves nothing, or a run that can be resumed** and ends like the uninterrupted one. Its
+  source is never changed, and has no owner.
+- **A removed run is complete or entirely gone**; its parent outlives it (`driving.removing`).
+- **A cancelled run stops**, and can be resumed to the end of the uninterrupted one.
+- The store is intact at the end, as ``clew doctor`` checks it.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ def check(
 
     Verify the built-in guarantees and your own invariants in every state.
 
-    The exit code is 0 if no invariant is violated, and 1 otherwise.
+    The exit code is 0 if every state was explored and no invariant is violated, and 1 otherwise.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""What is explored: a graph, how its run is driven, and which faults there may be."""
+"""A case to explore: a graph, how its run is driven, and the possible faults."""
 
 from __future__ import annotations
 

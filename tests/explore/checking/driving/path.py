@@ -1,18 +1,19 @@
-"""A path: one execution of a program with Clew's real engine, in which everything that is not determined was chosen.
+"""A path: one execution of a program with the real engine, in which every nondeterministic event is chosen.
 
-A program starts a run, and goes on with it until it has completed: with the same engine after an error, from another
-process after a death. It is the real `Engine` with a real driver, the blocking or the asyncio one, on the stage of
-`stage`. Choices are:
+A program starts a run and resumes it until it completes: with the same engine after an error, from another process
+after a crash. It uses the real `Engine` with the real blocking or asyncio driver, on the stage of `stage`. The choices
+are:
 
-- which job is run next, and which result is delivered; that time passes;
-- at each operation of the store: it is carried out, refused, carried out and not confirmed, or the last thing that the
-  process does; at a read: it succeeds or fails;
-- at each call to the outside: it is made, fails, is made and its answer lost, or is the last thing;
-- that the run is cancelled; that the process is away for longer than its lease, and perhaps another one takes the run
-  over, also right before an operation of the store; that the run from which this one is made is deleted by then;
+- which job runs next, which result is delivered, and whether time passes;
+- at each operation of the store: it succeeds, is refused, is carried out without confirmation, or is followed by a
+  crash;
+- at each external call: it succeeds, fails, succeeds and loses its response, or is followed by a crash;
+- whether the run is cancelled; whether the process exceeds its lease, and another process takes the run over; whether
+  the source of a fork or rerun is deleted;
 - with durability "async", when the writer writes.
 
-What is no plain event is a fault, and a path has at most so many. What must hold is in `witness`.
+Every choice that is not an ordinary event is a fault. The number of faults on a path is limited. `witness` has the
+rules.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Real stores as the places of paths: SQLite in a file, and PostgreSQL.
+"""Real stores for paths: SQLite in a file, and PostgreSQL.
 
-Each path begins with an empty store. It is emptied, and looked at, over a connection of its own, which no fault
-concerns. There is a table beside Clew's: what nodes write with ``ctx.transaction``.
+Each path starts with an empty store. A separate connection, without faults, empties and inspects it. An additional
+table holds the writes of nodes with ``ctx.transaction``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The program that a path executes: a process with a real engine, and its line to the store on which all can fail."""
+"""The program of a path: a process with a real engine, and a store whose operations can fail."""
 
 from __future__ import annotations
 

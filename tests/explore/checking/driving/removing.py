@@ -1,13 +1,13 @@
-"""A path on which runs are removed: by `delete`, or by `prune`.
+"""A path on which runs are removed by `delete` or `prune`.
 
-Three runs have completed: one, a fork of it, and one that has nothing to do with them. A program removes them, and
-tries again after whatever happens, with the same engine or from another process, until they are gone. At each moment:
+Three runs have completed: one, its fork, and an unrelated one. A program removes them, and tries again after any
+failure, with the same engine or from another process, until they are gone. At every moment:
 
-- a run is there as it was, to the last entry, and can be read; or nothing of it is left, in any table;
-- a run that was forked is there for as long as its fork is;
-- nobody owns a run without knowing, so who tries again is not kept out.
+- a run is complete, to the last entry, and can be read; or none of its rows is left in any table;
+- a forked run exists as long as its fork does;
+- no run has an unknown owner, so another attempt is not locked out.
 
-When all are gone, a run of the same name can be made, and ends as the first one did.
+When all are gone, a run of the same name can be created, and ends like the first one.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The stage on which a real driver plays: a clock, an executor, a queue and an event loop that wait to be told.
+"""The stage for a real driver: a clock, an executor, a queue and an event loop that wait for choices.
 
-A driver learns of the world in one place: the blocking one where it waits for its queue, the asyncio one where its loop
-waits for the selector. Both places ask `Process.wait` here, which has one event happen and returns. Everything is in
-one thread, so the events are all that is not determined. Time moves only when that is the event.
+A driver learns about events in one place: the blocking one when it waits for its queue, the asyncio one when its loop
+waits for the selector. Both places call `Stage.event`, which lets one event happen and returns. Everything runs in one
+thread, so the events are the only nondeterminism. Time passes only as an event.
 """
 
 from __future__ import annotations

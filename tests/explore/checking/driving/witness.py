@@ -1,13 +1,13 @@
-"""A witness: sees what a run does outside and what its bodies do, and says when something happens that never may.
+"""A witness of effects and node bodies that reports forbidden events.
 
-- A call is made again only if nobody knows what came of it, and then with the same key.
-- A call is made only if all that it builds on is kept, as far as was asked for: what came of earlier calls, and every
-  write that its process was told to make.
-- An item whose outcome is kept is not executed again, and no attempt comes back after a later one has begun.
-- When a driver waits, what it has heard of is kept, the run is under way on the disk too, and was not cancelled.
+- A call is repeated only if its result is unknown, and then with the same key.
+- A call is made only if everything that it depends on is stored, as far as the durability requires: the results of
+  earlier calls, and every earlier write of its process.
+- An item with a stored outcome is not executed again, and no attempt continues after a later one has started.
+- While a driver waits, everything that it knows is stored, the run has the status running, and it is not cancelled.
 
-Bodies that nobody waits for any more (their attempt took too long, or their run was given up) may still be executed;
-for them only the first two rules hold.
+Bodies that no driver waits for (their attempt timed out, or their run was given up) may still be executed. Only the
+first two rules apply to them.
 """
 
 from __future__ import annotations
