@@ -163,28 +163,30 @@ def test_it_costs_nothing_until_it_is_used() -> None:
 def test_what_a_store_holds_is_printed_without_control_characters(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         flow="""
-        from clew import Context, Graph, SideEffectPolicy, node
+        from clew import Graph, node
 
         EVIL = "\\x1b]0;title\\x07\\x1b[2J\\x9b31m"
 
-        def graph_of(name, answer):
-            @node(output="y", name=name, side_effects=SideEffectPolicy(recordable=True))
-            def first(x: int, ctx: Context) -> str:
-                return ctx.record("call" + answer, str, answer)
+        def graph_of(said):
+            @node(output="y")
+            def first(x: int) -> str:
+                if said:
+                    raise ValueError(said)
+                return said
             return Graph([first])
         """,
         record="""
         from clew import Engine, SQLiteStore
         from flow import EVIL, graph_of
 
-        with Engine(graph_of("first", EVIL), store=SQLiteStore("recorded.db")) as engine:
+        with Engine(graph_of(EVIL), store=SQLiteStore("recorded.db")) as engine:
             engine.run({"x": 1}, run_id="r")
         """,
         test_it="""
         from flow import graph_of
 
         def test_differs(clew_replay):
-            clew_replay("recorded.db", graph=graph_of("first", "another"))
+            clew_replay("recorded.db", graph=graph_of(""))
         """,
     )
     assert pytester.runpython("record.py").ret == 0
