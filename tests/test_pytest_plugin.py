@@ -158,3 +158,39 @@ def test_it_costs_nothing_until_it_is_used() -> None:
     probe = "import sys, clew.pytest_plugin; print([m for m in ('sqlite3', 'clew.cli') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_what_a_store_holds_is_printed_without_control_characters(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        flow="""
+        from clew import Graph, node
+
+        EVIL = "\\x1b]0;title\\x07\\x1b[2J\\x9b31m"
+
+        def graph_of(said):
+            @node(output="y")
+            def first(x: int) -> str:
+                if said:
+                    raise ValueError(said)
+                return said
+            return Graph([first])
+        """,
+        record="""
+        from clew import Engine, SQLiteStore
+        from flow import EVIL, graph_of
+
+        with Engine(graph_of(EVIL), store=SQLiteStore("recorded.db")) as engine:
+            engine.run({"x": 1}, run_id="r")
+        """,
+        test_it="""
+        from flow import graph_of
+
+        def test_differs(clew_replay):
+            clew_replay("recorded.db", graph=graph_of(""))
+        """,
+    )
+    assert pytester.runpython("record.py").ret == 0
+    result = run(pytester)
+    result.assert_outcomes(failed=1)
+    assert "\\x1b" in str(result.stdout)
+    assert not set(str(result.stdout)) & set("\x1b\x07\x9b")

@@ -6,7 +6,8 @@ It is there as soon as Clew is installed, and imports nothing of it until a fixt
 ``clew_replay``  a function that replays recorded runs and fails the test with a report that a person can read:
                  ``clew_replay("recorded.db", graph=graph)``, ``clew_replay(store, graph=graph, runs=["monday"])``.
                  Without `graph`, each run is replayed with the graph of its name in the project's own list,
-                 ``[tool.clew] graphs`` in the pyproject.toml of the working directory. A store names no code.
+                 ``[tool.clew] graphs`` in the pyproject.toml of the working directory. A store names no code,
+                 and what it holds is printed without control characters.
 """
 
 from __future__ import annotations
@@ -55,6 +56,7 @@ def _replay(
     store: Store | str | os.PathLike[str], graph: Graph | None = None, runs: Iterable[str] | None = None
 ) -> list[ReplayReport]:
     __tracebackhide__ = True
+    from clew.cli.output import printable
     from clew.errors import ClewError
     from clew.runtime.regression import replays
     from clew.stores.factory import open_store
@@ -71,14 +73,14 @@ def _replay(
             store = opened = open_store(store, create=False)
         found = list(replays(store, graph, runs, strict=False))
     except ClewError as error:
-        pytest.fail(str(error), pytrace=False)
+        pytest.fail(printable(str(error)), pytrace=False)
     finally:
         if opened is not None:
             opened.close()
     if not found:
-        pytest.fail(f"there is nothing to replay: {store!r} has no runs", pytrace=False)
+        pytest.fail(printable(f"there is nothing to replay: {store!r} has no runs"), pytrace=False)
     bad = [verdict for verdict in found if not verdict.ok]
     if bad:
-        told = "\n\n".join(map(str, bad))
+        told = printable("\n\n".join(map(str, bad)))
         pytest.fail(f"{len(bad)} of {len(found)} recorded runs do not replay\n\n{told}", pytrace=False)
     return [verdict.report for verdict in found if verdict.report is not None]

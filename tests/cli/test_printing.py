@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 
 from clew import Engine, Graph, SQLiteStore, node
+from clew.cli.app import run_command
 from clew.cli.output import command, fitted, inline, json_text, printable
 from tests.cli.command import Folder
 
@@ -78,3 +80,30 @@ def test_json_of_commands_is_safe_and_exact(hostile: Folder) -> None:
     done = hostile.clew("show", "r", "--json")
     assert not UNSAFE.search(done.stdout)
     assert json.loads(done.stdout)["checkpoints"][0]["state"]["query"] == EVIL
+
+
+def test_a_label_adds_no_line_to_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = str(tmp_path / "runs.db")
+
+    @node(output="y")
+    def same(x: int) -> int:
+        return x
+
+    with Engine(Graph([same]), store=SQLiteStore(path)) as engine:
+        engine.run({"x": 1}, run_id="r")
+        engine.checkpoint("r", "one\nerror: forged")
+    assert run_command(["show", "r", "--step", "other", "--store", path]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.partition(":")[0] for line in lines] == ["error", "hint"]
+
+
+@pytest.mark.parametrize("opening, closing", [("[", "]"), ('{"a":', "}")])
+def test_json_that_is_nested_too_deeply_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], opening: str, closing: str
+) -> None:
+    file = tmp_path / "deep.json"
+    file.write_text(opening * 100_000 + "1" + closing * 100_000)
+    assert run_command(["import", str(file), "--store", str(tmp_path / "runs.db")]) == 2
+    told = capsys.readouterr().err
+    assert "not foreseen" not in told
+    assert "nested too deeply" in told

@@ -58,6 +58,10 @@ def read_file(path: str) -> Any:
         ) from error
     except ValueError as error:
         raise CommandError(f"{path} holds no JSON: {error}", "give the name of a file with JSON") from error
+    except RecursionError as error:
+        raise CommandError(
+            f"{path} holds JSON that is nested too deeply to be read", "give a file with fewer levels"
+        ) from error
 
 
 def read_object(path: str) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from clew.engine.options import Options, PriorWork
 from clew.engine.program import Program, check_values, complaint, program_of
 from clew.engine.working_state import WorkingState
 from clew.errors import (
+    ClewError,
     GraphChangedError,
     GraphWarning,
     InputError,
@@ -280,8 +281,10 @@ class RunOpener(Ownership):
             if is_plain and run.row.status == "completed":
                 return run
             raise
+        has_begun = is_answered = False
         try:
             run = self.runs.open(run_id)
+            row = run.row
             if is_plain and run.row.status == "completed":
                 self.release(run_id, fence, owner)
                 return run
@@ -300,8 +303,12 @@ class RunOpener(Ownership):
                 AnswerRecord(path, value, asked[path].number, asked[path].position, now)
                 for path, value in given.items()
             ]
+            if answered:  # a run that has its answer does not wait any more, whatever comes now
+                self.archive.begin(run_id, fence, self.settings.clock.time())
+                has_begun = True
             if accepted or answered:
                 self.archive.ledger(log, fence, "sync").write([*accepted, *answered], contents)
+                is_answered = bool(answered)
                 run = self.runs.open(run_id) if accepted else run
                 log = run.log()
             log.on_conflict = on_conflict
@@ -326,11 +333,27 @@ class RunOpener(Ownership):
             session.earlier = log.totals(self.graph)
             session.measured = max((each.n for each in log.measured), default=-1) + 1
             session.hold(log.due)
-            self.archive.begin(run_id, fence, self.settings.clock.time())
+            if not has_begun:
+                self.archive.begin(run_id, fence, self.settings.clock.time())
+        except Exception:
+            if is_answered:
+                self.give_up(run_id, owner)
+            elif has_begun:  # it is what it was before
+                self._restore(row, fence, owner)
+            else:
+                self.release(run_id, fence, owner)
+            raise
         except BaseException:
-            self.release(run_id, fence, owner)
+            self.give_up(run_id, owner)
             raise
         return session
+
+    def _restore(self, row: RunRow, fence: int, owner: str) -> None:
+        """Let others have a run that was to go on, and does not."""
+        try:
+            self.archive.close(row.run_id, fence, row.status, row.updated, row.failures)
+        except ClewError:
+            self.left(row.run_id, owner)
 
     def _on_conflict(self, rule: str) -> str:
         """What a run that continues does about conflicts, given its rule: once the last one counts, that stays."""

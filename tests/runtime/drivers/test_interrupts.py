@@ -11,6 +11,7 @@ import gc
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ import pytest
 
 from clew import Context, Engine, Graph, SQLiteStore, node
 from clew import interrupt as question
-from clew.errors import UnknownRunError
+from clew.errors import EncodeError, RunStateError, UnknownRunError
 from clew.stores import Store, WouldWait
 from tests.runtime.interrupting import cancel, interrupt
 
@@ -76,10 +77,20 @@ class Place:
         make = partial(SQLiteStore, opened) if isinstance(opened, Path) else opened
         self.engine = Engine(graph, store=make(), **options)
         self.other: Store = make()
+        self.documents: dict[str, Any] = {}  # runs of another store
+        self._elsewhere = Engine(graph)
         self.run("parent")
 
     def run(self, run_id: str) -> None:
         assert self.engine.run({"a": 1}, run_id=run_id).status == "waiting"
+
+    def prepare(self, name: str, run_id: str) -> None:
+        """Make what a verb needs."""
+        if name in NEEDS_A_RUN:
+            self.run(run_id)
+        elif name == "import":
+            self._elsewhere.run({"a": 1}, run_id=run_id)
+            self.documents[run_id] = self._elsewhere.export(run_id)
 
     def close(self) -> None:
         self.other.close()
@@ -94,6 +105,9 @@ class Place:
         else:
             self.other.release(run_id, fence)
             assert self.engine.cancel(run_id) is False
+        row = self.other.row(run_id)
+        assert row.status in ("waiting", "cancelled", "completed")
+        assert (row.status == "waiting") <= bool(self.engine.result(run_id).questions)
         if self.engine.result(run_id).questions:
             result = self.engine.resume(run_id, answer=True)
         else:
@@ -124,6 +138,10 @@ def stream(place: Place, run_id: str) -> None:
         pass
 
 
+def import_(place: Place, run_id: str) -> None:
+    place.engine.import_run(place.documents[run_id])
+
+
 async def arun(place: Place, run_id: str) -> None:
     await place.engine.arun({"a": 1}, run_id=run_id)
 
@@ -152,7 +170,14 @@ AVERBS: dict[str, Verb] = {
     "arerun": arerun,
     "astream": astream,
 }
-VERBS: dict[str, Verb] = {"run": run, "resume": resume, "fork": fork, "rerun": rerun, "stream": stream}
+VERBS: dict[str, Verb] = {
+    "run": run,
+    "resume": resume,
+    "fork": fork,
+    "rerun": rerun,
+    "stream": stream,
+    "import": import_,
+}
 NEEDS_A_RUN = ("resume", "aresume")
 
 
@@ -160,13 +185,11 @@ def aimed(place: Place, name: str, ns: Iterator[int]) -> int:
     """Interrupt a verb at each of these lines, until there are no more; how many there were."""
     verb, count = VERBS[name], 0
     warm = f"{name}-warm"
-    if name in NEEDS_A_RUN:
-        place.run(warm)
+    place.prepare(name, warm)
     verb(place, warm)  # what is imported or worked out once is no part of a verb
     for n in ns:
         run_id = f"{name}-{n}"
-        if name in NEEDS_A_RUN:
-            place.run(run_id)
+        place.prepare(name, run_id)
         aim = interrupt(n, partial(verb, place, run_id))
         if not aim.has_hit:
             break
@@ -195,8 +218,7 @@ def steps_of(place: Place, name: str) -> int:
     """How many lines a verb executes."""
     run_id = f"{name}-count"
     for twice in ("1", "2"):
-        if name in NEEDS_A_RUN:
-            place.run(run_id + twice)
+        place.prepare(name, run_id + twice)
         aim = interrupt(10**9, partial(VERBS[name], place, run_id + twice))
     return 10**9 - aim._left
 
@@ -310,4 +332,64 @@ def test_another_process_resumes_what_was_interrupted(tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", child], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["5"]
+    place.close()
+
+
+@pytest.mark.parametrize("is_kept", [False, True], ids=["before the answer", "after the answer"])
+def test_an_interrupted_answer_is_kept_or_asked_for_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_kept: bool
+) -> None:
+    place = Place(tmp_path / "runs.db", SYNC)
+    append = SQLiteStore.append
+
+    def interrupted(*args: Any, **more: Any) -> None:
+        if is_kept:
+            append(*args, **more)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(SQLiteStore, "append", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            place.engine.resume("parent", answer=True)
+    assert place.other.row("parent").status == "cancelled"
+    assert len(place.engine.result("parent").questions) == (0 if is_kept else 1)
+    if is_kept:
+        with pytest.raises(RunStateError):
+            place.engine.resume("parent", answer=False)
+        assert place.engine.resume("parent").status == "completed"
+    else:
+        assert place.engine.resume("parent").status == "waiting"
+        assert place.engine.resume("parent", answer=True).status == "completed"
+    place.close()
+
+
+def test_an_answer_that_cannot_be_stored_leaves_the_run_as_it_was(tmp_path: Path) -> None:
+    place = Place(tmp_path / "runs.db", SYNC)
+    before = place.other.row("parent")
+    with pytest.raises(EncodeError):
+        place.engine.resume("parent", answer=object())
+    after = place.other.row("parent")
+    assert (after.status, after.updated, after.error) == (before.status, before.updated, before.error)
+    place.check("parent")
+    place.close()
+
+
+@pytest.mark.parametrize("after", ["create", "append", "update"])
+def test_an_import_that_is_interrupted_after_a_write_leaves_all_of_the_run_or_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: str
+) -> None:
+    place = Place(tmp_path / "runs.db", SYNC)
+    place.prepare("import", "r")
+    write = getattr(SQLiteStore, after)
+
+    def interrupted(*args: Any, **more: Any) -> None:
+        write(*args, **more)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(SQLiteStore, after, interrupted)
+        with suppress(KeyboardInterrupt):
+            import_(place, "r")
+    assert ("r" in [row.run_id for row in place.other.rows()]) == (after != "create")
+    place.check("r")
     place.close()

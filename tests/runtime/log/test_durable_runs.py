@@ -241,7 +241,7 @@ def test_a_run_begun_blocking_is_gone_on_with_on_a_loop(file: Path) -> None:
 
 
 def test_killed_right_after_it_was_answered_it_goes_on_without_another_answer(tmp_path: Path) -> None:
-    """The answer is kept, and the row still says that the run waits."""
+    """The answer is kept, and the row says that the run waits no more."""
 
     class Killed(BaseException):
         pass
@@ -269,7 +269,7 @@ def test_killed_right_after_it_was_answered_it_goes_on_without_another_answer(tm
         finally:
             crash_points.watch(None)
     with Engine(graph, store=SQLiteStore(file)) as engine:
-        assert engine.store.row("r").status == "waiting"
+        assert engine.store.row("r").status == "cancelled"
         assert engine.resume("r")["y"] == "went with True"
 
 

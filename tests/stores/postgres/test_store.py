@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import secrets
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -71,6 +72,20 @@ class TestOpening:
     def test_a_server_that_is_not_there(self) -> None:
         with pytest.raises(StoreUnavailableError, match="opening the store: PostgreSQL at /nowhere"):
             PostgresStore("host=/nowhere dbname=x", patience=0.1)
+
+    @pytest.mark.parametrize("in_address", [False, True])
+    def test_a_server_that_says_nothing_is_waited_for_as_long_as_patience_lasts(
+        self, in_address: bool
+    ) -> None:
+        with socket.socket() as silent:
+            silent.bind(("127.0.0.1", 0))
+            silent.listen()
+            dsn = f"host=127.0.0.1 port={silent.getsockname()[1]} user=x dbname=x"
+            began = time.monotonic()
+            address = f"{dsn} connect_timeout=20" if in_address else dsn
+            with pytest.raises(StoreUnavailableError):
+                PostgresStore(address, patience=1.0, connect_timeout=20.0)
+            assert time.monotonic() - began < 10  # the driver's least is 2
 
     def test_an_address_that_is_none(self) -> None:
         with pytest.raises(StoreError, match="no address"):

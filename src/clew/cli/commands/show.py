@@ -71,7 +71,7 @@ def _find(run_id: str, chain: list[Checkpoint], step: int | str | None) -> Check
     for checkpoint in chain:
         if step in (checkpoint.step_id, checkpoint.label):
             return checkpoint
-    labels = ", ".join(checkpoint.label for checkpoint in chain if checkpoint.label) or "none"
+    labels = ", ".join(repr(checkpoint.label) for checkpoint in chain if checkpoint.label) or "none"
     raise UnknownRunError(
         f"run {run_id!r} has no step or label {step!r}; it has steps {chain[0].step_id} to {chain[-1].step_id}, and "
         f"labels: {labels}"

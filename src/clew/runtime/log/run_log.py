@@ -76,6 +76,11 @@ class RunLog(msgspec.Struct):
         run, asked = self.row.run_id, {question.path: question for question in self.questions}
         told = "; ".join(f"{path}: {question.question!r}" for path, question in asked.items()) or "nothing"
         if single and (len(asked) != 1 or answers):
+            if not asked and self.answers and self.row.status not in ("completed", "failed"):
+                raise RunStateError(
+                    f"run {run!r} asks nothing: its last answer was kept, and it has not gone on yet; "
+                    f"engine.resume({run!r}) goes on with that answer"
+                )
             if not asked:
                 raise RunStateError(f"run {run!r} asks nothing, so there is nothing to answer")
             raise RunStateError(f"run {run!r} asks several questions ({told}); give answers={{path: ...}}")

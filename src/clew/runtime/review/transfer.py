@@ -22,7 +22,7 @@ from typing import Any
 
 from clew.engine.program import program_of
 from clew.error_text import line_of
-from clew.errors import CheckpointError, ClewError, StoreCorruptError
+from clew.errors import CheckpointError, ClewError, StoreCorruptError, UnknownRunError
 from clew.graph import Graph
 from clew.runtime.log.codec import EntryDecoder, EntryEncoder
 from clew.runtime.log.fingerprints import described, description_of
@@ -63,6 +63,8 @@ from clew.stores import LogEntry, RunRow, Store
 
 _ROW = ("graph", "target", "status", "created", "updated", "parent", "parent_step", "structure")
 """What a document has of a row as it is; the seed is text there, and codes and failures are taken apart."""
+
+_LEASE = 30.0  # seconds
 
 
 def export_run(store: Store, run_id: str, on_conflict: str, *, latest: bool = False) -> Json:
@@ -311,17 +313,31 @@ def _keep(
     if row.parent is not None:
         row.start = stored_fork(row.parent, log.start, apart)
     row.error = sealed_failures(failures) if failures else None
-    # owned: else somebody could continue it already
-    fence = store.create(row, apart, entries=entries, owner=fresh_owner(), lease=30.0)
-    # The run is whole from here on; what follows makes it quick to read, and counts its log.
+    owner = fresh_owner()  # else somebody could continue it already
     try:
+        fence = store.create(row, apart, entries=entries, owner=owner, lease=_LEASE)
+        # The run is whole from here on; what follows makes it quick to read, and counts its log.
         for snapshot, pieces in archive.runs.open(run_id).missing_snapshots():
             store.append(run_id, [snapshot], fence, blobs=pieces)
         archive.close(run_id, fence, row.status, row.updated, failures)
     except BaseException:
-        archive.release(run_id, fence)
-        store.delete(run_id)
+        try:
+            _take_back(store, run_id, owner)
+        except BaseException:  # another interrupt
+            _take_back(store, run_id, owner)
         raise
+
+
+def _take_back(store: Store, run_id: str, owner: str) -> None:
+    """Delete a run that was to be imported. An interrupt may have come at any instant: only the owner's name is known.
+    If that does not own it, the run is somebody else's, or is here and whole."""
+    try:
+        known = store.owner(run_id)
+        if known is not None and known.name == owner:
+            store.claim(run_id, owner, lease=_LEASE)
+            store.delete(run_id)
+    except UnknownRunError:
+        pass
 
 
 def _has_parent(store: Store, archive: RunRepository, row: RunRow, start: GraphState) -> bool:

@@ -3,7 +3,8 @@
 Work that was under way when its connection broke is done again from its start, because nobody can know whether the
 server finished it: whatever is given to `run` must be safe to repeat, and is told when it is repeated. A server that
 stays away for longer than `patience` seconds is a `StoreUnavailableError`. That holds for the first connection too,
-unless the server refuses for a reason that waiting does not change, such as a wrong password.
+unless the server refuses for a reason that waiting does not change, such as a wrong password. No attempt to open a
+store lasts longer than what is left of its patience (or 2 seconds, the least that the driver waits).
 
 An owner is alive while a connection of its store holds its advisory lock. Every connection takes the lock, shared,
 before it does anything else. So whatever the store writes, it writes while it counts as alive; and when one connection
@@ -12,6 +13,7 @@ breaks, the others keep the owner alive.
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import secrets
@@ -75,13 +77,18 @@ class StoreConnection:
             f"PostgreSQL at {given.get('host', 'localhost')}/{given.get('dbname', '')}, schema {schema}"
         )
         self._was_open = False
+        self._opening_until = time.monotonic() + patience
         self.pool = Pool(self._connect, pool_size)
         _links.add(self)
         self.run("opening the store", lambda cursor, _: None)
         self._was_open = True
 
     def _connect(self) -> psycopg.Connection[Any]:
-        db = psycopg.connect(autocommit=True, **self._options)
+        options = self._options
+        if not self._was_open:
+            left = max(1, math.ceil(self._opening_until - time.monotonic()))
+            options = {**options, "connect_timeout": min(left, _seconds(options["connect_timeout"]) or left)}
+        db = psycopg.connect(autocommit=True, **options)
         try:
             # Fences rely on a statement seeing what was committed while it waited for a row.
             db.execute("SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED")
@@ -120,7 +127,7 @@ class StoreConnection:
 
     def run(self, what: str, work: Callable[[Cursor, bool], T]) -> T:
         """Do some work with a cursor: ``work(cursor, again)``. If the connection breaks meanwhile, again."""
-        deadline, again, pause = None, False, 0.02
+        deadline, again, pause = None if self._was_open else self._opening_until, False, 0.02
         while True:
             loan = Loan()
             try:
@@ -180,6 +187,14 @@ class StoreConnection:
 
 
 _links: WeakSet[StoreConnection] = WeakSet()
+
+
+def _seconds(timeout: Any) -> int:
+    """Return a timeout of a connection; 0 if there is none, or the server's driver does not know it either."""
+    try:
+        return max(0, int(float(timeout)))
+    except (ValueError, OverflowError):
+        return 0
 
 
 def _fresh_slot() -> int:
