@@ -116,15 +116,16 @@ class Driving(RunInspection):
     def _elsewhere(self) -> OffLoop | None:
         """Where an event loop waits for the store; None if there is nothing to wait for."""
         if self._off_loop is None and self._waits is not False:
-            at_once = getattr(self.store, "at_once", None)
+            is_quick = True
             try:
-                self._waits = at_once is None or at_once() is not self.store
+                prompt = self.store.at_once()
+                self._waits, is_quick = prompt is not self.store, prompt is not None
             except WouldWait:
                 self._waits = True
             if self._waits:
                 from clew.runtime.drivers.off_loop import OffLoop
 
-                self._off_loop = OffLoop(is_quick=at_once is not None)
+                self._off_loop = OffLoop(is_quick=is_quick)
         return self._off_loop
 
     def _driving(self, session: Session) -> Generator[None, None, None]:

@@ -26,6 +26,7 @@ class FaultyStore:
     def __init__(self, store: Store) -> None:
         self._store = store
         self.encodes = store.encodes
+        self.defers = False
         self.on_operation: Callable[[str], str | None] | None = None
         """Asked before each operation: None, or how it fails ("refused" or "unconfirmed")."""
 
@@ -41,8 +42,11 @@ class FaultyStore:
         return done
 
     def at_once(self) -> FaultyStore:
-        """This one: what is reached over it is in memory."""
+        """Return this store: the store behind it is in memory."""
         return self
+
+    def sync(self) -> None:
+        """Do nothing: the store behind it is in memory."""
 
     # -- what writes -------------------------------------------------------------------------------------------
 

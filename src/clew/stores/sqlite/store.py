@@ -45,8 +45,8 @@ from clew.stores.sql_rows import (
     ROW,
     checked,
     checksum,
-    complaints,
     counted,
+    problems,
     read_row,
     row_values,
 )
@@ -133,7 +133,7 @@ class SQLiteStore:
         self._db = cast(sqlite3.Connection, ForkedConnection(self._db, self._open))
 
     def at_once(self) -> SQLiteStore:
-        """The same file, for callers that must not wait (see `Prompt`)."""
+        """Return access to the same file that never waits."""
         if self._hasty is None:
             from clew.stores.sqlite.at_once import hasty
 
@@ -430,7 +430,7 @@ class SQLiteStore:
         except sqlite3.Error as error:
             lines = [str(error)]
         yield from (f"{self.path}: {line}" for line in lines)
-        yield from complaints(names)
+        yield from problems(names)
 
     def close(self) -> None:
         """Close the file, and let go of what this store owned."""
