@@ -135,7 +135,7 @@ def test_what_cannot_be_replayed_fails_with_the_reason(one_test: pytest.Pytester
     "call, told",
     [
         ("'none.db'", "there is no store 'none.db'*"),
-        ("'recorded.db', runs=['friday']", "there is no run 'friday'*"),
+        ("'recorded.db', runs=['friday']", "run 'friday' does not exist*"),
         ("__import__('clew').SQLiteStore('new.db')", "there is nothing to replay*"),
     ],
 )

@@ -1,10 +1,10 @@
-"""What an exception says, whatever its class does: type, message, notes.
+"""Safe access to the type, message and notes of any exception.
 
-A program may raise an exception of any class: one whose ``__str__`` raises, whose ``__getattr__`` raises `KeyError`
-(``urllib.error.HTTPError``), that is frozen and rejects notes. Code that shows or stores an exception asks here and
-always gets text. Half a surrogate pair, which has no encoding, comes out escaped.
+An exception class may misbehave: its ``__str__`` may raise, its ``__getattr__`` may raise `KeyError`
+(``urllib.error.HTTPError``), and it may be frozen and reject notes. The functions here always return text. Lone
+surrogates, which have no encoding, are escaped.
 
-The attributes that all exceptions have are read and set by the interpreter's own descriptors, past the class.
+Attributes that all exceptions have are read and set through the interpreter's descriptors, bypassing the class.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ _TYPE_FIELDS = {name: vars(type)[name] for name in ("__module__", "__qualname__"
 
 
 def type_name(error: BaseException) -> str:
-    """The name of an error's class, as in a traceback."""
+    """Return the name of an error's class, as in a traceback."""
     return kind_of(type(error)).rpartition(":")[2].rpartition(".")[2]
 
 
 def kind_of(cls: type) -> str:
-    """A class as ``module:qualified.name``."""
+    """Return a class as ``module:qualified.name``."""
     module, name = _TYPE_FIELDS["__module__"].__get__(cls), _TYPE_FIELDS["__qualname__"].__get__(cls)
     return f"{module if type(module) is str else '?'}:{encodable(name)}"
 
 
 def bases_of(cls: type) -> tuple[type, ...]:
-    """The classes that a class derives from, itself first."""
+    """Return the method resolution order of a class."""
     found: tuple[type, ...] = _TYPE_FIELDS["__mro__"].__get__(cls)
     return found
 
 
 def message_of(error: BaseException) -> str:
-    """What an error says; where its class cannot tell, that and why."""
+    """Return the message of an error, or a note that its class could not produce one."""
     try:
         text = str(error)
         return encodable(text)
@@ -44,19 +44,19 @@ def message_of(error: BaseException) -> str:
 
 
 def line_of(error: BaseException) -> str:
-    """An error as one line: its class, and what it says if it says something."""
-    said = " ".join(message_of(error).split())
-    return f"{type_name(error)}: {said}" if said else type_name(error)
+    """Return an error as one line: its class, and its message if it has one."""
+    message = " ".join(message_of(error).split())
+    return f"{type_name(error)}: {message}" if message else type_name(error)
 
 
 def notes_of(error: BaseException) -> list[str]:
-    """The notes of an error, as far as they are text."""
+    """Return the notes of an error that are text."""
     notes = attributes_of(error).get("__notes__")
     return [encodable(note) for note in notes if isinstance(note, str)] if type(notes) is list else []
 
 
 def add_note(error: BaseException, text: str) -> None:
-    """Add a note once, also to an error whose class rejects that."""
+    """Add a note once, even if the class rejects notes."""
     if text not in notes_of(error):
         attributes = attributes_of(error)
         known = attributes.get("__notes__")
@@ -64,23 +64,23 @@ def add_note(error: BaseException, text: str) -> None:
 
 
 def attributes_of(error: BaseException) -> dict[str, Any]:
-    """The attributes of an error itself: the dictionary that holds them."""
+    """Return the attribute dictionary of an error."""
     found: dict[str, Any] = vars(BaseException)["__dict__"].__get__(error)
     return found
 
 
 def native(error: BaseException, name: str) -> Any:
-    """What every exception has: ``__cause__``, ``__traceback__``, ``args``."""
+    """Return an attribute that every exception has: ``__cause__``, ``__traceback__``, ``args``."""
     return vars(BaseException)[name].__get__(error)
 
 
 def set_native(error: BaseException, name: str, value: Any) -> None:
-    """Set what every exception has, past a class that rejects it."""
+    """Set an attribute that every exception has, even if the class rejects it."""
     vars(BaseException)[name].__set__(error, value)
 
 
 def encodable(text: str) -> str:
-    """Text without half surrogate pairs: they are escaped."""
+    """Return text with lone surrogates escaped."""
     text = str.__str__(text)
     if text.isascii():
         return text
@@ -88,7 +88,7 @@ def encodable(text: str) -> str:
 
 
 def safely(read: Callable[[], Any], default: Any) -> Any:
-    """What `read` gives; `default` if code of the error's class gets in the way."""
+    """Return the result of `read`, or `default` if code of the error's class raises."""
     try:
         return read()
     except BaseException as raised:

@@ -1,68 +1,68 @@
-"""Every error that Clew raises on purpose, in one tree.
+"""All errors that Clew raises, in one tree.
 
 ::
 
     ClewError
-    ├── DefinitionError            a graph, node or policy is written wrongly (raised when it is built)
-    │   ├── GraphError             nodes, gates, edges and values that do not fit together
-    │   └── PolicyError            a timeout, retry or side-effect policy that breaks its rules
-    ├── StateError                 a value or a state that cannot be used
+    ├── DefinitionError            a graph, node or policy is invalid (raised when it is built)
+    │   ├── GraphError             nodes, gates, edges and values do not match
+    │   └── PolicyError            a timeout, retry or side-effect policy is invalid
+    ├── StateError                 a value or a state cannot be used
     │   ├── EncodeError            a value has no canonical encoding
-    │   ├── DecodeError            bytes that are not a canonical encoding, or name an unknown class
-    │   │   └── ClassChangedError  a stored object does not fit its class any more; nothing is damaged
-    │   ├── CheckpointError        a checkpoint that cannot be made or read
-    │   └── UnknownValueError      a name that the state schema does not declare (also a KeyError)
-    ├── StoreError                 a store that cannot be used
-    │   ├── StoreCorruptError      damage: names the run and the step
-    │   ├── StoreVersionError      written by a newer version of this library
-    │   ├── StoreUnavailableError  it did not take a write (disk full, read-only, no connection); nothing was lost
-    │   └── StoreConflictError     somebody else wrote meanwhile; nothing of this write was kept
-    ├── DependencyError            something about a dependency graph
-    │   ├── InvalidExpressionError   a name does not parse; says where
-    │   ├── InvalidSchemaError       a schema is written wrongly (raised when the graph is built, like the next)
+    │   ├── DecodeError            bytes are not a canonical encoding, or name an unknown class
+    │   │   └── ClassChangedError  a class has changed and no longer accepts a stored object; nothing is damaged
+    │   ├── CheckpointError        a checkpoint cannot be written or read
+    │   └── UnknownValueError      the state has no value of that name (also a KeyError)
+    ├── StoreError                 a store cannot be used
+    │   ├── StoreCorruptError      stored data is damaged; names the run and the step
+    │   ├── StoreVersionError      the store was written by another version of this library
+    │   ├── StoreUnavailableError  a write failed (disk full, read-only, no connection); nothing was lost
+    │   └── StoreConflictError     another writer was faster; nothing of this write was stored
+    ├── DependencyError            an error of a dependency graph
+    │   ├── InvalidExpressionError   a name cannot be parsed; says where
+    │   ├── InvalidSchemaError       a schema is invalid (raised when the graph is built, like the next three)
     │   │   ├── SchemaOverlapError   two schemas can match one node
-    │   │   ├── SchemaCycleError     schemas depend on each other in a circle
-    │   │   └── SchemaArityError     one name with two numbers of arguments
+    │   │   ├── SchemaCycleError     schemas depend on each other in a cycle
+    │   │   └── SchemaArityError     a name is used with different numbers of arguments
     │   ├── InvalidNodeError         no schema matches the node (also a KeyError)
-    │   ├── SchemaPatternError       a pattern where one node is meant
-    │   ├── MissingValueError        a source that was never set (also a KeyError)
-    │   └── InvalidUnchangedError    `Unchanged` from a node that has no value yet
-    ├── ExplorationError           something about an exploration, its world or its systems
-    │   ├── SystemSetupError       a system that cannot be used (privileges, an extension, wrong options)
-    │   ├── UnknownCheckpointError no checkpoint of that id; nothing was changed (also a KeyError)
-    │   ├── InjectedFaultError     a node was told to fail by a check (also a ConnectionError)
-    │   ├── RollbackError          a world that could not be taken back to a checkpoint
-    │   │   └── PoisonedWorldError a rollback failed half way: the world refuses until one succeeds
-    │   ├── DivergedError          actions were repeated and led to another state than before
-    │   ├── JournalMismatchError   a store holds the journal of another exploration
-    │   └── ExplorationAborted     the exploration cannot go on; holds what was found so far
-    └── RunError                   something about one run
-        ├── InputError             values given to a run that do not fit the graph
-        ├── UnknownRunError        no run, step or label of that name (also a KeyError)
+    │   ├── SchemaPatternError       a pattern was given instead of a node
+    │   ├── MissingValueError        a source was never set (also a KeyError)
+    │   └── InvalidUnchangedError    a computor returned `Unchanged` for a node without a value
+    ├── ExplorationError           an error of an exploration, its world or its systems
+    │   ├── SystemSetupError       a system cannot be used (privileges, an extension, invalid options)
+    │   ├── UnknownCheckpointError a checkpoint does not exist; nothing was changed (also a KeyError)
+    │   ├── InjectedFaultError     a check made a node fail (also a ConnectionError)
+    │   ├── RollbackError          a world could not be rolled back to a checkpoint
+    │   │   └── PoisonedWorldError a rollback failed partway; the world is unusable until one succeeds
+    │   ├── DivergedError          repeated actions led to a different state
+    │   ├── JournalMismatchError   the store has the journal of another exploration
+    │   └── ExplorationAborted     the exploration cannot continue; has the results so far
+    └── RunError                   an error of a run
+        ├── InputError             the values given to a run do not match the graph
+        ├── UnknownRunError        a run, step or label does not exist (also a KeyError)
         ├── RunExistsError         the run id is taken
-        ├── RunStateError          the verb does not fit the run's status
-        ├── RunOwnedError          another process owns the run, or has taken it over
-        ├── CommitConflictError    the step was committed already, with another content
-        ├── GraphChangedError      the graph's structure is not the one that the run was made with
-        ├── ReplayError            a replay that cannot go on
-        │   ├── ReplayMismatchError  a call asks for something else than was recorded
-        │   ├── ReplayMissingError   a call that was never recorded
-        │   └── RecordCorruptError   a recording does not fit its digest
-        ├── AmbiguousCallError     nobody knows whether a call was made before a crash
-        ├── RunFailedError         asked a failed run for a value that it never made
-        ├── ConflictError          two items of one step wrote one value that has no reducer
-        ├── StalledError           a node was selected and never got its inputs
-        ├── MaxStepsError          the run did not settle within ``max_steps``
+        ├── RunStateError          the operation is not possible in the run's status
+        ├── RunOwnedError          another process owns the run
+        ├── CommitConflictError    the step was already committed with different content
+        ├── GraphChangedError      the graph's structure differs from that of the run
+        ├── ReplayError            a replay cannot continue
+        │   ├── ReplayMismatchError  a call differs from the recorded one
+        │   ├── ReplayMissingError   a call was never recorded
+        │   └── RecordCorruptError   a recording is damaged
+        ├── AmbiguousCallError     a call may or may not have been made before a crash
+        ├── RunFailedError         a failed run has no such value
+        ├── ConflictError          two items of a step wrote a value that has no reducer
+        ├── StalledError           a selected node never got its inputs
+        ├── MaxStepsError          the run did not end within ``max_steps``
         ├── RunCancelledError      the run was cancelled
-        └── NodeError              a node broke a rule; names node and path
+        └── NodeError              an error of a node; names the node and the path
             ├── NodeTimeoutError   it did not finish in time
-            ├── OutputError        what it returned does not fit what it declared
-            ├── DecisionError      a gate chose something that it may not choose
-            └── MutationError      it changed an input in place
+            ├── OutputError        its return value does not match its declaration
+            ├── DecisionError      a gate chose an invalid target
+            └── MutationError      an input was changed in place while it ran
 
-An exception that a node itself raises is never wrapped: it is the run's ``error``, and the run's ``failures``
-say which node, path and step raised it. Nor is one that a computor of a dependency graph raises:
-it comes out of the pull, with a note that says which node, with which bindings.
+Exceptions of the user's code are never wrapped. An exception from a node becomes the ``error`` of the run; ``failures``
+has the node, the path and the step. An exception from a computor of a dependency graph propagates from the pull, with a
+note that names the node and its bindings.
 """
 
 from __future__ import annotations
@@ -73,15 +73,15 @@ class ClewError(Exception):
 
 
 class DefinitionError(ClewError):
-    """A graph, node or policy is written wrongly."""
+    """A graph, node or policy is invalid."""
 
 
 class GraphError(DefinitionError):
-    """Nodes, gates, edges and values do not fit together."""
+    """Nodes, gates, edges and values do not match."""
 
 
 class PolicyError(DefinitionError):
-    """A policy breaks its own rules."""
+    """A policy is invalid."""
 
 
 class StateError(ClewError):
@@ -97,20 +97,20 @@ class DecodeError(StateError):
 
 
 class ClassChangedError(DecodeError):
-    """A stored object cannot be built, because its class has changed since; the stored data is not damaged."""
+    """A stored object cannot be built because its class has changed; the stored data is not damaged."""
 
     def __init__(self, message: str, *, name: str = "", missing: tuple[str, ...] = ()) -> None:
         super().__init__(message)
-        self.name = name  # what the class is called in stored data
-        self.missing = missing  # fields that the class needs, or the member of an enum that is gone
+        self.name = name  # the name of the class in stored data
+        self.missing = missing  # required fields, or the member that an enum no longer has
 
 
 class CheckpointError(StateError):
-    """A checkpoint cannot be made, or bytes are not a checkpoint that this library can read."""
+    """A checkpoint cannot be written, or bytes are not a readable checkpoint."""
 
 
 class UnknownValueError(StateError, KeyError):
-    """A name is not declared by the state schema."""
+    """The state has no value of that name."""
 
     def __str__(self) -> str:  # KeyError would show the repr of the message
         return str(self.args[0]) if self.args else ""
@@ -121,31 +121,31 @@ class StoreError(ClewError):
 
 
 class StoreCorruptError(StoreError):
-    """A store is damaged."""
+    """Stored data is damaged."""
 
 
 class StoreVersionError(StoreError):
-    """A store was written by a newer version of this library."""
+    """A store was written by another version of this library, and this one cannot read it."""
 
 
 class StoreUnavailableError(StoreError):
-    """A store did not take a write; nothing was lost."""
+    """A write failed; nothing was lost."""
 
 
 class StoreConflictError(StoreError):
-    """Somebody else wrote meanwhile; nothing of this write was kept."""
+    """Another writer was faster; nothing of this write was stored."""
 
 
 class DependencyError(ClewError):
-    """Something about a dependency graph."""
+    """An error of a dependency graph."""
 
 
 class InvalidExpressionError(DependencyError):
-    """A name does not parse."""
+    """A name cannot be parsed."""
 
 
 class InvalidSchemaError(DependencyError, DefinitionError):
-    """A schema is written wrongly."""
+    """A schema is invalid."""
 
 
 class SchemaOverlapError(InvalidSchemaError):
@@ -153,11 +153,11 @@ class SchemaOverlapError(InvalidSchemaError):
 
 
 class SchemaCycleError(InvalidSchemaError):
-    """Schemas depend on each other in a circle."""
+    """Schemas depend on each other in a cycle."""
 
 
 class SchemaArityError(InvalidSchemaError):
-    """One name is used with two numbers of arguments."""
+    """A name is used with different numbers of arguments."""
 
 
 class InvalidNodeError(DependencyError, KeyError):
@@ -168,7 +168,7 @@ class InvalidNodeError(DependencyError, KeyError):
 
 
 class SchemaPatternError(DependencyError):
-    """A pattern stands where one node is meant."""
+    """A pattern was given instead of a node."""
 
 
 class MissingValueError(DependencyError, KeyError):
@@ -179,46 +179,46 @@ class MissingValueError(DependencyError, KeyError):
 
 
 class InvalidUnchangedError(DependencyError):
-    """A computor returned `Unchanged` for a node that has no value yet."""
+    """A computor returned `Unchanged` for a node without a value."""
 
 
 class ExplorationError(ClewError):
-    """Something about an exploration, its world or its systems."""
+    """An error of an exploration, its world or its systems."""
 
 
 class SystemSetupError(ExplorationError):
-    """A system cannot be used as it is set up."""
+    """A system cannot be used with its current setup."""
 
 
 class UnknownCheckpointError(ExplorationError, KeyError):
-    """There is no checkpoint of that id; nothing was changed."""
+    """A checkpoint does not exist; nothing was changed."""
 
     def __str__(self) -> str:
         return str(self.args[0]) if self.args else ""
 
 
 class InjectedFaultError(ExplorationError, ConnectionError):
-    """A node was told to fail by whoever checks a graph. Also a ConnectionError: what retries those, retries this."""
+    """A check made a node fail. It is a ConnectionError, so that code which retries those also retries this."""
 
 
 class RollbackError(ExplorationError):
-    """The world could not be taken back to a checkpoint."""
+    """A world could not be rolled back to a checkpoint."""
 
 
 class PoisonedWorldError(RollbackError):
-    """A rollback failed half way; the world refuses until one succeeds."""
+    """A rollback failed partway; the world is unusable until one succeeds."""
 
 
 class DivergedError(ExplorationError):
-    """Actions were repeated and led to another state than before."""
+    """Repeated actions led to a different state."""
 
 
 class JournalMismatchError(ExplorationError):
-    """A store holds the journal of another exploration."""
+    """The store has the journal of another exploration."""
 
 
 class ExplorationAborted(ExplorationError):
-    """The exploration cannot go on. `result` holds what was found so far, where there is something."""
+    """The exploration cannot continue. `result` has the results so far, or None."""
 
     def __init__(self, message: str, result: object = None) -> None:
         super().__init__(message)
@@ -226,15 +226,15 @@ class ExplorationAborted(ExplorationError):
 
 
 class RunError(ClewError):
-    """Something about one run."""
+    """An error of a run."""
 
 
 class InputError(RunError):
-    """The values given to a run do not fit the graph."""
+    """The values given to a run do not match the graph."""
 
 
 class UnknownRunError(RunError, KeyError):
-    """There is no run, step or label of that name."""
+    """A run, step or label does not exist."""
 
     def __str__(self) -> str:
         return str(self.args[0]) if self.args else ""
@@ -245,27 +245,27 @@ class RunExistsError(RunError):
 
 
 class RunStateError(RunError):
-    """The verb does not fit the run's status."""
+    """The operation is not possible in the run's status."""
 
 
 class RunOwnedError(RunError):
-    """Another process owns the run, or has taken it over."""
+    """Another process owns the run."""
 
 
 class CommitConflictError(RunError):
-    """The step was committed already, with another content."""
+    """The step was already committed with different content."""
 
 
 class GraphChangedError(RunError):
-    """The graph's structure is not the one that the run was made with."""
+    """The graph's structure differs from that of the run."""
 
 
 class ReplayError(RunError):
-    """A replay cannot go on."""
+    """A replay cannot continue."""
 
 
 class ReplayMismatchError(ReplayError):
-    """A call asks for something else than was recorded."""
+    """A call differs from the recorded one."""
 
 
 class ReplayMissingError(ReplayError):
@@ -273,27 +273,27 @@ class ReplayMissingError(ReplayError):
 
 
 class RecordCorruptError(ReplayError):
-    """A recording does not fit its digest."""
+    """A recording is damaged."""
 
 
 class AmbiguousCallError(RunError):
-    """Nobody knows whether a call was made before a crash."""
+    """A call may or may not have been made before a crash."""
 
 
 class RunFailedError(RunError):
-    """A failed run was asked for a value that it never made."""
+    """A failed run has no such value."""
 
 
 class ConflictError(RunError):
-    """Two items of one step wrote one value that has no reducer."""
+    """Two items of a step wrote a value that has no reducer."""
 
 
 class StalledError(RunError):
-    """A node was selected and never got its inputs."""
+    """A selected node never got its inputs."""
 
 
 class MaxStepsError(RunError):
-    """The run did not settle within ``max_steps``."""
+    """The run did not end within ``max_steps``."""
 
 
 class RunCancelledError(RunError):
@@ -301,7 +301,7 @@ class RunCancelledError(RunError):
 
 
 class NodeError(RunError):
-    """A node broke a rule."""
+    """An error of a node."""
 
 
 class NodeTimeoutError(NodeError):
@@ -309,11 +309,11 @@ class NodeTimeoutError(NodeError):
 
 
 class OutputError(NodeError):
-    """What a node returned does not fit what it declared."""
+    """The return value of a node does not match its declaration."""
 
 
 class DecisionError(NodeError):
-    """A gate chose something that it may not choose."""
+    """A gate chose an invalid target."""
 
 
 class MutationError(NodeError):
@@ -321,8 +321,8 @@ class MutationError(NodeError):
 
 
 class GraphWarning(UserWarning):
-    """A graph that can be built, and will probably not do what was meant; or a stored field that its class has lost."""
+    """A graph probably does not do what its author intended, or a class has lost a stored field."""
 
 
 class ExplorationWarning(UserWarning):
-    """An exploration that goes on, more slowly or with less certainty than was meant."""
+    """An exploration continues, but more slowly or with less certainty."""

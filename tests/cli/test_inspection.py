@@ -109,7 +109,7 @@ def test_export_and_import(ran: Folder) -> None:
     assert ran.json("show", "r", "--store", "other.db")["checkpoints"] == document["checkpoints"]
     assert ran.clew("replay", "r", "--store", "other.db").stdout.startswith("run 'r' replays")
     done = ran.clew("import", "run.json", "--store", "other.db", code=2)
-    assert done.stderr.startswith("error: there is a run 'r' already\nhint: ")
+    assert done.stderr.startswith("error: run 'r' already exists\nhint: ")
 
 
 def test_a_waiting_run_goes_on_where_it_was_imported(folder: Folder) -> None:

@@ -72,7 +72,7 @@ def test_the_samples(folder: Folder) -> None:
         ((HOW_MANY, *SALES, "--only", "hr"), "error: there is no source 'hr'"),
         ((HOW_MANY, *SALES, "--allow", "sales"), "error: 'sales' is no grant"),
         ((HOW_MANY, *SALES, "--model", "gpt"), "error: 'gpt' names no model"),
-        (("--resume", "nope", *SALES), "error: there is no run 'nope'"),
+        (("--resume", "nope", *SALES), "error: run 'nope' does not exist"),
     ],
 )
 def test_a_wrong_command_is_said_in_two_lines(folder: Folder, words: tuple[str, ...], told: str) -> None:

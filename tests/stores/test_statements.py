@@ -79,7 +79,7 @@ def test_a_statement_may_be_executed_many_times(database: Database) -> None:
 def test_a_statement_that_is_refused_keeps_everything_out(database: Database) -> None:
     with pytest.raises(StoreError) as caught:
         database.append(1, Statement(database.add, (5,)), Statement(database.add, (-1,)))
-    assert str(caught.value).startswith(f"run 'r': the database refused {database.add!r} (")
+    assert str(caught.value).startswith(f"run 'r': the database rejected {database.add!r} (")
     assert str(caught.value).endswith("; nothing of its step was kept")
     assert (database.kept(), database.rows()) == ([], [])
 

@@ -474,11 +474,7 @@ class RunOpener(Ownership):
         created = settings.clock.time()
         owner = owner or (fresh_owner() if self.store.encodes else "")
         # Whoever listens is told of a run that is on the disk; else its writer thread may wait for that.
-        wait = (
-            settings.durability != "async"
-            or listeners is not None
-            or not getattr(self.store, "defers", False)
-        )
+        wait = settings.durability != "async" or listeners is not None or not self.store.defers
         try:
             fence = self.archive.create(
                 run_id,

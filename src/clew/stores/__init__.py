@@ -1,6 +1,6 @@
-"""Stores: where runs are kept. One protocol, one conformance suite, three stores: memory, SQLite, PostgreSQL.
+"""Stores for runs: one protocol, one conformance suite, three stores (memory, SQLite, PostgreSQL).
 
-The two that need a library load it when somebody asks for them.
+The SQLite and PostgreSQL stores are imported on first use.
 """
 
 from __future__ import annotations

@@ -1,18 +1,17 @@
-"""The clock that leases run by on one machine: the time since it was booted, which nobody sets.
+"""The clock for leases on one machine: the time since boot.
 
-A wall clock is set, by people and by time servers, and may differ between the processes that compare it. The clock
-since boot is one for all processes of a machine and always goes forward. It starts over when the machine is booted,
-so a lease is kept with the id of the boot: an owner from another boot is dead.
+People and time servers set wall clocks, so the processes of a machine may disagree about the time. All of them share
+the clock since boot, and it never goes back. It restarts when the machine boots, so a lease is stored with the id of
+the boot: an owner from an earlier boot is dead.
 
-The clock is that of `time.monotonic`, which stands still while the machine sleeps. So do the owners, who could not
-renew a lease then; with a clock that goes on, whoever wakes up first would take the runs of the others.
+The clock is `time.monotonic`, which stops while the machine sleeps. Owners cannot renew a lease then. If the clock did
+not stop, the first process to wake up would take over the runs of the others.
 
-Containers share the kernel's boot id and its clock. A container with a time namespace sees the clock shifted; the
-kernel says by how much, and that is taken off. Machines that share a file over a network have different boots, so
-each takes the other's owners for dead; SQLite's own locks do not work there either, and a `PostgresStore` is for
-that.
+Containers share the kernel's boot id and clock. In a time namespace the clock is shifted; the kernel reports the
+offset, which is subtracted. Machines that share a file over a network have different boots, so each would treat the
+other's owners as dead. SQLite's locks do not work there either; use a `PostgresStore`.
 
-Where the system has no id of the boot, it is empty, and only the owner's lock tells that the owner is dead.
+On a system without a boot id, the id is empty, and only the owner's lock shows that the owner is dead.
 """
 
 from __future__ import annotations
@@ -28,25 +27,25 @@ _OFFSETS = Path("/proc/self/timens_offsets")
 
 
 class LeaseClock(Protocol):
-    """What a store asks for the time of a lease. `clew.testing.VirtualClock` is one that is moved by hand."""
+    """The clock of a store. `clew.testing.VirtualClock` is one for tests."""
 
     @property
     def boot(self) -> str:
-        """What `monotonic` counts from; times of different boots are not compared."""
+        """The id of the boot from which `monotonic` counts; times of different boots are not compared."""
 
     def monotonic(self) -> float:
-        """Seconds that never go back, the same for all who share `boot`."""
+        """Return seconds that never go back, the same for all processes with the same `boot`."""
 
 
 class BootClock:
-    """The machine's own clock."""
+    """The clock of the machine."""
 
     @property
     def boot(self) -> str:
         return _boot_id()
 
     def monotonic(self) -> float:
-        """Seconds since the machine was booted, without those that it slept."""
+        """Return the seconds since boot, without the time that the machine slept."""
         return time.monotonic() - _offset()
 
 
@@ -72,7 +71,7 @@ def _darwin_boot_id() -> str:
 
 @cache
 def _offset() -> float:
-    """By how much a time namespace shifts the clock."""
+    """Return the offset of the clock in a time namespace."""
     try:
         lines = _OFFSETS.read_text().splitlines()
         seconds, nanoseconds = next(line.split()[1:] for line in lines if line.startswith("monotonic"))

@@ -1,32 +1,33 @@
-"""What a store is: rows about runs, a log of entries for each run, and who owns a run.
+"""The store protocol: rows about runs, a log of entries for each run, and ownership of runs.
 
-A store does not know what entries mean. It upholds these rules, and `clew.stores.conformance` checks them:
+A store does not interpret entries. `clew.stores.conformance` checks these rules:
 
-- An `append` is all or nothing, and durable when it returns.
-- An entry is named by (run, kind, path, n). The same entry again, with the same digest, is no error and changes
-  nothing; another digest under the same name is a `CommitConflictError`, and nothing of that append is kept.
-- What an append both adds and drops is never written; what it drops and is not there is no error.
-- Who appends shows the fence that `claim` gave; a run that nobody ever claimed has the fence 0. A later claim makes
-  earlier fences stale: whoever comes back with one gets `RunOwnedError`, and nothing is kept. Two claims at once: one
-  wins. A fence fits one run only, also when that run is deleted and another one gets its id.
-- A run is claimed from a living owner only when the lease has run out; from a dead one at once, where the store can
-  tell. An owner is a name: it may claim again what it owns. Releasing keeps the fence good until the next claim.
-- A lease is measured by one clock that all users of the store share: the server's, or the machine's since boot. No
-  caller brings a time. An owner that renews its lease in time keeps its run, whatever anybody's wall clock says. A
-  lease of 0 seconds has run out at once.
-- Large contents are kept once, by their digest (hex SHA-256), for as long as a run that brought them is there.
-- An update that releases a run keeps a census of its log in its row, until the next one that does.
-- Nothing is dropped unless asked for. A run that has a fork cannot be deleted before that one (StoreError), and none
-  can be created whose parent is not there (UnknownRunError): if one forks what another deletes, one of them fails.
-- An id that is not there is an `UnknownRunError`, but to `release`, which people call to clean up.
-- What is handed out does not change later. All methods may be called from several threads at once.
-- Ids, kinds and paths are text of any length; what a store cannot keep exactly (NUL, half a surrogate pair), it
-  refuses with a `StoreError`.
+- An `append` is atomic, and durable when it returns.
+- (run, kind, path, n) identifies an entry. Appending the same entry again, with the same digest, changes nothing. A
+  different digest raises `CommitConflictError`, and nothing of that append is written.
+- An entry that an append both adds and drops is not written. Dropping an entry that does not exist is not an error.
+- An append passes the fence that `claim` returned; a run that was never claimed has the fence 0. A later claim makes
+  earlier fences stale: an append with a stale fence raises `RunOwnedError` and writes nothing. Of two concurrent
+  claims one wins. A fence is valid for one run only, even if the run is deleted and its id is used again.
+- A run can be claimed from a living owner only after its lease has expired, and from a dead owner immediately, if the
+  store can detect that. An owner is a name; it may claim its own run again. After a release the fence stays valid until
+  the next claim.
+- Leases are measured by one clock that all users of the store share: the clock of the server, or of the machine since
+  boot. Callers pass no times. An owner that renews its lease in time keeps its run, regardless of wall clocks. A lease
+  of 0 seconds has expired.
+- Large contents are stored once, by digest (hex SHA-256), as long as a run that references them exists.
+- An update that releases a run stores a census of its log in its row. It is valid until the next such update.
+- Nothing is deleted implicitly. A run that has a fork cannot be deleted (StoreError), and a run whose parent does not
+  exist cannot be created (UnknownRunError). If a fork and a deletion of its parent are concurrent, one of them fails.
+- An unknown run id raises `UnknownRunError`, except in `release`, which callers use to clean up.
+- Returned objects do not change later. All methods are safe to call from several threads.
+- Ids, kinds and paths are text of any length. A store raises `StoreError` for text that it cannot store exactly (NUL,
+  lone surrogates).
 
-`encodes` says whether bodies are bytes. The store in memory keeps whatever objects it is given.
+`encodes` tells whether bodies are bytes. The memory store stores arbitrary objects.
 
-A store that waits for a disk at each write may offer to wait once for several: see `DeferredSync`. One that rarely
-has to wait for anybody may say so when it would have to: see `Prompt`. Event loops wait for any other on a thread.
+Two abilities are optional. A store may delay waiting for the disk (`defers`, `sync`), and it may offer access that
+never waits (`at_once`). A class that inherits from `Store` has the answers of a store that does neither.
 """
 
 from __future__ import annotations
@@ -37,12 +38,12 @@ from typing import Any, Protocol
 import msgspec
 
 OWN_STEP = "step"
-"""The one kind that a store knows: an entry of this kind with the path "" is one of the run's own steps. These are most
-of a log and are read by ranges of `n`, so a store may keep them apart."""
+"""The only kind that stores know: an entry of this kind with the path "" is a step of the run itself. These are most of
+a log and are read by ranges of `n`, so a store may store them separately."""
 
 
 class LogEntry(msgspec.Struct, frozen=True):
-    """One entry of a run's log. `n` (64 bits, signed) orders the entries of one kind and path."""
+    """An entry of a run's log. `n` (64 bits, signed) orders the entries of one kind and path."""
 
     kind: str
     path: str
@@ -52,12 +53,12 @@ class LogEntry(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> tuple[str, str, int]:
-        """What names it within its run."""
+        """The identity of the entry within its run."""
         return self.kind, self.path, self.n
 
 
 class Statement(msgspec.Struct, frozen=True):
-    """A write to the database that the store is in, in its own SQL; with `many`, once for each of `values`."""
+    """A write to the store's database, in its SQL dialect. With `many`, it is executed once for each of `values`."""
 
     sql: str
     values: Any = ()
@@ -65,77 +66,69 @@ class Statement(msgspec.Struct, frozen=True):
 
 
 class RunRow(msgspec.Struct):
-    """What is known about a run beside its log. `start` and `error` are bytes where the store encodes."""
+    """The data about a run outside its log. `start` and `error` are bytes if the store encodes."""
 
     run_id: str
     graph: str = ""  # the graph's name
-    start: Any = None  # S(0): as a whole or, for a fork, what was changed in a state of its parent
+    start: Any = None  # the initial state S(0); for a fork, the changes to a state of its parent
     seed: int = 0
     status: str = "running"
     created: float = 0.0
     updated: float = 0.0
-    parent: str | None = None  # the run that this one was forked from, and where
+    parent: str | None = None  # the run that this one was forked from, and the step
     parent_step: int | None = None
-    error: Any = None  # why it failed: bytes, or what the store was given; once it is read, the exception
+    error: Any = None  # why it failed: bytes, or the object passed to the store; after reading, the exception
     structure: str = ""  # the graph's structure hash
     codes: Mapping[str, str] = {}  # each node's code hash
     start_digest: str = ""  # the digest of S(0)
-    description: Any = (
-        ""  # the digest of the blob that describes the graph; the graph itself where nothing is encoded
-    )
-    target: str = ""  # MODULE:GRAPH, where the run was started from one
-    damage: str = (
-        ""  # what is wrong with this row, as far as the store can tell; such a row is listed, not read
-    )
-    # What the log had when the run was last let go of by an update, None if it never was: the number of entries of
-    # each kind, but of the run's own steps (kind `OWN_STEP`, path ""), under "", the n of the last one.
+    description: Any = ""  # the digest of the blob that describes the graph; the graph if nothing is encoded
+    target: str = ""  # MODULE:GRAPH, if the run was started from an import string
+    damage: str = ""  # the damage found in this row; a damaged row is listed but cannot be read
+    # The contents of the log when an update last released the run; None if that never happened. It maps each kind to
+    # the number of its entries, and "" to the n of the last step of the run itself (kind `OWN_STEP`, path "").
     census: Mapping[str, int] | None = None
-    failures: tuple[Any, ...] = ()  # once it is read: why it failed, and where
+    failures: tuple[Any, ...] = ()  # after reading: why and where it failed
 
 
 class Owner(msgspec.Struct, frozen=True):
-    """Who has a run, and for how long. `is_alive` is False where the store can tell that the process is gone."""
+    """The owner of a run and its lease. `is_alive` is False if the store has detected that the process is gone."""
 
     name: str
-    expires_in: float  # seconds until its lease runs out; 0 or less if it has
+    expires_in: float  # seconds until the lease expires; 0 or less if it has expired
     is_alive: bool = True
 
     @property
     def holds(self) -> bool:
-        """Whether nobody else can claim the run now."""
+        """Whether no other owner can claim the run now."""
         return self.is_alive and self.expires_in > 0
 
 
-class DeferredSync(Protocol):
-    """What a store has beside the rest of `Store` if it can wait for the disk later.
-
-    With ``wait=False`` its `create` and `append` do what they always do: others see it, and it survives the process. A
-    power cut, though, may take it until `sync` has returned, or any later write that was waited for.
-    """
-
-    defers: bool
-    """Whether it can. Without this, or if it is False, nobody says `wait` or calls `sync`."""
-
-    def sync(self) -> None:
-        """Return when all that was written so far is on the disk."""
-
-
 class WouldWait(Exception):
-    """A store would have to wait for somebody else, and was asked not to. Nothing was read or changed."""
-
-
-class Prompt(Protocol):
-    """What a store has beside the rest of `Store` if it can be asked not to wait for anybody."""
-
-    def at_once(self) -> Store:
-        """The same store, of which every operation raises `WouldWait` where this one would wait for another process or
-        thread. It is closed with this one."""
+    """An operation of `Store.at_once` would have to wait. Nothing was read or changed."""
 
 
 class Store(Protocol):
-    """Where runs are kept."""
+    """Storage for runs."""
 
     encodes: bool
+
+    defers: bool = False
+    """Whether `create` and `append` can return before their data is on the disk.
+
+    With ``wait=False`` they commit: other processes see the data, and it survives the end of this process. A power
+    failure may lose it until `sync`, or a later write with ``wait=True``, has returned. A store that does not defer
+    ignores `wait`."""
+
+    def sync(self) -> None:
+        """Wait until all committed data is on the disk."""
+        return None  # noqa: RET501 - without it, type checkers treat the method as abstract
+
+    def at_once(self) -> Store | None:
+        """Return access to the same data that raises `WouldWait` instead of waiting for another process or thread.
+
+        It is closed together with this store. None if the store has no such access; event loops then use it on a
+        thread. A store that never waits returns itself."""
+        return None
 
     def create(
         self,
@@ -145,32 +138,33 @@ class Store(Protocol):
         owner: str = ...,
         lease: float = ...,
         entries: Sequence[Any] = ...,
+        wait: bool = ...,
     ) -> int:
-        """Keep a new run, with `entries` as its log, all or nothing. RunExistsError if its id is taken, UnknownRunError
-        if its parent is not there. With an `owner`, `claim` it too: the fence, else 0."""
+        """Store a new run with `entries` as its log, atomically. With an `owner`, claim it and return the fence; else
+        return 0. Raises RunExistsError if the id is taken, UnknownRunError if the parent does not exist."""
 
     def row(self, run_id: str) -> RunRow:
-        """One run. UnknownRunError if there is none of that id, StoreCorruptError if its row is damaged."""
+        """Return a run. Raises UnknownRunError if it does not exist, StoreCorruptError if its row is damaged."""
 
     def rows(self, status: str | None = None) -> list[RunRow]:
-        """All runs, or those of one status, in the order in which they were created."""
+        """Return all runs, or those with a status, in order of creation."""
 
     def update(
         self, run_id: str, *, status: str, updated: float, error: Any, fence: int, release: bool = ...
     ) -> None:
-        """Change what is known about a run, and with `release` stop being its owner and take a census of its log."""
+        """Update the row of a run. With `release`, also release the run and store a census of its log."""
 
     def claim(self, run_id: str, owner: str, *, lease: float) -> int:
-        """Become the owner of a run; the fence to show from now on. RunOwnedError if a living owner has it."""
+        """Become the owner of a run and return the fence. Raises RunOwnedError if a living owner has it."""
 
     def renew(self, run_id: str, fence: int, *, lease: float) -> None:
-        """Stay the owner. RunOwnedError if somebody else is."""
+        """Extend the lease. Raises RunOwnedError if another owner has the run."""
 
     def release(self, run_id: str, fence: int) -> None:
-        """Stop being the owner; nothing if somebody else is."""
+        """Stop being the owner. Does nothing if another owner has the run."""
 
     def owner(self, run_id: str) -> Owner | None:
-        """Who owns a run, or died owning it; None if it was released, or never claimed."""
+        """Return the owner of a run, alive or dead; None if the run was released or never claimed."""
 
     def append(
         self,
@@ -181,20 +175,22 @@ class Store(Protocol):
         drop: Sequence[tuple[str, str, int]] = ...,
         blobs: Mapping[str, bytes] = ...,
         statements: Sequence[Statement] = ...,
+        wait: bool = ...,
     ) -> None:
-        """Add entries, take away those named in `drop`, keep blobs and execute statements, all or nothing.
+        """Add entries, remove those named in `drop`, store blobs and execute statements, atomically.
 
-        StoreError if a statement is refused. Where all entries are there already, statements are not executed again.
+        Raises StoreError if the database rejects a statement. If all entries exist already, the statements are not
+        executed again.
         """
 
     def rehearse(self, statements: Sequence[Statement]) -> None:
-        """Execute statements and take them back; raises what the database raises. StoreError if there is none."""
+        """Execute statements and roll them back; raises what the database raises. StoreError without a database."""
 
     def entries(
         self, run_id: str, *, after: int = 0, upto: int | None = None, skip: Collection[str] = ...
     ) -> Sequence[Any]:
-        """A run's log by kind, path and n, without the kinds in `skip`; of its own steps (`OWN_STEP`) those
-        after `after` only, and not those after `upto`."""
+        """Return a run's log by kind, path and n, without the kinds in `skip`. Of the run's own steps (`OWN_STEP`),
+        return those with ``after < n <= upto``."""
 
     def within(
         self,
@@ -205,27 +201,27 @@ class Store(Protocol):
         after: int = ...,
         upto: int | None = ...,
     ) -> Sequence[Any]:
-        """A part of a run's log by kind, path and n: the entries of some kinds, with `paths` those only whose path is
-        in one of these ranges, each from its first text up to, and without, its second. They do not overlap. Of the
-        run's own steps those after `after` only, and not those after `upto`. No other entry is read for it."""
+        """Return the entries of some kinds by kind, path and n, without reading others. With `paths`, return only
+        entries whose path is in one of these ranges, given as (first, end) with the end excluded. The ranges do not
+        overlap. Of the run's own steps, return those with ``after < n <= upto``."""
 
     def census(self, run_id: str) -> Mapping[str, int]:
-        """What the log of a run has now, counted as in `RunRow.census`. Nothing is read for it but names."""
+        """Count the entries of a run's log as in `RunRow.census`, without reading their bodies."""
 
     def find(self, run_id: str, kind: str, path: str) -> Sequence[Any]:
-        """The entries of one kind and path, by n."""
+        """Return the entries of one kind and path, by n."""
 
     def last(self, run_id: str, kind: str, path: str, n: int) -> Any:
-        """The entry of one kind and path with the largest n up to `n`, or None."""
+        """Return the entry of one kind and path with the largest n that is not above `n`, or None."""
 
     def blob(self, digest: str) -> bytes:
-        """A large content. StoreCorruptError if it is missing or damaged."""
+        """Return a large content. Raises StoreCorruptError if it is missing or damaged."""
 
     def delete(self, run_id: str) -> None:
-        """Forget a run. UnknownRunError if there is none of that id, StoreError if a fork builds on it."""
+        """Delete a run. Raises UnknownRunError if it does not exist, StoreError if it has a fork."""
 
     def check(self) -> Iterator[str]:
-        """Look at everything; yields a sentence for each thing that is wrong."""
+        """Check all stored data and yield a sentence for each problem."""
 
     def close(self) -> None:
-        """Let go of whatever the store holds, and of the runs that it owns. Closing twice is no error."""
+        """Release all resources and all owned runs. Closing twice is not an error."""

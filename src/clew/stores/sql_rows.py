@@ -1,10 +1,16 @@
-"""What the stores on SQL write down and read again: runs, entries, and whether they are what was written.
+"""The rows of runs and entries in SQL stores, with their checksums.
 
+<<<<<<< HEAD
 A run's row is in two tables, because what it began with is large and its owner's lease is not. What does not change
 while the run lives has a checksum; a row that does not fit it, or cannot be read at all, says so in `RunRow.damage`.
 SQLite takes any type in any column, so the type of each value is checked before it is used.
 Every entry has a checksum of its own, over its body and its digest. A run that was released has a census: how many
 entries it had then, so that one which is lost afterwards is missed.
+=======
+A run's row is in two tables, because its initial state is large and its lease changes often. The columns that never
+change have a checksum; `RunRow.damage` describes a mismatch or an unreadable value. Every entry has a checksum over its
+body and its digest. A released run has a census of its log, so that a lost entry is detected.
+>>>>>>> h/pd
 """
 
 from __future__ import annotations
@@ -24,19 +30,19 @@ ROW = (
     "SELECT run_id, graph, start, seed, status, created, updated, parent, parent_step, error, structure, codes, "
     "start_digest, description, target, census, crc, origins.run FROM runs LEFT JOIN origins ON origins.run = runs.id"
 )
-"""Selects what `read_row` reads."""
+"""Selects the values for `read_row`."""
 
 COLUMNS = "run_id, status, created, updated, graph, seed, parent, parent_step, structure, target, error"
-"""Of the table of runs, those that `row_values` gives first."""
+"""The columns of the table `runs` in the first result of `row_values`."""
 
 ORIGIN = "start, codes, start_digest, description, crc"
-"""Of the table of origins, those that `row_values` gives then."""
+"""The columns of the table `origins` in the second result of `row_values`."""
 
-_SIGN = 1 << 31  # checksums of entries are kept signed: four bytes instead of six
+_SIGN = 1 << 31  # checksums of entries are stored signed: four bytes instead of six
 
 
 def row_values(row: RunRow) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """A new row as its two tables have it: `COLUMNS`, and then `ORIGIN`."""
+    """Return the values of a new row for its two tables: `COLUMNS` and `ORIGIN`."""
     seed, codes = str(row.seed), msgspec.json.encode(row.codes).decode()
     values = (row.run_id, row.status, row.created, row.updated, row.graph, seed, row.parent, row.parent_step)
     of = (row.run_id, row.graph, row.start, seed, row.created, row.parent, row.parent_step)
@@ -46,7 +52,7 @@ def row_values(row: RunRow) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
 
 
 def read_row(found: Sequence[Any]) -> RunRow:
-    """A row from what `ROW` selects; what is wrong with it is in its `damage`."""
+    """Make a row from the values that `ROW` selects; `damage` describes any damage."""
     *values, census, crc, origin = found
     mistyped = ""
     for place, (name, is_right, instead) in enumerate(_TYPES):
@@ -54,30 +60,36 @@ def read_row(found: Sequence[Any]) -> RunRow:
             mistyped = mistyped or f"its {name} is {_short(values[place])}"
             values[place] = instead(values[place])
     run_id, graph, start, seed, _, created, _, parent, parent_step, _, structure, codes, *more = values
-    wrong = ""
+    damage = ""
     if origin is None:
-        wrong = "what it began with is missing"
+        damage = "its initial state is missing"
     else:
         try:
-            fits = crc == _row_checksum(
+            matches = crc == _row_checksum(
                 run_id, graph, start, seed, created, parent, parent_step, structure, codes, *more
             )
+<<<<<<< HEAD
         except UnicodeError:
             fits = False
         wrong = "" if fits else "its checksum does not fit"
         wrong = mistyped or wrong
+=======
+        except (TypeError, UnicodeError):  # damage has changed the type of a value
+            matches = False
+        damage = "" if matches else "checksum mismatch"
+>>>>>>> h/pd
     counts: dict[str, int] | None = None
     try:
         values[3], values[11] = int(seed), msgspec.json.decode(codes or "{}", type=dict[str, str])
         if census is not None:
             counts = counted(census)
     except (ValueError, TypeError, msgspec.DecodeError) as error:
-        wrong = wrong or str(error)
+        damage = damage or str(error)
         values[3], values[11] = 0, {}
     row = RunRow(*values[:12])
     row.start_digest, row.description, row.target = more
     row.census = counts
-    row.damage = damaged_row(str(run_id), wrong) if wrong else ""
+    row.damage = damaged_row(str(run_id), damage) if damage else ""
     return row
 
 
@@ -120,7 +132,7 @@ _TYPES: tuple[tuple[str, Callable[[Any], bool], _Instead], ...] = (
 
 
 def counted(census: str) -> dict[str, int]:
-    """A census, as it was written."""
+    """Read a census."""
     return msgspec.json.decode(census, type=dict[str, int])
 
 
@@ -139,12 +151,12 @@ def _row_checksum(
 
 
 def checksum(body: bytes, digest: bytes) -> int:
-    """What is kept beside an entry."""
+    """Return the checksum of an entry."""
     return crc32(body, crc32(digest)) - _SIGN
 
 
 def checked(run_id: str, found: Iterable[Sequence[Any]]) -> list[LogEntry]:
-    """Entries whose checksums fit, of rows with kind, path, n, body, digest and checksum; damage is named."""
+    """Make entries from rows of kind, path, n, body, digest and checksum. Raises StoreCorruptError on a mismatch."""
     entries = []
     for kind, path, n, body, digest, crc in found:
         try:
@@ -157,12 +169,12 @@ def checked(run_id: str, found: Iterable[Sequence[Any]]) -> list[LogEntry]:
     return entries
 
 
-def complaints(looks: Iterable[tuple[Callable[[str], object], str]]) -> Iterator[str]:
-    """What is wrong with each of many things, given how to look at one, and its name."""
-    for look, name in looks:
+def problems(checks: Iterable[tuple[Callable[[str], object], str]]) -> Iterator[str]:
+    """Run checks, each with the name of what it checks, and yield the message of each StoreCorruptError."""
+    for check, name in checks:
         try:
-            look(name)
-        except UnknownRunError:  # deleted meanwhile
+            check(name)
+        except UnknownRunError:  # deleted in the meantime
             pass
         except StoreCorruptError as error:
             yield str(error)

@@ -1,13 +1,12 @@
-"""A timer: one thread that calls functions a moment later, for writers that work behind their callers.
+"""A timer thread that calls functions after a short delay, for background writers.
 
-Starting a thread, or waking one, costs as much as many writes. So scheduling a call only notes it; the thread looks
-every ten milliseconds, and ends when it had nothing to do for some seconds. A call that is cancelled in time costs
-almost nothing.
+Starting or waking a thread costs as much as many writes. So scheduling a call only records it; the thread checks every
+ten milliseconds, and ends after some idle seconds. A call that is cancelled in time costs almost nothing.
 
 Rules:
 
-- `call_later` replaces an earlier call of the same owner. `cancel` forgets it.
-- A function is called in the timer's own thread, and has to return at once: a longer one starts a thread.
+- `call_later` replaces an earlier call of the same owner. `cancel` removes it.
+- Functions run in the timer's thread and must return quickly; a longer task starts its own thread.
 - A forked process has neither the thread nor the calls.
 """
 
@@ -19,16 +18,16 @@ from threading import Lock, Thread
 from time import monotonic, sleep
 from typing import Any
 
-TICK = 0.01  # seconds between two looks
+TICK = 0.01  # seconds between two checks
 
-_IDLE = 500  # looks at nothing, after which the thread ends
+_IDLE = 500  # idle checks after which the thread ends
 _guard = Lock()
 _calls: dict[Any, tuple[float, Callable[[], None]]] = {}
 _thread: Thread | None = None
 
 
 def call_later(owner: Any, seconds: float, call: Callable[[], None]) -> None:
-    """Call a function in some seconds, unless its owner cancels it before."""
+    """Call a function after some seconds, unless its owner cancels it."""
     global _thread
     with _guard:
         _calls[owner] = (monotonic() + seconds, call)
@@ -38,7 +37,7 @@ def call_later(owner: Any, seconds: float, call: Callable[[], None]) -> None:
 
 
 def cancel(owner: Any) -> None:
-    """Forget the call of an owner."""
+    """Remove the call of an owner."""
     _calls.pop(owner, None)
 
 
@@ -69,5 +68,5 @@ def _after_fork() -> None:
     _calls.clear()
 
 
-if hasattr(os, "register_at_fork"):  # not everywhere
+if hasattr(os, "register_at_fork"):  # not on Windows
     os.register_at_fork(after_in_child=_after_fork)

@@ -446,7 +446,7 @@ def test_nothing_of_a_run_uses_postgres_on_the_loop(open_postgres: Callable[[], 
     store.__class__ = Watched
     with Engine(Graph([first, second]), store=store) as engine:
         asyncio.run(main())
-        assert here == []
+        assert set(here) <= {"at_once"}  # it only answers whether the store waits
 
 
 def test_threads_are_as_many_as_they_may_be() -> None:

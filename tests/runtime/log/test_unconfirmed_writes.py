@@ -110,7 +110,7 @@ def test_a_run_that_is_deleted_while_it_is_forked_has_no_fork() -> None:
                 line._store.delete("one")
 
         line.on_operation = delete_first
-        with pytest.raises(UnknownRunError, match="there is no run 'one'"):
+        with pytest.raises(UnknownRunError, match="run 'one' does not exist"):
             engine.fork("one", step=0, run_id="two")
         line.on_operation = None
         assert engine.runs() == []

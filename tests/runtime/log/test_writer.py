@@ -23,7 +23,9 @@ from tests.runtime.killed import as_if_killed
 
 
 class Pile:
-    """Stands where a ledger has its store; refuses the append that it is told to."""
+    """A store for a log writer that fails one append."""
+
+    defers = False
 
     def __init__(self, refuse: int = -1) -> None:
         self.appended: list[list[str]] = []

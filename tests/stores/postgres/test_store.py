@@ -611,9 +611,9 @@ def test_the_key_of_a_long_text_is_its_own() -> None:
 
 
 DAMAGE = {
-    "a step": ("steps", "body", "n = 2", "run 'hurt': step 2 is damaged: its checksum does not fit"),
+    "a step": ("steps", "body", "n = 2", "run 'hurt': step 2 is damaged: checksum mismatch"),
     "a step's digest": ("steps", "digest", "n = 2", "run 'hurt': step 2 is damaged"),
-    "another entry": ("log", "body", "n = 1", "run 'hurt': call a#0 1 is damaged: its checksum does not fit"),
+    "another entry": ("log", "body", "n = 1", "run 'hurt': call a#0 1 is damaged: checksum mismatch"),
     "another entry's digest": ("log", "digest", "n = 1", "run 'hurt': call a#0 1 is damaged"),
 }
 

@@ -95,9 +95,8 @@ class RunRepository:
             row.start = stored_start(start, blobs)
         else:
             row.start = stored_fork(parent, start, blobs)
-        more: Any = {} if wait else {"wait": False}
         reach("before-create")
-        fence = self._place(at_once).create(row, blobs, owner=owner, lease=lease, **more)
+        fence = self._place(at_once).create(row, blobs, owner=owner, lease=lease, wait=wait)
         reach("after-create")
         if parent is not None and self._is_deep(row):
             pieces: Blobs = {}
@@ -181,10 +180,11 @@ class RunRepository:
             )
 
     def _place(self, at_once: bool) -> Store:
-        """The store; or the one that does not wait, for those who may not."""
+        """Return the store, or its access that never waits."""
         if not at_once:
             return self._store
-        prompt: Store = self._store.at_once()  # type: ignore[attr-defined]
+        prompt = self._store.at_once()
+        assert prompt is not None, "the caller has asked before"
         return prompt
 
     def _update(

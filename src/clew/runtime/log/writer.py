@@ -150,7 +150,7 @@ class LogWriter:
             return
         self._never_waits = True
         try:
-            self._first = getattr(self._store, "at_once", _Elsewhere)()
+            self._first = self._store.at_once() or _Elsewhere()
         except WouldWait:
             self._first = _Elsewhere()
 
@@ -275,12 +275,12 @@ class LogWriter:
 
     def _append(self, work: Work) -> None:
         entries, drop, blobs, statements = work
-        more: Any = {"statements": statements} if statements else {}
-        if self._is_closing and getattr(self._store, "defers", False):
-            more["wait"] = False
+        wait = not (self._is_closing and self._store.defers)
         reach("before-append")
         try:
-            self._store.append(self._run_id, entries, self._fence, drop=drop, blobs=blobs, **more)
+            self._store.append(
+                self._run_id, entries, self._fence, drop=drop, blobs=blobs, statements=statements, wait=wait
+            )
         except BaseException as error:
             self._failure = error
             raise
@@ -324,7 +324,7 @@ class LogWriter:
     def _settle(self) -> None:
         """The run was created without waiting for the disk: do so now."""
         try:
-            self._store.sync()  # type: ignore[attr-defined]
+            self._store.sync()
         except BaseException as error:
             self._failure = error
             raise

@@ -1,7 +1,7 @@
-"""The suite for whoever writes a store: every rule of `clew.stores.protocol`, as a check that each store passes.
+"""Conformance checks for stores: every rule of `clew.stores.protocol` as a check.
 
-A check is a function of a function: `open_store` opens a store, at each call on the same place, which is empty for each
-check. With pytest::
+A check takes a function `open_store` that opens a store. Each call opens the same storage, which is empty at the start
+of each check. With pytest::
 
     from clew.stores import conformance
 
@@ -9,10 +9,10 @@ check. With pytest::
     def test_my_store(check, tmp_path):
         check(lambda: MyStore(tmp_path / "runs"))
 
-A store that lives in one process gives the same object each time: ``store = MyStore(); check(lambda: store)``. A
-store that can tell dead owners from living ones also passes `liveness_checks`.
+A store in memory returns the same object each time: ``store = MyStore(); check(lambda: store)``. A store that can
+detect dead owners must also pass `liveness_checks`.
 
-A check that fails raises AssertionError with a sentence. Stores that it opened are closed when it ends.
+A failed check raises AssertionError with an explanation. The stores that a check opened are closed when it ends.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Entries: kept exactly, once, in order, all or nothing."""
+"""Checks of log entries: stored exactly, once, in order, atomically."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def entries_come_back_as_they_were_given(place: StoreHarness) -> None:
     expect(list(again.find("r", "step", "")), entries[:3], "the steps")
     expect(list(again.entries("r")), [entries[3], *entries[:3]], "the log")
     if not store.encodes:
-        whatever = object()
-        store.append("r", [LogEntry("label", "x", 0, whatever)], fence)
-        expect(store.find("r", "label", "x")[0].body, whatever, "a body that is any object")
+        body = object()
+        store.append("r", [LogEntry("label", "x", 0, body)], fence)
+        expect(store.find("r", "label", "x")[0].body, body, "a body that is any object")
 
 
 @check
@@ -84,7 +84,7 @@ def long_names_that_begin_alike_are_not_the_same(place: StoreHarness) -> None:
 
 
 @check
-def text_that_cannot_be_kept_is_refused(place: StoreHarness) -> None:
+def text_that_cannot_be_stored_is_rejected(place: StoreHarness) -> None:
     store, fence = place.owned()
     for odd in ("nul\x00", "half \ud83e of a pair", "\ud83e" * 5_000):
         try:
@@ -176,22 +176,22 @@ def entries_are_in_the_order_of_kind_path_and_number(place: StoreHarness) -> Non
 def the_last_entry_up_to_a_number_is_found(place: StoreHarness) -> None:
     store, fence = place.owned()
     for kind, path in (("snapshot", ""), ("step", ""), ("step", "inner")):
-        expect(store.last("r", kind, path, 99), None, "the last entry where there is none")
+        expect(store.last("r", kind, path, 99), None, "the last entry of an empty log")
         for n in (3, 10, 7):
             store.append("r", [an_entry(n, kind=kind, path=path)], fence)
         found = [getattr(store.last("r", kind, path, n), "n", None) for n in (0, 2, 3, 6, 7, 9, 10, 2**62)]
         expect(found, [None, None, 3, 3, 7, 7, 10, 10], f"the last {kind} up to 0, 2, 3, 6, 7, 9, 10, 2**62")
-    expect(list(store.find("r", "step", "other")), [], "what is found where there is nothing")
+    expect(list(store.find("r", "step", "other")), [], "entries of an unused path")
 
 
 @check
-def what_was_handed_out_does_not_change(place: StoreHarness) -> None:
+def returned_entries_do_not_change(place: StoreHarness) -> None:
     store, fence = place.owned()
     store.append("r", [an_entry(1)], fence)
     log, found = store.entries("r"), store.find("r", "step", "")
     store.append("r", [an_entry(2)], fence)
     store.append("r", [], fence, drop=[("step", "", 1)])
-    expect((names(log), names(found)), ([("step", "", 1)],) * 2, "a log that was handed out before")
+    expect((names(log), names(found)), ([("step", "", 1)],) * 2, "a log that was read before")
 
 
 @check
@@ -209,7 +209,7 @@ def the_same_entry_again_changes_nothing(place: StoreHarness) -> None:
 
 
 @check
-def another_content_under_the_same_name_is_a_conflict(place: StoreHarness) -> None:
+def different_content_under_the_same_name_is_a_conflict(place: StoreHarness) -> None:
     store, fence = place.owned()
     for first in (an_entry(1, b"first"), an_entry(1, b"first", kind="call", path="p")):
         other = an_entry(1, b"second", kind=first.kind, path=first.path)
@@ -217,7 +217,7 @@ def another_content_under_the_same_name_is_a_conflict(place: StoreHarness) -> No
         for entries in ([other], [first, other], [an_entry(2), other, an_entry(3)]):
             with refuses(CommitConflictError):
                 store.append("r", entries, fence)
-        expect(store.find("r", first.kind, first.path), [first], "the entry that was there")
+        expect(store.find("r", first.kind, first.path), [first], "the entry that existed")
 
 
 @check
@@ -241,15 +241,15 @@ def an_append_is_all_or_nothing(place: StoreHarness) -> None:
                 drop=[("journal", "p", 1) if clash.kind == "step" else ("step", "", 1)],
                 blobs={digest: content},
             )
-        expect(list(store.entries("r")), kept[::-1], "the log after a refused append")
+        expect(list(store.entries("r")), kept[::-1], "the log after a rejected append")
         with refuses(StoreCorruptError):
             store.blob(digest)
     store.append("r", fresh, fence)
-    expect(len(store.entries("r")), 102, "entries after an append that fits")
+    expect(len(store.entries("r")), 102, "entries after an append without a conflict")
 
 
 @check
-def what_is_dropped_is_gone(place: StoreHarness) -> None:
+def dropped_entries_are_gone(place: StoreHarness) -> None:
     store, fence = place.owned()
     journal = [an_entry(0, b"%d" % i, kind="journal", path=f"p{i}") for i in range(5)]
     store.append("r", journal, fence)
@@ -260,11 +260,11 @@ def what_is_dropped_is_gone(place: StoreHarness) -> None:
     store.append("r", [], fence, drop=[("journal", "p0", 0), ("nothing", "", 5), ("step", "", 1)])
     expect(names(store.entries("r")), [("journal", "p3", 0), ("journal", "p4", 0)], "the log")
     store.append("r", [an_entry(0, b"new", kind="journal", path="p0"), an_entry(1, b"other")], fence)
-    expect(store.find("r", "journal", "p0")[0].body, b"new", "an entry under a name that was free again")
+    expect(store.find("r", "journal", "p0")[0].body, b"new", "a new entry under the name of a dropped one")
 
 
 @check
-def what_an_append_adds_and_drops_is_never_there(place: StoreHarness) -> None:
+def an_entry_that_is_added_and_dropped_is_not_written(place: StoreHarness) -> None:
     store, fence = place.owned()
     first, second = (an_entry(0, body, kind="journal", path="p") for body in (b"first", b"second"))
     store.append("r", [first, an_entry(1)], fence, drop=[first.name])
@@ -275,7 +275,7 @@ def what_an_append_adds_and_drops_is_never_there(place: StoreHarness) -> None:
 
 
 @check
-def large_contents_are_kept_once_while_they_are_needed(place: StoreHarness) -> None:
+def large_contents_are_stored_while_runs_need_them(place: StoreHarness) -> None:
     store, fence = place.owned("a")
     contents = {sha256(content).hexdigest(): content for content in (b"", b"\x00\xff", b"x" * 5_000_000)}
     shared, other, large = contents
@@ -288,7 +288,7 @@ def large_contents_are_kept_once_while_they_are_needed(place: StoreHarness) -> N
     expect(
         (store.blob(shared), len(store.blob(large))),
         (b"", 5_000_000),
-        "contents that another run brought too",
+        "contents that another run also references",
     )
     for digest in (other, "0" * 64):
         with refuses(StoreCorruptError):
@@ -299,7 +299,7 @@ def large_contents_are_kept_once_while_they_are_needed(place: StoreHarness) -> N
 
 
 @check
-def a_run_that_cannot_be_created_brings_nothing(place: StoreHarness) -> None:
+def a_run_that_cannot_be_created_stores_nothing(place: StoreHarness) -> None:
     store = place.open()
     store.create(RunRow("r"))
     digest = sha256(b"content").hexdigest()
@@ -326,10 +326,10 @@ def a_part_of_a_log_is_read_by_kinds_and_paths(place: StoreHarness) -> None:
     expect(read(("start", "step")), starts + steps, "all of two kinds")
     expect(read(("start", "step"), ("", "\x01"), after=2, upto=4), steps[2:4], "steps without a path")
     found = read(("start", "step"), ("a#1", "a#10"), ("a#1:", "a#1\x7f"))
-    expect(found, [("start", path, 0) for path in ("a#1", "a#1/b#0", "a#1[2]")], "what is within two ranges")
+    expect(found, [("start", path, 0) for path in ("a#1", "a#1/b#0", "a#1[2]")], "entries in two ranges")
     expect(read(("start",), (LONG, f"{LONG}2")), [("start", LONG, 0)], "a range of long paths")
     expect(read(("start",), (f"{LONG}2", f"{LONG}3")), [("start", f"{LONG}2", 0)], "another one")
     expect(read(("start",), ("x", "x")), [], "an empty range")
     expect(read((), ("a", "b")), [], "no kinds")
     with refuses(UnknownRunError):
-        store.within("nobody", ("start",), [("a", "b")])
+        store.within("unknown", ("start",), [("a", "b")])

@@ -1,4 +1,4 @@
-"""What checks are made of: a place to open stores on, entries, and expectations that say what was expected."""
+"""Helpers for conformance checks: opening stores, making entries, and expectations."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ NAMES = (
 
 
 def check(function: Callable[[StoreHarness], None], into: list[Check] = checks) -> Check:
-    """Enter a check into the suite."""
+    """Add a check to the suite."""
 
     @wraps(function)
     def checked(open_store: OpenStore) -> None:
@@ -51,24 +51,24 @@ def check(function: Callable[[StoreHarness], None], into: list[Check] = checks) 
 
 
 def liveness_check(function: Callable[[StoreHarness], None]) -> Check:
-    """Enter a check into the suite for stores that can tell who is alive."""
+    """Add a check to the suite for stores that can detect dead owners."""
     return check(function, liveness_checks)
 
 
 class StoreHarness:
-    """Where a check works: opens stores, and remembers them."""
+    """Opens the stores of a check, and closes them at the end."""
 
     def __init__(self, open_store: OpenStore) -> None:
         self._open_store = open_store
         self.stores: list[Store] = []
 
     def open(self) -> Store:
-        """Another store on this place."""
+        """Open another store on the same storage."""
         self.stores.append(self._open_store())
         return self.stores[-1]
 
     def owned(self, run_id: str = "r", owner: str = "me") -> tuple[Store, int]:
-        """A store with a run that `owner` has claimed for longer than a check takes, and the fence."""
+        """Return a store with a run that `owner` has claimed for longer than a check takes, and the fence."""
         store = self.open()
         store.create(RunRow(run_id))
         return store, store.claim(run_id, owner, lease=LEASE)
@@ -95,7 +95,7 @@ def expect(found: Any, expected: Any, what: str) -> None:
 
 @contextmanager
 def wall_clock(shift: float) -> Iterator[None]:
-    """Shift what `time.time` says, as on a machine whose clock is wrong."""
+    """Shift `time.time`, as on a machine whose clock is set incorrectly."""
     real = time.time
     time.time = lambda: real() + shift
     try:
@@ -113,8 +113,8 @@ def names(entries: Any) -> list[tuple[str, str, int]]:
     return [entry.name for entry in entries]
 
 
-def at_once(work: Callable[[int], None], count: int) -> None:
-    """`work` in several threads that start together; the first error of theirs is raised."""
+def concurrently(work: Callable[[int], None], count: int) -> None:
+    """Call `work` in several threads that start together; raise the first error."""
     start, errors = threading.Barrier(count), list[BaseException]()
 
     def run(i: int) -> None:

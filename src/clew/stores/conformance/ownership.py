@@ -1,4 +1,4 @@
-"""Owners: one at a time, known by its fence; and several of them, or several threads, at once."""
+"""Checks of ownership: fences, leases, and concurrent owners and threads."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from clew.stores.conformance.harness import (
     LEASE,
     StoreHarness,
     an_entry,
-    at_once,
     check,
+    concurrently,
     expect,
     liveness_check,
     names,
@@ -30,7 +30,7 @@ from clew.stores.protocol import Owner, RunRow
 
 
 @check
-def a_run_that_nobody_claimed_has_the_fence_0(place: StoreHarness) -> None:
+def a_run_that_was_never_claimed_has_the_fence_0(place: StoreHarness) -> None:
     store = place.open()
     store.create(RunRow("r"))
     store.append("r", [an_entry(1)], 0)
@@ -54,7 +54,7 @@ def a_later_claim_makes_a_fence_stale(place: StoreHarness) -> None:
     digest = sha256(b"content").hexdigest()
     uses: list[Callable[[], Any]] = [
         lambda: store.append("r", [an_entry(2)], first),
-        lambda: store.append("r", [an_entry(1)], first),  # also if it is there already
+        lambda: store.append("r", [an_entry(1)], first),  # even if it exists already
         lambda: store.append("r", [an_entry(1, b"clash")], first),
         lambda: store.append("r", [an_entry(2), an_entry(2, b"clash")], first),
         lambda: store.append("r", [an_entry(2), an_entry(3)], first),
@@ -79,14 +79,14 @@ def a_later_claim_makes_a_fence_stale(place: StoreHarness) -> None:
 
 
 @check
-def a_living_owner_keeps_its_run_until_the_lease_runs_out(place: StoreHarness) -> None:
+def a_living_owner_keeps_its_run_until_the_lease_expires(place: StoreHarness) -> None:
     store, fence = place.owned()
     other = place.open()
     with refuses(RunOwnedError):
         other.claim("r", "other", lease=LEASE)
     store.renew("r", fence, lease=0.0)
-    store.append("r", [an_entry(1)], fence)  # nobody has claimed it since
-    store.renew("r", fence, lease=LEASE)  # and so it may be renewed
+    store.append("r", [an_entry(1)], fence)  # there was no other claim
+    store.renew("r", fence, lease=LEASE)  # so the lease can be renewed
     with refuses(RunOwnedError):
         other.claim("r", "other", lease=LEASE)
     store.renew("r", fence, lease=0.0)
@@ -96,8 +96,8 @@ def a_living_owner_keeps_its_run_until_the_lease_runs_out(place: StoreHarness) -
 
 
 @check
-def a_lease_runs_out_by_itself(place: StoreHarness) -> None:
-    """The store's clock goes on, so a short lease is over soon; and none is over before its time."""
+def a_lease_expires(place: StoreHarness) -> None:
+    """A short lease expires by the store's clock, and not before its time."""
     store = place.open()
     for number, lease in enumerate((0.05, 0.2)):
         run_id = f"r{number}"
@@ -110,13 +110,13 @@ def a_lease_runs_out_by_itself(place: StoreHarness) -> None:
                 other.claim(run_id, "other", lease=LEASE)
                 break
             except RunOwnedError:
-                assert time.monotonic() - before < 60.0, "a lease of a moment did not run out"
-        assert time.monotonic() - before >= lease, "a lease was over before its time"
+                assert time.monotonic() - before < 60.0, "a short lease did not expire"
+        assert time.monotonic() - before >= lease, "a lease expired before its time"
 
 
 @check
-def an_owner_that_renews_keeps_its_run_whatever_the_wall_clock_says(place: StoreHarness) -> None:
-    """Two programs on one store, one an hour ahead, one an hour behind: neither takes the other's run."""
+def wall_clocks_do_not_affect_leases(place: StoreHarness) -> None:
+    """The wall clocks of two programs differ by an hour; neither takes the other's run."""
     store, other = place.open(), place.open()
     for number, (owners, others) in enumerate(((0.0, 3600.0), (0.0, -3600.0), (3600.0, 0.0), (-3600.0, 0.0))):
         run_id = f"r{number}"
@@ -129,7 +129,7 @@ def an_owner_that_renews_keeps_its_run_whatever_the_wall_clock_says(place: Store
                 other.claim(run_id, "other", lease=60.0)
             found = other.owner(run_id)
             assert found is not None
-            assert found.holds, "the owner has not lost its run"
+            assert found.holds, "the owner has lost its run"
         with wall_clock(owners):
             store.append(run_id, [an_entry(1)], fence)
             store.renew(run_id, fence, lease=0.0)
@@ -151,7 +151,7 @@ def an_owner_may_claim_again(place: StoreHarness) -> None:
 def a_released_run_is_free(place: StoreHarness) -> None:
     store, first = place.owned()
     store.release("r", first)
-    store.append("r", [an_entry(1)], first)  # nobody has claimed it since
+    store.append("r", [an_entry(1)], first)  # there was no other claim
     store.release("r", first)
     second = place.open().claim("r", "other", lease=LEASE)
     store.release("r", first)
@@ -162,20 +162,20 @@ def a_released_run_is_free(place: StoreHarness) -> None:
 
 
 @check
-def a_fence_fits_its_own_run_only(place: StoreHarness) -> None:
+def a_fence_is_valid_for_one_run_only(place: StoreHarness) -> None:
     store, fence = place.owned("a")
     store.create(RunRow("b"))
     other = store.claim("b", "me", lease=LEASE)
-    for run_id, wrong in (("a", other), ("b", fence)):
+    for run_id, foreign in (("a", other), ("b", fence)):
         with refuses(RunOwnedError):
-            store.append(run_id, [an_entry()], wrong)
+            store.append(run_id, [an_entry()], foreign)
         with refuses(RunOwnedError):
-            store.append(run_id, [an_entry(), an_entry(2)], wrong)
+            store.append(run_id, [an_entry(), an_entry(2)], foreign)
     expect((list(store.entries("a")), list(store.entries("b"))), ([], []), "the logs")
 
 
 @check
-def of_claims_at_once_one_wins(place: StoreHarness) -> None:
+def one_of_several_concurrent_claims_wins(place: StoreHarness) -> None:
     stores = [place.open() for _ in range(4)]
     for run in range(5):
         run_id = f"r{run}"
@@ -188,13 +188,13 @@ def of_claims_at_once_one_wins(place: StoreHarness) -> None:
             except RunOwnedError:
                 pass
 
-        at_once(claim, len(stores))
+        concurrently(claim, len(stores))
         expect(len(fences), 1, "winners")
         stores[0].append(run_id, [an_entry()], fences[0])
 
 
 @check
-def threads_append_at_once(place: StoreHarness) -> None:
+def threads_append_concurrently(place: StoreHarness) -> None:
     store, fence = place.owned()
 
     def append(i: int) -> None:
@@ -204,12 +204,12 @@ def threads_append_at_once(place: StoreHarness) -> None:
             assert len(store.find("r", "call", f"p{i}")) == n + 1, "an entry that was appended is not found"
             store.entries("r")
 
-    at_once(append, 4)
+    concurrently(append, 4)
     expect(len(store.entries("r", after=-1)), 4 * 25 + 25 + 4 * 25, "entries")
 
 
 @check
-def two_stores_on_one_place_see_the_same(place: StoreHarness) -> None:
+def two_stores_on_the_same_storage_see_the_same(place: StoreHarness) -> None:
     one, two = place.open(), place.open()
     one.create(RunRow("r"))
     fence = two.claim("r", "me", lease=LEASE)
@@ -226,22 +226,22 @@ def two_stores_on_one_place_see_the_same(place: StoreHarness) -> None:
 
 
 @check
-def nothing_is_wrong_with_a_sound_store(place: StoreHarness) -> None:
+def an_intact_store_has_no_problems(place: StoreHarness) -> None:
     store, fence = place.owned()
     content = b"x" * 100_000
     store.append(
         "r", [an_entry(1), an_entry(1, kind="call")], fence, blobs={sha256(content).hexdigest(): content}
     )
-    expect(list(store.check()), [], "what is wrong")
+    expect(list(store.check()), [], "the problems found")
     store.close()
     store.close()
 
 
 @check
-def an_owner_is_known_until_it_lets_go(place: StoreHarness) -> None:
+def an_owner_is_known_until_it_releases_the_run(place: StoreHarness) -> None:
     store = place.open()
     store.create(RunRow("r"))
-    expect(store.owner("r"), None, "the owner of a run that nobody claimed")
+    expect(store.owner("r"), None, "the owner of a run that was never claimed")
     fence = store.claim("r", "me", lease=LEASE)
     _expect_owner(place.open().owner("r"), "me", 1.0, LEASE)
     store.renew("r", fence, lease=3 * LEASE)
@@ -251,25 +251,25 @@ def an_owner_is_known_until_it_lets_go(place: StoreHarness) -> None:
     store.release("r", fence)
     expect(store.owner("r"), None, "the owner after a release")
     with refuses(UnknownRunError):
-        store.owner("another")
+        store.owner("unknown")
 
 
 @liveness_check
-def a_closed_store_has_let_go_of_its_runs(place: StoreHarness) -> None:
+def a_closed_store_has_released_its_runs(place: StoreHarness) -> None:
     store, fence = place.owned()
     store.close()
     other = place.open()
     found = other.owner("r")
-    assert found is not None, "who owned a run is known after its store was closed"
+    assert found is not None, "the last owner of a run is unknown after its store was closed"
     expect((found.name, found.is_alive, found.holds), ("me", False, False), "the owner")
-    other.append("r", [an_entry(1)], fence)  # nobody has claimed it since
+    other.append("r", [an_entry(1)], fence)  # there was no other claim
     other.claim("r", "other", lease=LEASE)
     with refuses(RunOwnedError):
         other.append("r", [an_entry(2)], fence)
 
 
 @liveness_check
-def a_closed_store_says_so(place: StoreHarness) -> None:
+def a_closed_store_raises(place: StoreHarness) -> None:
     store, fence = place.owned()
     store.close()
     for use in (lambda: store.row("r"), lambda: store.append("r", [an_entry()], fence), store.rows):
@@ -278,8 +278,10 @@ def a_closed_store_says_so(place: StoreHarness) -> None:
 
 
 def _expect_owner(owner: Owner | None, name: str, least: float, most: float) -> None:
-    """An owner whose lease lasts between `least` and `most` seconds from now."""
-    assert owner is not None, "the owner is not known"
+    """Expect an owner whose lease expires in `least` to `most` seconds."""
+    assert owner is not None, "the owner is unknown"
     expect((owner.name, owner.is_alive), (name, True), "the owner")
-    assert least <= owner.expires_in <= most, f"the lease lasts {owner.expires_in} s, not {least} to {most}"
+    assert least <= owner.expires_in <= most, (
+        f"the lease expires in {owner.expires_in} s, not in {least} to {most} s"
+    )
     expect(owner.holds, owner.expires_in > 0, "whether it holds the run")

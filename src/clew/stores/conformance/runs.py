@@ -1,4 +1,4 @@
-"""Runs: created once, listed in order, changed by their owner, gone when deleted."""
+"""Checks of runs: created once, listed in order, updated by their owner, gone when deleted."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def an_id_is_taken_once(place: StoreHarness) -> None:
     store.create(RunRow("r", "first"))
     with refuses(RunExistsError):
         store.create(RunRow("r", "second"))
-    expect(store.row("r").graph, "first", "the graph of the run that was there")
+    expect(store.row("r").graph, "first", "the graph of the run that existed")
 
 
 @check
@@ -50,9 +50,9 @@ def a_run_is_created_with_its_log(place: StoreHarness) -> None:
     with refuses(RunExistsError):
         store.create(RunRow("r"), entries=[an_entry(3)])
     with refuses(UnknownRunError):
-        store.create(RunRow("s", parent="nobody"), entries=entries)
-    expect([entry.name for entry in store.entries("r")], names, "the log after two that were refused")
-    expect([row.run_id for row in store.rows()], ["p", "r"], "the runs after two that were refused")
+        store.create(RunRow("s", parent="unknown"), entries=entries)
+    expect([entry.name for entry in store.entries("r")], names, "the log after two rejected runs")
+    expect([row.run_id for row in store.rows()], ["p", "r"], "the runs after two rejected ones")
     fence = store.create(RunRow("owned"), entries=entries, owner="one", lease=60.0)
     store.append("owned", [an_entry(3)], fence)
     expect(
@@ -72,11 +72,11 @@ def rows_are_listed_in_the_order_of_creation(place: StoreHarness) -> None:
 
 
 @check
-def a_run_that_is_let_go_of_has_a_census(place: StoreHarness) -> None:
+def a_released_run_has_a_census(place: StoreHarness) -> None:
     store, fence = place.owned()
     entries = [an_entry(n) for n in (1, 2, 3)] + [an_entry(n, kind="call", path="a#0") for n in (0, 1)]
     store.append("r", [*entries, an_entry(1, path="a#0/")], fence)
-    expect(store.row("r").census, None, "the census of a run that was never let go of")
+    expect(store.row("r").census, None, "the census of a run that was never released")
 
     def update(**more: Any) -> None:
         store.update("r", status="failed", updated=1.0, error=None, fence=fence, **more)
@@ -86,10 +86,10 @@ def a_run_that_is_let_go_of_has_a_census(place: StoreHarness) -> None:
     expect(store.rows()[0].census, {"": 3, "call": 2, "step": 1}, "the census in the list")
     update()
     store.append("r", [an_entry(4), an_entry(2, kind="call", path="a#0")], fence, drop=[entries[-1].name])
-    expect(store.row("r").census, {"": 3, "call": 2, "step": 1}, "the census of a run that is gone on with")
-    expect(store.census("r"), {"": 4, "call": 2, "step": 1}, "what there is now")
+    expect(store.row("r").census, {"": 3, "call": 2, "step": 1}, "the stored census of a resumed run")
+    expect(store.census("r"), {"": 4, "call": 2, "step": 1}, "the current census")
     store.append("r", [], fence, drop=[("call", "a#0", 2)])
-    expect(store.census("r"), {"": 4, "call": 1, "step": 1}, "what there is now, with one less")
+    expect(store.census("r"), {"": 4, "call": 1, "step": 1}, "the current census after a drop")
     store.append(
         "r", [], fence, drop=[entry.name for entry in [*entries, an_entry(4), an_entry(1, path="a#0/")]]
     )
@@ -108,7 +108,7 @@ def an_update_changes_what_it_says(place: StoreHarness) -> None:
     expect(
         (before.status, before.updated, before.error),
         ("running", 0.0, None),
-        "a row that was handed out before",
+        "a row that was read before",
     )
     expect([row.run_id for row in store.rows("failed")], ["r"], "failed runs")
     store.update("r", status="completed", updated=8.0, error=None, fence=fence)
@@ -116,34 +116,34 @@ def an_update_changes_what_it_says(place: StoreHarness) -> None:
 
 
 @check
-def a_row_belongs_to_who_asked_for_it(place: StoreHarness) -> None:
+def changes_to_a_returned_row_have_no_effect(place: StoreHarness) -> None:
     store = place.open()
     given = RunRow("r")
     store.create(given)
     given.status = store.row("r").status = store.rows()[0].status = "scribbled"
-    expect(store.row("r").status, "running", "the status after writing on rows that were handed out")
+    expect(store.row("r").status, "running", "the status after changes to returned rows")
 
 
 @check
-def an_unknown_id_is_refused_by_name(place: StoreHarness) -> None:
+def an_unknown_id_raises_unknown_run_error(place: StoreHarness) -> None:
     store = place.open()
     uses: list[Callable[[], Any]] = [
-        lambda: store.row("nobody"),
-        lambda: store.update("nobody", status="failed", updated=0.0, error=None, fence=0),
-        lambda: store.claim("nobody", "me", lease=LEASE),
-        lambda: store.renew("nobody", 1, lease=LEASE),
-        lambda: store.append("nobody", [an_entry()], 0),
-        lambda: store.append("nobody", [an_entry()], 1 << 32 | 1),
-        lambda: store.append("nobody", [], 0),
-        lambda: store.entries("nobody"),
-        lambda: store.find("nobody", "step", ""),
-        lambda: store.last("nobody", "step", "", 1),
-        lambda: store.delete("nobody"),
+        lambda: store.row("unknown"),
+        lambda: store.update("unknown", status="failed", updated=0.0, error=None, fence=0),
+        lambda: store.claim("unknown", "me", lease=LEASE),
+        lambda: store.renew("unknown", 1, lease=LEASE),
+        lambda: store.append("unknown", [an_entry()], 0),
+        lambda: store.append("unknown", [an_entry()], 1 << 32 | 1),
+        lambda: store.append("unknown", [], 0),
+        lambda: store.entries("unknown"),
+        lambda: store.find("unknown", "step", ""),
+        lambda: store.last("unknown", "step", "", 1),
+        lambda: store.delete("unknown"),
     ]
     for use in uses:
         with refuses(UnknownRunError):
             use()
-    store.release("nobody", 1)
+    store.release("unknown", 1)
     expect(store.rows(), [], "all runs")
 
 
@@ -163,7 +163,7 @@ def a_deleted_run_is_gone_with_all_it_had(place: StoreHarness) -> None:
 
 
 @check
-def a_fence_does_not_fit_another_run_of_the_same_id(place: StoreHarness) -> None:
+def a_fence_is_not_valid_for_a_new_run_of_the_same_id(place: StoreHarness) -> None:
     store, fence = place.owned()
     other = place.open()
     other.delete("r")
@@ -189,7 +189,7 @@ def a_run_with_a_fork_is_not_deleted(place: StoreHarness) -> None:
 
 
 @check
-def a_run_that_is_not_there_has_no_fork(place: StoreHarness) -> None:
+def a_fork_of_an_unknown_run_is_rejected(place: StoreHarness) -> None:
     store = place.open()
     with refuses(UnknownRunError):
         store.create(RunRow("fork", parent="parent", parent_step=3))

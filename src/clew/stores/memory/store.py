@@ -61,6 +61,7 @@ class MemoryStore:
     """Runs in a dict."""
 
     encodes = False
+    defers = False
 
     def __init__(self, keep: int | None = 1_000, *, clock: LeaseClock = BOOT_CLOCK) -> None:
         count: Any = keep
@@ -74,8 +75,11 @@ class MemoryStore:
         self._lock = Lock()
 
     def at_once(self) -> MemoryStore:
-        """This one: nothing here waits."""
+        """Return this store, which never waits."""
         return self
+
+    def sync(self) -> None:
+        """Do nothing: no data is on a disk."""
 
     def __repr__(self) -> str:
         return f"MemoryStore({len(self._runs)} runs)"
@@ -90,6 +94,7 @@ class MemoryStore:
         owner: str = "",
         lease: float = 0.0,
         entries: Sequence[Any] = (),
+        wait: bool = True,
     ) -> int:
         """Keep a new run, and claim it for an `owner`. RunExistsError if its id is taken."""
         with self._lock:
@@ -213,6 +218,7 @@ class MemoryStore:
         drop: Sequence[tuple[str, str, int]] = (),
         blobs: Mapping[str, bytes] = {},
         statements: Sequence[Statement] = (),
+        wait: bool = True,
     ) -> None:
         """Add entries, all or nothing."""
         if statements:

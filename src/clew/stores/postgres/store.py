@@ -29,7 +29,7 @@ from clew.stores.postgres.connection import ConstraintViolation, StoreConnection
 from clew.stores.postgres.migrations import key_of
 from clew.stores.postgres.owners import CLAIM, LEASE, OWNER, RELEASED, SERVER, UNTIL
 from clew.stores.protocol import OWN_STEP, LogEntry, Owner, RunRow, Statement
-from clew.stores.sql_rows import COLUMNS, ROW, checked, checksum, complaints, counted, read_row, row_values
+from clew.stores.sql_rows import COLUMNS, ROW, checked, checksum, counted, problems, read_row, row_values
 
 if TYPE_CHECKING:
     from clew.stores.postgres.connection import Cursor
@@ -108,6 +108,7 @@ class PostgresStore:
     """Runs in a schema of a PostgreSQL database."""
 
     encodes = True
+    defers = False
 
     def __init__(
         self,
@@ -127,6 +128,12 @@ class PostgresStore:
     def __repr__(self) -> str:
         return f"PostgresStore({self._link.name})"
 
+    def at_once(self) -> None:
+        """Return None: every operation waits for the server."""
+
+    def sync(self) -> None:
+        """Do nothing: a commit is on the server's disk when it returns."""
+
     # -- runs --------------------------------------------------------------------------------------------
 
     def create(
@@ -137,6 +144,7 @@ class PostgresStore:
         owner: str = "",
         lease: float = 0.0,
         entries: Sequence[LogEntry] = (),
+        wait: bool = True,
     ) -> int:
         """Keep a new run, and claim it for an `owner`, in one statement. RunExistsError if its id is taken."""
         first, origin = row_values(row)
@@ -282,6 +290,7 @@ class PostgresStore:
         drop: Sequence[tuple[str, str, int]] = (),
         blobs: Mapping[str, bytes] = {},
         statements: Sequence[Statement] = (),
+        wait: bool = True,
     ) -> None:
         """Add entries, all or nothing, in one round trip unless there are statements."""
         if len(entries) == 1 and fence and not drop and not blobs and not statements:
@@ -451,7 +460,7 @@ class PostgresStore:
             (self.blob, digest)
             for (digest,) in self._link.fetch("the contents", "SELECT DISTINCT digest FROM uses")
         ]
-        yield from complaints(names)
+        yield from problems(names)
 
     def close(self) -> None:
         """Close the connection, and let go of what this store owned."""

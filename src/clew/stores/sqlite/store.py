@@ -45,8 +45,8 @@ from clew.stores.sql_rows import (
     ROW,
     checked,
     checksum,
-    complaints,
     counted,
+    problems,
     read_row,
     row_values,
 )
@@ -138,8 +138,13 @@ class SQLiteStore:
         self._db = cast(sqlite3.Connection, ForkedConnection(self._db, self._open))
 
     def at_once(self) -> SQLiteStore:
+<<<<<<< HEAD
         """The same file, for callers that must not wait (see `Prompt`)."""
         if self._hasty is None and not self._is_closed:
+=======
+        """Return access to the same file that never waits."""
+        if self._hasty is None:
+>>>>>>> h/pd
             from clew.stores.sqlite.at_once import hasty
 
             self._hasty = hasty(self.path, self._options[0], self._clock)
@@ -442,7 +447,7 @@ class SQLiteStore:
         except sqlite3.Error as error:
             lines = [str(error)]
         yield from (f"{self.path}: {line}" for line in lines)
-        yield from complaints(names)
+        yield from problems(names)
 
     def close(self) -> None:
         """Close the file, and let go of what this store owned."""
