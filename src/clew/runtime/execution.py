@@ -179,16 +179,10 @@ class RunExecution:
     def _elsewhere(self) -> OffLoop | None:
         """Return where an event loop waits for the store; None if it never has to wait."""
         if self._off_loop is None and self._waits is not False:
-<<<<<<< HEAD
-            at_once = getattr(self._store, "at_once", None)
-            try:
-                self._waits = at_once is None or at_once() is not self._store
-=======
             is_quick = True
             try:
-                prompt = self.store.at_once()
-                self._waits, is_quick = prompt is not self.store, prompt is not None
->>>>>>> h/pd
+                prompt = self._store.at_once()
+                self._waits, is_quick = prompt is not self._store, prompt is not None
             except WouldWait:
                 self._waits = True
             if self._waits:

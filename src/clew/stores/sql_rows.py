@@ -1,16 +1,9 @@
 """The rows of runs and entries in SQL stores, with their checksums.
 
-<<<<<<< HEAD
-A run's row is in two tables, because what it began with is large and its owner's lease is not. What does not change
-while the run lives has a checksum; a row that does not fit it, or cannot be read at all, says so in `RunRow.damage`.
-SQLite takes any type in any column, so the type of each value is checked before it is used.
-Every entry has a checksum of its own, over its body and its digest. A run that was released has a census: how many
-entries it had then, so that one which is lost afterwards is missed.
-=======
 A run's row is in two tables, because its initial state is large and its lease changes often. The columns that never
 change have a checksum; `RunRow.damage` describes a mismatch or an unreadable value. Every entry has a checksum over its
-body and its digest. A released run has a census of its log, so that a lost entry is detected.
->>>>>>> h/pd
+body and its digest. SQLite accepts any type in any column, so the type of each value is checked before it is used. A
+released run has a census of its log, so that a lost entry is detected.
 """
 
 from __future__ import annotations
@@ -68,16 +61,9 @@ def read_row(found: Sequence[Any]) -> RunRow:
             matches = crc == _row_checksum(
                 run_id, graph, start, seed, created, parent, parent_step, structure, codes, *more
             )
-<<<<<<< HEAD
         except UnicodeError:
-            fits = False
-        wrong = "" if fits else "its checksum does not fit"
-        wrong = mistyped or wrong
-=======
-        except (TypeError, UnicodeError):  # damage has changed the type of a value
             matches = False
-        damage = "" if matches else "checksum mismatch"
->>>>>>> h/pd
+        damage = mistyped or ("" if matches else "checksum mismatch")
     counts: dict[str, int] | None = None
     try:
         values[3], values[11] = int(seed), msgspec.json.decode(codes or "{}", type=dict[str, str])

@@ -44,82 +44,12 @@ class FaultyStore:
         return result
 
     def at_once(self) -> FaultyStore:
-<<<<<<< HEAD
         """Return this store; the one behind it is in memory."""
-        return self
-
-=======
-        """Return this store: the store behind it is in memory."""
         return self
 
     def sync(self) -> None:
         """Do nothing: the store behind it is in memory."""
 
-    # -- what writes -------------------------------------------------------------------------------------------
-
-    def create(self, *args: Any, **kwargs: Any) -> int:
-        return int(self._pass("create", *args, **kwargs))
-
-    def claim(self, *args: Any, **kwargs: Any) -> int:
-        return int(self._pass("claim", *args, **kwargs))
-
-    def append(self, *args: Any, **kwargs: Any) -> None:
-        self._pass("append", *args, **kwargs)
-
-    def update(self, *args: Any, **kwargs: Any) -> None:
-        self._pass("update", *args, **kwargs)
-
-    def renew(self, *args: Any, **kwargs: Any) -> None:
-        self._pass("renew", *args, **kwargs)
-
-    def release(self, *args: Any, **kwargs: Any) -> None:
-        self._pass("release", *args, **kwargs)
-
-    def delete(self, *args: Any, **kwargs: Any) -> None:
-        self._pass("delete", *args, **kwargs)
-
-    # -- what only reads ---------------------------------------------------------------------------------------
-
-    def row(self, run_id: str) -> RunRow:
-        found: RunRow = self._pass("row", run_id)
-        return found
-
-    def rows(self, status: str | None = None) -> list[RunRow]:
-        return list(self._pass("rows", status))
-
-    def owner(self, run_id: str) -> Owner | None:
-        found: Owner | None = self._pass("owner", run_id)
-        return found
-
-    def entries(self, *args: Any, **kwargs: Any) -> Sequence[Any]:
-        found: Sequence[Any] = self._pass("entries", *args, **kwargs)
-        return found
-
-    def within(self, *args: Any, **kwargs: Any) -> Sequence[Any]:
-        found: Sequence[Any] = self._pass("within", *args, **kwargs)
-        return found
-
-    def census(self, run_id: str) -> Mapping[str, int]:
-        found: Mapping[str, int] = self._pass("census", run_id)
-        return found
-
-    def find(self, *args: Any) -> Sequence[Any]:
-        found: Sequence[Any] = self._pass("find", *args)
-        return found
-
-    def last(self, *args: Any) -> Any:
-        return self._pass("last", *args)
-
-    def blob(self, digest: str) -> bytes:
-        return bytes(self._pass("blob", digest))
-
-    def rehearse(self, *args: Any) -> None:
-        self._pass("rehearse", *args)
-
-    def check(self) -> Iterator[str]:
-        return iter(list(self._pass("check")))
-
->>>>>>> h/pd
     def close(self) -> None:
         """Close the store; closing never fails."""
         self._store.close()

@@ -138,13 +138,8 @@ class SQLiteStore:
         self._db = cast(sqlite3.Connection, ForkedConnection(self._db, self._open))
 
     def at_once(self) -> SQLiteStore:
-<<<<<<< HEAD
-        """The same file, for callers that must not wait (see `Prompt`)."""
-        if self._hasty is None and not self._is_closed:
-=======
         """Return access to the same file that never waits."""
-        if self._hasty is None:
->>>>>>> h/pd
+        if self._hasty is None and not self._is_closed:
             from clew.stores.sqlite.at_once import hasty
 
             self._hasty = hasty(self.path, self._options[0], self._clock)
