@@ -125,7 +125,7 @@ class Graph:
     def bind(self, **values: Any) -> Graph:
         """Return a graph whose nodes receive these values without storing them in the state: clients, settings."""
         read = {value for node in self.nodes.values() for value in node.inputs}
-        if self.schema is not None:  # a field that an instance needs, or that a node sees in the whole state
+        if self.schema is not None:  # a field that is required has to be given or bound
             read |= self.schema.fields.keys() - writers_of(self.nodes).keys()
         known = {*read, *unbound_inputs(self)}
         for name in values:

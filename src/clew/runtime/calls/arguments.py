@@ -169,7 +169,4 @@ def whole_state(item: Item, values: Mapping[str, Any]) -> Any:
     schema = item.frame.program.schema
     if schema is None:
         return MappingProxyType(values)
-    bound = item.frame.program.bound
-    if bound:
-        values = {**{name: value for name, value in bound.items() if name in schema.fields}, **values}
     return schema.instance(values)
