@@ -3,12 +3,12 @@
 `RulePlanner().plan(question, catalog)` gives a `Plan`. The same question over the same catalog gives the same
 plan, in any process. It abstains, with candidates, where it is not certain.
 
-How it works, in the order of its modules: `tokens` and `inflection` read words; `linking`, `values` and `cues` find
-what they may mean in the `schema`; `reading` holds all that together; `decisions`, `filters` and `operators` list
-the roles that every piece may play; `search` finds likely assignments of roles; `assembly` makes queries of
-them; `ranking` describes whole queries, `rehearsal` runs the best on sampled rows; `certainty` says whether to answer,
-and `beyond` what never is. `render` writes SQL with sqlglot, `joins` finds the way between tables, `model` reads the
-learned weights.
+How it works, in the order of its modules: `tokens` and `inflection` read words; `schema_linking`, `value_linking`,
+`comment_linking` and `cues` find what they may mean in the `schema_index`; `parsed_question` holds all that together;
+`decisions`, `value_decisions` and `cue_decisions` list the `acts` that every piece may stand for; `assignment_search`
+finds likely assignments; `assembly` makes queries of them; `features` describes whole queries, `dry_run` runs the best
+on sampled rows; `certainty` says whether to answer, and `unsupported` what never is. `render` writes SQL with sqlglot,
+`joins` finds the way between tables, `linear_model` reads the learned weights.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from clew_nl2sql.planner.acts import COUNT, QueryParts
 from clew_nl2sql.planner.assignment_search import Assignment
 from clew_nl2sql.planner.joins import join_tree, multiplies
 from clew_nl2sql.planner.lexicon import word_set
@@ -41,103 +42,22 @@ class Draft(NamedTuple):
     choices: tuple[str, ...]
 
 
-class _Parts:
-    """The acts of an assignment, sorted by what they build."""
-
-    def __init__(self, reading: ParsedQuestion, assignment: Assignment):
-        self.items: list[tuple[int, SelectItem]] = []
-        self.conditions: list[tuple[int, int, Condition]] = []
-        self.excluded: list[tuple[int, Condition]] = []
-        self.group: list[int] = []
-        self.group_tables: list[int] = []
-        self.counted: list[int] = []
-        self.having: list[Condition] = []
-        self.orders: list[tuple[SelectItem, int]] = []  # with where it is said
-        self.ranking: tuple[SelectItem, bool, int] | None = None
-        self.entities: list[int] = []
-        self.shown: list[tuple[int, int]] = []
-        self.negative: list[tuple[int, int]] = []
-        self.limit: int | None = None
-        for decision, option in sorted(assignment.choices, key=lambda c: c[0].start):
-            self._take(decision.start, decision.end, option.act)
-        said: list[Condition] = []  # "female (sex is F)" says one thing twice
-        for place in list(self.conditions):
-            if place[2] in said:
-                self.conditions.remove(place)
-            said.append(place[2])
-
-    def _take(self, start: int, end: int, act: tuple[object, ...]) -> None:
-        role, rest = act[0], act[1:]
-        if role == "full":
-            self.items.append((start, SelectItem(rest[0])))  # type: ignore[arg-type]
-            self.items.append((start, SelectItem(rest[1])))  # type: ignore[arg-type]
-        elif role == "sel":
-            self.items.append((start, SelectItem(rest[0])))  # type: ignore[arg-type]
-        elif role == "agg":
-            self.items.append((start, SelectItem(rest[1], rest[0])))  # type: ignore[arg-type]
-        elif role == "cnt":
-            self.items.append((start, SelectItem(None, "count")))
-            self._count(rest[0])
-        elif role in ("cntd", "cntc"):
-            self.items.append((start, SelectItem(rest[0], "count", role == "cntd")))  # type: ignore[arg-type]
-        elif role == "sumc":
-            self.items.append((start, SelectItem(rest[0], "sum")))  # type: ignore[arg-type]
-        elif role == "cnd":
-            self.conditions.append((start, end, Condition(SelectItem(rest[0]), rest[1], rest[2])))  # type: ignore[arg-type]
-        elif role == "exc":
-            self.excluded.append((start, Condition(SelectItem(rest[0]), rest[1], rest[2])))  # type: ignore[arg-type]
-        elif role == "cnd2":
-            self.conditions.append((start, end, Condition(SelectItem(rest[0]), "=", rest[1])))  # type: ignore[arg-type]
-            self.conditions.append((start, end, Condition(SelectItem(rest[2]), "=", rest[3])))  # type: ignore[arg-type]
-        elif role == "cmpcol":
-            self.conditions.append((start, end, Condition(SelectItem(rest[0]), rest[1], SelectItem(rest[2]))))  # type: ignore[arg-type]
-        elif role == "cmpagg":
-            inner = Scalar(rest[2], rest[0])  # type: ignore[arg-type]
-            self.conditions.append((start, end, Condition(SelectItem(rest[0]), rest[1], inner)))  # type: ignore[arg-type]
-        elif role == "grp":
-            self.group.append(rest[0])  # type: ignore[arg-type]
-        elif role == "grpt":
-            self.group_tables.append(rest[0])  # type: ignore[arg-type]
-        elif role == "ent":
-            self.entities.append(rest[0])  # type: ignore[arg-type]
-        elif role == "dsp":
-            self.shown.append((start, rest[0]))  # type: ignore[arg-type]
-        elif role == "neg":
-            self.negative.append((start, rest[0]))  # type: ignore[arg-type]
-        elif role == "lim":
-            self.limit = rest[0]  # type: ignore[assignment]
-        else:
-            self._take_ranking(start, role, rest)
-
-    def _take_ranking(self, start: int, role: object, rest: tuple[object, ...]) -> None:
-        if role == "hav":
-            self.having.append(Condition(SelectItem(None, "count"), rest[0], rest[1]))  # type: ignore[arg-type]
-            self._count(rest[2])
-        elif role == "hva":
-            self.having.append(Condition(SelectItem(rest[1], rest[0]), rest[2], rest[3]))  # type: ignore[arg-type]
-        elif role == "supc":
-            self.ranking = (SelectItem(None, "count"), bool(rest[0]), int(rest[1]))  # type: ignore[call-overload]
-            self._count(rest[2])
-        elif role == "supcol":
-            self.ranking = (SelectItem(rest[0]), bool(rest[1]), int(rest[2]))  # type: ignore[arg-type,call-overload]
-        elif role == "supagg":
-            self.ranking = (SelectItem(rest[1], rest[0]), bool(rest[2]), int(rest[3]))  # type: ignore[arg-type,call-overload]
-        elif role == "ord":
-            self.orders.append((SelectItem(rest[0]), start))  # type: ignore[arg-type]
-        elif role == "ordc":
-            self.orders.append((SelectItem(None, "count"), start))
-            self._count(rest[0])
-        elif role == "ordagg":
-            self.orders.append((SelectItem(rest[1], rest[0]), start))  # type: ignore[arg-type]
-
-    def _count(self, table: object) -> None:
-        if table is not None:
-            self.counted.append(table)  # type: ignore[arg-type]
+def _parts_of(assignment: Assignment) -> QueryParts:
+    """What the acts of an assignment add, in the order of the words."""
+    parts = QueryParts()
+    for decision, option in sorted(assignment.choices, key=lambda c: c[0].start):
+        option.act.add_to(parts, decision.start, decision.end)
+    said: list[Condition] = []  # "female (sex is F)" says one thing twice
+    for place in list(parts.conditions):
+        if place[2] in said:
+            parts.conditions.remove(place)
+        said.append(place[2])
+    return parts
 
 
 def assemble(reading: ParsedQuestion, assignment: Assignment) -> list[Draft]:
     """Every query that an assignment may mean."""
-    parts = _Parts(reading, assignment)
+    parts = _parts_of(assignment)
     schema = reading.schema
     drafts = []
     for items, named in _selections(reading, parts):
@@ -152,9 +72,9 @@ def assemble(reading: ParsedQuestion, assignment: Assignment) -> list[Draft]:
     return drafts
 
 
-def _counted_once(schema: SchemaIndex, parts: _Parts, query: Query) -> list[Variant]:
+def _counted_once(schema: SchemaIndex, parts: QueryParts, query: Query) -> list[Variant]:
     """ "How many customers bought rope": each once, where the join has one of them in several rows."""
-    if query.select != (SelectItem(None, "count"),) or query.group or query.having or not parts.counted:
+    if query.select != (COUNT,) or query.group or query.having or not parts.counted:
         return []
     table = parts.counted[0]
     key, tree = schema.tables[table].key, tree_of(query, schema)
@@ -174,7 +94,7 @@ def _with_keys(query: Query, via: frozenset[int]) -> Query:
     return query._replace(via=via, where=where, compound=compound)
 
 
-def _selections(reading: ParsedQuestion, parts: _Parts) -> list[Selection]:
+def _selections(reading: ParsedQuestion, parts: QueryParts) -> list[Selection]:
     """What is asked for: the selected items, or a table's display column, its key, or everything."""
     schema = reading.schema
     placed = parts.items + [(at, SelectItem(schema.tables[t].display)) for at, t in parts.shown]
@@ -232,7 +152,7 @@ def _first_and_last(schema: SchemaIndex, table: int) -> list[Selection]:
     return [((SelectItem(first), SelectItem(last)), ("show:fullname",))]
 
 
-def _grouped(schema: SchemaIndex, parts: _Parts, items: tuple[SelectItem, ...]) -> list[Variant]:
+def _grouped(schema: SchemaIndex, parts: QueryParts, items: tuple[SelectItem, ...]) -> list[Variant]:
     tables = frozenset(parts.entities + parts.counted + parts.group_tables)
     if items == (SelectItem(None),) and not tables:
         return []
@@ -274,7 +194,7 @@ def _grouped(schema: SchemaIndex, parts: _Parts, items: tuple[SelectItem, ...]) 
     return found
 
 
-def _filtered(reading: ParsedQuestion, parts: _Parts, query: Query) -> list[Variant]:
+def _filtered(reading: ParsedQuestion, parts: QueryParts, query: Query) -> list[Variant]:
     conditions = _alternatives(reading, parts.conditions)
     if parts.negative or parts.excluded:
         return _negated(reading, parts, query)
@@ -359,7 +279,7 @@ def _either_said(
     return tuple(made)
 
 
-def _negated(reading: ParsedQuestion, parts: _Parts, query: Query) -> list[Variant]:
+def _negated(reading: ParsedQuestion, parts: QueryParts, query: Query) -> list[Variant]:
     """NOT IN over the key path, or EXCEPT of the same selection."""
     schema = reading.schema
     where = tuple(c for _, _, c in parts.conditions)
@@ -396,7 +316,7 @@ def _negated(reading: ParsedQuestion, parts: _Parts, query: Query) -> list[Varia
     return found
 
 
-def _ordered(reading: ParsedQuestion, parts: _Parts, query: Query) -> list[Variant]:
+def _ordered(reading: ParsedQuestion, parts: QueryParts, query: Query) -> list[Variant]:
     if parts.ranking is not None:
         item, desc, limit = parts.ranking
         best = query._replace(order=((item, desc),), limit=parts.limit or limit)

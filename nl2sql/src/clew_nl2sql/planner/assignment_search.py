@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from clew_nl2sql.planner.acts import Consumed, Ignore
 from clew_nl2sql.planner.decisions import Decision, Option
 from clew_nl2sql.planner.linear_model import LinearModel, log_softmax, score
 
@@ -38,8 +39,8 @@ def assignments(decisions: list[Decision], model: LinearModel, *, beam: int = BE
             hidden = _hidden(decision, state, taken)
             for n in ranked:
                 option = decision.options[n]
-                role = option.act[0]
-                if forced != (role == "used") or (hidden and role not in ("none", "used")):
+                act = option.act
+                if forced != isinstance(act, Consumed) or (hidden and not isinstance(act, Ignore | Consumed)):
                     continue
                 if scores[n] < limit and not forced and not hidden:
                     continue
@@ -76,4 +77,4 @@ def _hidden(decision: Decision, state: Assignment, taken: dict[str, frozenset[st
     rivals = taken[decision.key]
     if not rivals:
         return False
-    return any(d.key in rivals and o.act[0] != "none" for d, o in state.choices)
+    return any(d.key in rivals and not isinstance(o.act, Ignore) for d, o in state.choices)

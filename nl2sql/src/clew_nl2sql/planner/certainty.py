@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+from clew_nl2sql.planner.acts import Ignore
 from clew_nl2sql.planner.expectations import abilities, promises
 from clew_nl2sql.planner.features import CandidateFeatures, band, shape
 from clew_nl2sql.planner.lexicon import FILLER
@@ -62,7 +63,7 @@ def unmapped(reading: ParsedQuestion, best: CandidateFeatures) -> list[str]:
     """Words of the question that the query does not account for."""
     covered: set[int] = set()
     for decision, option in best.assignment.choices:
-        if option.act[0] != "none":
+        if not isinstance(option.act, Ignore):
             covered.update(range(decision.start, decision.end))
     for cue in reading.cues:
         covered.update(range(cue.start, cue.end))

@@ -9,17 +9,42 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from clew_nl2sql.planner.acts import (
+    Act,
+    ColumnAct,
+    Consumed,
+    ExcludeTable,
+    GroupByColumn,
+    GroupByTable,
+    Ignore,
+    JoinTable,
+    OrderByColumn,
+    SelectAggregate,
+    SelectColumn,
+    SelectFullName,
+    ShowTable,
+    TableAct,
+)
 from clew_nl2sql.planner.parsed_question import NEGATIONS, ParsedQuestion
 from clew_nl2sql.planner.schema_linking import Mention, Target
 
 
 class Option(NamedTuple):
-    """A role, what it does (`act` is a tuple that begins with the role), what it consumes, its features."""
+    """The name of a role, what it does, what it consumes, its features."""
 
     role: str
-    act: tuple[object, ...]
+    act: Act
     uses: tuple[str, ...]
     features: tuple[str, ...]
+
+
+class NearColumn(NamedTuple):
+    """A column that a mention near some place may mean, and how far away it is ("b0" is the last before it)."""
+
+    mention: int
+    target: Target
+    column: int
+    place: str
 
 
 class Decision(NamedTuple):
@@ -82,9 +107,9 @@ def _linked_tables(reading: ParsedQuestion, table: int) -> list[int]:
     return [b if a == table else a for a, b in pairs if table in (a, b)]
 
 
-AFFIRMATIVE = ("ent", "dsp", "grpt")
-TABLE_ROLES = (*AFFIRMATIVE, "neg")
-COLUMN_ROLES = ("sel", "grp", "ord")
+AFFIRMATIVE: tuple[type[TableAct], ...] = (JoinTable, ShowTable, GroupByTable)
+TABLE_ACTS: tuple[type[TableAct], ...] = (*AFFIRMATIVE, ExcludeTable)
+COLUMN_ACTS: tuple[type[ColumnAct], ...] = (SelectColumn, GroupByColumn, OrderByColumn)
 
 
 def mention_decision(reading: ParsedQuestion, number: int) -> Decision:
@@ -95,23 +120,25 @@ def mention_decision(reading: ParsedQuestion, number: int) -> Decision:
     for rank, target in enumerate(mention.targets):
         shape = target_features(reading, number, mention, target)
         if target.column is None:
-            for role in TABLE_ROLES if reading.negates else AFFIRMATIVE:
+            for to_table in TABLE_ACTS if reading.negates else AFFIRMATIVE:
+                role = to_table.role
                 features = (
                     [f"{role}|{c}" for c in context]
                     + [f"tab|{s}" for s in shape]
                     + [f"{role}|{s}" for s in shape]
                 )
-                options.append(Option(role, (role, target.table), (), tuple(features)))
+                options.append(Option(role, to_table(target.table), (), tuple(features)))
             continue
         kind = reading.schema.columns[target.column].kind
-        for role in COLUMN_ROLES:
+        for to_column in COLUMN_ACTS:
+            role = to_column.role
             features = (
                 [f"{role}|{c}" for c in context]
                 + [f"col|{s}" for s in shape]
                 + [f"{role}|{s}" for s in shape]
             )
             features += [f"{role}|kind={kind}", f"{role}|rank={min(rank, 2)}", f"{role}|n={min(number, 3)}"]
-            options.append(Option(role, (role, target.column), (), tuple(features)))
+            options.append(Option(role, to_column(target.column), (), tuple(features)))
         if kind == "number" and target.coverage == 1:
             options.extend(_added_up(reading, mention, target, context, shape))
         inherited = _inherited(reading, mention)
@@ -119,7 +146,7 @@ def mention_decision(reading: ParsedQuestion, number: int) -> Decision:
             features = (
                 [f"chain|{c}" for c in context] + [f"col|{s}" for s in shape] + [f"chain|fn={inherited}"]
             )
-            options.append(Option("chain", ("agg", inherited, target.column), (), tuple(features)))
+            options.append(Option("chain", SelectAggregate(inherited, target.column), (), tuple(features)))
     options.extend(_full_names(reading, number, context))
     options.extend(_names_by_display(reading, number, context))
     best = mention.best()
@@ -128,9 +155,9 @@ def mention_decision(reading: ParsedQuestion, number: int) -> Decision:
         f"t.way={best.way}",
         "tab" if best.column is None else "col",
     ]
-    for role in ("none", "used"):
-        features = [f"{role}|{c}" for c in context] + [f"{role}|{s}" for s in blank]
-        options.append(Option(role, (role,), (), tuple(features)))
+    for act in (Ignore(), Consumed()):
+        features = [f"{act.role}|{c}" for c in context] + [f"{act.role}|{s}" for s in blank]
+        options.append(Option(act.role, act, (), tuple(features)))
     return Decision(f"m{number}", "mention", mention.start, mention.end, tuple(options))
 
 
@@ -151,7 +178,7 @@ def _full_names(reading: ParsedQuestion, number: int, context: list[str]) -> lis
         if not full:
             shape.append(f"full|{('name',) in columns}")
         features = [f"sel|{c}" for c in context] + [f"col|{s}" for s in shape] + [f"sel|{s}" for s in shape]
-        made.append(Option("full", ("full", first, last), (), tuple(features)))
+        made.append(Option("full", SelectFullName(first, last), (), tuple(features)))
     return made
 
 
@@ -172,7 +199,7 @@ def _names_by_display(reading: ParsedQuestion, number: int, context: list[str]) 
             continue
         place = f"{table == later}{table == earlier}{table == reading.main_table}"
         features = (f"named|{place}", *(f"named|{c}" for c in context[:4]))
-        made.append(Option("named", ("sel", display), (), features))
+        made.append(Option("named", SelectColumn(display), (), features))
     return made
 
 
@@ -184,7 +211,7 @@ def _added_up(
     if not what or target.column is None:
         return []
     features = [f"within|{c}" for c in context] + [f"col|{s}" for s in shape] + [f"within|fn={what}"]
-    return [Option("within", ("agg", what, target.column), (), tuple(features))]
+    return [Option("within", SelectAggregate(what, target.column), (), tuple(features))]
 
 
 def _inherited(reading: ParsedQuestion, mention: Mention) -> str:
@@ -199,15 +226,15 @@ def _inherited(reading: ParsedQuestion, mention: Mention) -> str:
 
 def near_columns(
     reading: ParsedQuestion, start: int, end: int, *, before: int, after: int, each: int = 4
-) -> list[tuple[int, Target, str]]:
-    """Column targets of mentions near a place, with how far away they are ("b0" is the last before it)."""
-    found: list[tuple[int, Target, str]] = []
+) -> list[NearColumn]:
+    """Column targets of mentions near a place."""
+    found: list[NearColumn] = []
     earlier = [n for n, m in enumerate(reading.mentions) if m.end <= start][::-1]
     later = [n for n, m in enumerate(reading.mentions) if m.start >= end]
     for side, numbers, count in (("b", earlier, before), ("a", later, after)):
         for rank, number in enumerate(numbers[:count]):
-            targets = [t for t in reading.mentions[number].targets if t.column is not None]
-            found.extend((number, target, f"{side}{rank}") for target in targets[:each])
+            targets = [(t, t.column) for t in reading.mentions[number].targets if t.column is not None]
+            found.extend(NearColumn(number, t, column, f"{side}{rank}") for t, column in targets[:each])
     return found
 
 

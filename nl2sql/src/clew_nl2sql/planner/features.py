@@ -9,9 +9,10 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import NamedTuple
 
+from clew_nl2sql.planner.acts import ColumnAct, Ignore, TableAct
 from clew_nl2sql.planner.assembly import Draft
 from clew_nl2sql.planner.assignment_search import Assignment
-from clew_nl2sql.planner.decisions import TABLE_ROLES, Decision, Option
+from clew_nl2sql.planner.decisions import Decision
 from clew_nl2sql.planner.dry_run import DryRunResult
 from clew_nl2sql.planner.lexicon import FILLER
 from clew_nl2sql.planner.parsed_question import ParsedQuestion
@@ -207,24 +208,26 @@ def reading_words(reading: ParsedQuestion) -> list[str]:
 def _leftovers(reading: ParsedQuestion, assignment: Assignment) -> list[tuple[str, float]]:
     found = []
     for decision, option in assignment.choices:
-        if option.act[0] == "none":
+        if isinstance(option.act, Ignore):
             found.append((f"none:{decision.kind}", 1.0))
             found.append((f"none:{decision.kind}:{_piece(reading, decision)}", 1.0))
         else:
             found.append((f"r:{option.role}", 1.0))
-            if decision.kind == "mention" and len(option.act) == 2:
-                found.append((f"rq:{option.role}:{_fit(reading, decision, option)}", 1.0))
+            if decision.kind == "mention" and isinstance(option.act, TableAct | ColumnAct):
+                found.append((f"rq:{option.role}:{_fit(reading, decision, option.act)}", 1.0))
     plain = sum(1 for u in reading.units if u.mark not in FILLER and u.mark.isalpha() and u.mark.islower())
     found.append(("unmapped", float(plain)))
     return found
 
 
-def _fit(reading: ParsedQuestion, decision: Decision, option: Option) -> str:
+def _fit(reading: ParsedQuestion, decision: Decision, act: TableAct | ColumnAct) -> str:
     """How well a mention says the table or column that it was taken for."""
     for target in reading.mentions[int(decision.key[1:])].targets:
-        if option.act[1] == (target.table if target.column is None else target.column) and (
-            (target.column is None) == (option.role in TABLE_ROLES)
-        ):
+        if isinstance(act, TableAct):
+            fits = target.column is None and target.table == act.table
+        else:
+            fits = target.column == act.column
+        if fits:
             return f"{target.way}{target.coverage == 1}{target.with_table}"
     return "-"
 

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import msgspec
 from sqlglot import exp
 
+from clew_nl2sql.planner.acts import Consumed, Ignore, TableAct
 from clew_nl2sql.planner.candidates import candidates
 from clew_nl2sql.planner.catalog import Catalog
 from clew_nl2sql.planner.certainty import (
@@ -157,40 +158,22 @@ def _links(reading: ParsedQuestion, best: CandidateFeatures) -> list[LinkedSpan]
     schema = reading.schema
     found = []
     for decision, option in sorted(best.assignment.choices, key=lambda c: c[0].start):
-        role = str(option.act[0])
-        if role in ("none", "used"):
+        act = option.act
+        if isinstance(act, Ignore | Consumed):
             continue
         first, last = reading.tokens[decision.start], reading.tokens[decision.end - 1]
-        target = ""
-        if role in ("ent", "dsp", "grpt", "neg"):
-            target = schema.tables[int(str(option.act[1]))].name
+        if isinstance(act, TableAct):
+            target = schema.tables[act.table].name
         else:
-            columns = [schema.columns[c] for c in _columns(role, option.act)]
+            columns = [schema.columns[c] for c in act.columns]
             target = ", ".join(f"{schema.tables[c.table].name}.{c.name}" for c in columns)
         text = reading.question[first.start : last.end]
         found.append(
             LinkedSpan(
-                text=text, kind=decision.kind, target=target, role=role, start=first.start, end=last.end
+                text=text, kind=decision.kind, target=target, role=act.role, start=first.start, end=last.end
             )
         )
     return found
-
-
-def _columns(role: str, act: tuple[object, ...]) -> list[int]:
-    """The columns that an act names, by where each role keeps them."""
-    second = ("agg", "ordagg", "supagg", "hva")
-    both = {
-        "cnd2": (1, 3),
-        "cmpcol": (1, 3),
-        "full": (1, 2),
-        "cnt": (),
-        "ordc": (),
-        "supc": (),
-        "hav": (),
-        "lim": (),
-    }
-    places = both.get(role, (2,) if role in second else (1,))
-    return [number for at in places if isinstance(number := act[at], int)]
 
 
 def _hash(dialect: str, sql: str, abstained: bool, certainty: float) -> str:

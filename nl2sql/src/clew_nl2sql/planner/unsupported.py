@@ -6,6 +6,7 @@ asked. The same goes for a query that leaves out a comparison that the question 
 
 from __future__ import annotations
 
+from clew_nl2sql.planner.acts import Ignore
 from clew_nl2sql.planner.expectations import abilities
 from clew_nl2sql.planner.features import CandidateFeatures
 from clew_nl2sql.planner.lexicon import word_set
@@ -59,7 +60,7 @@ def _leaves_out(reading: ParsedQuestion, best: CandidateFeatures) -> bool:
     """A comparison or a proper name that was said, with nothing in the query to show for it."""
     for decision, option in best.assignment.choices:
         number = int(decision.key[1:])
-        if option.act[0] != "none":
+        if not isinstance(option.act, Ignore):
             continue
         if decision.kind == "amount":
             amount = reading.amounts[number]
@@ -93,7 +94,7 @@ def _forgets_rank(reading: ParsedQuestion, best: CandidateFeatures) -> bool:
         return False
     if reading.word(0) in ("who", "which"):
         return not (best.query.order and best.query.limit)
-    taken = [d for d, option in best.assignment.choices if option.act[0] != "none"]
+    taken = [d for d, option in best.assignment.choices if not isinstance(option.act, Ignore)]
     return not best.query.order and not any(d.start <= words[-1] < d.end for d in taken)
 
 

@@ -6,6 +6,15 @@ A value offers the columns that hold it. A number offers the columns named near 
 
 from __future__ import annotations
 
+from clew_nl2sql.planner.acts import (
+    ExcludeRows,
+    Filter,
+    FilterPair,
+    HavingAggregate,
+    HavingCount,
+    Ignore,
+    Limit,
+)
 from clew_nl2sql.planner.cues import Amount
 from clew_nl2sql.planner.decisions import (
     Decision,
@@ -46,7 +55,7 @@ def value_decision(reading: ParsedQuestion, number: int) -> Decision:
             f"v2.tab={table in {t for _, t in reading.table_mentions}}",
             f"v2.main={table == reading.main_table}",
         ]
-        options.append(Option("v.pair", ("cnd2", first, one, second, two), (), ("v.pair", *fit)))
+        options.append(Option("v.pair", FilterPair(first, one, second, two), (), ("v.pair", *fit)))
     if (value.quoted and not value.holders) or likeness not in ("", "weak"):
         options.extend(_patterned(reading, value, context, likeness))
     blank: tuple[str, ...] = (
@@ -55,7 +64,7 @@ def value_decision(reading: ParsedQuestion, number: int) -> Decision:
     )
     blank += tuple(f"v.none|{c}" for c in context[:8]) + (f"v.none|len={value.end - value.start}",)
     blank += (f"v.none|cap={reading.tokens[value.start].text[:1].isupper()}{value.start == 0}",)
-    options.append(Option("v.none", ("none",), (), blank))
+    options.append(Option("v.none", Ignore(), (), blank))
     return Decision(f"v{number}", "value", value.start, value.end, tuple(options))
 
 
@@ -83,9 +92,9 @@ def _naming(
 ) -> tuple[int | None, Target | None, str]:
     """The nearest mention that names a value's column, if one does."""
     near = near_columns(reading, value.start, value.end, before=3, after=2, each=10)
-    for number, target, place in near:
+    for number, target, its_column, place in near:
         mention = reading.mentions[number]
-        if target.column == column and target.quality >= mention.best().quality - 0.3:
+        if its_column == column and target.quality >= mention.best().quality - 0.3:
             return number, target, place
     return None, None, "-"
 
@@ -154,22 +163,20 @@ def _held(
     made = []
     if holder.way == "part":
         pattern = _PATTERN[likeness or "part"].format(holder.value)
-        made.append(Option("v.like", ("cnd", holder.column, "like", pattern), uses, _v("like", shape, flat)))
+        made.append(Option("v.like", Filter(holder.column, "like", pattern), uses, _v("like", shape, flat)))
         if uses:  # what is looked for in may be what is asked for: "publishers whose name contains"
             free = _v("free", shape, flat)
-            made.append(Option("v.like", ("cnd", holder.column, "like", pattern), (), free))
+            made.append(Option("v.like", Filter(holder.column, "like", pattern), (), free))
         return made
     equal, unequal = ("in", "not in") if isinstance(holder.value, tuple) else ("=", "!=")
-    made.append(Option("v.eq", ("cnd", holder.column, equal, holder.value), uses, _v("eq", shape, flat)))
+    made.append(Option("v.eq", Filter(holder.column, equal, holder.value), uses, _v("eq", shape, flat)))
     if likeness and equal == "=":
         pattern = _PATTERN[likeness].format(value.text)
-        made.append(Option("v.like", ("cnd", holder.column, "like", pattern), uses, _v("like", shape, flat)))
+        made.append(Option("v.like", Filter(holder.column, "like", pattern), uses, _v("like", shape, flat)))
     if negated(reading, value.start):
+        made.append(Option("v.ne", Filter(holder.column, unequal, holder.value), uses, _v("ne", shape, flat)))
         made.append(
-            Option("v.ne", ("cnd", holder.column, unequal, holder.value), uses, _v("ne", shape, flat))
-        )
-        made.append(
-            Option("v.exc", ("exc", holder.column, equal, holder.value), uses, _v("exc", shape, flat))
+            Option("v.exc", ExcludeRows(holder.column, equal, holder.value), uses, _v("exc", shape, flat))
         )
     return made
 
@@ -183,8 +190,8 @@ def _patterned(
 ) -> list[Option]:
     """Nobody is known to hold it: the columns named near may, equal or by pattern."""
     made = []
-    for number, target, place in near_columns(reading, value.start, value.end, before=2, after=1):
-        column = reading.schema.columns[target.column]  # type: ignore[index]  # near_columns gives columns only
+    for number, target, its_column, place in near_columns(reading, value.start, value.end, before=2, after=1):
+        column = reading.schema.columns[its_column]
         if column.kind in ("number", "boolean"):
             continue
         shape = [f"v.far={place}"] + [
@@ -195,11 +202,11 @@ def _patterned(
             pattern = _PATTERN[likeness].format(value.text)
             made.append(
                 Option(
-                    "v.like", ("cnd", column.id, "like", pattern), (f"m{number}",), _v("plike", shape, flat)
+                    "v.like", Filter(column.id, "like", pattern), (f"m{number}",), _v("plike", shape, flat)
                 )
             )
         made.append(
-            Option("v.eq", ("cnd", column.id, "=", value.text), (f"m{number}",), _v("peq", shape, flat))
+            Option("v.eq", Filter(column.id, "=", value.text), (f"m{number}",), _v("peq", shape, flat))
         )
     return made
 
@@ -220,18 +227,20 @@ def amount_decision(reading: ParsedQuestion, number: int) -> Decision:
     )
     options += _having(reading, amount, flat, uses)
     if amount.op == "=" and isinstance(amount.values[0], int) and 0 < amount.values[0] <= 50:
-        options.append(Option("n.lim", ("lim", amount.values[0]), (), tuple(f"n.lim|{f}" for f in flat)))
+        options.append(Option("n.lim", Limit(amount.values[0]), (), tuple(f"n.lim|{f}" for f in flat)))
     if negated(reading, amount.cue_start, 7):
-        options += [_excluded(option, flat) for option in options if option.act[0] == "cnd"]
+        options += [
+            _excluded(option, option.act, flat) for option in options if isinstance(option.act, Filter)
+        ]
     options += _started(reading, amount, flat)
-    options.append(Option("n.none", ("none",), (), tuple(f"n.none|{f}" for f in flat)))
+    options.append(Option("n.none", Ignore(), (), tuple(f"n.none|{f}" for f in flat)))
     return Decision(f"n{number}", "amount", amount.start, amount.end, tuple(options))
 
 
-def _excluded(option: Option, flat: list[str]) -> Option:
+def _excluded(option: Option, act: Filter, flat: list[str]) -> Option:
     """The same condition, on the rows that a negation takes away."""
     features = tuple(f for f in option.features if "|" not in f) + tuple(f"n.exc|{f}" for f in flat)
-    return Option("n.exc", ("exc", *option.act[1:]), option.uses, features)
+    return Option("n.exc", act.excluding(), option.uses, features)
 
 
 def _started(reading: ParsedQuestion, amount: Amount, flat: list[str]) -> list[Option]:
@@ -241,10 +250,10 @@ def _started(reading: ParsedQuestion, amount: Amount, flat: list[str]) -> list[O
     if not likeness or amount.explicit:
         return []
     made = []
-    for number, target, place in near_columns(reading, amount.start, amount.end, before=2, after=0):
+    for number, _, column, place in near_columns(reading, amount.start, amount.end, before=2, after=0):
         pattern = _PATTERN[likeness].format(amount.values[0])
         features = (f"n.lat={place}", *(f"n.like|{f}" for f in flat))
-        made.append(Option("n.like", ("cnd", target.column, "like", pattern), (f"m{number}",), features))
+        made.append(Option("n.like", Filter(column, "like", pattern), (f"m{number}",), features))
     return made
 
 
@@ -267,12 +276,11 @@ def _inner_cues(reading: ParsedQuestion, amount: Amount) -> tuple[str, ...]:
     )
 
 
-def _condition(amount: Amount, column: int, *, flip: bool = False) -> tuple[object, ...]:
+def _condition(amount: Amount, column: int, *, flip: bool = False) -> Filter:
     op = amount.op
     if flip:
         op = {">": "<", "<": ">", ">=": "<=", "<=": ">="}.get(op, op)
-    value: object = amount.values if op in ("between", "in") else amount.values[0]
-    return ("cnd", column, op, value)
+    return Filter(column, op, amount.values if op in ("between", "in") else amount.values[0])
 
 
 def _fits(column: SchemaColumn, amount: Amount) -> str:
@@ -300,8 +308,10 @@ def _comparable(column: SchemaColumn, amount: Amount) -> bool:
 
 def _compared(reading: ParsedQuestion, amount: Amount, flat: list[str]) -> list[Option]:
     made = []
-    for number, target, place in near_columns(reading, amount.start, amount.end, before=3, after=2):
-        column = reading.schema.columns[target.column]  # type: ignore[index]
+    for number, target, its_column, place in near_columns(
+        reading, amount.start, amount.end, before=3, after=2
+    ):
+        column = reading.schema.columns[its_column]
         mention = reading.mentions[number]
         if not _comparable(column, amount):
             continue
@@ -323,9 +333,9 @@ def _compared(reading: ParsedQuestion, amount: Amount, flat: list[str]) -> list[
         for inner, cue in enumerate(reading.cues):
             near = cue.kind == "agg" and 0 <= mention.start - cue.end <= 3
             if near and column.kind == "number" and amount.op != "in":
-                value: object = amount.values if amount.op == "between" else amount.values[0]
+                value = amount.values if amount.op == "between" else amount.values[0]
                 features = tuple(shape) + tuple(f"n.hva|{f}" for f in flat) + (f"n.hva={cue.what}",)
-                act = ("hva", cue.what, column.id, amount.op, value)
+                act = HavingAggregate(cue.what, column.id, amount.op, value)
                 made.append(Option("n.hva", act, (f"m{number}", f"c{inner}"), features))
     return made
 
@@ -394,15 +404,15 @@ def _held_numbers(reading: ParsedQuestion, amount: Amount, flat: list[str]) -> l
     return made[:10]
 
 
-def _held_condition(amount: Amount, column: SchemaColumn) -> tuple[object, ...]:
+def _held_condition(amount: Amount, column: SchemaColumn) -> Filter:
     """A year against dates that are text matches their beginning."""
     first = amount.values[0]
     texts = column.source.values and all(isinstance(v, str) for v in column.source.values[:20])
     if amount.op == "=" and texts and isinstance(first, int) and str(first) not in column.source.values:
-        return ("cnd", column.id, "like", f"%{first}%")
+        return Filter(column.id, "like", f"%{first}%")
     if texts and isinstance(first, int):
         values = tuple(str(v) for v in amount.values)
-        return ("cnd", column.id, amount.op, values if amount.op in ("between", "in") else values[0])
+        return Filter(column.id, amount.op, values if amount.op in ("between", "in") else values[0])
     return _condition(amount, column.id)
 
 
@@ -410,7 +420,7 @@ def _having(reading: ParsedQuestion, amount: Amount, flat: list[str], cues: tupl
     if amount.op in ("!=", "in") or not isinstance(amount.values[0], int):
         return []
     made = []
-    value: object = amount.values if amount.op == "between" else amount.values[0]
+    value = amount.values if amount.op == "between" else amount.values[0]
     for number, rank in near_mentions(reading, amount.end, 2):
         mention = reading.mentions[number]
         tables = [t for t in mention.targets if t.column is None][:2]
@@ -419,22 +429,24 @@ def _having(reading: ParsedQuestion, amount: Amount, flat: list[str], cues: tupl
             shape = [f"h.rank={rank}", f"h.gap={between}", f"h.q={target.way}{target.coverage == 1}", "h.tab"]
             features = tuple(shape) + tuple(f"n.hav|{f}" for f in flat)
             made.append(
-                Option("n.hav", ("hav", amount.op, value, target.table), (f"m{number}", *cues), features)
+                Option("n.hav", HavingCount(amount.op, value, target.table), (f"m{number}", *cues), features)
             )
         if not tables and rank == 0:
             best = mention.best()
             shape = ["h.col", f"h.cgap={between}", f"h.q={best.way}{best.coverage == 1}"]
             features = tuple(shape) + tuple(f"n.hav|{f}" for f in flat)
             made.append(
-                Option("n.hav", ("hav", amount.op, value, best.table), (f"m{number}", *cues), features)
+                Option("n.hav", HavingCount(amount.op, value, best.table), (f"m{number}", *cues), features)
             )
     earlier = [n for n, m in enumerate(reading.mentions) if m.end <= amount.cue_start]
     if cues and earlier:
         for target in [t for t in reading.mentions[earlier[-1]].targets if t.column is None][:1]:
             features = ("h.before",) + tuple(f"n.hav|{f}" for f in flat)
             made.append(
-                Option("n.hav", ("hav", amount.op, value, target.table), (f"m{earlier[-1]}", *cues), features)
+                Option(
+                    "n.hav", HavingCount(amount.op, value, target.table), (f"m{earlier[-1]}", *cues), features
+                )
             )
     features = ("h.bare",) + tuple(f"n.hav|{f}" for f in flat)
-    made.append(Option("n.hav", ("hav", amount.op, value, None), cues, features))
+    made.append(Option("n.hav", HavingCount(amount.op, value, None), cues, features))
     return made
