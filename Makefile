@@ -1,7 +1,7 @@
 # Everything that is done to this repository, by name. `make` alone lists it.
 #
 # A fresh clone needs Python 3.11 or newer and make, nothing else: the first target that needs the
-# environment makes it, and it is made again only when pyproject.toml or constraints.txt changed.
+# environment makes it, and it is made again only when a pyproject.toml or constraints.txt changed.
 # All paths are relative, so a checkout may live in a folder with spaces.
 #
 #   make test PYTEST_ARGS="tests/state -k codec -n 0"     a part of the tests, in one process
@@ -23,7 +23,8 @@ unexport PYTHONDONTWRITEBYTECODE
 PYTHONS := $(if $(PYTHON),"$(PYTHON)",python3.11 python3.12 python3.13 python3 python)
 FITS := import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 11))
 
-# $(call install,FOLDER,EXTRA,CONSTRAINTS): an environment with Clew, editable, and one of its extras.
+# $(call install,FOLDER,EXTRA,CONSTRAINTS,OTHERS): an environment with Clew, editable, one of its extras, and other
+# distributions of this repository.
 # A name on PATH may be a stub that does not start (a version manager's), so each is tried. An
 # environment without a working pip is a torso of an interrupted run, and is made anew.
 define install
@@ -44,9 +45,10 @@ define install
 	  echo "Making $(1) with $$("$$found" --version)"; \
 	  "$$found" -m venv --clear $(1); \
 	fi; \
-	echo "Installing .[$(2)] into $(1)"; \
-	$(1)/bin/python -m pip install --quiet --disable-pip-version-check --compile $(3) --editable '.[$(2)]'; \
-	$(1)/bin/python -m compileall -q src; \
+	echo "Installing .[$(2)] $(4) into $(1)"; \
+	$(1)/bin/python -m pip install --quiet --disable-pip-version-check --compile $(3) \
+	  --editable '.[$(2)]' $(addprefix --editable ,$(4)); \
+	$(1)/bin/python -m compileall -q src $(addsuffix /src,$(4)); \
 	touch $(1)/.installed
 endef
 
@@ -54,8 +56,8 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
 
 demo: $(VENV)/.installed ## a question across three databases; then a graph at work, killed, resumed, replayed and forked
-	@$(VENV)/bin/python -m clew_nl2sql.demo
-	@$(VENV)/bin/python -m clew.demo.triage
+	@$(VENV)/bin/python nl2sql/examples/demo.py
+	@$(VENV)/bin/python examples/demo/triage.py
 
 test: $(VENV)/.installed ## all tests but the slow campaigns
 	@$(VENV)/bin/python -m pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal $(PYTEST_ARGS)
@@ -82,8 +84,8 @@ clean: ## remove everything that these targets made
 	@rm -rf .venv .venv-* .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage .coverage.* htmlcov build dist
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(VENV)/.installed: pyproject.toml constraints.txt
-	$(call install,$(VENV),dev,-c constraints.txt)
+$(VENV)/.installed: pyproject.toml nl2sql/pyproject.toml constraints.txt
+	$(call install,$(VENV),dev,-c constraints.txt,./nl2sql)
 
 # The peers have requirements of their own, which must not move what the tests run on.
 BENCH_PINS := $(or $(wildcard benchmarks/constraints.txt),constraints.txt)

@@ -8,9 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import sqlglot
 from sqlglot import exp
 
+from clew_nl2sql.planner.acts import Consumed, Ignore
 from clew_nl2sql.planner.decisions import Decision, Option
 from clew_nl2sql.planner.parsed_question import ParsedQuestion
 from clew_nl2sql.planner.schema_index import SchemaIndex
@@ -224,9 +226,9 @@ class Judge:
         for decision in decisions:
             good = {n for n, option in enumerate(decision.options) if self.agrees(option, decision)}
             if decision.key in used:
-                good = {n for n, option in enumerate(decision.options) if option.act[0] == "used"}
+                good = {n for n, option in enumerate(decision.options) if isinstance(option.act, Consumed)}
             elif not good:
-                good = {n for n, option in enumerate(decision.options) if option.act[0] == "none"}
+                good = {n for n, option in enumerate(decision.options) if isinstance(option.act, Ignore)}
             if decision.kind == "mention":
                 good = self._one_role(decision, good)
             else:
@@ -253,7 +255,7 @@ class Judge:
             option = decision.options[n]
             mentions = [int(u[1:]) for u in option.uses if u[0] == "m"]
             if not mentions:
-                bare_count = option.act[0] in ("supc", "cnt", "hav", "ordc")
+                bare_count = option.act.role in ("supc", "cnt", "hav", "ordc")
                 common = any("deg=common" in f for f in option.features)
                 return 30 if bare_count and not common else 0 if common else 8
             mention = self.reading.mentions[mentions[0]]
@@ -265,7 +267,7 @@ class Judge:
         return {n for n in good if place(n) == best}
 
     def agrees(self, option: Option, decision: Decision) -> bool:
-        return bool(getattr(self, "_" + str(option.act[0]))(*option.act[1:]))
+        return bool(getattr(self, f"_{option.act.role}")(*msgspec.structs.astuple(option.act)))
 
     def _none(self) -> bool:
         return False

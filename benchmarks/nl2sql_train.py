@@ -37,7 +37,7 @@ from clew_nl2sql.planner.unsupported import is_beyond
 
 FOLDS = 5
 PRECISION = 0.88  # the threshold is set where this share of the answers on unseen databases is right
-WEIGHTS = Path(__file__).parent.parent / "src/clew_nl2sql/planner/weights.json.gz"
+WEIGHTS = Path(__file__).parent.parent / "nl2sql/src/clew_nl2sql/planner/weights.json.gz"
 
 
 class Example(NamedTuple):

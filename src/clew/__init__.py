@@ -12,7 +12,7 @@ The layers, lowest first; imports only ever point down::
     explore     4  every state that a world can reach; checks of workflows; the systems that go back
     cli         5  the command line, one file a verb
     testing        a virtual clock, a driver that completes items in any order, the stores' suite
-    demo           what `make demo` shows; pytest_plugin: recorded runs as regression tests
+    pytest_plugin  recorded runs as regression tests
 """
 
 from __future__ import annotations

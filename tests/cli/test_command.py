@@ -26,7 +26,6 @@ VERBS = [
     "import",
     "prune",
     "doctor",
-    "ask",
     "explore",
     "check",
     "pull",
@@ -34,7 +33,6 @@ VERBS = [
     "invalidate",
     "explain",
     "graph",
-    "demo",
 ]
 
 
@@ -56,7 +54,7 @@ def test_help_lists_the_verbs(folder: Folder) -> None:
     assert "..." not in said.partition("Commands:")[2]  # no sentence is cut off
 
 
-@pytest.mark.parametrize("verb", [verb for verb in VERBS if verb != "demo"])
+@pytest.mark.parametrize("verb", VERBS)
 def test_help_of_a_verb_has_examples(folder: Folder, verb: str) -> None:
     said = folder.clew(verb, "--help").stdout
     assert "Examples:" in said

@@ -21,7 +21,7 @@ from tests.docs.console import run_console
 from tests.docs.markdown import Block, read_blocks
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "nl2sql/README.md", *sorted(ROOT.glob("docs/**/*.md"))]
 
 
 def compiled(block: Block, page: Path) -> types.CodeType:

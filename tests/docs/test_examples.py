@@ -1,4 +1,4 @@
-"""Every script in ``examples`` runs by itself, in an empty folder, and exits with 0."""
+"""Every script in ``examples``, of Clew and of clew-nl2sql, runs by itself, in an empty folder, and exits with 0."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.mark.parametrize("script", sorted(ROOT.glob("examples/*.py")), ids=lambda script: script.stem)
+SCRIPTS = [*sorted(ROOT.glob("examples/*.py")), ROOT / "nl2sql/examples/ask_across_databases.py"]
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
 def test_example(script: Path, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, str(script)],

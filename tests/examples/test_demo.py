@@ -6,6 +6,7 @@ out, or made less where something must be seen to go on beside something else.
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import re
@@ -17,7 +18,8 @@ from typing import Any
 
 import pytest
 
-COMMAND = [sys.executable, "-W", "error", "-m", "clew.demo.triage"]
+DEMO = Path(__file__).resolve().parents[2] / "examples/demo"
+COMMAND = [sys.executable, "-W", "error", str(DEMO / "triage.py")]
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
@@ -159,8 +161,9 @@ def test_the_fork_of_the_resumed_run_makes_the_calls_after_its_step_only() -> No
     assert any("manner" in line for line in fork["difference"])
 
 
-def test_the_second_act_is_the_same_each_time_and_short() -> None:
-    from clew.demo import crash
+def test_the_second_act_is_the_same_each_time_and_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(DEMO)
+    crash = importlib.import_module("crash")
 
     shown: list[tuple[Any, ...]] = []
     began = time.monotonic()

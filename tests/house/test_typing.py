@@ -12,7 +12,7 @@ import pytest
 
 import clew
 
-SRC = Path(__file__).resolve().parents[2] / "src"
+ROOT = Path(__file__).resolve().parents[2]
 
 PROGRAM = """
 from dataclasses import dataclass
@@ -98,9 +98,9 @@ route(5)  # wrong: call-overload
 """
 
 
-@pytest.mark.parametrize("package", ["clew", "clew_nl2sql"])
+@pytest.mark.parametrize("package", ["src/clew", "nl2sql/src/clew_nl2sql"])
 def test_the_packages_say_that_they_are_typed(package: str) -> None:
-    assert (SRC / package / "py.typed").is_file()
+    assert (ROOT / package / "py.typed").is_file()
 
 
 def test_what_works_is_well_typed_and_what_does_not_is_not(tmp_path: Path) -> None:

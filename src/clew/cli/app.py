@@ -10,9 +10,7 @@ import typer
 
 import clew
 from clew.cli.commands import (
-    ask,
     check,
-    demo,
     diff,
     doctor,
     explain,
@@ -34,6 +32,7 @@ from clew.cli.commands import (
     why,
 )
 from clew.cli.output import CommandError, complain, remember_option, show_warnings
+from clew.cli.plugins import command_names, load_plugins, missing
 from clew.error_text import line_of
 from clew.errors import (
     ClewError,
@@ -100,14 +99,12 @@ for verb in (
     prune,
     doctor,
     graph,
-    ask,
     explore,
     check,
     pull,
     set_,
     invalidate,
     explain,
-    demo,
 ):
     verb.register(app)
 
@@ -133,6 +130,7 @@ def run_command(arguments: list[str]) -> int:
     for option in ("--store", "--graph"):
         remember_option(option, None)
     try:
+        _find(_verb(arguments))
         code = typer.main.get_command(app).main(arguments, prog_name="clew", standalone_mode=False)
         sys.stdout.flush()
         return int(code or 0)
@@ -151,10 +149,9 @@ def run_command(arguments: list[str]) -> int:
 
 
 def _told(error: Exception, arguments: list[str]) -> int:
-    verb = next((word for word in arguments if not word.startswith("-")), "")
-    usage = (
-        f"`clew {verb} --help` says how it is used" if verb in _verbs() else "`clew --help` lists the verbs"
-    )
+    verb = _verb(arguments)
+    is_known = verb in command_names(app)
+    usage = f"`clew {verb} --help` says how it is used" if is_known else "`clew --help` lists the verbs"
     if isinstance(error, CommandError):
         complain(error.what, error.hint)
         return error.code
@@ -182,5 +179,15 @@ def _message(error: Any) -> str:
     return text[:1].lower() + text[1:].rstrip(".")
 
 
-def _verbs() -> set[str]:
-    return {str(command.name) for command in app.registered_commands}
+def _verb(arguments: list[str]) -> str:
+    return next((word for word in arguments if not word.startswith("-")), "")
+
+
+def _find(verb: str) -> None:
+    """Load the plugins, unless a command is Clew's own; refuse one whose distribution is not installed."""
+    if verb in command_names(app):
+        return
+    load_plugins(app)
+    error = missing(verb)
+    if error is not None and verb not in command_names(app):
+        raise error

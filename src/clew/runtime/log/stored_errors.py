@@ -265,7 +265,7 @@ def _is_class(value: Any) -> bool:
 
 def _is_ours(cls: type) -> bool:
     """Whether a class is Python's or this library's, and not a program's."""
-    return cls in _NATIVE or kind_of(cls).startswith(("clew.", "clew_nl2sql."))
+    return cls in _NATIVE or kind_of(cls).startswith("clew.")
 
 
 def _built(cls: type[Exception], args: Any, attributes: Mapping[str, Any]) -> Exception | None:

@@ -1,0 +1,329 @@
+"""``clew ask``: a question in plain words, answered across databases. Without a question, one after the other."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from clew.cli.commands.replay import report
+from clew.cli.options import IdOption, JsonOption, StoreOption, find_run, store_at
+from clew.cli.output import CommandError, count, note, say, say_json, say_table
+from clew.cli.progress import progress
+from clew.cli.run_output import id_of
+
+# Every `clew --help` imports this module: what answers questions is imported where it is used.
+if TYPE_CHECKING:
+    from clew_nl2sql import Answer, Pipeline, PipelineError, UserContext
+
+SHOWN = 50  # rows of an answer; --json has all of them
+REPL = """A line is a question. Also: .sources  .explain (on or off)  .help  .quit"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("ask")(ask)
+
+
+def ask(
+    question: Annotated[str | None, typer.Argument(help="Left out, questions are read line by line.")] = None,
+    source: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--source",
+            metavar="NAME=ADDRESS",
+            help="sqlite:///FILE, duckdb:///FILE or postgresql://...; give it once for each database.",
+        ),
+    ] = None,
+    samples: Annotated[bool, typer.Option("--samples", help="Ask three small sample databases.")] = False,
+    explain: Annotated[bool, typer.Option("--explain", help="Show the plan behind the answer.")] = False,
+    as_json: JsonOption = False,
+    only: Annotated[str | None, typer.Option("--only", metavar="NAME", help="Ask this source alone.")] = None,
+    allow: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--allow",
+            metavar="GRANT",
+            help="Ask as somebody who may see only this: source.* or source.table.",
+        ),
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--model", metavar="NAME@URL", help="Plan with a language model; its key is CLEW_MODEL_KEY."
+        ),
+    ] = None,
+    run_id: IdOption = None,
+    resume: Annotated[
+        str | None,
+        typer.Option("--resume", metavar="RUN", help="Continue a question that was interrupted."),
+    ] = None,
+    replay: Annotated[
+        str | None,
+        typer.Option(
+            "--replay", metavar="RUN", help="Repeat a question from its recordings; needs no source."
+        ),
+    ] = None,
+    store: StoreOption = None,
+) -> int:
+    """Ask a question of one or several databases.
+
+    \b
+    Examples:
+      clew ask "How many orders are there?" --source sales=sqlite:///sales.db
+      clew ask "How many orders and how many tickets are there?" --samples --explain
+      clew ask --source sales=sqlite:///sales.db --source support=duckdb:///support.duckdb
+
+    The databases are only read. The question is a run: `clew show RUN` shows its steps, `clew ask --replay RUN` repeats
+    it without the databases. The exit code is 0 for an answer, in part or in full, and 1 for none."""
+    with ExitStack() as stack:
+        if replay:
+            return _replayed(stack.enter_context(store_at(store)), replay, as_json)
+        addresses = _addresses(source, samples, stack)
+        opened = stack.enter_context(store_at(store, create=True))
+        # a conversation has the terminal to itself
+        listeners = () if question is None and not resume else stack.enter_context(progress())
+        pipeline = _pipeline(addresses, opened, model, listeners)
+        user = _user(allow)
+        if resume:
+            name = find_run(opened, resume).run_id
+            return _answered(lambda: pipeline.resume(name), name, explain, as_json)
+        if question is None:
+            return _converse(pipeline, user, only, explain, as_json)
+        name = id_of(run_id, "ask")
+        return _answered(
+            lambda: pipeline.ask(question, user=user, source=only, run_id=name), name, explain, as_json
+        )
+
+
+# -- what is asked ---------------------------------------------------------------------------------------------
+
+
+def _addresses(given: list[str] | None, samples: bool, stack: ExitStack) -> dict[str, str]:
+    found: dict[str, str] = {}
+    if samples:
+        from clew_nl2sql.sample_data import make_samples
+
+        found.update(make_samples(stack.enter_context(tempfile.TemporaryDirectory(prefix="clew-samples-"))))
+    for pair in given or ():
+        name, split, address = pair.partition("=")
+        if not split or not name or not address:
+            raise CommandError(f"{pair!r} is no source", "write NAME=ADDRESS, like sales=sqlite:///sales.db")
+        if name in found:
+            raise CommandError(f"there are two sources called {name!r}", "give each its own name")
+        found[name] = address
+    if not found:
+        raise CommandError(
+            "there is no source to ask", "give --source NAME=ADDRESS, or --samples to try it out"
+        )
+    return found
+
+
+def _pipeline(addresses: dict[str, str], store: Any, model: str | None, listeners: Any) -> Pipeline:
+    from clew_nl2sql import Pipeline
+    from clew_nl2sql.errors import UsageError
+
+    try:
+        return Pipeline(addresses, store=store, listeners=listeners, **_models(model))
+    except UsageError as error:
+        raise _wrong(error) from error
+
+
+def _models(given: str | None) -> dict[str, Any]:
+    if given is None:
+        return {}
+    name, split, address = given.partition("@")
+    if not split:
+        raise CommandError(
+            f"{given!r} names no model", "write NAME@URL, like my-model@http://localhost:8000/v1"
+        )
+    from clew_nl2sql.models import ChatModel, ModelDecomposer, ModelPlanner, ModelSynthesizer
+
+    chat = ChatModel(address, name, api_key=os.environ.get("CLEW_MODEL_KEY"))
+    return {
+        "planner": ModelPlanner(chat),
+        "decomposer": ModelDecomposer(chat),
+        "synthesizer": ModelSynthesizer(chat),
+    }
+
+
+def _replayed(store: Any, run: str, as_json: bool) -> int:
+    """Replay a question. The run records the shape of its pipeline as data; the graph is built from it here."""
+    from clew_nl2sql.replay_graphs import graph_for
+
+    row = find_run(store, run)
+    graph = graph_for(row.target)
+    if graph is None:
+        raise CommandError(
+            f"run {row.run_id!r} is not a question", f"replay it with: clew replay {row.run_id}"
+        )
+    return report(store, graph, [row.run_id], strict=True, as_json=as_json)
+
+
+def _user(allow: list[str] | None) -> UserContext | None:
+    if allow is None:
+        return None
+    from clew_nl2sql import UserContext
+
+    return UserContext(user_id=os.environ.get("USER", "somebody"), policies=tuple(allow))
+
+
+def _wrong(error: Exception) -> CommandError:
+    what, _, hint = str(error).rpartition("; ")
+    return CommandError(what or hint, hint if what else "`clew ask --help` says how it is used")
+
+
+# -- one question ----------------------------------------------------------------------------------------------
+
+
+def _answered(verb: Callable[[], Answer], run_id: str, explain: bool, as_json: bool) -> int:
+    from clew_nl2sql.errors import UsageError
+
+    try:
+        answer = verb()
+    except UsageError as error:
+        raise _wrong(error) from error
+    except KeyboardInterrupt:
+        raise CommandError(
+            f"run {run_id!r} was interrupted; all that it finished is kept",
+            f"go on with: clew ask --resume {run_id} --source ...",
+            code=1,
+        ) from None
+    if as_json:
+        say_json(answer.as_dict())
+    else:
+        say_answer(answer, explain)
+    return 0 if answer.status in ("answered", "partial") else 1
+
+
+def say_answer(answer: Answer, explain: bool) -> None:
+    """An answer for people: text, rows, queries, where it came from; what is wrong goes to standard error."""
+    say(answer.text)
+    if answer.columns and not (len(answer.rows) == 1 and len(answer.columns) == 1):
+        say()
+        say_table(answer.columns, [[_cell(value) for value in row] for row in answer.rows[:SHOWN]])
+        if len(answer.rows) > SHOWN:
+            say(f"({len(answer.rows) - SHOWN} more rows; --json has them)")
+    if answer.scans:
+        say()
+    for name, sql in answer.sql.items():
+        say(f"{name}: {sql}")
+    if answer.provenance:
+        say()
+        for line in answer.provenance:
+            say(line if line in answer.notes else f"from {line}")
+    if explain:
+        say()
+        for line in plan_lines(answer):
+            say(line)
+    say(f"run {answer.run_id}")
+    for warning in answer.warnings:
+        note(warning)
+    for told, times in Counter(map(_error_line, answer.errors)).items():
+        note(told if times == 1 else f"{told} ({times} times)")
+
+
+def _error_line(error: PipelineError) -> str:
+    where = f" ({error.source})" if error.source else ""
+    return f"{error.code.value} in {error.node}{where}: {error.message}"
+
+
+def plan_lines(answer: Answer) -> Iterator[str]:
+    """The plan: parts, readings, certainty, retries, what else it might have meant, how results met."""
+    yield f"plan {answer.plan_hash[:16]}: {count(len(answer.scans), 'scan')}, {answer.operation}"
+    for scan in answer.scans:
+        sure = f", certainty {scan.certainty:.2f}" if scan.certainty is not None else ""
+        yield f"  {scan.id}: {scan.intent!r} -> {scan.source} ({scan.status}{sure}, retries {scan.retries})"
+        chosen = (
+            bool(scan.sql) and not scan.retries
+        )  # the first candidate is the answer, with names for its columns
+        others = [sql for sql in scan.candidates[chosen:] if sql != scan.sql]
+        for sql in others[:3]:
+            yield f"    or: {sql}"
+        if scan.artifact:
+            yield f"    artifact {scan.artifact}"
+    if len(answer.scans) > 1 and answer.combined_by:
+        yield f"  combined by: {answer.combined_by}"
+    for part in answer.unmapped:
+        yield f"  not mapped: {part!r}"
+
+
+def _cell(value: Any) -> str:
+    from clew_nl2sql.template_synthesizer import shown
+
+    return "-" if value is None else shown(value)
+
+
+# -- one after the other ---------------------------------------------------------------------------------------
+
+
+def _converse(
+    pipeline: Pipeline, user: UserContext | None, only: str | None, explain: bool, as_json: bool
+) -> int:
+    """Questions from standard input. Read from a file, the exit code is that of the worst; at a terminal somebody has
+    seen how each went, and an interrupt ends the line or the question, not the conversation."""
+    asks = sys.stdin.isatty()
+    if asks:
+        with suppress(ImportError):
+            import readline  # noqa: F401 - gives input() a history
+        say(REPL)
+    worst = 0
+    while True:
+        try:
+            line = input("ask> " if asks else "").strip()
+        except EOFError:
+            if asks:
+                say()
+            break
+        except KeyboardInterrupt:
+            if not asks:
+                raise
+            say()
+            continue
+        if line in (".quit", ".exit", "exit", "quit"):
+            break
+        if line == ".explain":
+            explain = not explain
+            say(f"explain is {'on' if explain else 'off'}")
+        elif line.startswith("."):
+            _command(line, pipeline)
+        elif line:
+            worst = max(worst, _asked(pipeline, line, user, only, explain, as_json, asks))
+    return 0 if asks else worst
+
+
+def _command(line: str, pipeline: Pipeline) -> None:
+    if line == ".sources":
+        for name, source in pipeline.equipment.sources.items():
+            say(f"{name}: {source!r}")
+        return
+    if line != ".help":
+        note(f"there is no command {line!r}")
+    say(REPL)
+
+
+def _asked(
+    pipeline: Pipeline,
+    line: str,
+    user: UserContext | None,
+    only: str | None,
+    explain: bool,
+    as_json: bool,
+    at_terminal: bool,
+) -> int:
+    name = id_of(None, "ask")
+    try:
+        return _answered(
+            lambda: pipeline.ask(line, user=user, source=only, run_id=name), name, explain, as_json
+        )
+    except CommandError as failed:
+        if not at_terminal:
+            raise
+        note(f"{failed.what}; {failed.hint}")
+        return failed.code

@@ -1,0 +1,408 @@
+"""Acts: what an option does to the query when it is chosen.
+
+Each act is a small frozen record. It knows its `role` (the name that weights, links and training use), the columns
+or the table that it is about, and which parts of the query it adds (`add_to`). Columns and tables are the numbers of
+the schema index.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import msgspec
+
+from clew_nl2sql.planner.catalog import Value
+from clew_nl2sql.planner.query import Condition, Scalar, SelectItem
+
+Values = Value | tuple[Value, ...]  # several for between, in and not in
+
+COUNT = SelectItem(None, "count")
+
+
+@dataclass(slots=True)
+class QueryParts:
+    """The parts of a query, as the acts of an assignment give them; places are those of words in the question."""
+
+    items: list[tuple[int, SelectItem]] = field(default_factory=list)
+    conditions: list[tuple[int, int, Condition]] = field(default_factory=list)
+    excluded: list[tuple[int, Condition]] = field(default_factory=list)
+    group: list[int] = field(default_factory=list)
+    group_tables: list[int] = field(default_factory=list)
+    counted: list[int] = field(default_factory=list)
+    having: list[Condition] = field(default_factory=list)
+    orders: list[tuple[SelectItem, int]] = field(default_factory=list)
+    ranking: tuple[SelectItem, bool, int] | None = None  # item, descending, limit
+    entities: list[int] = field(default_factory=list)
+    shown: list[tuple[int, int]] = field(default_factory=list)
+    negative: list[tuple[int, int]] = field(default_factory=list)
+    limit: int | None = None
+
+    def count(self, table: int | None) -> None:
+        """Note that rows of a table are counted, if it is known which."""
+        if table is not None:
+            self.counted.append(table)
+
+
+class Act(msgspec.Struct, frozen=True):
+    """What an option does. `start` and `end` are the place of the words that said it."""
+
+    role: ClassVar[str]
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        """The columns that the act names."""
+        return ()
+
+    def add_to(self, parts: QueryParts, start: int, end: int) -> None:
+        """Add what the act asks for."""
+
+
+# -- nothing ---------------------------------------------------------------------------------------------------
+
+
+class Ignore(Act, frozen=True):
+    """The piece plays no role."""
+
+    role = "none"
+
+
+class Consumed(Act, frozen=True):
+    """The piece is a part of what another one does."""
+
+    role = "used"
+
+
+# -- tables ----------------------------------------------------------------------------------------------------
+
+
+class TableAct(Act, frozen=True):
+    """An act about a table."""
+
+    table: int
+
+
+class JoinTable(TableAct, frozen=True):
+    """The table takes part in the query."""
+
+    role = "ent"
+
+    def add_to(self, parts: QueryParts, start: int, end: int) -> None:
+        parts.entities.append(self.table)
+
+
+class ShowTable(TableAct, frozen=True):
+    """The table's rows are asked for, by the column that names them."""
+
+    role = "dsp"
+
+    def add_to(self, parts: QueryParts, start: int, end: int) -> None:
+        parts.shown.append((start, self.table))
+
+
+class GroupByTable(TableAct, frozen=True):
+    """One row for each row of the table."""
+
+    role = "grpt"
+
+    def add_to(self, parts: QueryParts, start: int, end: int) -> None:
+        parts.group_tables.append(self.table)
+
+
+class ExcludeTable(TableAct, frozen=True):
+    """What has rows in the table is taken away."""
+
+    role = "neg"
+
+    def add_to(self, parts: QueryParts, start: int, end: int) -> None:
+        parts.negative.append((start, self.table))
+
+
+# -- columns ---------------------------------------------------------------------------------------------------
+
+
+class ColumnAct(Act, frozen=True):
+    """An act about one column."""
+
+    column: int
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        return (self.column,)
+
+
+class SelectColumn(ColumnAct, frozen=True):
+    """The column is asked for."""
+
+    role = "sel"
+
+    def add_to(self, parts: QueryParts, start: int, end: int) -> None:
+        parts.items.append((start, SelectItem(self.column)))
+
+
+class GroupByColumn(ColumnAct, frozen=True):
+    """One row for each value of the column."""
+
+    role = "grp"
+
+    def add_to(self, parts: QueryParts, start: int, end: int) -> None:
+        parts.group.append(self.column)
+
+
+class OrderByColumn(ColumnAct, frozen=True):
+    """Rows in the column's order."""
+
+    role = "ord"
+
+    def add_to(self, parts: QueryParts, start: int, end: int) -> None:
+        parts.orders.append((SelectItem(self.column), start))
+
+
+class CountDistinct(ColumnAct, frozen=True):
+    """How many different values the column has."""
+
+    role = "cntd"
+
+    def add_to(self, parts: QueryParts, start: int, end: int) -> None:
+        parts.items.append((start, SelectItem(self.column, "count", True)))
+
+
+class CountValues(ColumnAct, frozen=True):
+    """How many values the column has."""
+
+    role = "cntc"
+
+    def add_to(self, parts: QueryParts, start: int, end: int) -> None:
+        parts.items.append((start, SelectItem(self.column, "count")))
+
+
+class SumValues(ColumnAct, frozen=True):
+    """A count that the database already has as a number: its sum."""
+
+    role = "sumc"
+
+    def add_to(self, parts: QueryParts, start: int, end: int) -> None:
+        parts.items.append((start, SelectItem(self.column, "sum")))
+
+
+class SelectFullName(Act, frozen=True):
+    """First and last name."""
+
+    first: int
+    last: int
+    role = "full"
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        return (self.first, self.last)
+
+    def add_to(self, parts: QueryParts, start: int, end: int) -> None:
+        parts.items.append((start, SelectItem(self.first)))
+        parts.items.append((start, SelectItem(self.last)))
+
+
+# -- aggregates ------------------------------------------------------------------------------------------------
+
+
+class AggregateAct(Act, frozen=True):
+    """An act about an aggregate of a column."""
+
+    function: str
+    column: int
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        return (self.column,)
+
+    @property
+    def item(self) -> SelectItem:
+        """The aggregate."""
+        return SelectItem(self.column, self.function)
+
+
+class SelectAggregate(AggregateAct, frozen=True):
+    """The aggregate is asked for."""
+
+    role = "agg"
+
+    def add_to(self, parts: QueryParts, start: int, end: int) -> None:
+        parts.items.append((start, self.item))
+
+
+class OrderByAggregate(AggregateAct, frozen=True):
+    """Rows in the aggregate's order."""
+
+    role = "ordagg"
+
+    def add_to(self, parts: QueryParts, start: int, end: int) -> None:
+        parts.orders.append((self.item, start))
+
+
+class RankByAggregate(AggregateAct, frozen=True):
+    """The first rows by the aggregate."""
+
+    descending: bool
+    limit: int
+    role = "supagg"
+
+    def add_to(self, parts: QueryParts, start: int, end: int) -> None:
+        parts.ranking = (self.item, self.descending, self.limit)
+
+
+class HavingAggregate(AggregateAct, frozen=True):
+    """Groups whose aggregate compares."""
+
+    op: str
+    value: Values
+    role = "hva"
+
+    def add_to(self, parts: QueryParts, start: int, end: int) -> None:
+        parts.having.append(Condition(self.item, self.op, self.value))
+
+
+# -- counts ----------------------------------------------------------------------------------------------------
+
+
+class CountRows(Act, frozen=True):
+    """How many rows there are; of which table, if that was said."""
+
+    table: int | None
+    role = "cnt"
+
+    def add_to(self, parts: QueryParts, start: int, end: int) -> None:
+        parts.items.append((start, COUNT))
+        parts.count(self.table)
+
+
+class OrderByCount(Act, frozen=True):
+    """Rows in the order of a count."""
+
+    table: int | None
+    role = "ordc"
+
+    def add_to(self, parts: QueryParts, start: int, end: int) -> None:
+        parts.orders.append((COUNT, start))
+        parts.count(self.table)
+
+
+class HavingCount(Act, frozen=True):
+    """Groups whose count compares."""
+
+    op: str
+    value: Values
+    table: int | None
+    role = "hav"
+
+    def add_to(self, parts: QueryParts, start: int, end: int) -> None:
+        parts.having.append(Condition(COUNT, self.op, self.value))
+        parts.count(self.table)
+
+
+class RankByCount(Act, frozen=True):
+    """The first rows by a count."""
+
+    descending: bool
+    limit: int
+    table: int | None
+    role = "supc"
+
+    def add_to(self, parts: QueryParts, start: int, end: int) -> None:
+        parts.ranking = (COUNT, self.descending, self.limit)
+        parts.count(self.table)
+
+
+class RankByColumn(ColumnAct, frozen=True):
+    """The first rows by a column."""
+
+    descending: bool
+    limit: int
+    role = "supcol"
+
+    def add_to(self, parts: QueryParts, start: int, end: int) -> None:
+        parts.ranking = (SelectItem(self.column), self.descending, self.limit)
+
+
+class Limit(Act, frozen=True):
+    """So many rows."""
+
+    rows: int
+    role = "lim"
+
+    def add_to(self, parts: QueryParts, start: int, end: int) -> None:
+        parts.limit = self.rows
+
+
+# -- conditions ------------------------------------------------------------------------------------------------
+
+
+class Filter(ColumnAct, frozen=True):
+    """Rows whose column compares with a value."""
+
+    op: str
+    value: Values
+    role = "cnd"
+
+    def add_to(self, parts: QueryParts, start: int, end: int) -> None:
+        parts.conditions.append((start, end, Condition(SelectItem(self.column), self.op, self.value)))
+
+    def excluding(self) -> ExcludeRows:
+        """The same condition, on the rows that are taken away."""
+        return ExcludeRows(self.column, self.op, self.value)
+
+
+class ExcludeRows(ColumnAct, frozen=True):
+    """What has such rows is taken away."""
+
+    op: str
+    value: Values
+    role = "exc"
+
+    def add_to(self, parts: QueryParts, start: int, end: int) -> None:
+        parts.excluded.append((start, Condition(SelectItem(self.column), self.op, self.value)))
+
+
+class FilterPair(Act, frozen=True):
+    """Two columns of one row hold a value between them."""
+
+    first: int
+    first_value: Value
+    second: int
+    second_value: Value
+    role = "cnd2"
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        return (self.first, self.second)
+
+    def add_to(self, parts: QueryParts, start: int, end: int) -> None:
+        parts.conditions.append((start, end, Condition(SelectItem(self.first), "=", self.first_value)))
+        parts.conditions.append((start, end, Condition(SelectItem(self.second), "=", self.second_value)))
+
+
+class CompareColumns(Act, frozen=True):
+    """Rows whose column compares with another column."""
+
+    column: int
+    op: str
+    other: int
+    role = "cmpcol"
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        return (self.column, self.other)
+
+    def add_to(self, parts: QueryParts, start: int, end: int) -> None:
+        condition = Condition(SelectItem(self.column), self.op, SelectItem(self.other))
+        parts.conditions.append((start, end, condition))
+
+
+class CompareWithAggregate(ColumnAct, frozen=True):
+    """Rows whose column compares with an aggregate of it over all rows."""
+
+    op: str
+    function: str
+    role = "cmpagg"
+
+    def add_to(self, parts: QueryParts, start: int, end: int) -> None:
+        condition = Condition(SelectItem(self.column), self.op, Scalar(self.function, self.column))
+        parts.conditions.append((start, end, condition))

@@ -1,0 +1,377 @@
+"""From an assignment of roles to queries: the parts are put together, and where English leaves a choice, all ways.
+
+`assemble` gives every way with a name for each choice it made ("distinct", "group:key"): the names become features
+of the ranking. What a group is when nobody named one follows one rule: a count of another table's rows groups by the
+entity that was asked for, a count of its own rows groups by the selected column.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from clew_nl2sql.planner.acts import COUNT, QueryParts
+from clew_nl2sql.planner.assignment_search import Assignment
+from clew_nl2sql.planner.joins import join_tree, multiplies
+from clew_nl2sql.planner.lexicon import word_set
+from clew_nl2sql.planner.parsed_question import ParsedQuestion
+from clew_nl2sql.planner.query import Condition, Query, Scalar, SelectItem
+from clew_nl2sql.planner.render import tree_of
+from clew_nl2sql.planner.schema_index import SchemaIndex
+
+_DESCENDING = word_set(
+    "high highest large largest big biggest old oldest most latest newest greatest tallest longest"
+)
+_ORDERED = word_set(
+    "ordered sort sorted alphabetical alphabetically alphabetic lexicographical lexicographically ascending "
+    "descending arranged"
+)
+_DOWN = word_set("descending decreasing desc descendingly reverse")
+_UP = word_set("ascending increasing asc ascendingly")
+_EVERYTHING = word_set("information info detail details data everything record records attribute attributes")
+
+
+Names = tuple[str, ...]
+Selection = tuple[tuple[SelectItem, ...], Names]
+Variant = tuple[Query, Names]
+
+
+class Draft(NamedTuple):
+    """A query and the names of the choices that led to it."""
+
+    query: Query
+    choices: tuple[str, ...]
+
+
+def _parts_of(assignment: Assignment) -> QueryParts:
+    """What the acts of an assignment add, in the order of the words."""
+    parts = QueryParts()
+    for decision, option in sorted(assignment.choices, key=lambda c: c[0].start):
+        option.act.add_to(parts, decision.start, decision.end)
+    said: list[Condition] = []  # "female (sex is F)" says one thing twice
+    for place in list(parts.conditions):
+        if place[2] in said:
+            parts.conditions.remove(place)
+        said.append(place[2])
+    return parts
+
+
+def assemble(reading: ParsedQuestion, assignment: Assignment) -> list[Draft]:
+    """Every query that an assignment may mean."""
+    parts = _parts_of(assignment)
+    schema = reading.schema
+    drafts = []
+    for items, named in _selections(reading, parts):
+        if not items:
+            continue
+        for query, choices in _grouped(schema, parts, items):
+            for filtered, more in _filtered(reading, parts, query):
+                for ordered, order in _ordered(reading, parts, filtered):
+                    for final, last in _counted_once(schema, parts, ordered) or _distinct(reading, ordered):
+                        final = _with_keys(final, reading.via)
+                        drafts.append(Draft(final, named + choices + more + order + last))
+    return drafts
+
+
+def _counted_once(schema: SchemaIndex, parts: QueryParts, query: Query) -> list[Variant]:
+    """ "How many customers bought rope": each once, where the join has one of them in several rows."""
+    if query.select != (COUNT,) or query.group or query.having or not parts.counted:
+        return []
+    table = parts.counted[0]
+    key, tree = schema.tables[table].key, tree_of(query, schema)
+    if key is None or tree is None or not multiplies(schema, tree, table):
+        return []
+    return [(query._replace(select=(SelectItem(key, "count", True),)), ("count:once",))]
+
+
+def _with_keys(query: Query, via: frozenset[int]) -> Query:
+    """Let every join of the query prefer the keys that the question names."""
+    if not via:
+        return query
+    where = tuple(
+        c._replace(value=_with_keys(c.value, via)) if isinstance(c.value, Query) else c for c in query.where
+    )
+    compound = (query.compound[0], _with_keys(query.compound[1], via)) if query.compound else None
+    return query._replace(via=via, where=where, compound=compound)
+
+
+def _selections(reading: ParsedQuestion, parts: QueryParts) -> list[Selection]:
+    """What is asked for: the selected items, or a table's display column, its key, or everything."""
+    schema = reading.schema
+    placed = parts.items + [(at, SelectItem(schema.tables[t].display)) for at, t in parts.shown]
+    items = [item for _, item in sorted(placed, key=lambda p: p[0])]
+    items = list(dict.fromkeys(items))
+    for table in parts.group_tables:
+        if not any(
+            i.column is not None and not i.agg and schema.columns[i.column].table == table for i in items
+        ):
+            items.insert(0, SelectItem(schema.tables[table].display))
+            parts_named = ("show:group",)
+            swapped = [SelectItem(schema.tables[table].key)] + items[1:]
+            return [
+                (tuple(items), parts_named),
+                (tuple(swapped), ("show:groupkey",)),
+                (tuple(items[1:]), ("show:nogroup",)),
+            ]
+    for column in parts.group:
+        if SelectItem(column) not in items:
+            bare = tuple(items)
+            items.insert(0, SelectItem(column))
+            if bare:
+                return [(tuple(items), ("grpcol",)), (bare, ("grpcol:hidden",))]
+    found: list[Selection] = []
+    if items:
+        found = [(tuple(items), ("said",))]
+        if parts.shown and len(items) == 1:
+            table = parts.shown[0][1]
+            key = schema.tables[table].key
+            if key is not None and key != schema.tables[table].display:
+                found.append(((SelectItem(key),), ("show:key",)))
+            if any(t.lemma in _EVERYTHING for t in reading.tokens):
+                found.append(((SelectItem(None),), ("show:all",)))
+            found.extend(_first_and_last(schema, table))
+        return found
+    tables = list(
+        dict.fromkeys(parts.entities + ([reading.main_table] if reading.main_table is not None else []))
+    )
+    for table in tables[:2]:
+        entry = schema.tables[table]
+        if entry.display is not None:
+            found.append(((SelectItem(entry.display),), ("show:default",)))
+        if entry.key is not None and entry.key != entry.display:
+            found.append(((SelectItem(entry.key),), ("show:defaultkey",)))
+        if any(t.lemma in _EVERYTHING for t in reading.tokens) and table == tables[0]:
+            found.append(((SelectItem(None),), ("show:all",)))
+    return found
+
+
+def _first_and_last(schema: SchemaIndex, table: int) -> list[Selection]:
+    columns = {schema.columns[c].core: c for c in schema.tables[table].columns}
+    first, last = columns.get(("first", "name")), columns.get(("last", "name"))
+    if first is None or last is None:
+        return []
+    return [((SelectItem(first), SelectItem(last)), ("show:fullname",))]
+
+
+def _grouped(schema: SchemaIndex, parts: QueryParts, items: tuple[SelectItem, ...]) -> list[Variant]:
+    tables = frozenset(parts.entities + parts.counted + parts.group_tables)
+    if items == (SelectItem(None),) and not tables:
+        return []
+    query = Query(items, tables)
+    plain = [i.column for i in items if not i.agg and i.column is not None]
+    aggregated = any(i.agg for i in items)
+    counting = (
+        bool(parts.having)
+        or (parts.ranking is not None and bool(parts.ranking[0].agg))
+        or any(i.agg for i, _ in parts.orders)
+    )
+    keys = [schema.tables[t].key for t in parts.group_tables]
+    said = list(dict.fromkeys(parts.group + [k for k in keys if k is not None]))
+    query = query._replace(having=tuple(parts.having))
+    if said:
+        found: list[Variant] = [(query._replace(group=tuple(said)), ("group:said",))]
+        if parts.group_tables and plain:
+            found.append((query._replace(group=(plain[0],)), ("group:shown",)))
+        if not aggregated and not counting:
+            found.append((query, ("group:dropped",)))
+        return found
+    if not counting and not (aggregated and plain):
+        return [(query, ())]
+    if not plain:
+        return [(query, ("group:none",))] if not counting else []
+    first = schema.columns[plain[0]]
+    key = schema.tables[first.table].key
+    found = []
+    if key is not None and (
+        (parts.counted and first.table not in parts.counted) or first.table not in parts.counted
+    ):
+        found.append((query._replace(group=(key,)), ("group:key",)))
+    if key != plain[0] or not found:
+        found.append((query._replace(group=(plain[0],)), ("group:selected",)))
+    if len(plain) > 1 and all(schema.columns[c].table == first.table for c in plain) and aggregated:
+        found.append((query._replace(group=tuple(plain)), ("group:all",)))
+    if aggregated and not counting:
+        found.append((query, ("group:none",)))
+    return found
+
+
+def _filtered(reading: ParsedQuestion, parts: QueryParts, query: Query) -> list[Variant]:
+    conditions = _alternatives(reading, parts.conditions)
+    if parts.negative or parts.excluded:
+        return _negated(reading, parts, query)
+    found: list[Variant] = []
+    plain = tuple(c for _, _, c in parts.conditions)
+    rival = None if any(i.agg for i in query.select) else _rivals(parts.conditions)
+    for some, name in conditions:
+        found.append((query._replace(where=some), name))
+    nested = _nested(reading, parts.conditions)
+    if nested is not None:
+        found.append((query._replace(where=nested), ("cmp:inner",)))
+    if rival is not None:
+        first, second = rival
+        rest = tuple(c for c in plain if c not in (first, second))
+        left = query._replace(where=(*rest, first))
+        right = query._replace(where=(*rest, second), order=(), limit=None)
+        if not any(c.either for c in _either_said(reading, parts.conditions)):  # "or" is never both
+            found.append((left._replace(compound=("intersect", right)), ("both:intersect",)))
+        found.append((left._replace(compound=("union", right)), ("both:union",)))
+    return found
+
+
+def _nested(
+    reading: ParsedQuestion, conditions: list[tuple[int, int, Condition]]
+) -> tuple[Condition, ...] | None:
+    """Conditions that follow a compared aggregate, taken as conditions on what is aggregated."""
+    schema = reading.schema
+    for at, _, compared in conditions:
+        if not isinstance(compared.value, Scalar):
+            continue
+        inner = tuple(c for start, _, c in conditions if start > at and not isinstance(c.value, Scalar))
+        if inner:
+            table = schema.columns[compared.value.column].table
+            if any(c.item.column is None or schema.columns[c.item.column].table != table for c in inner):
+                return None
+            moved = compared._replace(value=compared.value._replace(where=inner))
+            return tuple(moved if c is compared else c for _, _, c in conditions if c not in inner)
+    return None
+
+
+def _rivals(conditions: list[tuple[int, int, Condition]]) -> tuple[Condition, Condition] | None:
+    """Two conditions on one column that no row can meet at once."""
+    for n, (_, _, first) in enumerate(conditions):
+        for _, _, second in conditions[n + 1 :]:
+            if (
+                first.item == second.item
+                and first != second
+                and not isinstance(first.value, Scalar | SelectItem)
+            ):
+                return first, second
+    return None
+
+
+def _alternatives(
+    reading: ParsedQuestion, conditions: list[tuple[int, int, Condition]]
+) -> list[tuple[tuple[Condition, ...], tuple[str, ...]]]:
+    """AND everywhere; OR where one was said, and between two values of one column."""
+    together = tuple(c for _, _, c in conditions)
+    found: list[tuple[tuple[Condition, ...], tuple[str, ...]]] = []
+    said = _either_said(reading, conditions)
+    if said != together:
+        found.append((said, ("or:said",)))
+    joined = tuple(
+        c._replace(either=n > 0 and together[n - 1].item == c.item and c.op == together[n - 1].op == "=")
+        for n, c in enumerate(together)
+    )
+    if joined not in (together, said):
+        found.append((joined, ("or:same",)))
+    found.append((together, ("and",) if len(together) > 1 else ()))
+    return found
+
+
+def _either_said(
+    reading: ParsedQuestion, conditions: list[tuple[int, int, Condition]]
+) -> tuple[Condition, ...]:
+    made: list[Condition] = []
+    last_end = 0
+    for start, end, condition in conditions:
+        either = bool(made) and "or" in reading.low[last_end:start]
+        made.append(condition._replace(either=either))
+        last_end = end
+    return tuple(made)
+
+
+def _negated(reading: ParsedQuestion, parts: QueryParts, query: Query) -> list[Variant]:
+    """NOT IN over the key path, or EXCEPT of the same selection."""
+    schema = reading.schema
+    where = tuple(c for _, _, c in parts.conditions)
+    entity = next((schema.columns[i.column].table for i in query.select if i.column is not None), None)
+    if entity is None:
+        entity = next(iter(parts.counted + parts.entities), None)
+    if entity is None:
+        return []
+    start = min([at for at, _ in parts.negative] + [at for at, _ in parts.excluded])
+    inner = [
+        c
+        for at, _, c in parts.conditions
+        if at > start and schema.columns[c.item.column or 0].table != entity
+    ]
+    outer = tuple(c for c in where if c not in inner)
+    inner += [c for _, c in parts.excluded]
+    far = [t for _, t in parts.negative] + [schema.columns[c.item.column or 0].table for c in inner]
+    far = [t for t in dict.fromkeys(far) if t != entity]
+    kept = frozenset(t for t in query.tables if t not in far)
+    base = query._replace(where=outer, tables=kept)
+    found: list[Variant] = []
+    if far:
+        tree = join_tree(schema, [entity, *far])
+        if tree is not None and tree.on:
+            left, right = tree.on[0]
+            sub = Query((SelectItem(right),), frozenset(far), tuple(inner))
+            kept = frozenset(t for t in base.tables if t == entity or t not in tree.tables)
+            absent = Condition(SelectItem(left), "not in", sub)
+            found.append((base._replace(where=(*outer, absent), tables=kept), ("not:in",)))
+    if not any(i.agg for i in query.select) and not query.group:
+        second = Query(query.select, frozenset(far), tuple(inner))
+        if inner or far:
+            found.append((base._replace(compound=("except", second)), ("not:except",)))
+    return found
+
+
+def _ordered(reading: ParsedQuestion, parts: QueryParts, query: Query) -> list[Variant]:
+    if parts.ranking is not None:
+        item, desc, limit = parts.ranking
+        best = query._replace(order=((item, desc),), limit=parts.limit or limit)
+        if _asks_order(reading) and parts.limit is None:
+            return [(best, ()), (best._replace(limit=None), ("rank:all",))]
+        return [(best, ())]
+    desc = _descends(reading)
+    if parts.orders:
+        order = _directed(reading, parts.orders, desc)
+        return [(query._replace(order=order, limit=parts.limit), ())]
+    first = query.select[0]
+    if _asks_order(reading) and first.column is not None and not first.agg and query.compound is None:
+        return [(query._replace(order=((first, desc),), limit=parts.limit), ("order:first",))]
+    return [(query, ())]
+
+
+def _directed(
+    reading: ParsedQuestion, orders: list[tuple[SelectItem, int]], desc: bool
+) -> tuple[tuple[SelectItem, bool], ...]:
+    """Each item with its own direction, where both are said: "by price descending, then by name ascending"."""
+    said = [(at, word in _DOWN) for at, word in enumerate(reading.low) if word in _DOWN or word in _UP]
+    if len({down for _, down in said}) < 2 or len(orders) < 2:
+        return tuple(dict.fromkeys((item, desc) for item, _ in orders))
+    found: dict[SelectItem, bool] = {}
+    ends = [start for _, start in orders[1:]] + [len(reading.low)]
+    before = orders[0][1] > said[0][0]  # "in descending order of price" and not "by price descending"
+    for (item, start), end in zip(orders, ends):
+        own = [d for at, d in said if start < at < end]
+        earlier = [d for at, d in said if at < start]
+        chosen = (earlier[-1:] or own[:1]) if before else (own[:1] or earlier[-1:])
+        found.setdefault(item, chosen[0] if chosen else desc)
+    return tuple(found.items())
+
+
+def _asks_order(reading: ParsedQuestion) -> bool:
+    """Whether some order is asked for; an order that customers place is none."""
+    for at, word in enumerate(reading.low):
+        if word in _ORDERED and at not in reading.verbs:
+            return True
+        if word == "order" and (reading.word(at + 1) in ("by", "them", "the", "these", "of") or at == 0):
+            return not any(m.start <= at < m.end for m in reading.mentions)
+    return False
+
+
+def _descends(reading: ParsedQuestion) -> bool:
+    for at, word in enumerate(reading.low):
+        if word in _DOWN:
+            return True
+        near = reading.low[at + 1 : at + 4]
+        if word == "from" and "to" in reading.low[at : at + 7] and any(w in _DESCENDING for w in near):
+            return True
+    return False
+
+
+def _distinct(reading: ParsedQuestion, query: Query) -> list[Variant]:
+    if any(i.agg for i in query.select) or query.compound is not None or query.select == (SelectItem(None),):
+        return [(query, ())]
+    return [(query, ("all",)), (query._replace(distinct=True), ("distinct",))]

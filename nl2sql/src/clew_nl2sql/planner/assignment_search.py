@@ -1,0 +1,80 @@
+"""The search for likely assignments: one option for every decision, the best sums first.
+
+A beam walks over the decisions. An option that consumes a mention or a cue forces that piece's own decision to
+"used", and only then; a value and a mention over the same words exclude each other. Ties fall to the earlier one.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from clew_nl2sql.planner.acts import Consumed, Ignore
+from clew_nl2sql.planner.decisions import Decision, Option
+from clew_nl2sql.planner.linear_model import LinearModel, log_softmax, score
+
+BEAM = 40
+FAR = 7.0  # options this much less likely than the best one of their decision are not tried
+
+
+class Assignment(NamedTuple):
+    """One option per decision, with the sum of their log-probabilities and the worst of them."""
+
+    score: float
+    choices: tuple[tuple[Decision, Option], ...]
+    worst: float
+    used: frozenset[str]
+
+
+def assignments(decisions: list[Decision], model: LinearModel, *, beam: int = BEAM) -> list[Assignment]:
+    """The most likely assignments, best first."""
+    states = [Assignment(0.0, (), 0.0, frozenset())]
+    taken = _overlaps(decisions)
+    for decision in decisions:
+        scores = log_softmax([score(model.roles, option.features) for option in decision.options])
+        ranked = sorted(range(len(scores)), key=lambda n: (-scores[n], n))
+        limit = scores[ranked[0]] - FAR
+        following: list[Assignment] = []
+        for state in states:
+            forced = decision.key in state.used
+            hidden = _hidden(decision, state, taken)
+            for n in ranked:
+                option = decision.options[n]
+                act = option.act
+                if forced != isinstance(act, Consumed) or (hidden and not isinstance(act, Ignore | Consumed)):
+                    continue
+                if scores[n] < limit and not forced and not hidden:
+                    continue
+                if any(use in state.used and not _shared(use) for use in option.uses):
+                    continue
+                following.append(
+                    Assignment(
+                        state.score + scores[n],
+                        (*state.choices, (decision, option)),
+                        min(state.worst, scores[n]),
+                        state.used.union(option.uses),
+                    )
+                )
+        following.sort(key=lambda s: -s.score)
+        states = following[:beam] or states
+    return states
+
+
+def _shared(use: str) -> bool:
+    """A mention may serve several: the maximum and the minimum of one column. A cue serves one."""
+    return use[0] == "m"
+
+
+def _overlaps(decisions: list[Decision]) -> dict[str, frozenset[str]]:
+    """Values that stand on the same words as a mention."""
+    values = [d for d in decisions if d.kind in ("value", "amount")]
+    return {
+        d.key: frozenset(v.key for v in values if v.start < d.end and d.start < v.end and v.key != d.key)
+        for d in decisions
+    }
+
+
+def _hidden(decision: Decision, state: Assignment, taken: dict[str, frozenset[str]]) -> bool:
+    rivals = taken[decision.key]
+    if not rivals:
+        return False
+    return any(d.key in rivals and not isinstance(o.act, Ignore) for d, o in state.choices)

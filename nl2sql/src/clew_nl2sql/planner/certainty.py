@@ -1,0 +1,90 @@
+"""How certain a plan is: the chance that the best answer is right, from what the whole field looks like.
+
+The share of the best answer among all candidates says most, but not all: a word that nothing explains, a quoted
+value that the query ignores or a weak link lower it. The weights are learned like the others, on questions over
+databases that the ranking had not seen.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from clew_nl2sql.planner.acts import Ignore
+from clew_nl2sql.planner.expectations import abilities, promises
+from clew_nl2sql.planner.features import CandidateFeatures, band, shape
+from clew_nl2sql.planner.lexicon import FILLER
+from clew_nl2sql.planner.parsed_question import NEGATIONS, ParsedQuestion
+from clew_nl2sql.planner.query import Query
+
+Facts = list[tuple[str, float]]
+
+# Features of the ranking that say something about right and wrong, and not only about better and worse.
+_TELLING = (
+    "none:", "joins=", "bridges=", "lost=", "gap=", "worst=", "idle=", "c|", "rq:", "dist=", "seltabs=", "losing=",
+)  # fmt: skip
+
+
+def of_candidate(reading: ParsedQuestion, best: CandidateFeatures) -> Facts:
+    """What the winner itself says: its shape, its weakest link, the words it leaves over."""
+    named = dict(best.features)
+    left = unmapped(reading, best)
+    first = reading.tokens[0].text if reading.tokens else ""
+    found = [
+        ("score", named.get("score", 0.0)),
+        ("worst", best.assignment.worst),
+        ("unmapped", float(len(left))),
+        (f"unmapped={min(len(left), 3)}", 1.0),
+        ("unmapped name", float(any(word[:1].isupper() and word != first for word in left))),
+        (f"length={band(len(reading.tokens), (7, 10, 14, 18, 24))}", 1.0),
+    ]
+    found.extend((f"e:{name}", 1.0) for name in shape(best.query) if not name.startswith("n:"))
+    denials = set(reading.denials)
+    words = [w for at, w in enumerate(reading.low) if w not in NEGATIONS or at in denials]
+    found.extend(promises(words, abilities(best.query)))
+    found.extend((f"e:{name}", 1.0) for name in named if name.startswith(_TELLING))
+    return found
+
+
+def of_field(share: float, second: float, outcome: str, agreeing: int) -> Facts:
+    """What the competition says: how far ahead the winner is, and what its rehearsal gave."""
+    share = min(max(share, 1e-4), 1 - 1e-4)
+    return [
+        ("bias", 1.0),
+        ("logit", math.log(share / (1 - share))),
+        ("ratio", math.log((second + 1e-3) / share)),
+        (f"share={band(share, (0.3, 0.5, 0.7, 0.85, 0.95, 0.99))}", 1.0),
+        (f"out={outcome}", 1.0),
+        (f"agreeing={band(agreeing, (1, 2, 4, 8))}", 1.0),
+    ]
+
+
+def unmapped(reading: ParsedQuestion, best: CandidateFeatures) -> list[str]:
+    """Words of the question that the query does not account for."""
+    covered: set[int] = set()
+    for decision, option in best.assignment.choices:
+        if not isinstance(option.act, Ignore):
+            covered.update(range(decision.start, decision.end))
+    for cue in reading.cues:
+        covered.update(range(cue.start, cue.end))
+    for amount in reading.amounts:
+        covered.update(range(amount.cue_start, amount.cue_end))
+    return [
+        token.text
+        for at, token in enumerate(reading.tokens)
+        if at not in covered
+        and token.kind in ("word", "quoted", "number", "date")
+        and token.low not in FILLER
+        and token.lemma not in FILLER
+    ]
+
+
+def chance(weights: Mapping[str, float], facts: Sequence[tuple[str, float]]) -> float:
+    """The logistic of the weighted facts."""
+    total = sum([weights.get(name, 0.0) * value for name, value in facts])
+    return 1 / (1 + math.exp(-max(-30.0, min(30.0, total))))
+
+
+def is_ordered(query: Query) -> bool:
+    """Whether the order of the rows is part of the answer."""
+    return bool(query.order) and query.limit != 1

@@ -1,0 +1,196 @@
+"""The planner: read the question, draft candidates, rank them, rehearse the best, and answer or abstain.
+
+Everything is a function of the question, the catalog and the shipped weights. It answers when its certainty
+reaches the threshold, which was set where seven of eight answers on unseen databases are right; below it, it says what
+it considered.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import msgspec
+from sqlglot import exp
+
+from clew_nl2sql.planner.acts import Consumed, Ignore, TableAct
+from clew_nl2sql.planner.candidates import candidates
+from clew_nl2sql.planner.catalog import Catalog
+from clew_nl2sql.planner.certainty import (
+    Facts,
+    chance,
+    is_ordered,
+    of_candidate,
+    of_field,
+    unmapped,
+)
+from clew_nl2sql.planner.dry_run import DryRunResult, miniature
+from clew_nl2sql.planner.features import CandidateFeatures, outcome_features
+from clew_nl2sql.planner.linear_model import LinearModel, shipped
+from clew_nl2sql.planner.parsed_question import ParsedQuestion
+from clew_nl2sql.planner.plan import Candidate, LinkedSpan, Plan
+from clew_nl2sql.planner.render import UnjoinableTablesError, to_expression, to_sql
+from clew_nl2sql.planner.unsupported import CEILING, is_beyond
+
+REHEARSED = 16
+SHOWN = 5
+
+
+class ScoredCandidate(NamedTuple):
+    """A candidate with its SQL and how the rehearsal went."""
+
+    ranked: CandidateFeatures
+    expression: exp.Expression
+    outcome: DryRunResult
+    score: float
+    share: float = 0.0
+
+
+class CandidatePool(NamedTuple):
+    """The contenders that were rehearsed, the answers they agree on, and the best of them."""
+
+    contenders: list[ScoredCandidate]
+    answers: list[
+        tuple[float, list[ScoredCandidate]]
+    ]  # likeliest first, each with its members, likeliest first
+
+
+class RulePlanner:
+    """The deterministic planner. `threshold` moves the point between answering more and being right more."""
+
+    def __init__(self, *, threshold: float | None = None, model: LinearModel | None = None):
+        self._model = model or shipped()
+        self._threshold = self._model.threshold if threshold is None else threshold
+
+    def plan(self, question: str, catalog: Catalog) -> Plan:
+        """Read one question against one catalog."""
+        reading = ParsedQuestion(question, catalog)
+        field = compete(reading, catalog, self._model)
+        if not field.answers:
+            return _empty(question, reading)
+        best = field.answers[0][1][0]
+        facts = facts_of(reading, field)
+        certainty = round(chance(self._model.certainty, facts), 6)
+        if is_beyond(reading, best.ranked):
+            certainty = min(certainty, CEILING)
+        abstained = certainty < self._threshold
+        shown = _shown(field, catalog.dialect, certainty)
+        return Plan(
+            question=question,
+            sql=None if abstained else shown[0].sql,
+            expression=None if abstained else best.expression,
+            certainty=certainty,
+            abstained=abstained,
+            candidates=tuple(shown),
+            links=tuple(_links(reading, best.ranked)),
+            unmapped=tuple(unmapped(reading, best.ranked)),
+            hash=_hash(catalog.dialect, shown[0].sql, abstained, certainty),
+        )
+
+
+def compete(reading: ParsedQuestion, catalog: Catalog, model: LinearModel) -> CandidatePool:
+    """Rank the candidates of a question and rehearse the best."""
+    ranked = candidates(reading, model)
+    scored = sorted(
+        ((_score(model, r.features), n, r) for n, r in enumerate(ranked)), key=lambda s: (-s[0], s[1])
+    )
+    contenders = []
+    stage = miniature(catalog)
+    for score, _, candidate in scored[:REHEARSED]:
+        try:
+            expression = to_expression(candidate.query, reading.schema)
+        except UnjoinableTablesError:
+            continue
+        outcome = DryRunResult("unknown", "")
+        if stage is not None:
+            outcome = stage.outcome(to_sql(expression, "sqlite"), ordered=is_ordered(candidate.query))
+        weight = _score(model, outcome_features(reading, candidate.query, outcome))
+        contenders.append(ScoredCandidate(candidate, expression, outcome, score + weight))
+    return _field(contenders)
+
+
+def _score(model: LinearModel, features: Iterable[tuple[str, float]]) -> float:
+    get = model.ranks.get
+    return sum([get(name, 0.0) * value for name, value in features])
+
+
+def _field(contenders: list[ScoredCandidate]) -> CandidatePool:
+    if not contenders:
+        return CandidatePool([], [])
+    top = max(c.score for c in contenders)
+    raw = [math.exp(c.score - top) for c in contenders]
+    whole = sum(raw)
+    shared = [c._replace(share=r / whole) for c, r in zip(contenders, raw)]
+    answers: dict[str, list[ScoredCandidate]] = {}
+    for number, contender in enumerate(shared):
+        key = contender.outcome.fingerprint or f"#{number}"
+        answers.setdefault(key, []).append(contender)
+    ordered = [
+        (sum(m.share for m in members), sorted(members, key=lambda m: -m.share))
+        for members in answers.values()
+    ]
+    ordered.sort(key=lambda a: -a[0])
+    return CandidatePool(shared, ordered)
+
+
+def facts_of(reading: ParsedQuestion, field: CandidatePool) -> Facts:
+    """What the certainty is computed from."""
+    share, members = field.answers[0]
+    second = field.answers[1][0] if len(field.answers) > 1 else 0.0
+    best = members[0]
+    return of_field(share, second, best.outcome.kind, len(members)) + of_candidate(reading, best.ranked)
+
+
+def _shown(field: CandidatePool, dialect: str, certainty: float) -> list[Candidate]:
+    """One candidate for each of the likeliest answers; what the best leaves is shared among the others."""
+    rest = sum(share for share, _ in field.answers[1:]) or 1.0
+    shown = []
+    for number, (share, members) in enumerate(field.answers[:SHOWN]):
+        expression = members[0].expression
+        chance_of = certainty if number == 0 else round((1 - certainty) * share / rest, 6)
+        shown.append(Candidate(sql=to_sql(expression, dialect), expression=expression, certainty=chance_of))
+    return shown
+
+
+def _links(reading: ParsedQuestion, best: CandidateFeatures) -> list[LinkedSpan]:
+    schema = reading.schema
+    found = []
+    for decision, option in sorted(best.assignment.choices, key=lambda c: c[0].start):
+        act = option.act
+        if isinstance(act, Ignore | Consumed):
+            continue
+        first, last = reading.tokens[decision.start], reading.tokens[decision.end - 1]
+        if isinstance(act, TableAct):
+            target = schema.tables[act.table].name
+        else:
+            columns = [schema.columns[c] for c in act.columns]
+            target = ", ".join(f"{schema.tables[c.table].name}.{c.name}" for c in columns)
+        text = reading.question[first.start : last.end]
+        found.append(
+            LinkedSpan(
+                text=text, kind=decision.kind, target=target, role=act.role, start=first.start, end=last.end
+            )
+        )
+    return found
+
+
+def _hash(dialect: str, sql: str, abstained: bool, certainty: float) -> str:
+    packed = msgspec.json.encode([dialect, sql, abstained, certainty])
+    return hashlib.sha256(packed).hexdigest()
+
+
+def _empty(question: str, reading: ParsedQuestion) -> Plan:
+    words = tuple(t.text for t in reading.tokens if t.kind != "punct")
+    return Plan(
+        question=question,
+        sql=None,
+        expression=None,
+        certainty=0.0,
+        abstained=True,
+        candidates=(),
+        links=(),
+        unmapped=words,
+        hash=_hash("", "", True, 0.0),
+    )
