@@ -1,4 +1,4 @@
-"""Opening stores and key-value tables by their URLs."""
+"""Open stores and key-value tables by their URLs."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from clew.stores.protocol import Store
 
 
 def open_table(store: Any, name: str) -> KeyValueTable:
-    """The shelf of that name in a store, made if it is not there.
+    """Open a key-value table, and create it if it does not exist.
 
     Args:
-        store: None for one that lives in memory and ends with the process; a path for a SQLite file (made if
-            it is not there); ``postgresql://...``; or a store object: the shelf then lies in the same place.
-        name: Text; what lies under other names is not seen.
+        store: None for a table in memory; the path of a SQLite file, which is created if it does not exist;
+            a ``postgresql://`` URL; or a store, whose file, database or memory then holds the table.
+        name: The name of the table.
     """
     if type(name) is not str or not name:
-        raise StoreError(f"a shelf's name is a text, not {name!r}")
+        raise StoreError(f"the name of a key-value table must be a string that is not empty, got {name!r}")
     check_key(name)
     if store is None:
         from clew.stores.memory.kv import MemoryRows, MemoryTable
@@ -57,28 +57,28 @@ def _within(store: Any, name: str) -> KeyValueTable:
 
         return PostgresKeyValueTable(store._link, name)
     raise StoreError(
-        f"{store!r} is no place for a shelf; give None, a path, postgresql://..., a MemoryStore, a SQLiteStore or a "
-        "PostgresStore"
+        f"{store!r} cannot hold a key-value table; give None, a path, a postgresql:// URL, a MemoryStore, "
+        "a SQLiteStore or a PostgresStore"
     )
 
 
 def open_store(address: str | os.PathLike[str], *, create: bool = True) -> Store:
-    """The store at an address. Without `create` it has to be there."""
+    """Open the store at a URL. Without `create`, it must exist."""
     text = os.fspath(address)
     if text.startswith(("postgresql://", "postgres://")):
         try:
             from clew.stores import PostgresStore
         except ModuleNotFoundError as error:
             raise StoreError(
-                f"PostgreSQL needs a driver, and {error.name!r} is not installed; pip install 'clew[postgres]'"
+                f"PostgreSQL needs {error.name!r}, which is not installed; pip install 'clew[postgres]'"
             ) from error
         return PostgresStore(text)
     if "://" in text:
-        raise StoreError(f"{text!r} is no store; give a file, or postgresql://...")
+        raise StoreError(f"{text!r} is not a store; give a file or a postgresql:// URL")
     from clew.stores import SQLiteStore
 
     if not create and not Path(text).is_file():
         raise StoreError(
-            f"there is no store {text!r}; name it with --store or CLEW_STORE, or start a run there"
+            f"store {text!r} does not exist; name it with --store or CLEW_STORE, or start a run in it"
         )
     return SQLiteStore(text)

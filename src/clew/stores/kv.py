@@ -1,16 +1,16 @@
-"""What a shelf is: a named, ordered map from text to bytes inside a store, for those who keep more than runs.
+"""Key-value tables: named, ordered maps from text to bytes inside a store.
 
-Rules, the same in memory, in SQLite and in PostgreSQL:
+Dependency graphs and explorations keep their data in them. The rules hold in memory, in SQLite and in PostgreSQL:
 
-- Keys are in the order of their code points. A key is text of any length without NUL and lone surrogates.
-- A `write` is all or nothing, and durable when it returns. A key that it names twice has its last value.
-- Shelves of one store do not see each other; the same name is the same shelf, also in another process.
-- `stamp` changes with every write of anybody. A write that names the stamp it `expect`s is refused with
-  `StoreConflictError` if somebody else wrote since: so a reader can keep what it read, and notice that it is old.
-- What `scan` has not handed out yet may still change; each key is handed out at most once.
-- All methods may be called from several threads, and in a process that was forked.
+- Keys are sorted by code point. A key is text of any length without NUL and lone surrogates.
+- A `write` is atomic, and durable when it returns. If it names a key twice, the last value counts.
+- Tables with different names share nothing. Opening the same name again, also in another process, gives the same table.
+- `version` grows with every write. A write with ``expect=version`` raises `StoreConflictError` if another writer was
+  faster, so a reader can cache what it read and notice that it is outdated.
+- A `scan` reads in pages: it returns each key at most once, and may see writes that happen during the scan.
+- All methods are safe to call from several threads, and in a forked process.
 
-A shelf knows nothing about what its bytes mean.
+A table does not interpret its values.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from typing import Any, Protocol
 
 from clew.errors import StoreError
 
-FORMAT = 1  # of the tables that shelves lie in
-PAGE = 512  # so many rows are read at a time by a scan
+FORMAT = 2  # of the SQL tables
+PAGE = 512  # rows that a scan reads at a time
 
 Change = tuple[str, bytes | None]
 
@@ -32,58 +32,62 @@ class KeyValueTable(Protocol):
     name: str
 
     def read(self, key: str) -> bytes | None:
-        """The bytes of a key, or None."""
+        """Return the value of a key, or None."""
 
     def read_many(self, keys: Iterable[str]) -> dict[str, bytes]:
-        """The bytes of those keys that are there."""
+        """Return the values of those keys that exist."""
 
     def scan(
         self, prefix: str = "", after: str | None = None, limit: int | None = None, *, check: bool = True
     ) -> Iterator[tuple[str, bytes]]:
-        """Keys that start with `prefix`, and their bytes, in order: those behind `after`, at most `limit`.
+        """Iterate over the sorted keys that start with `prefix`, with their values.
 
-        A damaged value is StoreCorruptError; with ``check=False`` it is handed out as it lies there.
+        `after` skips the keys up to and including it; `limit` is the largest number of keys. A damaged value raises StoreCorruptError; with ``check=False`` it is returned as it is stored.
         """
 
     def count(self, prefix: str = "") -> int:
-        """How many keys start with `prefix`."""
+        """Count the keys that start with `prefix`."""
 
-    def stamp(self) -> int:
-        """A number that is another one after each write."""
+    def version(self) -> int:
+        """Return the number of the latest write."""
 
     def write(self, changes: Iterable[Change], *, expect: int | None = None) -> int:
-        """Put bytes under keys, or take keys away (None), all or nothing; the stamp from now on."""
+        """Set keys, or delete them where the value is None, atomically; return the new version."""
 
     def close(self) -> None:
-        """Let go of whatever the shelf holds. Closing twice is no error."""
+        """Release the resources of the table. Closing twice is allowed."""
 
 
 def check_key(key: str) -> None:
-    """StoreError for a key that some store could not keep exactly."""
+    """Raise StoreError for a key that some store could not keep exactly."""
     if type(key) is not str:
-        raise StoreError(f"a key of a shelf is a text, not {key!r}")
+        raise StoreError(f"a key of a key-value table must be a string, got {key!r}")
     if not key.isascii():
         try:
             key.encode()
         except UnicodeEncodeError as error:
-            raise StoreError(f"a key of a shelf cannot have half a surrogate pair: {key!r}") from error
+            raise StoreError(
+                f"a key of a key-value table cannot contain a lone surrogate: {key!r}"
+            ) from error
     if "\0" in key:
-        raise StoreError(f"a key of a shelf cannot have a NUL: {key!r}")
+        raise StoreError(f"a key of a key-value table cannot contain a NUL: {key!r}")
 
 
-def behind(prefix: str) -> str | None:
-    """The least text that is behind all texts that start with `prefix`; None if there is none."""
+def upper_bound(prefix: str) -> str | None:
+    """Return the smallest text after all texts that start with `prefix`; None if no text is."""
     kept = prefix.rstrip("\U0010ffff")
     if not kept:
         return None
     code = ord(kept[-1]) + 1
-    return kept[:-1] + chr(0xE000 if code == 0xD800 else code)  # past the surrogates, which are no characters
+    return kept[:-1] + chr(
+        0xE000 if code == 0xD800 else code
+    )  # skips the surrogates, which are not characters
 
 
 def in_pages(page: Any, prefix: str, after: str | None, limit: int | None) -> Iterator[tuple[str, bytes]]:
-    """Rows from a function that reads some of them: ``page(from, is_inclusive, end, how many)``."""
+    """Iterate over rows that ``page(start, is_inclusive, end, size)`` reads a page at a time."""
     check_key(prefix)
-    end = behind(prefix)
+    end = upper_bound(prefix)
     start, inclusive = prefix, True
     if after is not None and after >= prefix:
         check_key(after)
@@ -100,18 +104,20 @@ def in_pages(page: Any, prefix: str, after: str | None, limit: int | None) -> It
 
 
 def conflict(name: str) -> str:
-    """What StoreConflictError says."""
-    return f"the shelf {name!r} was written by somebody else meanwhile; nothing of this write was kept: read again"
+    """Return the message of StoreConflictError."""
+    return f"table {name!r} was changed by another writer; nothing was written, read again and retry"
 
 
 def newer(name: str, where: object, version: int) -> str:
-    """What StoreVersionError says."""
-    return (
-        f"the shelf {name!r} in {where} was written by a newer Clew (format {version}, this one reads up to "
-        f"{FORMAT}); update Clew"
-    )
+    """Return the message of StoreVersionError for a table of a later version of Clew."""
+    return f"table {name!r} in {where} has format {version}, and this version of Clew reads format {FORMAT}; update Clew"
+
+
+def older(where: object) -> str:
+    """Return the message of StoreVersionError for tables of an earlier version of Clew."""
+    return f"the key-value tables in {where} have format 1, which this version of Clew cannot read; use a new store"
 
 
 def damaged(name: str, where: object, key: str) -> str:
-    """What StoreCorruptError says."""
-    return f"the shelf {name!r} in {where}: the value of {key!r} is damaged: its checksum does not fit"
+    """Return the message of StoreCorruptError."""
+    return f"table {name!r} in {where}: the value of {key!r} is damaged (checksum mismatch); restore a backup"
