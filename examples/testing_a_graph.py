@@ -2,14 +2,14 @@
 
 A price is the lower of two offers. The functions are tested by calling them. The graph is tested with `Stepper`: it
 shows which items run at the same time, completes them in the order that the test needs, lets one fail without a
-broken network, and lets one time out without waiting. `run_in_order` with `shuffled` shows that the order does not
+broken network, and lets one time out without waiting. `run_in_order` with `random_order` shows that the order does not
 matter.
 """
 
 import re
 
 from clew import Engine, Graph, node
-from clew.testing import Stepper, run_in_order, shuffled
+from clew.testing import Stepper, random_order, run_in_order
 
 CATALOGUES = {
     "north": "rope 20 m;18.50\nlamp;9.90\n",
@@ -79,7 +79,9 @@ def test_a_slow_shop_fails_the_run() -> None:
 
 
 def test_no_order_matters() -> None:
-    digests = {run_in_order(Engine(graph), values, choose=shuffled(seed)).state.digest for seed in range(20)}
+    digests = {
+        run_in_order(Engine(graph), values, choose=random_order(seed)).state.digest for seed in range(20)
+    }
     assert len(digests) == 1
 
 

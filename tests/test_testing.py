@@ -9,7 +9,7 @@ import pytest
 
 from clew import Context, Engine, Graph, RetryPolicy, interrupt, node
 from clew.errors import NodeTimeoutError, RunStateError
-from clew.testing import Stepper, VirtualClock, run_in_order, shuffled
+from clew.testing import Stepper, VirtualClock, random_order, run_in_order
 
 
 def writes(name: str, *reads: str) -> Any:
@@ -186,13 +186,13 @@ def test_a_run_in_a_stepper_can_be_cancelled() -> None:
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("workers", [1, 2, None])
 def test_the_chain_does_not_depend_on_the_order_of_completion(seed: int, workers: int | None) -> None:
-    result = run_in_order(DIAMOND, {"a": "-"}, choose=shuffled(seed), workers=workers)
+    result = run_in_order(DIAMOND, {"a": "-"}, choose=random_order(seed), workers=workers)
     assert result.state.digest == DIAMOND.run(a="-").state.digest
 
 
 def test_shuffled_is_the_same_for_the_same_seed() -> None:
     running = [str(n) for n in range(100)]
-    one, same, other = shuffled(1), shuffled(1), shuffled(2)
+    one, same, other = random_order(1), random_order(1), random_order(2)
     drawn = [[choose(running) for _ in range(10)] for choose in (one, same, other)]
     assert drawn[0] == drawn[1] != drawn[2]
 
@@ -203,5 +203,5 @@ def test_a_run_in_order_waits_where_it_is_asked() -> None:
         return "well?"
 
     engine = Engine(Graph([ask]))
-    assert run_in_order(engine, {"a": "-"}, choose=shuffled(0), run_id="r").status == "waiting"
+    assert run_in_order(engine, {"a": "-"}, choose=random_order(0), run_id="r").status == "waiting"
     assert engine.resume("r", answer=1)["x"] == 1

@@ -29,7 +29,7 @@ ERP = ("--source", "erp=sqlite:///erp.db")
 
 
 def test_an_answer_with_its_query_and_where_it_came_from(folder: Folder) -> None:
-    said = folder.clew("ask", HOW_MANY, *SALES, "--id", "mine").stdout.splitlines()
+    said = folder.clew("ask", HOW_MANY, *SALES, "--run-id", "mine").stdout.splitlines()
     assert said[0].endswith("180.")
     assert any(line.startswith("sales: SELECT COUNT(*)") for line in said)
     assert any(line.startswith("from sales: orders (1 row, sha256 ") for line in said)
@@ -129,14 +129,14 @@ def test_on_a_terminal_there_is_progress_for_each_node(folder: Folder) -> None:
 
 
 def test_a_run_is_shown_and_replayed_when_the_databases_are_gone(folder: Folder) -> None:
-    folder.clew("ask", HOW_MANY, *SALES, "--id", "kept")
+    folder.clew("ask", HOW_MANY, *SALES, "--run-id", "kept")
     (folder.path / "sales.db").unlink()
     assert "run 'kept' replays" in folder.clew("ask", "--replay", "kept").stdout
     assert "aggregator#0" in folder.clew("show", "kept").stdout
 
 
 def test_a_finished_run_is_shown_again_by_resuming_it(folder: Folder) -> None:
-    first = folder.json("ask", HOW_MANY, *SALES, "--id", "kept")
+    first = folder.json("ask", HOW_MANY, *SALES, "--run-id", "kept")
     assert folder.json("ask", "--resume", "kept", *SALES) == first
 
 

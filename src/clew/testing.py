@@ -4,7 +4,7 @@
 nothing else can happen.
 
 `Stepper` holds a run still between completions: it starts whatever may run, and you say which item completes, fails
-or times out next. `run_in_order` lets a function choose, for instance a shuffled one: the chain must not care.
+or times out next. `run_in_order` lets a function choose, for instance at random: the chain must not depend on it.
 
 `crash_points` kills the process at a named point, as ``kill -9`` would. `store_conformance` checks a store of your own.
 """
@@ -27,7 +27,7 @@ from clew.stores import conformance as store_conformance
 if TYPE_CHECKING:
     from clew.state.input_types import Values
 
-__all__ = ["Stepper", "VirtualClock", "crash_points", "run_in_order", "shuffled", "store_conformance"]
+__all__ = ["Stepper", "VirtualClock", "crash_points", "random_order", "run_in_order", "store_conformance"]
 
 
 class VirtualClock:
@@ -166,7 +166,7 @@ def run_in_order(
     return stepper.finish()
 
 
-def shuffled(seed: int) -> Callable[[Sequence[str]], str]:
+def random_order(seed: int) -> Callable[[Sequence[str]], str]:
     """For `run_in_order`: pick at random, the same way for the same seed."""
     rng = Random(seed)
     return lambda running: running[rng.randrange(len(running))]

@@ -40,7 +40,7 @@ VERBS = [
 def with_a_run(tmp_path_factory: pytest.TempPathFactory) -> Folder:
     """A folder with a finished run, for commands that change nothing."""
     folder = Folder(tmp_path_factory.mktemp("with_a_run"))
-    folder.clew("run", "flow:graph", "query=a", "--id", "r")
+    folder.clew("run", "flow:graph", "query=a", "--run-id", "r")
     return folder
 
 
@@ -103,7 +103,7 @@ def test_without_arguments_it_says_what_there_is(folder: Folder) -> None:
         (["why", "r", "anser"], "this run has no node or value 'anser'", "did you mean 'answer'?"),
         (["fork", "r", "--step", "9"], "run 'r' has no step 9", "it has 0 to 2"),
         (["fork", "r", "--step", "then"], "run 'r' has no label 'then'", "there are: none"),
-        (["run", "flow:graph", "query=a", "--id", "r"], "run 'r' already exists", "--id"),
+        (["run", "flow:graph", "query=a", "--run-id", "r"], "run 'r' already exists", "--run-id"),
         (["resume", "r", "--answer", "1"], "run 'r' asks nothing", "clew resume --help"),
         (["resume", "r", "--answer", "1", "--answers", "f"], "both given", "one of them"),
         (["replay"], "say what to replay", "--all"),
@@ -135,7 +135,7 @@ def test_a_module_that_cannot_be_imported_is_named_with_the_line(folder: Folder)
 
 
 def test_a_traceback_is_shown_on_request(folder: Folder) -> None:
-    folder.clew("run", "flow:graph", "query=a", "--id", "r")
+    folder.clew("run", "flow:graph", "query=a", "--run-id", "r")
     assert "Traceback" in folder.clew("show", "nope", code=2, CLEW_DEBUG="1").stderr
     done = folder.clew("run", "flow:failing", "a=1", code=1, CLEW_DEBUG="1")
     assert 'raise ValueError("the pipe is broken")' in done.stderr
@@ -149,7 +149,7 @@ def test_a_damaged_store_is_no_traceback(folder: Folder) -> None:
 
 
 def test_whoever_stops_reading_is_not_told_about_it(folder: Folder) -> None:
-    folder.clew("run", "flow:slow", "count=0", "pause=0", "--id", "r")
+    folder.clew("run", "flow:slow", "count=0", "pause=0", "--run-id", "r")
     done = subprocess.run(
         f"{sys.executable} -m clew.cli export r | head -c 10",
         shell=True,

@@ -13,12 +13,12 @@ from tests.cli.command import Folder
 
 @pytest.fixture
 def ran(folder: Folder) -> Folder:
-    folder.clew("run", "flow:graph", "query=hi", "--id", "r")
+    folder.clew("run", "flow:graph", "query=hi", "--run-id", "r")
     return folder
 
 
 def test_runs(ran: Folder) -> None:
-    ran.clew("run", "flow:failing", "a=1", "--id", "bad", code=1)
+    ran.clew("run", "flow:failing", "a=1", "--run-id", "bad", code=1)
     done = ran.clew("runs")
     assert [line.split()[0] for line in done.stdout.splitlines()] == ["run", "r", "bad"]
     assert "ValueError: the pipe is broken" in done.stdout
@@ -44,7 +44,7 @@ def test_show_as_json_has_checkpoints(ran: Folder) -> None:
 
 
 def test_show_nested(folder: Folder) -> None:
-    folder.clew("run", "flow:nested", "query=hi", "--id", "r")
+    folder.clew("run", "flow:nested", "query=hi", "--run-id", "r")
     assert "inner#0/finish#0" in folder.clew("show", "r", "--nested").stdout
     shown = folder.json("show", "r", "--nested")
     assert list(shown["checkpoints"][1]["clew"]["nested"]) == ["inner#0"]
@@ -58,7 +58,7 @@ def test_why(ran: Folder) -> None:
 
 
 def test_diff(ran: Folder) -> None:
-    ran.clew("fork", "r", "shout=HO", "--step", "1", "--id", "f")
+    ran.clew("fork", "r", "shout=HO", "--step", "1", "--run-id", "f")
     done = ran.clew("diff", "r", "f")
     assert done.stdout.splitlines()[:3] == [
         "runs 'r' and 'f' part after step 1 of 'r'",
@@ -86,9 +86,9 @@ def test_a_changed_request_is_named_with_both_texts(ran: Folder) -> None:
 
 
 def test_replay_of_all_runs_lists_what_differs(ran: Folder) -> None:
-    ran.clew("run", "flow:asking", "topic=rain", "--id", "q")
+    ran.clew("run", "flow:asking", "topic=rain", "--run-id", "q")
     assert "2 of 2 runs replay" in ran.clew("replay", "--all").stdout
-    done = ran.clew("replay", "--all", "--lenient", code=1, MARK="?")
+    done = ran.clew("replay", "--all", "--keep-going", code=1, MARK="?")
     assert "1 of 2 runs replay" in done.stdout
     found = ran.json("replay", "--all", code=1, MARK="?")
     assert [each["ok"] for each in found] == [False, True]
@@ -113,7 +113,7 @@ def test_export_and_import(ran: Folder) -> None:
 
 
 def test_a_waiting_run_goes_on_where_it_was_imported(folder: Folder) -> None:
-    folder.clew("run", "flow:asking", "topic=rain", "--id", "r")
+    folder.clew("run", "flow:asking", "topic=rain", "--run-id", "r")
     folder.clew("export", "r", "-o", "run.json")
     folder.clew("import", "run.json", "--store", "other.db")
     assert (
@@ -132,9 +132,9 @@ def test_a_tampered_document_is_refused_with_what_is_wrong(ran: Folder) -> None:
 
 
 def test_prune(ran: Folder) -> None:
-    ran.clew("run", "flow:graph", "query=a", "--id", "old")
-    ran.clew("fork", "old", "--id", "fork")
-    ran.clew("run", "flow:asking", "topic=rain", "--id", "waits")
+    ran.clew("run", "flow:graph", "query=a", "--run-id", "old")
+    ran.clew("fork", "old", "--run-id", "fork")
+    ran.clew("run", "flow:asking", "topic=rain", "--run-id", "waits")
     done = ran.clew("prune", "--keep", "1", "--dry-run")
     assert done.stdout == "r\n1 run would be deleted\n"  # "old" has a fork that stays
     assert ran.json("prune", "--keep", "1")["deleted"] == ["r"]
@@ -144,7 +144,7 @@ def test_prune(ran: Folder) -> None:
 
 
 def test_doctor_on_a_sound_store(ran: Folder) -> None:
-    ran.clew("fork", "r", "shout=HO", "--step", "1", "--id", "f")
+    ran.clew("fork", "r", "shout=HO", "--step", "1", "--run-id", "f")
     done = ran.clew("doctor")
     assert done.stdout.splitlines() == [
         "SQLiteStore('clew.db'): 2 runs (2 completed)",
@@ -155,7 +155,7 @@ def test_doctor_on_a_sound_store(ran: Folder) -> None:
 
 
 def test_doctor_names_the_damage(ran: Folder) -> None:
-    ran.clew("run", "flow:graph", "query=ho", "--id", "other")
+    ran.clew("run", "flow:graph", "query=ho", "--run-id", "other")
     with sqlite3.connect(ran.path / "clew.db") as db:
         (key, body) = db.execute("SELECT id, body FROM steps ORDER BY id LIMIT 1").fetchone()
         db.execute("UPDATE steps SET body = ? WHERE id = ?", (bytes(body).replace(b"HI", b"HA"), key))
@@ -166,7 +166,7 @@ def test_doctor_names_the_damage(ran: Folder) -> None:
 
 
 def test_doctor_needs_no_graph_for_a_fork(ran: Folder) -> None:
-    ran.clew("fork", "r", "shout=HO", "--step", "1", "--id", "f")
+    ran.clew("fork", "r", "shout=HO", "--step", "1", "--run-id", "f")
     (ran.path / "flow.py").unlink()
     assert ran.json("doctor")["damage"] == []
     db = sqlite3.connect(ran.path / "clew.db")

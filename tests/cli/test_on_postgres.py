@@ -10,7 +10,9 @@ from tests.stores.servers import PostgresServer
 
 def test_a_run_is_killed_resumed_and_checked(folder: Folder, server: PostgresServer) -> None:
     store = f"postgresql://postgres@/postgres?host={quote(str(server.folder), safe='')}"
-    with folder.start("run", "flow:slow", "count=15", "pause=1", "--id", "r", CLEW_STORE=store) as process:
+    with folder.start(
+        "run", "flow:slow", "count=15", "pause=1", "--run-id", "r", CLEW_STORE=store
+    ) as process:
         until(lambda: len(folder.lines("ticks.log")) >= 2)
         process.kill()
     (orphan,) = folder.json("doctor", "--store", store)["orphans"]

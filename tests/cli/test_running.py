@@ -13,7 +13,7 @@ from tests.cli.command import Folder, until
 
 
 def test_a_run_says_what_it_made(folder: Folder) -> None:
-    done = folder.clew("run", "flow:graph", 'query="hi"', "marks=2", "--id", "r")
+    done = folder.clew("run", "flow:graph", 'query="hi"', "marks=2", "--run-id", "r")
     assert done.stdout.splitlines()[0] == "run r completed after 2 steps"
     assert 'answer  "HI!!"' in done.stdout
     assert done.stderr == ""
@@ -21,7 +21,7 @@ def test_a_run_says_what_it_made(folder: Folder) -> None:
 
 
 def test_a_result_as_json(folder: Folder) -> None:
-    result = folder.json("run", "flow:graph", "query=hi", "--id", "r")
+    result = folder.json("run", "flow:graph", "query=hi", "--run-id", "r")
     assert result["run_id"] == "r"
     assert result["status"] == "completed"
     assert result["values"]["answer"] == "HI!"
@@ -51,15 +51,15 @@ def test_a_graph_is_an_object_or_a_function_that_makes_one(folder: Folder, targe
 
 
 def test_the_store_is_an_option_or_in_the_environment(folder: Folder) -> None:
-    folder.clew("run", "flow:graph", "query=hi", "--id", "a", "--store", "one.db")
-    folder.clew("run", "flow:graph", "query=hi", "--id", "b", CLEW_STORE="two.db")
+    folder.clew("run", "flow:graph", "query=hi", "--run-id", "a", "--store", "one.db")
+    folder.clew("run", "flow:graph", "query=hi", "--run-id", "b", CLEW_STORE="two.db")
     assert [row["run_id"] for row in folder.json("runs", "--store", "one.db")] == ["a"]
     assert [row["run_id"] for row in folder.json("runs", CLEW_STORE="two.db")] == ["b"]
     assert not (folder.path / "clew.db").exists()
 
 
 def test_a_failed_run_says_so_and_goes_on_when_it_is_mended(folder: Folder) -> None:
-    done = folder.clew("run", "flow:failing", "a=1", "--id", "r", code=1)
+    done = folder.clew("run", "flow:failing", "a=1", "--run-id", "r", code=1)
     what, hint = done.stderr.splitlines()
     assert what.startswith("error: run 'r' failed after step 0: ValueError: the pipe is broken")
     assert "broken#0" in what
@@ -82,7 +82,7 @@ def test_a_confined_failure_is_run_again_and_not_resumed(folder: Folder) -> None
 
 
 def test_a_question_is_answered_by_another_process(folder: Folder) -> None:
-    done = folder.clew("run", "flow:asking", "topic=rain", "--id", "r")
+    done = folder.clew("run", "flow:asking", "topic=rain", "--run-id", "r")
     assert "approve#0 asks: send 'about rain'?" in done.stdout
     assert "answer with: clew resume r --answer JSON" in done.stdout
     done = folder.clew("resume", "r", code=2)
@@ -92,14 +92,14 @@ def test_a_question_is_answered_by_another_process(folder: Folder) -> None:
 
 
 def test_answers_by_path_come_from_a_file(folder: Folder) -> None:
-    folder.clew("run", "flow:asking", "topic=rain", "--id", "r")
+    folder.clew("run", "flow:asking", "topic=rain", "--run-id", "r")
     (folder.path / "answers.json").write_text('{"approve#0": false}')
     assert folder.json("resume", "r", "--answers", "answers.json")["values"]["sent"] == "nothing"
 
 
 def test_a_fork_goes_on_from_a_step_with_other_values(folder: Folder) -> None:
-    folder.clew("run", "flow:graph", "query=hi", "--id", "r")
-    fork = folder.json("fork", "r", 'shout="HO"', "--step", "1", "--id", "f")
+    folder.clew("run", "flow:graph", "query=hi", "--run-id", "r")
+    fork = folder.json("fork", "r", 'shout="HO"', "--step", "1", "--run-id", "f")
     assert fork["values"]["answer"] == "HO!"
     assert folder.lines("effects.log") == ["hi"]
     (row,) = [row for row in folder.json("runs") if row["run_id"] == "f"]
@@ -107,13 +107,13 @@ def test_a_fork_goes_on_from_a_step_with_other_values(folder: Folder) -> None:
 
 
 def test_a_rerun_uses_again_what_is_unaffected(folder: Folder) -> None:
-    folder.clew("run", "flow:graph", "query=hi", "--id", "r")
+    folder.clew("run", "flow:graph", "query=hi", "--run-id", "r")
     assert folder.json("rerun", "r", "marks=3")["values"]["answer"] == "HI!!!"
     assert folder.lines("effects.log") == ["hi"]
 
 
 def test_killed_in_the_middle_and_resumed(folder: Folder) -> None:
-    with folder.start("run", "flow:slow", "count=0", "pause=0.02", "--id", "r") as process:
+    with folder.start("run", "flow:slow", "count=0", "pause=0.02", "--run-id", "r") as process:
         until(lambda: len(folder.lines("ticks.log")) >= 5)
         process.kill()
     (row,) = folder.json("runs")
@@ -126,13 +126,13 @@ def test_killed_in_the_middle_and_resumed(folder: Folder) -> None:
     ticks = [int(line) for line in folder.lines("ticks.log")]
     assert sorted(set(ticks)) == list(range(20))
     assert len(ticks) <= 21  # at most the one in flight was done twice
-    unbroken = folder.json("run", "flow:slow", "count=0", "pause=0", "--id", "other")
+    unbroken = folder.json("run", "flow:slow", "count=0", "pause=0", "--run-id", "other")
     assert unbroken["values"]["seen"] == resumed["values"]["seen"]
     assert folder.json("doctor")["orphans"] == []
 
 
 def test_two_processes_resume_one_run_and_one_wins(folder: Folder) -> None:
-    with folder.start("run", "flow:slow", "count=18", "pause=20", "--id", "r") as process:
+    with folder.start("run", "flow:slow", "count=18", "pause=20", "--run-id", "r") as process:
         until(lambda: len(folder.lines("ticks.log")) >= 1)
         done = folder.clew("resume", "r", code=1)
         assert "is owned by" in done.stderr
@@ -141,7 +141,7 @@ def test_two_processes_resume_one_run_and_one_wins(folder: Folder) -> None:
 
 
 def test_ctrl_c_leaves_the_run_resumable_and_says_how(folder: Folder) -> None:
-    with folder.start("run", "flow:slow", "count=0", "pause=0.05", "--id", "r") as process:
+    with folder.start("run", "flow:slow", "count=0", "pause=0.05", "--run-id", "r") as process:
         until(lambda: len(folder.lines("ticks.log")) >= 3)
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=60)
@@ -153,7 +153,7 @@ def test_ctrl_c_leaves_the_run_resumable_and_says_how(folder: Folder) -> None:
 
 
 def test_progress_is_shown_on_a_terminal(folder: Folder) -> None:
-    code, shown = folder.in_terminal("run", "flow:slow", "count=0", "pause=0.03", "--id", "r")
+    code, shown = folder.in_terminal("run", "flow:slow", "count=0", "pause=0.03", "--run-id", "r")
     assert code == 0
     assert "tick" in shown
     assert "running" in shown
@@ -161,7 +161,7 @@ def test_progress_is_shown_on_a_terminal(folder: Folder) -> None:
 
 
 def test_changed_structure_is_refused_with_the_ways_on(folder: Folder) -> None:
-    folder.clew("run", "flow:asking", "topic=rain", "--id", "r")
+    folder.clew("run", "flow:asking", "topic=rain", "--run-id", "r")
     flow = folder.path / "flow.py"
     flow.write_text(
         flow.read_text().replace(
@@ -175,7 +175,7 @@ def test_changed_structure_is_refused_with_the_ways_on(folder: Folder) -> None:
 
 
 def test_changed_code_is_a_note(folder: Folder) -> None:
-    folder.clew("run", "flow:asking", "topic=rain", "--id", "r")
+    folder.clew("run", "flow:asking", "topic=rain", "--run-id", "r")
     flow = folder.path / "flow.py"
     flow.write_text(flow.read_text().replace('else "nothing"', 'else "nothing at all"'))
     done = folder.clew("resume", "r", "--answer", "false")

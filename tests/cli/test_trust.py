@@ -84,8 +84,8 @@ def test_a_list_next_to_the_store_does_not_count(folder: Folder, store: Path, tm
 
 
 def test_the_graph_may_be_given_or_listed(folder: Folder) -> None:
-    folder.clew("run", "flow:graph", "query=hi", "--id", "r")
-    assert folder.json("rerun", "r", "--id", "again")["status"] == "completed"
+    folder.clew("run", "flow:graph", "query=hi", "--run-id", "r")
+    assert folder.json("rerun", "r", "--run-id", "again")["status"] == "completed"
     (folder.path / "pyproject.toml").unlink()
     folder.clew("rerun", "r", code=2)
-    assert folder.json("rerun", "r", "--graph", "flow:graph", "--id", "more")["status"] == "completed"
+    assert folder.json("rerun", "r", "--graph", "flow:graph", "--run-id", "more")["status"] == "completed"

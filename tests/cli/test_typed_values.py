@@ -56,7 +56,7 @@ def test_values_of_classes_are_read_when_the_graph_is_loaded(shop: Folder, is_li
     graph = [] if is_listed else ["--graph", "shop:direct"]
     if is_listed:
         listed(shop)
-    shop.clew("run", "shop:direct", "order=" + ORDER % "abc", "--id", "r")
+    shop.clew("run", "shop:direct", "order=" + ORDER % "abc", "--run-id", "r")
     assert shop.json("fork", "r", "--step", "0", "order=" + ORDER % "abcd", *graph)["values"]["size"] == 4
     assert shop.json("rerun", "r", "order=" + ORDER % "abcde", *graph)["values"]["size"] == 5
     (shop.path / "values.json").write_text('{"order": %s}' % (ORDER % "abcdef"))
@@ -68,15 +68,15 @@ def test_answers_of_classes_are_read_when_the_graph_is_loaded(shop: Folder, is_l
     graph = [] if is_listed else ["--graph", "shop:graph"]
     if is_listed:
         listed(shop)
-    shop.clew("run", "shop:graph", "x=1", "--id", "r")
+    shop.clew("run", "shop:graph", "x=1", "--run-id", "r")
     assert shop.json("resume", "r", "--answer", ORDER % "abc", *graph)["values"]["size"] == 3
-    shop.clew("run", "shop:graph", "x=1", "--id", "s")
+    shop.clew("run", "shop:graph", "x=1", "--run-id", "s")
     (shop.path / "answers.json").write_text('{"choose#0": %s}' % (ORDER % "abcd"))
     assert shop.json("resume", "s", "--answers", "answers.json", *graph)["values"]["size"] == 4
 
 
 def test_wrong_values_are_a_wrong_command(shop: Folder) -> None:
-    shop.clew("run", "shop:graph", "x=1", "--id", "r")
+    shop.clew("run", "shop:graph", "x=1", "--run-id", "r")
     for words in (
         ["run", "shop:direct", "order=" + WRONG],
         ["fork", "r", "--graph", "shop:graph", "order=" + WRONG],
@@ -94,7 +94,7 @@ def suggested(text: str) -> list[str]:
 
 @pytest.mark.parametrize("store", [[], ["--store", "my runs.db"]])
 def test_the_suggested_answer_works(shop: Folder, store: list[str]) -> None:
-    words = suggested(shop.clew("run", "shop:graph", "x=1", "--id", "r", *store).stdout)
+    words = suggested(shop.clew("run", "shop:graph", "x=1", "--run-id", "r", *store).stdout)
     assert "--graph" in words
     words[words.index("JSON")] = ORDER % "abc"
     assert shop.json(*words)["values"]["size"] == 3
@@ -102,7 +102,7 @@ def test_the_suggested_answer_works(shop: Folder, store: list[str]) -> None:
 
 def test_the_suggested_answer_of_a_listed_graph_is_short(shop: Folder) -> None:
     listed(shop)
-    assert suggested(shop.clew("run", "shop:graph", "x=1", "--id", "r").stdout) == [
+    assert suggested(shop.clew("run", "shop:graph", "x=1", "--run-id", "r").stdout) == [
         "resume",
         "r",
         "--answer",
@@ -111,17 +111,17 @@ def test_the_suggested_answer_of_a_listed_graph_is_short(shop: Folder) -> None:
 
 
 def test_a_suggested_fork_names_the_graph_too(shop: Folder) -> None:
-    shop.clew("run", "shop:graph", "x=1", "--id", "r")
-    forked = shop.clew("fork", "r", "--graph", "shop:graph", "--id", "f").stdout
+    shop.clew("run", "shop:graph", "x=1", "--run-id", "r")
+    forked = shop.clew("fork", "r", "--graph", "shop:graph", "--run-id", "f").stdout
     words = suggested(forked)
     words[words.index("JSON")] = ORDER % "abc"
     assert shop.json(*words)["values"]["size"] == 3
 
 
 def test_a_run_that_is_there_is_imported_into_another_store(shop: Folder) -> None:
-    shop.clew("run", "shop:graph", "x=1", "--id", "r")
+    shop.clew("run", "shop:graph", "x=1", "--run-id", "r")
     shop.clew("export", "r", "-o", "r.json")
     error = shop.clew("import", "r.json", code=2).stderr
-    assert "--id" not in error
+    assert "--run-id" not in error
     assert "--store" in error
     shop.clew("import", "r.json", "--store", "other.db")

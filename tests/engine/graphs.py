@@ -21,7 +21,7 @@ from clew.graph import END as CLEW_END
 from clew.graph import Command, Graph, Send
 from clew.runtime import Engine, RunResult
 from clew.state import GraphState
-from clew.testing import VirtualClock, run_in_order, shuffled
+from clew.testing import VirtualClock, random_order, run_in_order
 from tests.reference.generate import ORDINARY, Knobs, items_of, random_graph, schema_of, to_clew
 from tests.reference.interpreter import Change, Outcome, interpret
 from tests.reference.model import END, MGraph, MNode, act, answer, fails, sends_of
@@ -184,7 +184,7 @@ def _answered(engine: Engine, result: RunResult) -> Played:
 
 def play_shuffled(case: Case) -> Played:
     """In a shuffled order of completion, with one, two, three or any number of workers."""
-    return play(case.engine(), case.given, shuffled(case.seed), case.seed % 4 or None)
+    return play(case.engine(), case.given, random_order(case.seed), case.seed % 4 or None)
 
 
 # ---- without context

@@ -17,7 +17,7 @@ import pytest
 from clew.engine.program import CHOSEN
 from clew.errors import InputError, NodeTimeoutError
 from clew.graph.topology import links
-from clew.testing import Stepper, shuffled
+from clew.testing import Stepper, random_order
 from tests.engine.graphs import (
     RUN,
     Case,
@@ -130,7 +130,7 @@ def ways(case: Case) -> Iterator[Played]:
         yield play(case.engine(plain, max_concurrent_nodes=1), case.given)
     yield play(case.engine(max_concurrent_nodes=1), case.given)
     yield play_shuffled(case)
-    yield play(case.engine(), case.given, shuffled(case.seed + 1))
+    yield play(case.engine(), case.given, random_order(case.seed + 1))
     yield play(case.engine(listeners=[lambda event: None]), case.given)
     yield play(case.engine(max_concurrent_nodes=64), case.given)
 
@@ -169,7 +169,7 @@ def test_what_was_sent_is_laid_on_views_with_a_turn_that_has_begun() -> None:
     """A graph that a search found: a gate sends late, in a step before a lookahead step that begins a turn."""
     for case in cases([611], SENDING):
         for order in range(3):
-            check(case, play(case.engine(), case.given, shuffled(611 * 7 + order)))
+            check(case, play(case.engine(), case.given, random_order(611 * 7 + order)))
 
 
 @pytest.mark.parametrize("part", range(10))
@@ -215,7 +215,7 @@ def compare_refused(seeds: range) -> Counter[str]:
         case = replace(case, on_error="continue" if case.seed % 4 else "stop")
         try:
             for order, workers in enumerate((None, 2, 3, 1)):
-                check(case, play(case.engine(), case.given, shuffled(case.seed * 7 + order), workers))
+                check(case, play(case.engine(), case.given, random_order(case.seed * 7 + order), workers))
         except Skipped:
             continue
         counts["refused in a row"] += refused_in_a_row(case)
@@ -237,7 +237,7 @@ def compare_broken_off(seeds: range) -> Counter[str]:
     counts: Counter[str] = Counter()
     for case in cases(seeds, REFUSED):
         case = replace(case, on_error="continue")
-        choose, rng = shuffled(case.seed), Random(case.seed)
+        choose, rng = random_order(case.seed), Random(case.seed)
         try:
             for _ in range(3):
                 run = Stepper(case.engine(), case.given, run_id=RUN)

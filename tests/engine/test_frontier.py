@@ -13,7 +13,7 @@ from clew.engine import Machine, Options
 from clew.engine.frame import Item
 from clew.engine.program import check_values, program_of
 from clew.engine.records import item_path, order_key
-from clew.testing import Stepper, VirtualClock, shuffled
+from clew.testing import Stepper, VirtualClock, random_order
 
 
 class State(TypedDict, total=False):
@@ -101,7 +101,7 @@ def test_a_small_queue_does_not_change_the_chain() -> None:
     for depth in (1, 2, 1024):
         engine = Engine(FAN_OUT, queue_depth=depth, clock=VirtualClock(), seed=0)
         run = Stepper(engine, {"count": 30}, run_id="run")
-        choose = shuffled(depth)
+        choose = random_order(depth)
         while run.running:
             run.complete(choose(run.running))
         digests.add(run.finish().state.digest)

@@ -14,7 +14,7 @@ import pytest
 from clew import END, Context, Engine, Graph, Send, interrupt, node, route
 from clew.errors import ConflictError
 from clew.graph import Node
-from clew.testing import Stepper, VirtualClock, run_in_order, shuffled
+from clew.testing import Stepper, VirtualClock, random_order, run_in_order
 
 RUN = "run"
 
@@ -240,7 +240,7 @@ def test_a_step_further_ahead_sees_what_the_last_item_of_an_earlier_one_decided(
     )
     for seed in range(50):
         engine = engine_of(graph)
-        run_in_order(engine, {"x": 1}, choose=shuffled(seed), run_id=RUN)
+        run_in_order(engine, {"x": 1}, choose=random_order(seed), run_id=RUN)
         assert digests(engine) == step_by_step(graph, {"x": 1}), seed
 
 
@@ -369,7 +369,7 @@ def test_a_conflict_ahead_is_told_when_its_step_is_committed() -> None:
 @pytest.mark.parametrize("seed", range(20))
 def test_where_the_last_write_wins_it_is_the_last_in_order_not_in_time(seed: int) -> None:
     engine = engine_of(clashing(), on_conflict="last")
-    result = run_in_order(engine, {"x": 1}, choose=shuffled(seed), run_id=RUN)
+    result = run_in_order(engine, {"x": 1}, choose=random_order(seed), run_id=RUN)
     assert result["v_use"] == "use(write(second))"
     assert digests(engine) == step_by_step(clashing(), {"x": 1}, on_conflict="last")
 
@@ -461,7 +461,9 @@ def test_thirty_branches_of_twenty_in_any_order_give_the_chain_of_one_worker() -
     expected = step_by_step(graph, {"x": 1})
     for seed in range(5):
         engine = engine_of(graph)
-        run_in_order(engine, {"x": 1}, choose=shuffled(seed), workers=[None, 2, 7, 64, 1][seed], run_id=RUN)
+        run_in_order(
+            engine, {"x": 1}, choose=random_order(seed), workers=[None, 2, 7, 64, 1][seed], run_id=RUN
+        )
         assert digests(engine) == expected, seed
 
 

@@ -16,7 +16,7 @@ import pytest
 from clew.engine.records import Step
 from clew.errors import InputError
 from clew.graph import Graph
-from clew.testing import Stepper, shuffled
+from clew.testing import Stepper, random_order
 from tests.engine.graphs import RUN, Case, Played, Skipped, cases, go_on, play, quietly
 from tests.engine.nested import nest
 from tests.reference.generate import Knobs, to_clew
@@ -81,7 +81,7 @@ def compare(seeds: range) -> Counter[str]:
             check_reading(one, reducer)
             for order, workers in enumerate((None, 2, 3)):
                 graph, reducer = numbered(case)
-                other = play(case.engine(graph), case.given, shuffled(case.seed * 5 + order), workers)
+                other = play(case.engine(graph), case.given, random_order(case.seed * 5 + order), workers)
                 assert other.chain == one.chain, case.seed
                 assert other.result.values == one.result.values, case.seed
                 assert other.digests == one.digests, case.seed
@@ -114,7 +114,7 @@ def compare_nested(seeds: range) -> Counter[str]:
                 model = replace(case.model, reducer=reducer)
                 plain = quietly(lambda model=model: to_clew(model))
                 graph = nest(Random(case.seed), model, plain, 0.5, 1)
-                choose = shuffled(case.seed + order) if workers != 1 else None
+                choose = random_order(case.seed + order) if workers != 1 else None
                 options: dict[str, Any] = {"max_concurrent_nodes": 1} if workers == 1 else {}
                 played.append(play(case.engine(graph, **options), case.given, choose, workers))
                 assert played[-1].chain == played[0].chain, case.seed
@@ -140,7 +140,7 @@ def compare_broken_off(seeds: range) -> Counter[str]:
     """Each run is broken off after some items and resumed: the numbers go on where they stood."""
     counts: Counter[str] = Counter()
     for case in cases(seeds, REDUCED):
-        choose, rng = shuffled(case.seed), Random(case.seed)
+        choose, rng = random_order(case.seed), Random(case.seed)
         try:
             graph, _ = numbered(case)
             one = play(case.engine(graph, max_concurrent_nodes=1), case.given)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from clew.testing import shuffled
+from clew.testing import random_order
 from tests.examples.chains import EXAMPLES, NAMES, chain_of, in_order, load
 
 GOLDEN = EXAMPLES / "golden"
@@ -59,7 +59,9 @@ def test_the_number_of_workers_does_not_show(name: str, workers: int) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_the_order_of_completion_does_not_show(name: str) -> None:
     for seed in range(10):
-        assert chain_of(load(name), in_order(shuffled(seed))) == golden_chain(name), f"shuffled({seed})"
+        assert chain_of(load(name), in_order(random_order(seed))) == golden_chain(name), (
+            f"random_order({seed})"
+        )
 
 
 @pytest.mark.parametrize("name", NAMES)

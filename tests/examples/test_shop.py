@@ -162,8 +162,8 @@ def written(store: Path) -> int:
     """How many transitions a store holds."""
     if not store.exists():
         return 0
-    shelf = open_table(store, "explore:exploration")
+    table = open_table(store, "explore:exploration")
     try:
-        return shelf.count("t")
+        return table.count("t")
     finally:
-        shelf.close()
+        table.close()

@@ -22,7 +22,7 @@ import msgspec
 from pydantic import BaseModel
 
 from clew import END, Context, Engine, Graph, GraphState, ifelse, interrupt, node, route
-from clew.testing import Stepper, run_in_order, shuffled
+from clew.testing import Stepper, run_in_order, random_order
 
 
 class Dict(TypedDict):
@@ -86,7 +86,7 @@ engine.stream(Data(1))
 graph.run(Struct(x=1))
 graph.run(x=1)
 Stepper(graph, Data(1))
-run_in_order(graph, Model(x=1), choose=shuffled(1))
+run_in_order(graph, Model(x=1), choose=random_order(1))
 approved.func(1).upper()
 asked.func(1).upper()
 later.func(1).close()

@@ -96,14 +96,14 @@ class TestRestart:
         graph.pull("page(one)")
         graph.close()
         graph = DependencyGraph(self.schemas(calls), store)
-        stamp = graph._persistence.kv.stamp()  # type: ignore[union-attr]
+        version = graph._persistence.kv.version()  # type: ignore[union-attr]
         graph.pull("page(one)")
         graph.freshness("page(two)")
         graph.explain("page(two)")
         graph.invalidate("page(two)")
         graph.close()
         graph = DependencyGraph(self.schemas(calls), store)
-        assert graph._persistence.kv.stamp() == stamp  # type: ignore[union-attr]
+        assert graph._persistence.kv.version() == version  # type: ignore[union-attr]
         graph.close()
 
     def test_a_restart_without_a_close(self, calls: Calls, store: Any) -> None:
@@ -571,9 +571,9 @@ class TestWriting:
         schemas += [schema(f"n({n})", [f"n({n - 1})"], total) for n in range(1, 1100)]
         with DependencyGraph(schemas, path) as graph:
             graph.set("a", 1)
-            before = graph._persistence.kv.stamp()  # type: ignore[union-attr]
+            before = graph._persistence.kv.version()  # type: ignore[union-attr]
             graph.pull("n(1099)")
-            assert graph._persistence.kv.stamp() >= before + 3  # type: ignore[union-attr]
+            assert graph._persistence.kv.version() >= before + 3  # type: ignore[union-attr]
 
     def test_a_graph_forgets_what_the_database_has(self, calls: Calls, path: Path) -> None:
         schemas = [calls.schema("view(x)", ["a"], total)]
@@ -640,7 +640,7 @@ class TestDamage:
     def break_row(self, path: Path, key: str) -> None:
         """Change bytes behind the checksum's back."""
         with sqlite3.connect(path) as db:
-            assert db.execute("UPDATE shelf_rows SET crc = crc + 1 WHERE key = ?", (key,)).rowcount == 1
+            assert db.execute("UPDATE kv_rows SET crc = crc + 1 WHERE key = ?", (key,)).rowcount == 1
         db.close()
 
     @pytest.fixture
@@ -729,7 +729,7 @@ class TestDamage:
             assert graph.orphans() == ([] if key == "view(x)" else ["view(x)"])
 
     def test_a_place_that_is_none(self) -> None:
-        with pytest.raises(StoreError, match="expected None, a path"):
+        with pytest.raises(StoreError, match="cannot hold a key-value table"):
             DependencyGraph([], 5)
 
     def test_a_file_of_another_program(self, path: Path) -> None:

@@ -32,7 +32,7 @@ GraphOption = Annotated[
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Say it as JSON.")]
-IdOption = Annotated[str | None, typer.Option("--id", metavar="RUN", help="The id of the new run.")]
+IdOption = Annotated[str | None, typer.Option("--run-id", metavar="RUN", help="The id of the new run.")]
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="A run's id, or the beginning of one.")]
 
 

@@ -104,7 +104,7 @@ _COMMANDS: list[tuple[str, str | Callable[[re.Match[str]], str]]] = [
     (r"resume it with answer=\.\.\.", "answer with `clew resume RUN --answer JSON`"),
     (r"give answers=\{path: \.\.\.\}", 'answer them with --answers FILE, a JSON object {"path": answer}'),
     (r"engine\.export\(run_id\)", "`clew export RUN`"),
-    (r"choose another run_id", "choose another --id"),
+    (r"choose another run_id", "choose another --run-id"),
     (r"give it to the run", "give it as NAME=JSON"),
 ]
 

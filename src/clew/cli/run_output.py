@@ -27,7 +27,7 @@ def id_of(given: str | None, name: str) -> str:
     """The id of a new run: the one that was given or, else, one that can be read and typed: a name and six digits."""
     if given is not None:
         if not given:
-            raise CommandError("--id is empty", "give the new run a name, or leave --id out")
+            raise CommandError("--run-id is empty", "give the new run a name, or leave --run-id out")
         return given
     return f"{re.sub(r'[^A-Za-z0-9_.-]+', '-', name).strip('-') or 'run'}-{secrets.token_hex(3)}"
 

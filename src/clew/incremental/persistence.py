@@ -99,7 +99,7 @@ class GraphPersistence:
     def _open(self, registry: SchemaRegistry) -> tuple[int, dict[str, CompiledSchema]]:
         while True:
             self._clear_waiting()
-            self._version = self.kv.stamp()
+            self._version = self.kv.version()
             self.is_outdated = False
             revision = self._revision()
             stored = {
@@ -171,7 +171,7 @@ class GraphPersistence:
     def is_current(self) -> bool:
         """Return whether the memory matches the database."""
         with self._lock:
-            return not self.is_outdated and self.kv.stamp() == self._version
+            return not self.is_outdated and self.kv.version() == self._version
 
     def load(self, key: str) -> NodeRecord | None:
         """Return a stored record."""

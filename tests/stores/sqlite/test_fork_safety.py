@@ -18,7 +18,7 @@ from clew.stores.factory import open_table
 warnings.simplefilter("ignore", DeprecationWarning)  # of forking beside threads, which is what this is about
 folder, done = Path(sys.argv[1]), threading.Event()
 store = SQLiteStore(folder / "runs.db", synchronous="off")
-shelf = open_table(folder / "shelf.db", "numbers")
+table = open_table(folder / "table.db", "numbers")
 
 def use(number):
     for step in range(1_000_000):
@@ -28,7 +28,7 @@ def use(number):
             store.create(RunRow(f"{number}.{step}"))
             store.rows("failed")
         else:
-            shelf.read(str(step))
+            table.read(str(step))
 
 threads = [threading.Thread(target=use, args=(number,)) for number in range(3)]
 for thread in threads:

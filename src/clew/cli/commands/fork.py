@@ -34,7 +34,7 @@ def fork(
     \b
     Examples:
       clew fork flow-1a2b3c --step 3 query='"ho"'
-      clew fork flow-1a2b3c --step before_summary --id what-if
+      clew fork flow-1a2b3c --step before_summary --run-id what-if
 
     The run that it is forked from stays as it is, and what both share is stored once.
     """

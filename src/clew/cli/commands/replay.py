@@ -29,7 +29,7 @@ def replay(
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Replay every run of the store.")] = False,
     lenient: Annotated[
-        bool, typer.Option("--lenient", help="List all differences, not only the first.")
+        bool, typer.Option("--keep-going", help="List all differences, not only the first.")
     ] = False,
     graph: GraphOption = None,
     store: StoreOption = None,

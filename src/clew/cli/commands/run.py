@@ -41,7 +41,7 @@ def run(
     \b
     Examples:
       clew run flow:graph query='"hello"' limit=3
-      clew run flow:graph --values question.json --id monday
+      clew run flow:graph --values question.json --run-id monday
       echo '{"query": "hello"}' | clew run flow:graph --values - --json
 
     The run can be killed at any time: `clew resume RUN` goes on with it.

@@ -120,7 +120,7 @@ class Journal:
 
     def open(self) -> None:
         """Check that the journal belongs to this exploration. Restore the world if its process was killed."""
-        self._version = self._table.stamp()
+        self._version = self._table.version()
         try:
             self._header = self._read(_HEADER, JournalHeader)
             self._baseline = self._read(_BASELINE, baseline.Baseline)

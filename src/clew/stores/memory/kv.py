@@ -1,6 +1,6 @@
-"""Shelves in memory: those of a `MemoryStore` live as long as the store, one without a store as long as itself.
+"""Key-value tables in memory. The tables of a `MemoryStore` live as long as the store.
 
-Keys are sorted when somebody scans, and not again until a key comes or goes.
+A scan sorts the keys; the order is reused until a key is added or removed.
 """
 
 from __future__ import annotations
@@ -17,41 +17,41 @@ from clew.stores.memory.store import MemoryStore
 
 
 class MemoryRows:
-    """What lies on a shelf."""
+    """The rows of a table."""
 
     def __init__(self) -> None:
         self.lock = Lock()
         self.values: dict[str, bytes] = {}
-        self.order: list[str] | None = []  # None: to be sorted again
-        self.stamp = 0
+        self.order: list[str] | None = []  # None: must be sorted
+        self.version = 0
 
 
 _guard = Lock()
-_shelves: WeakKeyDictionary[MemoryStore, dict[str, MemoryRows]] = WeakKeyDictionary()
+_tables: WeakKeyDictionary[MemoryStore, dict[str, MemoryRows]] = WeakKeyDictionary()
 
 
 def rows_of(store: MemoryStore, name: str) -> MemoryRows:
-    """The rows of a shelf of a store."""
+    """Return the rows of a table of a store."""
     with _guard:
-        return _shelves.setdefault(store, {}).setdefault(name, MemoryRows())
+        return _tables.setdefault(store, {}).setdefault(name, MemoryRows())
 
 
 class MemoryTable:
-    """A shelf in a dict."""
+    """A key-value table in a dict."""
 
     def __init__(self, name: str, rows: MemoryRows) -> None:
         self.name = name
         self._rows = rows
 
     def __repr__(self) -> str:
-        return f"MemoryShelf({self.name!r})"
+        return f"MemoryTable({self.name!r})"
 
     def read(self, key: str) -> bytes | None:
-        """The bytes of a key, or None."""
+        """Return the value of a key, or None."""
         return self._rows.values.get(key)
 
     def read_many(self, keys: Iterable[str]) -> dict[str, bytes]:
-        """The bytes of those keys that are there."""
+        """Return the values of those keys that exist."""
         with self._rows.lock:
             values = self._rows.values
             return {key: values[key] for key in keys if key in values}
@@ -59,7 +59,7 @@ class MemoryTable:
     def scan(
         self, prefix: str = "", after: str | None = None, limit: int | None = None, *, check: bool = True
     ) -> Iterator[tuple[str, bytes]]:
-        """Keys that start with `prefix`, and their bytes, in order."""
+        """Iterate over the sorted keys that start with `prefix`, with their values."""
         return in_pages(self._page, prefix, after, limit)
 
     def _page(self, start: str, inclusive: bool, end: str | None, size: int) -> list[tuple[str, bytes]]:
@@ -76,28 +76,28 @@ class MemoryTable:
         return rows.order
 
     def count(self, prefix: str = "") -> int:
-        """How many keys start with `prefix`."""
+        """Count the keys that start with `prefix`."""
         with self._rows.lock:
             return sum(key.startswith(prefix) for key in self._rows.values)
 
-    def stamp(self) -> int:
-        """A number that is another one after each write."""
-        return self._rows.stamp
+    def version(self) -> int:
+        """Return the number of the latest write."""
+        return self._rows.version
 
     def write(self, changes: Iterable[Change], *, expect: int | None = None) -> int:
-        """Put bytes under keys, or take keys away (None), all or nothing."""
+        """Set keys, or delete them where the value is None, atomically; return the new version."""
         wanted: dict[str, bytes | None] = {}
         for key, value in changes:
             check_key(key)
             wanted[key] = None if value is None else bytes(value)
         with self._rows.lock:
             rows = self._rows
-            if expect is not None and rows.stamp != expect:
+            if expect is not None and rows.version != expect:
                 raise StoreConflictError(conflict(self.name))
             for key, value in wanted.items():
                 self._put(rows.values, key, value)
-            rows.stamp += 1
-            return rows.stamp
+            rows.version += 1
+            return rows.version
 
     def _put(self, values: dict[str, Any], key: str, value: bytes | None) -> None:
         if (key in values) is (value is None):
@@ -108,4 +108,4 @@ class MemoryTable:
             values[key] = value
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Do nothing: memory needs no closing."""

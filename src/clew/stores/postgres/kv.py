@@ -1,10 +1,10 @@
-"""Shelves in PostgreSQL, in the schema of a `PostgresStore`: one round trip a write.
+"""Key-value tables in PostgreSQL, in the schema of a `PostgresStore`. A write is one round trip.
 
-Indexes of PostgreSQL take keys of some 2,700 bytes. So a key lies there in two parts: its first characters, by which
-rows are found and sorted, and the rest, which sorts those that begin alike; a digest of the rest makes the pair unique.
+An index of PostgreSQL accepts keys of about 2,700 bytes. So a key is stored in two parts: its head, which the index
+sorts, and the rest, which sorts the keys with the same head. A digest of the rest makes the pair unique.
 
-A write that was under way when the connection broke is made again. It carries a mark that nobody else has, so a
-repetition that finds the first one done does not do it twice, nor takes it for the write of somebody else.
+A write is repeated if the connection breaks. It carries a unique mark, so the repetition recognises a first attempt
+that succeeded: it neither writes twice nor reports a conflict with itself.
 """
 
 from __future__ import annotations
@@ -15,61 +15,61 @@ from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
 from clew.errors import StoreConflictError, StoreCorruptError, StoreVersionError
-from clew.stores.kv import FORMAT, Change, behind, check_key, conflict, in_pages, newer
+from clew.stores.kv import FORMAT, Change, check_key, conflict, in_pages, newer, older, upper_bound
 from clew.stores.postgres.connection import StoreConnection
 
 if TYPE_CHECKING:
     from clew.stores.postgres.connection import Cursor
 
 _HEAD = 250  # characters; in UTF-8 they are at most 1,000 bytes
-_LOCK = 0x436C6579  # the class of the advisory locks under which the tables are made
+_LOCK = 0x436C6579  # class of the advisory locks for creating the SQL tables
 
 _TABLES = """
-    CREATE TABLE IF NOT EXISTS shelves (
+    CREATE TABLE IF NOT EXISTS kv_tables (
         id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, name text COLLATE "C" NOT NULL UNIQUE,
-        format integer NOT NULL, stamp bigint NOT NULL DEFAULT 0, mark text NOT NULL DEFAULT ''
+        format integer NOT NULL, version bigint NOT NULL DEFAULT 0, mark text NOT NULL DEFAULT ''
     );
-    CREATE TABLE IF NOT EXISTS shelf_rows (
-        shelf bigint NOT NULL, head text COLLATE "C" NOT NULL, rest text COLLATE "C" NOT NULL,
-        digest bytea NOT NULL, value bytea NOT NULL, PRIMARY KEY (shelf, head, digest)
+    CREATE TABLE IF NOT EXISTS kv_rows (
+        table_id bigint NOT NULL, head text COLLATE "C" NOT NULL, rest text COLLATE "C" NOT NULL,
+        digest bytea NOT NULL, value bytea NOT NULL, PRIMARY KEY (table_id, head, digest)
     );
 """
-# The row of the shelf is locked first, so writers of one shelf come one after the other.
+# The row of the table is locked first, so that the writers of one table take turns.
 _WRITE = """
     WITH mine AS MATERIALIZED (
-        SELECT id, stamp, mark FROM shelves WHERE id = %s FOR NO KEY UPDATE
+        SELECT id, version, mark FROM kv_tables WHERE id = %s FOR NO KEY UPDATE
     ), free AS MATERIALIZED (
-        SELECT id FROM mine WHERE mark <> %s AND (%s::bigint IS NULL OR stamp = %s::bigint)
+        SELECT id FROM mine WHERE mark <> %s AND (%s::bigint IS NULL OR version = %s::bigint)
     ), put AS (
-        INSERT INTO shelf_rows (shelf, head, rest, digest, value)
+        INSERT INTO kv_rows (table_id, head, rest, digest, value)
         SELECT id, given.* FROM free, unnest(%s::text[], %s::text[], %s::bytea[], %s::bytea[]) AS given
-        ON CONFLICT (shelf, head, digest) DO UPDATE SET value = excluded.value
+        ON CONFLICT (table_id, head, digest) DO UPDATE SET value = excluded.value
     ), dropped AS (
-        DELETE FROM shelf_rows USING free, unnest(%s::text[], %s::bytea[]) AS gone (head, digest)
-        WHERE shelf_rows.shelf = free.id AND shelf_rows.head = gone.head AND shelf_rows.digest = gone.digest
-    ), stamped AS (
-        UPDATE shelves SET stamp = shelves.stamp + 1, mark = %s FROM free WHERE shelves.id = free.id
-        RETURNING shelves.stamp
+        DELETE FROM kv_rows USING free, unnest(%s::text[], %s::bytea[]) AS gone (head, digest)
+        WHERE kv_rows.table_id = free.id AND kv_rows.head = gone.head AND kv_rows.digest = gone.digest
+    ), updated AS (
+        UPDATE kv_tables SET version = kv_tables.version + 1, mark = %s FROM free WHERE kv_tables.id = free.id
+        RETURNING kv_tables.version
     )
-    SELECT stamp FROM stamped UNION ALL SELECT stamp FROM mine WHERE mark = %s
+    SELECT version FROM updated UNION ALL SELECT version FROM mine WHERE mark = %s
 """
 
 
 def open_postgres_table(dsn: str, name: str) -> PostgresKeyValueTable:
-    """A shelf with a connection of its own."""
+    """Open a table with its own connection."""
     return PostgresKeyValueTable(
-        StoreConnection(dsn, "clew", connect_timeout=10.0, patience=30.0), name, is_its_own=True
+        StoreConnection(dsn, "clew", connect_timeout=10.0, patience=30.0), name, owns_connection=True
     )
 
 
 class PostgresKeyValueTable:
-    """A shelf in a schema of a PostgreSQL database."""
+    """A key-value table in a schema of a PostgreSQL database."""
 
-    def __init__(self, link: StoreConnection, name: str, *, is_its_own: bool = False) -> None:
+    def __init__(self, link: StoreConnection, name: str, *, owns_connection: bool = False) -> None:
         self.name = name
         self._link = link
-        self._is_its_own = is_its_own
-        self._what = f"the shelf {name!r}"
+        self._owns_connection = owns_connection
+        self._what = f"table {name!r}"
         try:
             self._id = link.run(self._what, self._opened)
         except BaseException:
@@ -77,18 +77,20 @@ class PostgresKeyValueTable:
             raise
 
     def __repr__(self) -> str:
-        return f"PostgresShelf({self._link.name}, {self.name!r})"
+        return f"PostgresKeyValueTable({self._link.name}, {self.name!r})"
 
     def _opened(self, cursor: Cursor, _: bool) -> int:
-        is_there = cursor.execute("SELECT to_regclass('shelf_rows')").fetchone() != (None,)
-        row = self._find(cursor) if is_there else None
+        exists = cursor.execute("SELECT to_regclass('kv_rows')").fetchone() != (None,)
+        row = self._find(cursor) if exists else None
         if row is None:
+            if not exists and cursor.execute("SELECT to_regclass('shelves')").fetchone() != (None,):
+                raise StoreVersionError(older(self._link.name))
             with cursor.connection.transaction():
                 cursor.execute("SELECT pg_advisory_xact_lock(%s, hashtext(current_schema()))", (_LOCK,))
-                if not is_there:
-                    cursor.connection.execute(_TABLES)  # several statements, which take no values
+                if not exists:
+                    cursor.connection.execute(_TABLES)  # several statements, without parameters
                 cursor.execute(
-                    "INSERT INTO shelves (name, format) VALUES (%s, %s) ON CONFLICT DO NOTHING",
+                    "INSERT INTO kv_tables (name, format) VALUES (%s, %s) ON CONFLICT DO NOTHING",
                     (self.name, FORMAT),
                 )
                 row = self._find(cursor)
@@ -98,48 +100,46 @@ class PostgresKeyValueTable:
         return int(row[0])
 
     def _find(self, cursor: Cursor) -> Any:
-        return cursor.execute("SELECT id, format FROM shelves WHERE name = %s", (self.name,)).fetchone()
+        return cursor.execute("SELECT id, format FROM kv_tables WHERE name = %s", (self.name,)).fetchone()
 
     # -- reading -----------------------------------------------------------------------------------------
 
     def read(self, key: str) -> bytes | None:
-        """The bytes of a key, or None."""
+        """Return the value of a key, or None."""
         return self.read_many([key]).get(key)
 
     def read_many(self, keys: Iterable[str]) -> dict[str, bytes]:
-        """The bytes of those keys that are there."""
+        """Return the values of those keys that exist."""
         rows = self._link.fetch(
             self._what,
             "SELECT r.head || r.rest, r.value FROM unnest(%s::text[], %s::bytea[]) AS wanted (head, digest) "
-            "JOIN shelf_rows r ON r.shelf = %s AND r.head = wanted.head AND r.digest = wanted.digest",
-            (*_columns((_place(key)[::2] for key in keys), 2), self._id),
+            "JOIN kv_rows r ON r.table_id = %s AND r.head = wanted.head AND r.digest = wanted.digest",
+            (*_columns((_key_parts(key)[::2] for key in keys), 2), self._id),
         )
         return {key: bytes(value) for key, value in rows}
 
     def scan(
         self, prefix: str = "", after: str | None = None, limit: int | None = None, *, check: bool = True
     ) -> Iterator[tuple[str, bytes]]:
-        """Keys that start with `prefix`, and their bytes, in order."""
+        """Iterate over the sorted keys that start with `prefix`, with their values."""
         return in_pages(self._page, prefix, after, limit)
 
     def _page(self, start: str, inclusive: bool, end: str | None, size: int) -> list[tuple[str, bytes]]:
         where, values = self._within(start, inclusive, end)
-        statement = f"SELECT head || rest, value FROM shelf_rows WHERE {where} ORDER BY head, rest LIMIT %s"
+        statement = f"SELECT head || rest, value FROM kv_rows WHERE {where} ORDER BY head, rest LIMIT %s"
         rows = self._link.fetch(self._what, statement, (*values, size))
         return [(key, bytes(value)) for key, value in rows]
 
     def count(self, prefix: str = "") -> int:
-        """How many keys start with `prefix`."""
+        """Count the keys that start with `prefix`."""
         check_key(prefix)
-        where, values = self._within(prefix, True, behind(prefix))
-        return int(
-            self._link.fetch(self._what, f"SELECT count(*) FROM shelf_rows WHERE {where}", values)[0][0]
-        )
+        where, values = self._within(prefix, True, upper_bound(prefix))
+        return int(self._link.fetch(self._what, f"SELECT count(*) FROM kv_rows WHERE {where}", values)[0][0])
 
     def _within(self, start: str, inclusive: bool, end: str | None) -> tuple[str, list[Any]]:
-        # The first condition of each pair is for the index, the second for those that begin alike.
+        # The first condition of each pair is for the index, the second for keys with the same head.
         head, rest = start[:_HEAD], start[_HEAD:]
-        where = f"shelf = %s AND head >= %s AND (head > %s OR rest {'>=' if inclusive else '>'} %s)"
+        where = f"table_id = %s AND head >= %s AND (head > %s OR rest {'>=' if inclusive else '>'} %s)"
         values: list[Any] = [self._id, head, head, rest]
         if end is not None:
             head, rest = end[:_HEAD], end[_HEAD:]
@@ -149,18 +149,18 @@ class PostgresKeyValueTable:
 
     # -- writing -----------------------------------------------------------------------------------------
 
-    def stamp(self) -> int:
-        """A number that is another one after each write."""
-        rows = self._link.fetch(self._what, "SELECT stamp FROM shelves WHERE id = %s", (self._id,))
+    def version(self) -> int:
+        """Return the number of the latest write."""
+        rows = self._link.fetch(self._what, "SELECT version FROM kv_tables WHERE id = %s", (self._id,))
         if not rows:
-            raise StoreCorruptError(f"{self._what} has been taken out of {self._link.name}")
+            raise StoreCorruptError(f"{self._what} was deleted from {self._link.name}; open it again")
         return int(rows[0][0])
 
     def write(self, changes: Iterable[Change], *, expect: int | None = None) -> int:
-        """Put bytes under keys, or take keys away (None), all or nothing."""
+        """Set keys, or delete them where the value is None, atomically; return the new version."""
         wanted = dict(changes)
-        put = [(*_place(key), bytes(value)) for key, value in wanted.items() if value is not None]
-        gone = [_place(key)[::2] for key, value in wanted.items() if value is None]
+        put = [(*_key_parts(key), bytes(value)) for key, value in wanted.items() if value is not None]
+        gone = [_key_parts(key)[::2] for key, value in wanted.items() if value is None]
         mark = token_hex(8)
         values = (
             *(self._id, mark, expect, expect),
@@ -174,17 +174,17 @@ class PostgresKeyValueTable:
         return int(rows[0][0])
 
     def close(self) -> None:
-        """Close the connection, unless it is a store's."""
-        if self._is_its_own:
+        """Close the connection, unless it belongs to a store."""
+        if self._owns_connection:
             self._link.close()
 
     def __del__(self) -> None:
-        if hasattr(self, "_is_its_own"):
+        if hasattr(self, "_owns_connection"):
             self.close()
 
 
-def _place(key: str) -> tuple[str, str, bytes]:
-    """The two parts of a key, and what stands for the second one."""
+def _key_parts(key: str) -> tuple[str, str, bytes]:
+    """Return the two parts of a key, and the digest of the second."""
     check_key(key)
     rest = key[_HEAD:]
     return key[:_HEAD], rest, sha256(rest.encode()).digest() if rest else b""

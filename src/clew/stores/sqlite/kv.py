@@ -1,14 +1,12 @@
-"""Shelves in a SQLite file, which may be the file of a `SQLiteStore`: WAL, one transaction a write.
+"""Key-value tables in a SQLite file, which may be the file of a `SQLiteStore`.
 
-A shelf has a connection of its own, so a long scan and a run's step do not wait for each other. Its tables are made
-when the first shelf is opened; a file that never had one is as it was. Each row has a checksum: damage is found when
-the row is read, and named.
-
-Whether somebody else wrote is asked by a number that SQLite keeps for each connection, which costs no read of a
-table.
-
-An interrupt may come at any instant. So the lock is taken by its own ``with`` statement (a generator would hold it for
-as long as the traceback lives), and a transaction that an interrupt left open is rolled back by the next one.
+- Each table has its own connection, so a long scan and a step of a run do not wait for each other.
+- A write is one transaction.
+- Opening the first table creates the SQL tables; other files are not changed.
+- Each row has a checksum, so reading a damaged row raises an error that names it.
+- `version` uses SQLite's ``data_version``, which reveals writes of other connections without reading a table.
+- An interrupt can happen at any time. So a ``with`` statement takes the lock itself (a generator would hold it as long
+  as the traceback lives), and the next transaction rolls back one that an interrupt left open.
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clew.errors import StoreConflictError, StoreCorruptError, StoreError, StoreVersionError
-from clew.stores.kv import FORMAT, Change, behind, check_key, conflict, damaged, in_pages, newer
+from clew.stores.kv import FORMAT, Change, check_key, conflict, damaged, in_pages, newer, older, upper_bound
 from clew.stores.sql_rows import checksum
 from clew.stores.sqlite.file import explained, open_file
 from clew.stores.sqlite.fork_safety import guard
@@ -31,30 +29,30 @@ if TYPE_CHECKING:
     from _thread import RLock
 
 _TABLES = (
-    "CREATE TABLE IF NOT EXISTS shelves (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, format INTEGER NOT NULL, "
-    "stamp INTEGER NOT NULL DEFAULT 0)",
-    "CREATE TABLE IF NOT EXISTS shelf_rows (shelf INTEGER NOT NULL, key TEXT NOT NULL, value BLOB NOT NULL, "
-    "crc INTEGER NOT NULL, PRIMARY KEY (shelf, key)) WITHOUT ROWID",
+    "CREATE TABLE IF NOT EXISTS kv_tables (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, format INTEGER NOT NULL, "
+    "version INTEGER NOT NULL DEFAULT 0)",
+    "CREATE TABLE IF NOT EXISTS kv_rows (table_id INTEGER NOT NULL, key TEXT NOT NULL, value BLOB NOT NULL, "
+    "crc INTEGER NOT NULL, PRIMARY KEY (table_id, key)) WITHOUT ROWID",
 )
-_READ = "SELECT value, crc FROM shelf_rows WHERE shelf = ? AND key = ?"
+_READ = "SELECT value, crc FROM kv_rows WHERE table_id = ? AND key = ?"
 _PUT = (
-    "INSERT INTO shelf_rows VALUES (?, ?, ?, ?) "
+    "INSERT INTO kv_rows VALUES (?, ?, ?, ?) "
     "ON CONFLICT DO UPDATE SET value = excluded.value, crc = excluded.crc"
 )
 _MANY = 500  # keys in one statement
 
 
 class SQLiteKeyValueTable:
-    """A shelf in a file."""
+    """A key-value table in a SQLite file."""
 
     def __init__(
         self, path: str | os.PathLike[str], name: str, synchronous: str = "normal", timeout: float = 10.0
     ) -> None:
         if os.fspath(path) in ("", ":memory:"):
-            raise StoreError(f"{os.fspath(path)!r} is no file; give None to keep it in memory")
+            raise StoreError(f"{os.fspath(path)!r} is not a file; give None for a table in memory")
         self.name = name
         self.path = Path(path).absolute()  # the working directory may change
-        self._what = f"the shelf {name!r}"
+        self._what = f"table {name!r}"
         self._options = (synchronous, timeout)
         self._open()
         guard(self)
@@ -62,23 +60,23 @@ class SQLiteKeyValueTable:
     def _open(self) -> None:
         self._lock = threading.RLock()
         self._process = os.getpid()
-        self._seen = (
-            -1,
-            -1,
-        )  # SQLite's number for the writes of others, and the stamp that was read after it
+        self._seen = (-1, -1)  # SQLite's data_version, and the version of the table read after it
         with self._translated():
             self._db = open_file(self.path, *self._options)
             self._id = self._find() or self._make()
 
     def __repr__(self) -> str:
-        return f"SQLiteShelf({str(self.path)!r}, {self.name!r})"
+        return f"SQLiteKeyValueTable({str(self.path)!r}, {self.name!r})"
 
     def _find(self) -> int | None:
         try:
-            row = self._db.execute("SELECT id, format FROM shelves WHERE name = ?", (self.name,)).fetchone()
+            row = self._db.execute("SELECT id, format FROM kv_tables WHERE name = ?", (self.name,)).fetchone()
         except sqlite3.OperationalError as error:
             if "no such table" not in str(error):
                 raise
+            if self._db.execute("SELECT 1 FROM sqlite_master WHERE name = 'shelves'").fetchone():
+                self._db.close()
+                raise StoreVersionError(older(self.path)) from None
             return None
         if row is None:
             return None
@@ -92,14 +90,15 @@ class SQLiteKeyValueTable:
             for statement in _TABLES:
                 db.execute(statement)
             db.execute(
-                "INSERT INTO shelves (name, format) VALUES (?, ?) ON CONFLICT DO NOTHING", (self.name, FORMAT)
+                "INSERT INTO kv_tables (name, format) VALUES (?, ?) ON CONFLICT DO NOTHING",
+                (self.name, FORMAT),
             )
-            return int(db.execute("SELECT id FROM shelves WHERE name = ?", (self.name,)).fetchone()[0])
+            return int(db.execute("SELECT id FROM kv_tables WHERE name = ?", (self.name,)).fetchone()[0])
 
     # -- reading -----------------------------------------------------------------------------------------
 
     def read(self, key: str) -> bytes | None:
-        """The bytes of a key, or None."""
+        """Return the value of a key, or None."""
         check_key(key)
         with self._own(), self._translated():
             db = self._db
@@ -107,7 +106,7 @@ class SQLiteKeyValueTable:
         return None if row is None else self._checked(key, *row)
 
     def read_many(self, keys: Iterable[str]) -> dict[str, bytes]:
-        """The bytes of those keys that are there."""
+        """Return the values of those keys that exist."""
         wanted = list(keys)
         for key in wanted:
             check_key(key)
@@ -117,7 +116,7 @@ class SQLiteKeyValueTable:
             for begin in range(0, len(wanted), _MANY):
                 some = wanted[begin : begin + _MANY]
                 rows = db.execute(
-                    "SELECT key, value, crc FROM shelf_rows WHERE shelf = ? AND key IN "
+                    "SELECT key, value, crc FROM kv_rows WHERE table_id = ? AND key IN "
                     f"({', '.join('?' * len(some))})",
                     (self._id, *some),
                 )
@@ -127,7 +126,7 @@ class SQLiteKeyValueTable:
     def scan(
         self, prefix: str = "", after: str | None = None, limit: int | None = None, *, check: bool = True
     ) -> Iterator[tuple[str, bytes]]:
-        """Keys that start with `prefix`, and their bytes, in order."""
+        """Iterate over the sorted keys that start with `prefix`, with their values."""
         return in_pages(self._page if check else self._unchecked, prefix, after, limit)
 
     def _page(self, start: str, inclusive: bool, end: str | None, size: int) -> list[tuple[str, bytes]]:
@@ -142,7 +141,7 @@ class SQLiteKeyValueTable:
     ) -> list[tuple[str, bytes, int]]:
         until, bound = ("", ()) if end is None else ("AND key < ?", (end,))
         statement = (
-            f"SELECT key, value, crc FROM shelf_rows WHERE shelf = ? AND key {'>=' if inclusive else '>'} ? {until} "
+            f"SELECT key, value, crc FROM kv_rows WHERE table_id = ? AND key {'>=' if inclusive else '>'} ? {until} "
             "ORDER BY key LIMIT ?"
         )
         with self._own(), self._translated():
@@ -150,11 +149,11 @@ class SQLiteKeyValueTable:
             return db.execute(statement, (self._id, start, *bound, size)).fetchall()
 
     def count(self, prefix: str = "") -> int:
-        """How many keys start with `prefix`."""
+        """Count the keys that start with `prefix`."""
         check_key(prefix)
-        end = behind(prefix)
+        end = upper_bound(prefix)
         until, bound = ("", ()) if end is None else ("AND key < ?", (end,))
-        statement = f"SELECT count(*) FROM shelf_rows WHERE shelf = ? AND key >= ? {until}"
+        statement = f"SELECT count(*) FROM kv_rows WHERE table_id = ? AND key >= ? {until}"
         with self._own(), self._translated():
             db = self._db
             return int(db.execute(statement, (self._id, prefix, *bound)).fetchone()[0])
@@ -166,26 +165,26 @@ class SQLiteKeyValueTable:
 
     # -- writing -----------------------------------------------------------------------------------------
 
-    def stamp(self) -> int:
-        """A number that is another one after each write."""
-        # Those who keep what they read ask before each request, so the usual answer is as short as can be.
+    def version(self) -> int:
+        """Return the number of the latest write."""
+        # Callers with a cache ask before every request, so the usual case is kept short.
         try:
             if self._process != os.getpid():
                 self._reopen()
             with self._lock:
                 db = self._db
-                version = db.execute("PRAGMA data_version").fetchone()[0]
-                if version != self._seen[0]:
-                    row = db.execute("SELECT stamp FROM shelves WHERE id = ?", (self._id,)).fetchone()
+                data_version = db.execute("PRAGMA data_version").fetchone()[0]
+                if data_version != self._seen[0]:
+                    row = db.execute("SELECT version FROM kv_tables WHERE id = ?", (self._id,)).fetchone()
                     if row is None:
-                        raise StoreCorruptError(f"{self._what} has been taken out of {self.path}")
-                    self._seen = (version, row[0])
+                        raise StoreCorruptError(f"{self._what} was deleted from {self.path}; open it again")
+                    self._seen = (data_version, row[0])
                 return self._seen[1]
         except sqlite3.Error as error:
             raise explained(error, self._what, self.path) from error
 
     def write(self, changes: Iterable[Change], *, expect: int | None = None) -> int:
-        """Put bytes under keys, or take keys away (None), all or nothing."""
+        """Set keys, or delete them where the value is None, atomically; return the new version."""
         wanted = dict(changes)
         put, gone = [], []
         for key, value in wanted.items():
@@ -199,31 +198,32 @@ class SQLiteKeyValueTable:
             return self._seen[1]
 
     def _write(self, put: list[tuple[Any, ...]], gone: list[tuple[Any, ...]], expect: int | None) -> int:
-        # Of this connection's own writes SQLite's number says nothing; it is asked again if others wrote too.
+        # data_version does not change with this connection's own writes.
         with _Transaction(self._db) as db:
-            stamped = db.execute(
-                "UPDATE shelves SET stamp = stamp + 1 WHERE id = ?1 AND (?2 IS NULL OR stamp = ?2) RETURNING stamp",
+            updated = db.execute(
+                "UPDATE kv_tables SET version = version + 1 WHERE id = ?1 AND (?2 IS NULL OR version = ?2) "
+                "RETURNING version",
                 (self._id, expect),
             ).fetchone()
-            if stamped is None:
+            if updated is None:
                 raise StoreConflictError(conflict(self.name))
             if put:
                 db.executemany(_PUT, put)
             if gone:
-                db.executemany("DELETE FROM shelf_rows WHERE shelf = ? AND key = ?", gone)
-        return int(stamped[0])
+                db.executemany("DELETE FROM kv_rows WHERE table_id = ? AND key = ?", gone)
+        return int(updated[0])
 
     # -- the connection ----------------------------------------------------------------------------------
 
     def _own(self) -> RLock:
-        """Return the lock under which the connection of this process is used."""
+        """Return the lock for the connection of this process."""
         if self._process != os.getpid():
             self._reopen()
         return self._lock
 
     def _reopen(self) -> None:
-        """Open the file in a process that was forked."""
-        self._parents = self._db  # kept, because closing it here would disturb the parent
+        """Open the file again in a forked process."""
+        self._parents = self._db  # stays open: closing it here would disturb the parent
         self._open()
 
     def _translated(self) -> Translated:
@@ -239,18 +239,18 @@ class SQLiteKeyValueTable:
                 self._db.close()
 
     def __del__(self) -> None:
-        if hasattr(self, "_db"):  # it could be opened
+        if hasattr(self, "_db"):  # opening succeeded
             self.close()
 
 
 class _Transaction:
-    """A transaction: committed at the end of its block, rolled back if the block raises."""
+    """A transaction that commits at the end of its block and rolls back if the block raises."""
 
     def __init__(self, db: sqlite3.Connection) -> None:
         self._db = db
 
     def __enter__(self) -> sqlite3.Connection:
-        if self._db.in_transaction:  # an interrupt has left it open
+        if self._db.in_transaction:  # an interrupt left it open
             self._db.execute("ROLLBACK")
         self._db.execute("BEGIN IMMEDIATE")
         return self._db
