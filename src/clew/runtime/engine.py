@@ -259,7 +259,7 @@ class Engine(Driving):
                 f"run {run_id!r} is not running in this engine (it is {status}); see engine.result"
             )
         return scheduler_state(
-            session.machine, session.ledger.latency, lambda: self.cancel(run_id), session.earlier
+            session.machine, session.writer.latency, lambda: self.cancel(run_id), session.earlier
         )
 
     # -- sessions ----------------------------------------------------------------------------------------
@@ -270,7 +270,7 @@ class Engine(Driving):
         try:
             session = hold.session = self._opener.new(values, hold.run_id, owner=hold.owner)
             try:
-                session.ledger.barrier()  # who has it knows of the run
+                session.writer.barrier()  # who has it knows of the run
             except ClewError:
                 self._opener.release(session.run_id, session.fence, session.owner)
                 raise
