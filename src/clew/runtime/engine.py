@@ -267,7 +267,7 @@ class Engine:
                 f"run {run_id!r} is not running in this engine (it is {status}); see engine.result"
             )
         return scheduler_state(
-            session.machine, session.ledger.latency, lambda: self.cancel(run_id), session.earlier
+            session.machine, session.writer.latency, lambda: self.cancel(run_id), session.earlier
         )
 
     # -- sessions ----------------------------------------------------------------------------------------
@@ -279,7 +279,7 @@ class Engine:
         try:
             session = hold.session = self._opener.new(values, hold.run_id, owner=hold.owner)
             try:
-                session.ledger.barrier()  # the caller may rely on the run being stored
+                session.writer.barrier()  # the caller may rely on the run being stored
             except ClewError:
                 self._opener.release(session.run_id, session.fence, session.owner)
                 raise

@@ -130,7 +130,7 @@ class RunExecution:
             except BaseException as error:
                 conclude(self.ending(opened, error))
                 raise
-            return conclude(self.ending(opened)) if opened.ledger.encodes else self._ended(opened)
+            return conclude(self.ending(opened)) if opened.writer.encodes else self._ended(opened)
         except BaseException as error:
             self.free(hold, error)
             raise
@@ -222,15 +222,17 @@ class RunExecution:
 
     def _refusing(self, session: Session, error: EncodeError) -> Generator[Work, Any, RunResult]:
         """End a run whose node returned a value that cannot be stored: it failed before that step."""
-        run_id, archive, clock = session.run_id, self._opener.archive, self._settings.clock
+        run_id, repository, clock = session.run_id, self._opener.repository, self._settings.clock
         session.cancelled = True  # for nodes that still run on threads
         try:
             try:
-                yield session.ledger.close
+                yield session.writer.close
             except EncodeError:
                 pass
             try:
-                yield partial(archive.close, run_id, session.fence, "failed", clock.time(), (Failure(error),))
+                yield partial(
+                    repository.close, run_id, session.fence, "failed", clock.time(), (Failure(error),)
+                )
             except ClewError:
                 self._opener.left(run_id, session.owner)
                 raise
@@ -256,7 +258,7 @@ class RunExecution:
                     session.cancelled = True  # for nodes that still run on threads
                     session.flush()
                 session.measure()
-                yield session.ledger.close
+                yield session.writer.close
             except ClewError as error:
                 if broken is None:  # otherwise the first error is already on its way to the caller
                     broken = session.lost or error
@@ -274,7 +276,7 @@ class RunExecution:
                 raise broken
             status = "cancelled" if broken is not None else session.status()
             result = self._outcome(session, status)
-            close, now = self._opener.archive.close, self._settings.clock.time()
+            close, now = self._opener.repository.close, self._settings.clock.time()
             try:
                 yield partial(close, run_id, session.fence, status, now, result.failures)
             except ClewError:
@@ -292,19 +294,19 @@ class RunExecution:
         session.measure()
         result = self._outcome(session, session.status())
         now = self._settings.clock.time()
-        self._opener.archive.close(session.run_id, session.fence, result.status, now, result.failures)
+        self._opener.repository.close(session.run_id, session.fence, result.status, now, result.failures)
         self.leave(session)
         self._announce_end(session, result)
         return result
 
     def _outcome(self, session: Session, status: str) -> RunResult:
         machine = session.machine
-        ledger, earlier, counted = session.ledger, session.earlier, totals_of(machine, 0)
+        writer, earlier, counted = session.writer, session.earlier, totals_of(machine, 0)
 
         def totals() -> Totals:
-            return replace(earlier.plus(counted), latency=earlier.latency + ledger.latency)
+            return replace(earlier.plus(counted), latency=earlier.latency + writer.latency)
 
-        whole = None if ledger.encodes or session.is_resumed else ledger.records
+        whole = None if writer.encodes or session.is_resumed else writer.records
         return self._inspection.build_result(
             session.run_id, machine, status, session.start, totals=totals, records=whole
         )
@@ -344,6 +346,6 @@ class RunExecution:
         if not isinstance(error, Exception):  # an Exception was raised by code that has released the run
             if session is not None:
                 session.cancelled = True  # for nodes that still run on threads
-                session.ledger.abandon(error)
+                session.writer.abandon(error)
             if session is None or not session.is_released:
                 self._opener.give_up(hold.run_id, hold.owner)

@@ -21,7 +21,7 @@ from clew.runtime.log.metrics import Totals
 from clew.runtime.log.reader import StoredRun
 from clew.runtime.log.records import LabelRecord
 from clew.runtime.log.run_checks import is_text
-from clew.runtime.log.run_log import read_log, story_of
+from clew.runtime.log.run_log import lineage_of, read_log
 from clew.runtime.opener import RunOpener
 from clew.runtime.result import RunResult
 from clew.runtime.settings import Settings
@@ -97,7 +97,7 @@ class RunInspection:
         live = self._live.get(run_id)
         fence, owner = (live.fence, "") if live is not None else self._opener.claim(run_id)
         try:
-            self._opener.archive.ledger(log, fence, "sync").write([LabelRecord(label, number)])
+            self._opener.repository.writer(log, fence, "sync").write([LabelRecord(label, number)])
         finally:
             if live is None:
                 self._opener.release(run_id, fence, owner)
@@ -112,7 +112,7 @@ class RunInspection:
             raise InputError(f"why needs the name of a node or of a value, got {target!r}")
         run = self._opener.runs.open(run_id)
         log = run.whole()
-        story = story_of(log, lambda parent: self._opener.runs.open(parent).whole())
+        story = lineage_of(log, lambda parent: self._opener.runs.open(parent).whole())
         for step in story.steps:
             for outcome in step.outcomes:
                 if outcome.node not in run.graph.nodes:
@@ -194,7 +194,7 @@ class RunInspection:
         """Import a run that `export_run` wrote, from this store or another one."""
         from clew.runtime.review.transfer import import_run
 
-        return import_run(self._store, self._opener.archive, document)
+        return import_run(self._store, self._opener.repository, document)
 
     def build_result(
         self,

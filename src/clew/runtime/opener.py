@@ -1,6 +1,6 @@
 """Opening runs: from values, a state, another run or a log to a session that a driver can drive.
 
-Whatever way a run begins or goes on, it ends up the same: a machine that stands somewhere, a ledger that goes on
+Whatever way a run begins or goes on, it ends up the same: a machine that stands somewhere, a writer that goes on
 writing where the log ends, and ownership of the run where the store is one that others may use too.
 """
 
@@ -73,7 +73,7 @@ class RunOpener(Ownership):
     @property
     def runs(self) -> RunReader:
         """The runs of the store, for reading."""
-        return self.archive.runs
+        return self.repository.runs
 
     @property
     def has_graph(self) -> bool:
@@ -178,7 +178,7 @@ class RunOpener(Ownership):
         if filled and parent is not None and self.store.encodes:  # a fork keeps only what was set by hand
             codes = kept_codes(self.graph, options.on_conflict)
             description = description_of(self.graph)[0]
-            session.ledger.write(
+            session.writer.write(
                 [AcceptedChanges(0, self.graph.structure_hash, codes, description, {"": filled})]
             )
         return session
@@ -304,28 +304,28 @@ class RunOpener(Ownership):
                 for path, value in given.items()
             ]
             if answered:  # a run that has its answer does not wait any more, whatever comes now
-                self.archive.begin(run_id, fence, self.settings.clock.time())
+                self.repository.begin(run_id, fence, self.settings.clock.time())
                 has_begun = True
             if accepted or answered:
-                self.archive.ledger(log, fence, "sync").write([*accepted, *answered], contents)
+                self.repository.writer(log, fence, "sync").write([*accepted, *answered], contents)
                 is_answered = bool(answered)
                 run = self.runs.open(run_id) if accepted else run
                 log = run.log()
             log.on_conflict = on_conflict
             options, listeners = self._options(log.row.seed, None, on_conflict, {})
             machine = self.machine_at(log, run.program(log.start), options, self.program(log.start))
-            ledger = self.archive.ledger(log, fence, self.settings.durability)
-            stretch = log.stretch
+            writer = self.repository.writer(log, fence, self.settings.durability)
+            resumption = log.resumption
             if log.row.status == "failed":
-                stretch += 1
-                ledger.write([ResumeRecord(stretch)])
+                resumption += 1
+                writer.write([ResumeRecord(resumption)])
             session = Session(
                 run_id,
                 machine,
-                ledger,
+                writer,
                 self.settings,
                 recall=self.runs.recall(run_id, intents=self.settings.on_ambiguous != "retry"),
-                stretch=stretch,
+                resumption=resumption,
                 listeners=listeners,
                 cache=self._cache,
             )
@@ -334,7 +334,7 @@ class RunOpener(Ownership):
             session.measured = max((each.n for each in log.measured), default=-1) + 1
             session.hold(log.due)
             if not has_begun:
-                self.archive.begin(run_id, fence, self.settings.clock.time())
+                self.repository.begin(run_id, fence, self.settings.clock.time())
         except Exception:
             if is_answered:
                 self.give_up(run_id, owner)
@@ -351,7 +351,7 @@ class RunOpener(Ownership):
     def _restore(self, row: RunRow, fence: int, owner: str) -> None:
         """Let others have a run that was to go on, and does not."""
         try:
-            self.archive.close(row.run_id, fence, row.status, row.updated, row.failures)
+            self.repository.close(row.run_id, fence, row.status, row.updated, row.failures)
         except ClewError:
             self.left(row.run_id, owner)
 
@@ -360,7 +360,7 @@ class RunOpener(Ownership):
         return "last" if "last" in (rule, self.settings.on_conflict) else "error"
 
     def _fill(self, log: RunLog, own: Program) -> Filled:
-        """Give a run that goes on, and the strands inside it, the defaults of fields that their schemas have gained.
+        """Give a run that goes on, and the frames inside it, the defaults of fields that their schemas have gained.
 
         GraphChangedError if the run could not do its work for want of an input.
         """
@@ -371,7 +371,7 @@ class RunOpener(Ownership):
         state = chain.state(chain.last)
         check_nodes(state, self.graph, log.row.run_id)
         filled = {"": gained(self.graph, state.values)}
-        for prefix, (start, steps) in log.strands.items():
+        for prefix, (start, steps) in log.frames.items():
             written = {name for step in steps for outcome in step.outcomes for name in outcome.update}
             filled[prefix] = gained(graph_at(self.graph, prefix), {*start.values, *written})
         filled = {prefix: values for prefix, values in filled.items() if values}
@@ -425,18 +425,18 @@ class RunOpener(Ownership):
         if now is not None and now is not program:
             check_nodes(state, now.graph, log.row.run_id)
         memory = PriorWork(
-            finished=log.journal,
+            finished=log.finished,
             answers=log.answers,
             answered=log.answered,
             attempts=log.attempts,
-            frames=log.strands,
+            frames=log.frames,
             failures=[*log.failures, *chain.failures()],
             held=set(log.due),
         )
         options = options or self._options(log.row.seed, None, log.on_conflict, {})[0]
-        finished = [dict(outcome.update) for outcome in log.journal.values()]
+        finished = [dict(outcome.update) for outcome in log.finished.values()]
         answers = [dict(answers) for answers in log.answers.values()]
-        if log.strands or holds_stored(state.values.values(), finished, answers):
+        if log.frames or holds_stored(state.values.values(), finished, answers):
             options = msgspec.structs.replace(options, step_by_step=have_been_made())
         return Machine.restore(now or program, state, options, memory)
 
@@ -476,7 +476,7 @@ class RunOpener(Ownership):
         # Whoever listens is told of a run that is on the disk; else its writer thread may wait for that.
         wait = settings.durability != "async" or listeners is not None or not self.store.defers
         try:
-            fence = self.archive.create(
+            fence = self.repository.create(
                 run_id,
                 start,
                 seed,
@@ -493,10 +493,10 @@ class RunOpener(Ownership):
         except StoreError:  # the run may be there all the same, and this process's
             self.left(run_id, owner)
             raise
-        ledger = self.archive.fresh_ledger(run_id, start, created, fence, settings.durability, owes=not wait)
+        writer = self.repository.new_writer(run_id, start, created, fence, settings.durability, owes=not wait)
         recall = self.runs.recall(run_id, intents=True) if self.store.encodes else None
         session = Session(
-            run_id, machine, ledger, settings, recall=recall, listeners=listeners, cache=self._cache
+            run_id, machine, writer, settings, recall=recall, listeners=listeners, cache=self._cache
         )
         session.start, session.fence, session.owner = start, fence, owner
         return session

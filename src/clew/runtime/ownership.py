@@ -19,10 +19,10 @@ _LEFT = 1_000  # runs that are known to be left, while a store is away
 class Ownership:
     """Claims and releases the runs of one store."""
 
-    def __init__(self, store: Store, settings: Settings, archive: RunRepository) -> None:
+    def __init__(self, store: Store, settings: Settings, repository: RunRepository) -> None:
         self.store = store
         self.settings = settings
-        self.archive = archive
+        self.repository = repository
         self._left: dict[
             str, tuple[int, str]
         ] = {}  # runs that could not be released: process and owner's name
@@ -41,7 +41,7 @@ class Ownership:
             return 0, ""
         owner = owner or self.name_for(run_id)
         try:
-            fence = self.archive.claim(run_id, owner, self.settings.lease)
+            fence = self.repository.claim(run_id, owner, self.settings.lease)
         except StoreError:  # it may be this process's all the same
             self.left(run_id, owner)
             raise
@@ -59,11 +59,11 @@ class Ownership:
             known = self.store.owner(run_id)
             if known is None or known.name != owner:
                 return
-            fence = self.archive.claim(run_id, owner, self.settings.lease)
+            fence = self.repository.claim(run_id, owner, self.settings.lease)
             if self.store.row(run_id).status == "running":
-                self.archive.close(run_id, fence, "cancelled", self.settings.clock.time(), ())
+                self.repository.close(run_id, fence, "cancelled", self.settings.clock.time(), ())
             else:
-                self.archive.release(run_id, fence)
+                self.repository.release(run_id, fence)
         except UnknownRunError:
             pass
         except ClewError:
@@ -73,7 +73,7 @@ class Ownership:
         """Let others have a run that has not ended. Where the store does not take that, it stays this process's, which
         goes on with it under the same name."""
         try:
-            self.archive.release(run_id, fence)
+            self.repository.release(run_id, fence)
         except ClewError:
             self.left(run_id, owner)
 

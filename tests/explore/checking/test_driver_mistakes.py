@@ -83,7 +83,7 @@ def forgotten(right: Any) -> Any:
     """Outcomes that were journaled are not used."""
 
     def machine_at(self: RunOpener, log: Any, *rest: Any) -> Any:
-        log.journal = {}
+        log.finished = {}
         return right(self, log, *rest)
 
     return machine_at

@@ -178,11 +178,11 @@ def unfailing(right: Any) -> Any:
     """A write that the store did not try out is an error of its node, and of nobody else."""
 
     def transact(self: Session, item: Any, attempt: int, statements: Any) -> None:
-        failure = self.ledger._failure
+        failure = self.writer._failure
         try:
             right(self, item, attempt, statements)
         finally:
-            self.ledger._failure = failure
+            self.writer._failure = failure
 
     return transact
 

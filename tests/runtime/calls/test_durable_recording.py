@@ -427,9 +427,9 @@ def test_in_async_mode_a_recording_is_handed_over_at_once(file: Path) -> None:
     @node(output="x")
     def act(a: int, ctx: Context) -> int:
         answer = ctx.record("call", lambda: 7)
-        follower = engine._live["r"].ledger._follower
-        assert follower is not None
-        follower.join()
+        background = engine._live["r"].writer._background
+        assert background is not None
+        background.join()
         found.append(len(recordings(as_if_killed(file))))
         return answer
 

@@ -179,7 +179,7 @@ def test_a_result_that_was_journaled_and_is_lost_is_missed_before_it_is_made_aga
     assert engine.run({"x": "1"}, run_id="r").status == "failed"
     with closing(sqlite3.connect(tmp_path / "runs.db")) as db, db:
         assert db.execute("DELETE FROM log WHERE kind = 'journal'").rowcount == 1
-    with pytest.raises(StoreCorruptError, match=r"^run 'r': 1 of its 1 journaled results is missing"):
+    with pytest.raises(StoreCorruptError, match=r"^run 'r': 1 of its 1 finished items is missing"):
         engine.resume("r")
     assert made == ["works"]
 
@@ -218,7 +218,7 @@ def test_a_run_that_is_gone_on_with_has_a_new_census(place: Place) -> None:
 def test_what_there_was_before_a_run_was_gone_on_with_is_missed_whatever_became_of_that(
     tmp_path: Path,
 ) -> None:
-    """It fails, is resumed, and its process dies: the first stretch is still known."""
+    """It fails, is resumed, and its process dies: the first resumption is still known."""
     left: list[SQLiteStore] = []
     file = tmp_path / "runs.db"
 

@@ -1,4 +1,4 @@
-"""The ledger: what is written when, what is dropped when, and that nothing is written after something failed."""
+"""The writer: what is written when, what is dropped when, and that nothing is written after something failed."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ class Pile:
         self.appended.append([f"{entry.kind} {entry.n}" for entry in entries])
 
 
-def ledger(pile: Pile, durability: Any = "sync") -> LogWriter:
-    writer = EntryEncoder({"": "00" * 32}, 0.0)
-    return LogWriter(pile, "r", 1, durability=durability, writer=writer)  # type: ignore[arg-type]
+def writer(pile: Pile, durability: Any = "sync") -> LogWriter:
+    encoder = EntryEncoder({"": "00" * 32}, 0.0)
+    return LogWriter(pile, "r", 1, durability=durability, encoder=encoder)  # type: ignore[arg-type]
 
 
 def step(number: int, value: Any = 1) -> Step:
@@ -59,7 +59,7 @@ def written(kept: LogWriter, record: Any) -> None:
 @pytest.mark.parametrize("durability", ["sync", "async"])
 def test_after_a_write_that_failed_nothing_is_written(durability: str) -> None:
     pile = Pile(refuse=1)
-    kept = ledger(pile, durability)
+    kept = writer(pile, durability)
     kept.write([step(1)])
     kept.barrier()
     for number in (2, 3):
@@ -74,7 +74,7 @@ def test_after_a_write_that_failed_nothing_is_written(durability: str) -> None:
 def test_after_a_value_without_an_encoding_nothing_is_written(durability: str) -> None:
     """What came before it is kept; what comes after it would leave a hole."""
     pile = Pile()
-    kept = ledger(pile, durability)
+    kept = writer(pile, durability)
     with pytest.raises(EncodeError):
         kept.write([step(1), step(2, object())])
     with pytest.raises(EncodeError):
@@ -86,7 +86,7 @@ def test_after_a_value_without_an_encoding_nothing_is_written(durability: str) -
 
 def test_closing_writes_nothing_after_a_failure() -> None:
     pile = Pile()
-    kept = ledger(pile, "exit")
+    kept = writer(pile, "exit")
     kept.write([step(1)])
     kept._failure = StoreError("the disk is full")
     with pytest.raises(StoreError):
@@ -117,10 +117,10 @@ def test_a_follower_lets_fall_what_comes_after_a_failure() -> None:
     assert made == [[1]]
 
 
-# -- the journal ---------------------------------------------------------------------------------------------------
+# -- finished items ---------------------------------------------------------------------------------------------------
 
 
-def journaled(value: Any, n: int = 0) -> FinishedItem:
+def finished(value: Any, n: int = 0) -> FinishedItem:
     return FinishedItem("", Outcome("n", 0, -1, {"a": value}), (), n)
 
 
@@ -133,9 +133,9 @@ def test_entries_of_the_journal_are_numbered_and_dropped_with_their_step() -> No
             dropped.extend(more.get("drop", ()))
 
     pile = Dropping()
-    kept = ledger(pile)
-    kept.write([journaled(1)])
-    kept.write([journaled(2)])
+    kept = writer(pile)
+    kept.write([finished(1)])
+    kept.write([finished(2)])
     assert (pile.appended, dropped) == ([["journal 0"], ["journal 1"]], [])
     kept.write([step(1)])
     assert dropped == [("journal", "n#0", 0), ("journal", "n#0", 1)]
@@ -171,8 +171,8 @@ def read(*records: Any) -> Any:
 
 
 def test_of_two_journal_entries_of_an_item_the_later_one_holds() -> None:
-    assert read(journaled(2, 1), journaled(1, 0)).journal["n#0"].update == {"a": 2}
-    assert read(journaled(1, 0), journaled(2, 1)).journal["n#0"].update == {"a": 2}
+    assert read(finished(2, 1), finished(1, 0)).finished["n#0"].update == {"a": 2}
+    assert read(finished(1, 0), finished(2, 1)).finished["n#0"].update == {"a": 2}
 
 
 def test_inner_steps_are_those_of_the_last_attempt_around_them() -> None:
@@ -181,28 +181,30 @@ def test_inner_steps_are_those_of_the_last_attempt_around_them() -> None:
 
     starts = [Start("sub#0/", {}, frozenset(), (epoch,)) for epoch in (0, 1)]
     log = read(*starts, inner(0))
-    assert log.strands["sub#0/"] == (starts[1], [])
-    assert read(*starts, inner(0), inner(1)).strands["sub#0/"][1] == [inner(1)]
+    assert log.frames["sub#0/"] == (starts[1], [])
+    assert read(*starts, inner(0), inner(1)).frames["sub#0/"][1] == [inner(1)]
 
 
 def test_an_item_that_is_in_the_journal_asks_nothing_any_more() -> None:
     assert list(read(Question("n#0", "n", "sure?", 1)).asked) == ["n#0"]
-    assert read(Question("n#0", "n", "sure?", 1), journaled(1)).asked == {}
-    assert read(Question("n#0!1", "n", "made?", 1), journaled(1)).asked == {}
+    assert read(Question("n#0", "n", "sure?", 1), finished(1)).asked == {}
+    assert read(Question("n#0!1", "n", "made?", 1), finished(1)).asked == {}
 
 
 # -- recordings ----------------------------------------------------------------------------------------------------
 
 
 def recorded(
-    n: int, response: Any = None, error: Any = None, *, attempt: int = 0, stretch: int = 0
+    n: int, response: Any = None, error: Any = None, *, attempt: int = 0, resumption: int = 0
 ) -> RecordedCall:
-    return RecordedCall("n#0", attempt, 0, "call", ((), {}), response, error, 0.0, 0.0, False, (), stretch, n)
+    return RecordedCall(
+        "n#0", attempt, 0, "call", ((), {}), response, error, 0.0, 0.0, False, (), resumption, n
+    )
 
 
 def test_of_several_recordings_of_a_call_the_last_one_holds() -> None:
     """A call that raised, and was made again because the run had failed, has two."""
-    first, last = recorded(0, error=ValueError("no")), recorded(1, "yes", stretch=1)
+    first, last = recorded(0, error=ValueError("no")), recorded(1, "yes", resumption=1)
     assert list(ItemCalls([last, first]).candidates((), 0, (0,))) == [last]
 
 
@@ -219,7 +221,7 @@ def test_before_recordings_are_looked_up_what_this_session_has_is_written() -> N
         epoch = (1,)
 
     class Item:
-        path, strand = "sub#0/n#0", Strand()
+        path, frame = "sub#0/n#0", Strand()
 
     def recall(path: str) -> list[RecordedCall | CallIntent]:
         told.append("look up")
@@ -355,7 +357,7 @@ def test_a_ledger_whose_run_cannot_get_to_the_disk_has_failed() -> None:
             raise StoreError("the disk is gone")
 
     kept = LogWriter(
-        Broken(), "r", 1, durability="async", writer=EntryEncoder({"": "00" * 32}, 0.0), owes=True
+        Broken(), "r", 1, durability="async", encoder=EntryEncoder({"": "00" * 32}, 0.0), owes=True
     )  # type: ignore[arg-type]
     for use in (kept.barrier, lambda: kept.write([step(1)]), kept.close):
         with pytest.raises(StoreError, match="the disk is gone"):
@@ -364,7 +366,7 @@ def test_a_ledger_whose_run_cannot_get_to_the_disk_has_failed() -> None:
 
 @pytest.mark.parametrize("durability", ["sync", "async", "exit"])
 def test_a_ledger_that_has_failed_says_so_to_all_who_come(durability: str) -> None:
-    kept = ledger(Pile(), durability)
+    kept = writer(Pile(), durability)
     kept._failure = StoreError("the disk is full")
     for use in (lambda: kept.write([step(1)]), kept.barrier, kept.close):
         with pytest.raises(StoreError, match="the disk is full"):

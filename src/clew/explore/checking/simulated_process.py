@@ -68,9 +68,9 @@ class ProcessSnapshot(msgspec.Struct, frozen=True):
     timers: tuple[tuple[float, int, Timer], ...]
     held: Mapping[str, tuple[float, float]]
     digests: Mapping[str, bytes]
-    journaled: Mapping[Any, tuple[int, ...]]
+    finished: Mapping[Any, tuple[int, ...]]
     weights: tuple[int, int]
-    stretch: int | None
+    resumption: int | None
     fence: int
     start: Any
 
@@ -141,11 +141,11 @@ class SimulatedProcess:
         """Store the status of the run, as an engine does when its driver stops."""
         session = self.session
         session.flush()
-        session.ledger.close()
+        session.writer.close()
         status = session.status()
         failures = session.machine.failures() if status == "failed" else ()
-        archive = self._opener.archive
-        archive.close(RUN, session.fence, status, self._settings.clock.time(), failures)
+        repository = self._opener.repository
+        repository.close(RUN, session.fence, status, self._settings.clock.time(), failures)
 
     # -- choices ---------------------------------------------------------------------------------------------
 
@@ -215,7 +215,7 @@ class SimulatedProcess:
         while (item := session.take()) is not None:
             self.running[item.path] = item
         session.flush()
-        session.ledger.barrier()  # a write that failed during the execution of a node stops the process here
+        session.writer.barrier()  # a write that failed during the execution of a node stops the process here
         self.running = {path: item for path, item in self.running.items() if item.live and item.is_wanted}
 
     # -- snapshots -----------------------------------------------------------------------------------------------
@@ -224,16 +224,16 @@ class SimulatedProcess:
         """Return a copy of the process."""
         session = self.session
         machine, copy = copy_of(session.machine)
-        ledger = session.ledger
+        writer = session.writer
         return ProcessSnapshot(
             machine,
             {path: copy(item) for path, item in self.running.items()},
             tuple((when, n, _with_copied_item(timer, copy)) for when, n, timer in session.timers),
             dict(session._held),
-            dict(ledger._writer._digests) if ledger._writer is not None else {},
-            {item: tuple(numbers) for item, numbers in ledger._journaled.items()},
-            (ledger._since, ledger._weight),
-            session._stretch,
+            dict(writer._encoder._digests) if writer._encoder is not None else {},
+            {item: tuple(numbers) for item, numbers in writer._finished.items()},
+            (writer._since, writer._weight),
+            session._resumption,
             session.fence,
             session.start,
         )
@@ -241,20 +241,20 @@ class SimulatedProcess:
     def restore(self, saved: ProcessSnapshot) -> None:
         """Become a copy of a saved process."""
         machine, copy = copy_of(saved.machine)
-        archive = self._opener.archive
-        row = archive.runs.open(RUN).row
-        ledger = archive.fresh_ledger(RUN, saved.start, row.created, saved.fence, "sync")
-        assert ledger._writer is not None
-        ledger._writer._digests = dict(saved.digests)
-        ledger._journaled = {item: list(numbers) for item, numbers in saved.journaled.items()}
-        ledger._since, ledger._weight = saved.weights
+        repository = self._opener.repository
+        row = repository.runs.open(RUN).row
+        writer = repository.new_writer(RUN, saved.start, row.created, saved.fence, "sync")
+        assert writer._encoder is not None
+        writer._encoder._digests = dict(saved.digests)
+        writer._finished = {item: list(numbers) for item, numbers in saved.finished.items()}
+        writer._since, writer._weight = saved.weights
         session = Session(
             RUN,
             machine,
-            ledger,
+            writer,
             self._settings,
-            recall=archive.runs.recall(RUN, intents=True),
-            stretch=saved.stretch,
+            recall=repository.runs.recall(RUN, intents=True),
+            resumption=saved.resumption,
         )
         session.start, session.fence = saved.start, saved.fence
         session.timers = [(when, n, _with_copied_item(timer, copy)) for when, n, timer in saved.timers]
@@ -274,7 +274,7 @@ class _ObservingRecorder(Recorder):
     """A recorder that reports the calls that are made, not those answered from a recording."""
 
     def __init__(self, session: Session, note: Callable[[Effect, int], None]) -> None:
-        super().__init__(session, session._recall, is_fresh=False, stretch=session._stretch or 0)
+        super().__init__(session, session._recall, is_fresh=False, resumption=session._resumption or 0)
         self._note = note
         self._asked: Counter[tuple[Any, ...]] = Counter()
 
@@ -341,7 +341,7 @@ def errors_of(process: SimulatedProcess | None) -> list[list[Any]]:
         return []
     machine = process.session.machine
     return [
-        [strand.prefix, list(order), type_name(failure.error)]
-        for strand in machine._frames(machine.root)
-        for order, failure in sorted(strand.failures, key=lambda pair: pair[0])
+        [frame.prefix, list(order), type_name(failure.error)]
+        for frame in machine._frames(machine.root)
+        for order, failure in sorted(frame.failures, key=lambda pair: pair[0])
     ]

@@ -46,7 +46,7 @@ class RecordingHost(Protocol):
     machine: Machine
     settings: Settings
     clock: Clock
-    ledger: LogWriter
+    writer: LogWriter
     off_loop: Any  # where an event loop waits for the store; None without a loop
 
     def tell(self, kind: Any, item: Item, **data: Any) -> None:

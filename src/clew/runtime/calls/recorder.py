@@ -95,10 +95,15 @@ class Recorder:
     """
 
     def __init__(
-        self, session: RecordingHost, recall: Recall | None = None, *, is_fresh: bool = True, stretch: int = 0
+        self,
+        session: RecordingHost,
+        recall: Recall | None = None,
+        *,
+        is_fresh: bool = True,
+        resumption: int = 0,
     ) -> None:
         self._session = session
-        self._stretch = stretch
+        self._resumption = resumption
         self._recall = recall
         self._is_fresh = is_fresh
         self._histories: dict[str, ItemCalls] = {}
@@ -166,7 +171,7 @@ class Recorder:
 
     def _is_met_again(self, call: RecordedCall) -> bool:
         """Whether an exception of this very attempt is raised again."""
-        return call.stretch == self._stretch
+        return call.resumption == self._resumption
 
     async def _acall(self, call: _PendingCall, fn: Callable[..., Any]) -> Any:
         settled = self._settled(call)
@@ -196,7 +201,7 @@ class Recorder:
     def forget(self, path: str) -> None:
         """An item has finished; should another attempt of what is around it come back to it, it is looked up."""
         self._begun.pop(path, None)
-        if self._recall is not None and self._session.ledger.is_lasting:
+        if self._recall is not None and self._session.writer.is_lasting:
             self._histories.pop(path, None)
 
     # -- before a call -----------------------------------------------------------------------------------
@@ -225,7 +230,7 @@ class Recorder:
                 try:
                     entries = self._checked(item, list(self._recall(path)))
                 except StoreError as error:  # no failure of the node: it must not go on as if it had been one
-                    self._session.ledger.fail(error)
+                    self._session.writer.fail(error)
                     raise
             with self._lock:
                 history = self._histories.setdefault(path, ItemCalls(entries))
@@ -244,7 +249,7 @@ class Recorder:
 
     def _check(self, call: _PendingCall, value: Any, what: str) -> None:
         """Refuse what cannot be stored, so that its node is told."""
-        if self._session.ledger.encodes:
+        if self._session.writer.encodes:
             try:
                 encode(value, at=what)
             except EncodeError as error:
@@ -316,7 +321,7 @@ class Recorder:
         effects, and whatever has some comes after it in the log."""
         if self._put(call, response, error):
             if not call.name.startswith(OWN):
-                self._session.ledger.ensure()
+                self._session.writer.ensure()
             self._kept(call)
 
     async def _akeep(self, call: _PendingCall, response: Any, error: BaseException | None) -> None:
@@ -347,7 +352,7 @@ class Recorder:
                 duration=session.clock.monotonic() - call.began,
                 awaited=awaited,
                 epoch=item.frame.epoch,
-                stretch=self._stretch,
+                resumption=self._resumption,
                 n=_next(history.calls),
                 within=call.scope.place[:-1],
             )

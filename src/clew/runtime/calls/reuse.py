@@ -33,7 +33,7 @@ class ResultReuse:
     def __init__(self, log: RunLog, program: Program, graph: Graph, settings: Settings) -> None:
         self._outcomes: dict[str, deque[Outcome]] = {}
         self._log = log
-        self._foreign: set[str] = set()  # strands that begin with something else today
+        self._foreign: set[str] = set()  # frames that begin with something else today
         self._changed = changed_parts(log.row, graph)
         if not self._changed.has_other_reducers:
             self._retrace(program, settings)
@@ -67,7 +67,7 @@ class ResultReuse:
             machine.adopt(item, outcome)
 
     def _begins_alike(self, start: Start) -> bool:
-        known = self._log.strands.get(start.prefix)
+        known = self._log.frames.get(start.prefix)
         return known is not None and same(dict(known[0].values), dict(start.values))
 
     def _is_unchanged(self, item: Item) -> bool:

@@ -63,9 +63,9 @@ class AsyncioDriver:
         """Run until nothing can go on by itself."""
         session = self._session
         machine, most = session.machine, session.settings.max_concurrent_nodes
-        tasks, outbox, ledger = self._tasks, machine.outbox, session.ledger
+        tasks, outbox, writer = self._tasks, machine.outbox, session.writer
         if session.off_loop is not None:
-            ledger.never_wait()
+            writer.never_wait()
         self._driver = asyncio.current_task()
         assert self._driver is not None
         self._cancelling = self._driver.cancelling()
@@ -80,7 +80,7 @@ class AsyncioDriver:
                     raise self._broken
                 if outbox:
                     session.flush()
-                if ledger.is_behind:
+                if writer.is_behind:
                     await settle(session)
                 if not tasks and not session.timers and self._may_be_short and machine.enter_fast_path():
                     await self._run_fast_path()
@@ -143,7 +143,7 @@ class AsyncioDriver:
         default = session.settings.default_node_timeout
         limit = _NEVER if default is None else default
         short = steps(machine, epoch)
-        outbox, ledger, often = machine.outbox, session.ledger, session.ledger.often
+        outbox, writer, often = machine.outbox, session.writer, session.writer.often
         began, flushed = 0.0, monotonic()
         try:
             func, args, sizes = next(short)
@@ -179,7 +179,7 @@ class AsyncioDriver:
                 if often and (len(outbox) >= often or ended - flushed > LONG):
                     session.flush()
                     flushed = ended
-                    if ledger.is_behind:
+                    if writer.is_behind:
                         await settle(session)
         except StopIteration:
             pass

@@ -99,7 +99,7 @@ class BlockingDriver:
         machine, monotonic = session.machine, session.clock.monotonic
         epoch = session.clock.time() - monotonic()
         short = steps(machine, epoch)
-        outbox, often, write = machine.outbox, session.ledger.often, session.ledger.write
+        outbox, often, write = machine.outbox, session.writer.often, session.writer.write
         began, flushed = 0.0, monotonic()
         try:
             func, args, sizes = next(short)

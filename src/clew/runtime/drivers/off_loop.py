@@ -3,7 +3,7 @@
 A store may have to wait: for another process that has a SQLite file locked, for a server. Nothing that a loop runs may
 do so. Work that might wait is tried at once where the store can say that it would have to wait (`at_once`). Otherwise
 it is done on a thread, of which an engine has a few: runs beside each other commit in parallel as far as their store
-allows it, and what one run writes stays in order, because its ledger queues it.
+allows it, and what one run writes stays in order, because its writer queues it.
 
 An interrupted caller must know what became of the work, because it releases what was acquired. So `open`, `finish` and
 `conclude` wait for the thread even if their task is cancelled meanwhile, and raise the cancellation afterwards.
@@ -129,7 +129,7 @@ async def _end_of(work: Future[Any]) -> asyncio.CancelledError | None:
 
 async def brace(session: Session) -> None:
     """`Session.brace`, without waiting on the loop."""
-    if session.off_loop is not None and (session.is_overdue or not session.ledger.is_settled):
+    if session.off_loop is not None and (session.is_overdue or not session.writer.is_settled):
         await session.off_loop.submit(session.brace)
     else:
         session.brace()
@@ -137,12 +137,12 @@ async def brace(session: Session) -> None:
 
 async def settle(session: Session) -> None:
     """Return when all that a session has written so far is as durable as was asked for, and listeners know of it."""
-    ledger = session.ledger
+    writer = session.writer
     if session.off_loop is None:
-        ledger.ensure()
-    elif ledger.is_behind:
-        mark = ledger.mark()
-        while not ledger.is_past(mark):
+        writer.ensure()
+    elif writer.is_behind:
+        mark = writer.mark()
+        while not writer.is_past(mark):
             await _catch_up(session, session.off_loop)
     session.tell_rest()
 
@@ -151,7 +151,7 @@ async def _catch_up(session: Session, off_loop: OffLoop) -> None:
     """Wait for the thread that writes what waits; a session has one at a time, whoever waits for it."""
     job = session.catching_up
     if job is None or job.done():
-        job = session.catching_up = off_loop.submit(session.ledger.catch_up)
+        job = session.catching_up = off_loop.submit(session.writer.catch_up)
         job.add_done_callback(_noted)  # whoever waited for it may be cancelled by then
     await asyncio.wait([job])
     job.result()

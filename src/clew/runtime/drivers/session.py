@@ -49,11 +49,11 @@ if TYPE_CHECKING:
     from clew.runtime.settings import Settings
 
 
-_KEPT = {SingleItemStep, Step, FinishedItem}  # what comes out most, and goes to the ledger as it is
+_KEPT = {SingleItemStep, Step, FinishedItem}  # what comes out most, and goes to the writer as it is
 
 
 class Session(Host):
-    """One run, or one stretch of a run between two pauses, while it is driven."""
+    """One run, or one resumption of a run between two pauses, while it is driven."""
 
     start: GraphState = GraphState()
     thread = 0  # the driver's
@@ -78,22 +78,22 @@ class Session(Host):
         self,
         run_id: str,
         machine: Machine,
-        ledger: LogWriter,
+        writer: LogWriter,
         settings: Settings,
         *,
         recall: Recall | None = None,
-        stretch: int | None = None,
+        resumption: int | None = None,
         listeners: Listeners | None = None,
         cache: Cache | None = None,
     ) -> None:
         super().__init__(run_id, machine, settings)
         self._recall = recall
-        self._stretch = stretch  # None if the run is new
+        self._resumption = resumption  # None if the run is new
         self.timers: list[tuple[float, int, Timer]] = []  # retries and sleeps: what may go on by itself
         self._own_deadlines: list[tuple[float, int, Timer]] = []  # of attempts with a timeout of their own
         self._deadlines: deque[tuple[float, Item, int]] = deque()
         self._held: dict[str, tuple[float, float]] = {}  # item -> when its next attempt is due, and its delay
-        self.ledger = ledger
+        self.writer = writer
         self._listeners = listeners
         self._kept: list[Any] = []  # from other threads, until the next flush
         self._told: list[Event] = []
@@ -111,19 +111,19 @@ class Session(Host):
         """The recorded calls of the run."""
         if self._recorder is None:
             self._recorder = Recorder(
-                self, self._recall, is_fresh=self._stretch is None, stretch=self._stretch or 0
+                self, self._recall, is_fresh=self._resumption is None, resumption=self._resumption or 0
             )
         return self._recorder
 
     @property
     def is_resumed(self) -> bool:
         """Whether the run had begun before."""
-        return self._stretch is not None
+        return self._resumption is not None
 
     def measure(self) -> None:
         """Keep how full the queue was, which nothing else in the log tells."""
         if (frontier := self.machine.frontier).blocks:
-            self.ledger.write([Measured(self.measured, frontier.peak, frontier.blocks)])
+            self.writer.write([Measured(self.measured, frontier.peak, frontier.blocks)])
 
     def _take(self) -> Item | None:
         """The next item to execute; those whose results are known are settled on the way."""
@@ -181,7 +181,7 @@ class Session(Host):
 
     async def _call_later(self, item: Item, attempt: int | None) -> Any:
         """Call the function of an async node with side effects, when what it builds on is durable."""
-        if self.settings.on_ambiguous != "retry" and self.ledger.encodes:
+        if self.settings.on_ambiguous != "retry" and self.writer.encodes:
             given = await self.recorder.abegin(item)
             if given:
                 return given[0]
@@ -192,7 +192,7 @@ class Session(Host):
     def before_effects(self, item: Item) -> tuple[Any, ...]:
         """Before a node with side effects is called: what it builds on is durable, and nobody doubts whether it was
         called before. What a person says that it returned, if it is not to be called again; else ()."""
-        if self.settings.on_ambiguous != "retry" and self.ledger.encodes:
+        if self.settings.on_ambiguous != "retry" and self.writer.encodes:
             given = self.recorder.begin(item)
             if given:
                 return given
@@ -210,8 +210,8 @@ class Session(Host):
             else:
                 if self.cache is not None and item in self._keys:
                     self.cache.put(self._keys.pop(item), value)
-                if self._written or self.ledger.attached:
-                    self.ledger.attach((item.path, item.frame.epoch), self._written.pop((item, attempt), ()))
+                if self._written or self.writer.attached:
+                    self.writer.attach((item.path, item.frame.epoch), self._written.pop((item, attempt), ()))
                 self.machine.finish(item, value, started, duration)
                 if self._recorder is not None:
                     if item.node.is_called_again:  # no outcome in the log will speak for it
@@ -341,9 +341,9 @@ class Session(Host):
         """What an attempt writes to the store's own database, if it succeeds."""
         written = [*self._written.get((item, attempt), ()), *statements]
         try:
-            self.ledger.rehearse(written)
+            self.writer.rehearse(written)
         except StoreUnavailableError as error:  # no failure of the node: it must not go on without its write
-            self.ledger.fail(error)
+            self.writer.fail(error)
             raise
         if written:
             self._written[item, attempt] = written
@@ -365,9 +365,9 @@ class Session(Host):
     # -- what comes out ----------------------------------------------------------------------------------
 
     def keep(self, entry: Any) -> None:
-        """Keep an entry, from any thread: the ledger has it at once, and a store in memory with the next flush."""
-        if self.ledger.encodes:
-            self.ledger.write([entry])
+        """Keep an entry, from any thread: the writer has it at once, and a store in memory with the next flush."""
+        if self.writer.encodes:
+            self.writer.write([entry])
             return
         with self._lock:
             self._kept.append(entry)
@@ -382,13 +382,13 @@ class Session(Host):
             try:
                 self.renew()
             except ClewError as error:
-                self.ledger.fail(error)  # a node that catches it must not go on either
+                self.writer.fail(error)  # a node that catches it must not go on either
                 raise
         if self._kept:
             with self._lock:
                 kept, self._kept[:] = list(self._kept), ()
-            self.ledger.write(kept)
-        self.ledger.barrier()
+            self.writer.write(kept)
+        self.writer.barrier()
 
     async def abrace(self) -> None:
         """`brace`, without waiting on the event loop."""
@@ -427,11 +427,11 @@ class Session(Host):
             self._flush_all()
         elif outbox:
             if len(outbox) == 1 and type(outbox[0]) is SingleItemStep:
-                self.ledger.write((outbox.pop(),))
+                self.writer.write((outbox.pop(),))
             elif set(map(type, outbox)) <= _KEPT:  # the common case, and there may be many
                 records = outbox.copy()
                 outbox.clear()
-                self.ledger.write(records)
+                self.writer.write(records)
             else:
                 self._flush_all()
 
@@ -457,7 +457,7 @@ class Session(Host):
             records.append(record)
         outbox.clear()
         if records:
-            self.ledger.write(records)
+            self.writer.write(records)
         listeners = self._listeners
         if listeners:
             now = self.clock.time()
@@ -465,7 +465,7 @@ class Session(Host):
                 told, self._told = self._told, []
             self._untold += told
             self._untold += [Event(n.kind, self.run_id, n.step, n.path, now, n.data) for n in notices]  # type: ignore[arg-type]
-            if not self.ledger.is_behind:
+            if not self.writer.is_behind:
                 self.tell_rest()
 
     def tell_rest(self) -> None:

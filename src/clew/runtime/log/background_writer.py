@@ -106,7 +106,7 @@ class BackgroundWriter:
                 return
             self._is_due = True
             if self._thread is None or not self._thread.is_alive():  # an interrupt may come while it starts
-                self._thread = Thread(target=self._follow, name="clew-ledger", daemon=True)
+                self._thread = Thread(target=self._follow, name="clew-writer", daemon=True)
                 self._thread.start()
             else:
                 self._changed.notify()

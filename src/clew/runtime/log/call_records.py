@@ -57,7 +57,7 @@ class RecordedCall(msgspec.Struct, frozen=True):
     duration: float
     awaited: bool = False  # the function returned an awaitable
     epoch: tuple[int, ...] = ()  # the attempts of the items around it
-    stretch: int = 0  # how often the run had failed and been gone on with
+    resumption: int = 0  # how often the run had failed and been gone on with
     n: int = 0  # its place among all recordings of the path, in the order in which they came
     within: tuple[int, ...] = ()  # the numbers of the calls in which it was made, from the outermost
 

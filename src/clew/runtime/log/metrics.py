@@ -1,13 +1,12 @@
-"""What is counted over a run's lifetime, however many processes had a part in it.
+"""Counters over the lifetime of a run, across all processes that executed it.
 
-Almost all of it can be read off the log: how many steps there are, how often their items were tried, and when. So a
-run keeps nothing for it, and whoever asks later counts again. How often an item had to wait for room in the queue is
-in no other entry: a stretch of a run (what one process does of it between two pauses) in which that happened keeps it,
-with the longest queue (`Measured`).
+Most counters are computed from the log: the number of steps, attempts and times. Two are not in any other entry: how
+often an item waited for room in the queue, and the longest queue. Each resumption of the run stores them in a
+`Measured` record.
 
-The latency of a step is the time from the start of its first item to the end of its last one, each in the attempt that
-counts. Waits between attempts, for people and between two resumes are no part of it. It is counted in whole
-microseconds, as a store keeps times, so a run that ends here and one that is read later tell the same.
+The latency of a step is the time from the start of its first item to the end of its last one, each in its final
+attempt. It excludes waits between attempts, for answers and between two resumes. It is counted in whole microseconds,
+the precision of stored times, so a live run and a loaded run report the same number.
 """
 
 from __future__ import annotations
@@ -66,7 +65,7 @@ class Totals(msgspec.Struct, frozen=True):
 
 
 class Measured(msgspec.Struct, frozen=True):
-    """How full the queue was in one stretch of a run."""
+    """How full the queue was in one resumption of a run."""
 
     n: int
     peak: int

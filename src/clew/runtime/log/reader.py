@@ -244,7 +244,7 @@ class StoredRun:
     def _log(self, start: GraphState, records: Sequence[Any], chains: Chains) -> RunLog:
         log = read_log(self.row, start, records, self._runs.on_conflict)
         log.digests = {"": chains.digests[""]}
-        for prefix, (inner, _) in log.strands.items():
+        for prefix, (inner, _) in log.frames.items():
             log.digests[prefix] = chains.digests[with_epoch(prefix, inner.epoch)]
         log.failures = self._failures(start)
         return log
@@ -301,10 +301,10 @@ class StoredRun:
         return self.store.within(self._run_id, (STEP.name,), _OWN, after=first - 1, upto=last)
 
     def _open_items(self, visits: dict[str, int]) -> list[LogEntry]:
-        """Read what is known of items, and the strands inside those that are not in a step yet, given each node's
+        """Read what is known of items, and the frames inside those that are not in a step yet, given each node's
         visits."""
         found = list(self.store.within(self._run_id, names_of(*_OF_ITEMS)))
-        journaled = {entry.path for entry in found if entry.kind == JOURNAL.name}
+        finished = {entry.path for entry in found if entry.kind == JOURNAL.name}
         nodes = [name for name, node in self.graph.nodes.items() if node.subgraph is not None]
         while nodes:  # a node may be some visits ahead of the last step
             items = [(name, f"{name}#{visits.get(name, 0)}") for name in nodes]
@@ -312,7 +312,7 @@ class StoredRun:
             inside = self.store.within(self._run_id, names_of(START, STEP), spans)
             found += inside
             begun = {entry.path.partition("#")[0] for entry in inside}
-            nodes = [name for name, item in items if name in begun or item in journaled]
+            nodes = [name for name, item in items if name in begun or item in finished]
             visits.update((name, visits.get(name, 0) + 1) for name in nodes)
         return found
 

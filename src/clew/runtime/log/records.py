@@ -7,8 +7,8 @@ module asks the table; none of them spells a kind.
 ==========  ==================  =============  ==============================================================
 kind        path                n              body
 ==========  ==================  =============  ==============================================================
-start       the strand          0              its values, and which of them were given
-step        the strand          its number     its outcomes; the digest is that of the state after it
+start       the frame          0              its values, and which of them were given
+step        the frame          its number     its outcomes; the digest is that of the state after it
 journal     the item            counts         its outcome, until its step is committed; the last one holds
 call        the item            counts         a recorded call, with its attempt and number
 intent      the item            counts         a call, or a whole node, that is about to run; or that it has ended
@@ -19,7 +19,7 @@ label       the label           0              a step
 resume      ""                  counts         a run that had failed continues
 accepted    ""                  counts         the graph that the run continues with: structure and codes, and the
                                                defaults of fields that the run did not begin with
-measured    ""                  counts         what a stretch of the run counted
+measured    ""                  counts         what a resumption of the run counted
 snapshot    ""                  a step         the whole state: ``clew.runtime.log.snapshots``
 ==========  ==================  =============  ==============================================================
 
@@ -65,11 +65,11 @@ class LabelRecord(msgspec.Struct, frozen=True):
 class ResumeRecord(msgspec.Struct, frozen=True):
     """The run had failed and continues: recorded exceptions of earlier stretches no longer count."""
 
-    stretch: int
+    resumption: int
 
 
 Filled = Mapping[str, Mapping[str, Any]]
-"""The defaults of fields that schemas have gained since a run began, by strand ("" for the run itself) and name.
+"""The defaults of fields that schemas have gained since a run began, by frame ("" for the run itself) and name.
 
 The run reads as if it had had them from the start; no digest covers them. Each record has those of the ones before it.
 """
@@ -161,12 +161,12 @@ def _decode_step(entry: LogEntry, body: Any, into: Decoding) -> Step:
     return Step(prefix, entry.n, tuple(map(into.outcome, body)), epoch or _first_attempts(prefix), deltas)
 
 
-def _encode_journal(journaled: FinishedItem, out: Encoding) -> Encoded:
-    path = with_epoch(journaled.path, journaled.epoch)
-    return path, journaled.n, [out.outcome(journaled.outcome), list(journaled.epoch)]
+def _encode_finished(finished: FinishedItem, out: Encoding) -> Encoded:
+    path = with_epoch(finished.path, finished.epoch)
+    return path, finished.n, [out.outcome(finished.outcome), list(finished.epoch)]
 
 
-def _decode_journal(entry: LogEntry, body: Any, into: Decoding) -> FinishedItem:
+def _decode_finished(entry: LogEntry, body: Any, into: Decoding) -> FinishedItem:
     path, _ = without_epoch(entry.path)
     outcome = into.outcome(body[0])
     return FinishedItem(path[: len(path) - len(outcome.path)], outcome, tuple(body[1]), entry.n)
@@ -185,13 +185,13 @@ def _encode_call(call: RecordedCall, out: Encoding) -> Encoded:
         call.attempt,
         _plain_place(call.place),
         list(call.epoch),
-        call.stretch,
+        call.resumption,
     ]
     return call.path, call.n, body
 
 
 def _decode_call(entry: LogEntry, body: Any, into: Decoding) -> RecordedCall:
-    name, request, response, error, timestamp, duration, awaited, attempt, number, epoch, stretch = body
+    name, request, response, error, timestamp, duration, awaited, attempt, number, epoch, resumption = body
     return RecordedCall(
         path=entry.path,
         attempt=attempt,
@@ -204,7 +204,7 @@ def _decode_call(entry: LogEntry, body: Any, into: Decoding) -> RecordedCall:
         duration=duration,
         awaited=awaited,
         epoch=tuple(epoch),
-        stretch=stretch,
+        resumption=resumption,
         n=entry.n,
         within=_place(number)[:-1],
     )
@@ -257,7 +257,7 @@ def _encode_answer(answer: AnswerRecord, out: Encoding) -> Encoded:
 
 def _encode_accepted(accepted: AcceptedChanges, out: Encoding) -> Encoded:
     body: list[Any] = [accepted.structure, dict(accepted.codes), accepted.description]
-    filled = {strand: out.values(values) for strand, values in accepted.filled.items()}
+    filled = {frame: out.values(values) for frame, values in accepted.filled.items()}
     return "", accepted.n, [*body, filled] if filled else body
 
 
@@ -268,7 +268,7 @@ def _encode_snapshot(record: Any, out: Encoding) -> Encoded:
 STEP = Kind(OWN_STEP, Step, "steps inside subgraphs", "open", 1, _encode_step, _decode_step)
 START = Kind("start", Start, "starts of subgraphs", "open", None, _encode_start, _decode_start)
 JOURNAL = Kind(
-    "journal", FinishedItem, "journaled results", "always", None, _encode_journal, _decode_journal, True
+    "journal", FinishedItem, "finished items", "always", None, _encode_finished, _decode_finished, True
 )
 CALL = Kind("call", RecordedCall, "recorded calls", "open", 0, _encode_call, _decode_call)
 INTENT = Kind("intent", CallIntent, "intended calls", "open", 0, _encode_intent, _decode_intent)
@@ -307,7 +307,7 @@ RESUME = Kind(
     "resumes",
     "always",
     1,
-    lambda resumed, out: ("", resumed.stretch, None),
+    lambda resumed, out: ("", resumed.resumption, None),
     lambda entry, body, into: ResumeRecord(entry.n),
 )
 ACCEPTED = Kind(

@@ -1,4 +1,4 @@
-"""The archive: how the runs of one graph are written to a store.
+"""The repository: how the runs of one graph are written to a store.
 
 It knows how a run begins on disk (its row, and the state that it starts from), who writes on, and when it is released.
 Reading is in ``clew.runtime.log.reader``, and never comes back here. Of a long line of forks every sixteenth has a
@@ -115,7 +115,7 @@ class RunRepository:
             row = self._store.row(parent)
         return True
 
-    def fresh_ledger(
+    def new_writer(
         self,
         run_id: str,
         start: GraphState,
@@ -125,7 +125,7 @@ class RunRepository:
         *,
         owes: bool = False,
     ) -> LogWriter:
-        """A ledger for a run that has just been created; with `owes`, without waiting for the disk."""
+        """A writer for a run that has just been created; with `owes`, without waiting for the disk."""
         if not self._store.encodes:
             return LogWriter(self._store, run_id, fence)
         return LogWriter(
@@ -133,14 +133,14 @@ class RunRepository:
             run_id,
             fence,
             durability=durability,
-            writer=EntryEncoder({"": start.digest}, created),
+            encoder=EntryEncoder({"": start.digest}, created),
             snapshot=lambda: self.runs.open(run_id).state(fetched=False),
             snapshots=lambda: self.runs.open(run_id).missing_snapshots(),
             owes=owes,
         )
 
-    def ledger(self, log: RunLog, fence: int, durability: Durability) -> LogWriter:
-        """A ledger that goes on where a run's log ends."""
+    def writer(self, log: RunLog, fence: int, durability: Durability) -> LogWriter:
+        """A writer that goes on where a run's log ends."""
         run_id = log.row.run_id
         if not self._store.encodes:
             return LogWriter(self._store, run_id, fence)
@@ -150,17 +150,17 @@ class RunRepository:
             run_id,
             fence,
             durability=durability,
-            writer=EntryEncoder(digests, log.row.created),
+            encoder=EntryEncoder(digests, log.row.created),
             snapshot=lambda: self.runs.open(run_id).state(fetched=False),
             snapshots=lambda: self.runs.open(run_id).missing_snapshots(),
             weight=log.weight,
             since=log.since,
-            journaled=log.journaled,
+            finished=log.finished_entries,
             asked=log.asked,
         )
 
     def begin(self, run_id: str, fence: int, now: float) -> None:
-        """A stretch of a run begins: it had stopped, and is gone on with."""
+        """A resumption of a run begins: it had stopped, and is gone on with."""
         self._update(run_id, "running", now, (), fence, release=False)
 
     def close(
@@ -173,7 +173,7 @@ class RunRepository:
         *,
         at_once: bool = False,
     ) -> None:
-        """A stretch of a run has ended: others may have it."""
+        """A resumption of a run has ended: others may have it."""
         if self._keeps:
             self._update(
                 run_id, status, now, failures, fence, release=self._store.encodes, store=self._place(at_once)

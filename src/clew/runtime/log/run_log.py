@@ -1,7 +1,7 @@
 """A run's log, read: what the entries of a store mean together.
 
 Entries are in the order in which they came about. Later ones win where they speak of the same thing: a new attempt
-of a subgraph item starts its strands anew.
+of a subgraph item starts its frames anew.
 """
 
 from __future__ import annotations
@@ -45,16 +45,18 @@ class RunLog(msgspec.Struct):
     start: GraphState
     on_conflict: str
     steps: list[Step]
-    journal: dict[str, Outcome]
+    finished: dict[str, Outcome]
     answers: dict[str, dict[str, Any]]  # by path and position, in the order in which they were given
     attempts: dict[str, int]
-    strands: dict[str, tuple[Start, list[Step]]]
+    frames: dict[str, tuple[Start, list[Step]]]
     asked: dict[str, Question]
     labels: dict[str, int]
     calls: list[RecordedCall]
     answered: dict[str, float] = {}  # by path: when the last answer was given
-    journaled: dict[tuple[str, tuple[int, ...]], list[int]] = {}  # what is in the journal, current or not
-    stretch: int = 0  # how often it had failed and was gone on with
+    finished_entries: dict[
+        tuple[str, tuple[int, ...]], list[int]
+    ] = {}  # what is in the journal, current or not
+    resumption: int = 0  # how often it had failed and was gone on with
     due: dict[str, tuple[float, float]] = {}  # item -> when its next attempt is due, and after which delay
     weight: int = 0  # bytes of the snapshot that it was read from
     since: int = 0  # bytes of the steps after it, with what they keep apart
@@ -62,7 +64,7 @@ class RunLog(msgspec.Struct):
     filled: Filled = {}  # defaults of fields that came later
     measured: list[Measured] = []  # how full the queue was
     failures: list[tuple[tuple[int, ...], Failure]] = []  # confined ones before `start`, with their orders
-    digests: dict[str, list[str]] = {}  # of the states of each strand, as a store keeps them
+    digests: dict[str, list[str]] = {}  # of the states of each frame, as a store keeps them
 
     @property
     def questions(self) -> list[Question]:
@@ -96,9 +98,9 @@ class RunLog(msgspec.Struct):
     def outcomes(self) -> dict[str, Outcome]:
         """What is known of items, by path: from the steps, those of subgraphs too, and the journal."""
         found = {outcome.path: outcome for step in self.steps for outcome in step.outcomes}
-        for prefix, (_, steps) in self.strands.items():
+        for prefix, (_, steps) in self.frames.items():
             found.update((prefix + outcome.path, outcome) for step in steps for outcome in step.outcomes)
-        found.update(self.journal)
+        found.update(self.finished)
         return found
 
     def totals(self, graph: Graph) -> Totals:
@@ -106,22 +108,22 @@ class RunLog(msgspec.Struct):
         first = self.row.parent_step
         if first is None:  # it may have gone on from a state, which is at hand unless there is a snapshot
             first = 0 if self.weight else self.start.step
-        inner = [o for _, steps in self.strands.values() for step in steps for o in step.outcomes]
+        inner = [o for _, steps in self.frames.values() for step in steps for o in step.outcomes]
         known = self.outcomes()
         asking = sum(_is_interrupt(graph, path) for path in {*self.asked, *self.answers} if path not in known)
         return lifetime(
             self.start.step + len(self.steps) - first,
             self.steps,
-            [*inner, *self.journal.values()],
+            [*inner, *self.finished.values()],
             sum(attempt for path, attempt in self.attempts.items() if path not in known),
-            self.stretch + (self.row.status == "failed") + asking,
+            self.resumption + (self.row.status == "failed") + asking,
             self.measured,
         )
 
     def steps_by_place(self) -> dict[tuple[str, int], Step]:
-        """The steps of the run and of its subgraphs, by strand and number."""
+        """The steps of the run and of its subgraphs, by frame and number."""
         found = {("", step.number): step for step in self.steps}
-        for prefix, (_, steps) in self.strands.items():
+        for prefix, (_, steps) in self.frames.items():
             found.update(((prefix, step.number), step) for step in steps)
         return found
 
@@ -130,8 +132,8 @@ class RunLog(msgspec.Struct):
         return self._chain(program, "", self.start, self.steps)
 
     def inner_chain(self, graph: Graph, prefix: str) -> Chain:
-        """The chain of the strand at `prefix`, whose graph is `graph`."""
-        start, steps = self.strands[prefix]
+        """The chain of the frame at `prefix`, whose graph is `graph`."""
+        start, steps = self.frames[prefix]
         return self._chain(program_of(graph, start.given), prefix, start_state(start, self.row.seed), steps)
 
     def _chain(self, program: Program, prefix: str, start: GraphState, steps: Sequence[Step]) -> Chain:
@@ -194,26 +196,24 @@ class RunLog(msgspec.Struct):
         return found
 
     def retried(self, steps: Sequence[Step], prefix: str = "") -> dict[str, int]:
-        """The retries that items have used: those in these steps of the strand at `prefix`, and those that are open."""
+        """The retries that items have used: those in these steps of the frame at `prefix`, and those that are open."""
         done = {prefix + o.path: o.attempt for step in steps for o in step.outcomes if o.attempt}
         return {**self.attempts, **done}
 
     def calls_by_item(self, prefix: str = "") -> dict[str, list[RecordedCall]]:
-        """The recorded calls, by the item of the strand at `prefix` that made them or in which they were made."""
+        """The recorded calls, by the item of the frame at `prefix` that made them or in which they were made."""
         found: dict[str, list[RecordedCall]] = {}
         for call in self.calls:
             if call.path.startswith(prefix):
                 item, inside, _ = call.path[len(prefix) :].partition("/")
                 found.setdefault(prefix + item, []).append(call)
-                if inside and item.endswith(
-                    "]"
-                ):  # one of several strands of an item, or one of several items
+                if inside and item.endswith("]"):  # one of several frames of an item, or one of several items
                     found.setdefault(prefix + item[: item.rindex("[")], []).append(call)
         return found
 
     def inner_chains(self, graph: Graph) -> Iterator[tuple[str, Chain]]:
-        """The chains of all strands, by their prefixes."""
-        for prefix in self.strands:
+        """The chains of all frames, by their prefixes."""
+        for prefix in self.frames:
             yield prefix, self.inner_chain(graph_at(graph, prefix), prefix)
 
     def _nested(
@@ -225,7 +225,7 @@ class RunLog(msgspec.Struct):
             if inside is None:
                 continue
             path = prefix + outcome.path
-            for inner in self.strands:
+            for inner in self.frames:
                 if inner == f"{path}/" or (
                     inner.startswith(f"{path}[") and inner.count("/") == path.count("/") + 1
                 ):
@@ -237,7 +237,7 @@ class RunLog(msgspec.Struct):
 
 
 def graph_at(graph: Graph, prefix: str) -> Graph:
-    """The graph of the strand at `prefix`. What is bound outside plays no part in a chain's digests."""
+    """The graph of the frame at `prefix`. What is bound outside plays no part in a chain's digests."""
     for part in prefix.split("/")[:-1]:
         inside = graph.nodes[part.partition("#")[0]].subgraph
         assert inside is not None
@@ -273,7 +273,7 @@ def with_accepted(row: RunRow, accepted: AcceptedChanges) -> RunRow:
 
 
 def start_state(start: Start, seed: int) -> GraphState:
-    """S(0) of a strand."""
+    """S(0) of a frame."""
     return GraphState.assemble(
         values=dict(start.values),
         versions=dict.fromkeys(start.values, 0),
@@ -285,19 +285,19 @@ def start_state(start: Start, seed: int) -> GraphState:
 
 
 def fill(log: RunLog, filled: Filled) -> None:
-    """Let a run, and the strands inside it, begin with defaults that they lack."""
+    """Let a run, and the frames inside it, begin with defaults that they lack."""
     log.filled = filled
     log.start = with_defaults(log.start, filled.get("", {}))
-    for prefix, (start, steps) in log.strands.items():
+    for prefix, (start, steps) in log.frames.items():
         more = {name: value for name, value in filled.get(prefix, {}).items() if name not in start.values}
         if more:
             begun = msgspec.structs.replace(
                 start, values={**start.values, **more}, filled=start.filled | more.keys()
             )
-            log.strands[prefix] = (begun, steps)
+            log.frames[prefix] = (begun, steps)
 
 
-def story_of(log: RunLog, parent: Callable[[str], RunLog]) -> RunLineage:
+def lineage_of(log: RunLog, parent: Callable[[str], RunLog]) -> RunLineage:
     """What happened in a run, and before it in the runs that it was forked from."""
     start, steps = log.start, list(log.steps)
     outside = [(start.step, start.position.touched)]
@@ -323,7 +323,7 @@ class _Collected:
     def __init__(self, log: RunLog) -> None:
         self.log = log
         self.inner: list[Step] = []
-        self.journal: list[FinishedItem] = []
+        self.finished: list[FinishedItem] = []
         self.retries: list[Retry] = []
         self.answers: dict[str, dict[int, AnswerRecord]] = {}
         self.done: set[str] = set()  # items of committed steps
@@ -337,18 +337,18 @@ class _Collected:
         (self.inner if step.prefix else self.log.steps).append(step)
         self.done.update(step.prefix + outcome.path for outcome in step.outcomes)
 
-    def journaled(self, journaled: FinishedItem) -> None:
-        self.journal.append(journaled)
+    def finished_item(self, item: FinishedItem) -> None:
+        self.finished.append(item)
 
     def withdrawn(self, withdrawn: Withdrawn) -> None:
         # in memory alone: a store that encodes has dropped what it speaks of
         gone = (withdrawn.path, withdrawn.epoch)
-        self.journal = [each for each in self.journal if (each.path, each.epoch) != gone]
+        self.finished = [each for each in self.finished if (each.path, each.epoch) != gone]
 
     def start(self, start: Start) -> None:
-        known = self.log.strands.get(start.prefix)
+        known = self.log.frames.get(start.prefix)
         if known is None or known[0].epoch <= start.epoch:
-            self.log.strands[start.prefix] = (start, [])
+            self.log.frames[start.prefix] = (start, [])
 
     def retry(self, retry: Retry) -> None:
         self.retries.append(retry)
@@ -374,7 +374,7 @@ class _Collected:
         self.log.measured.append(measured)
 
     def resumed(self, resumed: ResumeRecord) -> None:
-        self.log.stretch = max(self.log.stretch, resumed.stretch)
+        self.log.resumption = max(self.log.resumption, resumed.resumption)
 
     def intent(self, intent: CallIntent) -> None:
         """Leave it to the recorder, which looks for intents where they matter."""
@@ -389,9 +389,9 @@ class _Collected:
         log = self.log
         for step in self.inner:
             if self._is_current(step.prefix, step.epoch):
-                log.strands[step.prefix][1].append(step)
+                log.frames[step.prefix][1].append(step)
         self._finish_retries()
-        self._finish_journal()
+        self._take_finished()
         if log.filled:
             fill(log, log.filled)
         log.on_conflict = conflict_rule(log.row.codes, on_conflict)
@@ -402,15 +402,15 @@ class _Collected:
         log.answered = {path: numbered[max(numbered)].time for path, numbered in self.answers.items()}
         for path, question in list(log.asked.items()):
             item = path.partition("!")[0]  # a question about a call of it
-            is_over = item in self.done or item in log.journal
+            is_over = item in self.done or item in log.finished
             if is_over or question.number < len(log.answers.get(path, ())):
                 del log.asked[path]
         return log
 
     def _is_current(self, prefix: str, epoch: tuple[int, ...]) -> bool:
-        """Tell whether something inside a strand belongs to the current attempt of the items around it."""
-        strand = self.log.strands.get(prefix)
-        return strand is not None and strand[0].epoch == epoch
+        """Tell whether something inside a frame belongs to the current attempt of the items around it."""
+        frame = self.log.frames.get(prefix)
+        return frame is not None and frame[0].epoch == epoch
 
     def _finish_retries(self) -> None:
         log = self.log
@@ -420,20 +420,20 @@ class _Collected:
             if is_current and retry.attempt >= log.attempts.get(path, 0):
                 log.attempts[path], log.due[path] = retry.attempt, (retry.due, retry.delay)
 
-    def _finish_journal(self) -> None:
+    def _take_finished(self) -> None:
         log = self.log
-        for each in sorted(self.journal, key=lambda each: each.n):
+        for each in sorted(self.finished, key=lambda each: each.n):
             if each.path in self.done:
                 continue
-            log.journaled.setdefault((each.path, each.epoch), []).append(each.n)
+            log.finished_entries.setdefault((each.path, each.epoch), []).append(each.n)
             if not each.prefix or self._is_current(each.prefix, each.epoch):
-                log.journal[each.path] = each.outcome
+                log.finished[each.path] = each.outcome
 
 
 _TAKE: dict[type, Callable[[_Collected, Any], None]] = {
     SingleItemStep: _Collected.single,
     Step: _Collected.step,
-    FinishedItem: _Collected.journaled,
+    FinishedItem: _Collected.finished_item,
     Withdrawn: _Collected.withdrawn,
     Start: _Collected.start,
     Retry: _Collected.retry,

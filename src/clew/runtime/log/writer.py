@@ -1,7 +1,7 @@
-"""The ledger: carries what a session has to say to the store, as durable as was asked for.
+"""The writer: carries what a session has to say to the store, as durable as was asked for.
 
 ``sync``   what a step did is durable before the next one can be observed;
-``async``  a writer thread follows, in order and not too far behind; before a call to the outside world the ledger is
+``async``  a writer thread follows, in order and not too far behind; before a call to the outside world the writer is
            brought up to date, so no call is made on the strength of something that could be lost. That goes for the
            run itself too, which may have been created without waiting for the disk (`owes`);
 ``exit``   all is written at the end, in one go, and after it the snapshots that it would have had on the way.
@@ -41,7 +41,7 @@ from clew.state import GraphState
 from clew.stores import LogEntry, Statement, Store, WouldWait
 
 Durability = Literal["sync", "async", "exit"]
-_TOGETHER = 64  # steps that are cheaper to hand to the follower in one go
+_TOGETHER = 64  # steps that are cheaper to hand to the background writer in one go
 LONG = 0.01  # seconds after which a step is not kept back any longer
 FIRST_SNAPSHOT = 256 * 1024
 OUTWEIGH = 8
@@ -61,9 +61,9 @@ Name = tuple[str, tuple[int, ...]]
 
 
 class LogWriter:
-    """Writes for one run. Without `writer` the store keeps the records as they are, and there is little to do."""
+    """Writes for one run. Without `encoder` the store keeps the records as they are, and there is little to do."""
 
-    _follower: BackgroundWriter | None = None
+    _background: BackgroundWriter | None = None
     _failure: BaseException | None = None  # nothing is written after it: the log would have a hole
     _is_closing = False
     _never_waits = False
@@ -76,12 +76,12 @@ class LogWriter:
         fence: int,
         *,
         durability: Durability = "sync",
-        writer: EntryEncoder | None = None,
+        encoder: EntryEncoder | None = None,
         snapshot: Callable[[], GraphState] | None = None,
         snapshots: Callable[[], Iterable[tuple[LogEntry, Blobs]]] | None = None,
         weight: int = 0,
         since: int = 0,
-        journaled: dict[tuple[str, tuple[int, ...]], list[int]] | None = None,
+        finished: dict[tuple[str, tuple[int, ...]], list[int]] | None = None,
         owes: bool = False,
         asked: Mapping[str, Question] | None = None,
     ) -> None:
@@ -91,9 +91,9 @@ class LogWriter:
         self._counted = [0, 0]  # how many of them, and the latency of these steps
         self._run_id = run_id
         self._fence = fence
-        self._writer = writer
+        self._encoder = encoder
         self.attached: dict[Name, Sequence[Statement]] = {}  # to be executed with an item's outcome
-        if writer is None:
+        if encoder is None:
             return
         self._lock = Lock()
         self._durability = durability
@@ -101,24 +101,24 @@ class LogWriter:
         self._snapshots = snapshots  # those that are missing in the store
         self._since = since  # bytes of steps since the last snapshot, with what they keep apart
         self._weight = weight  # bytes of the last snapshot
-        self._journaled = dict(journaled or {})  # items that were journaled and are not in a step yet
+        self._finished = dict(finished or {})  # items that were journaled and are not in a step yet
         self._asked = dict(asked or {})  # by path: what waits for an answer
         self._late: list[Work] = []
         if owes:
-            self._follower = BackgroundWriter(self._append, self._settle)
+            self._background = BackgroundWriter(self._append, self._settle)
 
     @property
     def often(self) -> int:
         """How many steps of a driver's short loop may be handed over in one go; 0 if all of them."""
-        if self._writer is None or self._durability == "exit":
+        if self._encoder is None or self._durability == "exit":
             return 0
         return 1 if self._durability == "sync" else _TOGETHER
 
     @property
     def latency(self) -> int:
         """The latency of all steps that were written, in microseconds."""
-        if self._writer is not None:
-            return self._writer.latency
+        if self._encoder is not None:
+            return self._encoder.latency
         done, latency = self._counted
         self._counted = [len(self.records), latency + sum(map(latency_of, self.records[done:]))]
         return self._counted[1]
@@ -126,12 +126,12 @@ class LogWriter:
     @property
     def encodes(self) -> bool:
         """Whether what is written has to have an encoding."""
-        return self._writer is not None
+        return self._encoder is not None
 
     @property
     def is_lasting(self) -> bool:
         """Whether what is written is in the store before the run has ended."""
-        return self._writer is not None and self._durability != "exit"
+        return self._encoder is not None and self._durability != "exit"
 
     def rehearse(self, statements: Sequence[Statement]) -> None:
         """Raise what the database would raise."""
@@ -146,7 +146,7 @@ class LogWriter:
 
     def never_wait(self) -> None:
         """From now on `write` does not wait for the store."""
-        if self._writer is None or self._never_waits:
+        if self._encoder is None or self._never_waits:
             return
         self._never_waits = True
         try:
@@ -156,20 +156,20 @@ class LogWriter:
 
     def write(self, records: Sequence[Any], blobs: Mapping[str, bytes] = _NO_BLOBS) -> None:
         """Keep records, in order, and large contents that they speak of."""
-        writer = self._writer
-        if writer is None:
+        encoder = self._encoder
+        if encoder is None:
             self._store.append(self._run_id, records, self._fence)
             self.records += records
             return
         with self._lock:
             self._raise()
             if blobs:
-                writer.blobs.update(blobs)
+                encoder.blobs.update(blobs)
             try:
                 if len(records) == 1 and type(records[0]) is SingleItemStep and not self.attached:
-                    self._write_step(writer, records[0])
+                    self._write_step(encoder, records[0])
                 else:
-                    self._write(writer, records)
+                    self._write(encoder, records)
             except EncodeError:
                 raise
             except (
@@ -178,19 +178,19 @@ class LogWriter:
                 self.fail(error)
                 raise
 
-    def _write_step(self, writer: EntryEncoder, step: SingleItemStep) -> None:
+    def _write_step(self, encoder: EntryEncoder, step: SingleItemStep) -> None:
         """What `_write` does, for the most frequent record of all: there is nothing beside it."""
-        if self._journaled:
-            self._write(writer, [step.step()])
+        if self._finished:
+            self._write(encoder, [step.step()])
             return
         try:
-            entry = writer.entry(step)
+            entry = encoder.entry(step)
         except EncodeError as error:
             self._failure = error
             raise
-        follower = self._follower
-        if writer.blobs or self._durability != "sync" or not (follower is None or follower.is_idle):
-            blobs, writer.blobs = writer.blobs, {}
+        background = self._background
+        if encoder.blobs or self._durability != "sync" or not (background is None or background.is_idle):
+            blobs, encoder.blobs = encoder.blobs, {}
             self._since += sum(map(len, blobs.values()))
             self._carry(([entry], (), blobs, ()))
         else:
@@ -204,27 +204,27 @@ class LogWriter:
         if self._since > FIRST_SNAPSHOT and self._since > OUTWEIGH * self._weight:
             self._write_snapshot()
 
-    def _write(self, writer: EntryEncoder, records: Sequence[Any]) -> None:
+    def _write(self, encoder: EntryEncoder, records: Sequence[Any]) -> None:
         entries: list[LogEntry] = []
         drop: list[tuple[str, str, int]] = []
         statements: list[Statement] = []
         refused: EncodeError | None = None
         for record in records:
             if type(record) is FinishedItem:
-                numbers = self._journaled.setdefault((record.path, record.epoch), [])
+                numbers = self._finished.setdefault((record.path, record.epoch), [])
                 numbers.append(numbers[-1] + 1 if numbers else 0)
                 record = msgspec.structs.replace(record, n=numbers[-1])
             elif type(record) is Withdrawn:
                 item = (record.path, record.epoch)
-                drop += [(JOURNAL.name, with_epoch(*item), n) for n in self._journaled.pop(item, ())]
+                drop += [(JOURNAL.name, with_epoch(*item), n) for n in self._finished.pop(item, ())]
                 continue
-            elif self._journaled and type(record) is Step:
+            elif self._finished and type(record) is Step:
                 for outcome in record.outcomes:
                     item = (record.prefix + outcome.path, record.epoch)
                     path = with_epoch(*item)
-                    drop += [(JOURNAL.name, path, n) for n in self._journaled.pop(item, ())]
+                    drop += [(JOURNAL.name, path, n) for n in self._finished.pop(item, ())]
             try:
-                entries.append(writer.entry(record))
+                entries.append(encoder.entry(record))
             except EncodeError as error:
                 refused = error
                 if type(record) is RecordedCall:
@@ -232,10 +232,10 @@ class LogWriter:
                 self._failure = error
                 break  # what came before it is kept
             if type(record) is Question:
-                self._make_room(writer, record, entries[-1])
+                self._make_room(encoder, record, entries[-1])
             if self.attached:
                 statements += self._detached(record)
-        blobs, writer.blobs = writer.blobs, {}
+        blobs, encoder.blobs = encoder.blobs, {}
         if entries or drop:
             self._carry((entries, drop, blobs, statements))
         steps = [len(entry.body) for entry in entries if is_own_step(entry)]
@@ -246,7 +246,7 @@ class LogWriter:
         if self._is_due():
             self._write_snapshot()
 
-    def _make_room(self, writer: EntryEncoder, question: Question, entry: LogEntry) -> None:
+    def _make_room(self, encoder: EntryEncoder, question: Question, entry: LogEntry) -> None:
         """A question that is asked again in other words, by an item that starts over, takes the place of the first one.
 
         Should the process die in between, it is asked again by whoever goes on.
@@ -255,7 +255,7 @@ class LogWriter:
         if (
             known is not None
             and known.number == question.number
-            and writer.entry(known).digest != entry.digest
+            and encoder.entry(known).digest != entry.digest
         ):
             self._carry(([], [entry.name], {}, ()))
         self._asked[question.path] = question
@@ -300,13 +300,13 @@ class LogWriter:
             self._behind_us().put(work)
 
     def _behind_us(self) -> BackgroundWriter:
-        if self._follower is None:
-            self._follower = BackgroundWriter(self._append)
-        return self._follower
+        if self._background is None:
+            self._background = BackgroundWriter(self._append)
+        return self._background
 
     def _is_taken_at_once(self, work: Work) -> bool:
         """Append a work without waiting, unless something waits already that has to come before it."""
-        if not (self._follower is None or self._follower.is_idle):
+        if not (self._background is None or self._background.is_idle):
             return False
         entries, drop, blobs, statements = work
         reach("before-append")
@@ -341,32 +341,32 @@ class LogWriter:
     def barrier(self) -> None:
         """Return when all that was written is durable. Not for ``exit``, which promises nothing before the end."""
         self._raise()
-        if self._follower is not None:
-            self._follower.join()
+        if self._background is not None:
+            self._background.join()
             self._raise()
 
     @property
     def is_settled(self) -> bool:
         """Whether nothing waits to be written."""
-        return self._follower is None or self._follower.is_idle
+        return self._background is None or self._background.is_idle
 
     @property
     def is_behind(self) -> bool:
         """Whether whoever drives the run must not go on before it has waited for `catch_up`."""
         if self._owes_snapshot:
             return True
-        follower = self._follower
-        if follower is None:
+        background = self._background
+        if background is None:
             return False
-        return not follower.is_idle if self._durability == "sync" else follower.is_far
+        return not background.is_idle if self._durability == "sync" else background.is_far
 
     def mark(self) -> int:
         """Stands for all that was written so far; see `is_past`."""
-        return 0 if self._follower is None else self._follower.put_so_far
+        return 0 if self._background is None else self._background.put_so_far
 
     def is_past(self, mark: int) -> bool:
         """Whether all that was written before a mark is in the store."""
-        return not self._owes_snapshot and (self._follower is None or self._follower.done_so_far >= mark)
+        return not self._owes_snapshot and (self._background is None or self._background.done_so_far >= mark)
 
     def catch_up(self) -> None:
         """Write all that waits, and the snapshot that is due."""
@@ -387,20 +387,20 @@ class LogWriter:
     def abandon(self, error: BaseException) -> None:
         """Write nothing any more, and drop what waits."""
         self.fail(error)
-        if self._follower is not None:
-            self._follower.close()
+        if self._background is not None:
+            self._background.close()
 
     def close(self, *, at_once: bool = False) -> None:
         """Write what is left."""
-        if self._writer is None:
+        if self._encoder is None:
             return
         if at_once and (self._late or not self.is_settled):
             raise WouldWait(self._run_id)
         self._is_closing = True
         late, self._late = self._late, []
-        if self._follower is not None:
-            late += self._follower.close()
-            self._follower = None
+        if self._background is not None:
+            late += self._background.close()
+            self._background = None
         if late and (self._failure is None or isinstance(self._failure, EncodeError)):
             for work in batches(late):
                 self._append(work)

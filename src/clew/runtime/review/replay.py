@@ -393,7 +393,7 @@ class Replayer:
                 yield from self._check_step(record)
 
     def _check_start(self, start: Start) -> Iterator[Divergence]:
-        known = self._log.strands.get(start.prefix)
+        known = self._log.frames.get(start.prefix)
         if known is not None and not same(dict(known[0].values), dict(start.values)):
             path = start.prefix[:-1]
             told = difference(dict(known[0].values), dict(start.values))
@@ -442,7 +442,7 @@ class Replayer:
                 yield Divergence("absent", step, path, outcome.node, "it ran when recorded, and does not now")
         for path, failure in self._failed.items():
             is_known = path in self._reached or path in self._settled or path in self._outcomes
-            begun = any(prefix.startswith((f"{path}/", f"{path}[")) for prefix in self._log.strands)
+            begun = any(prefix.startswith((f"{path}/", f"{path}[")) for prefix in self._log.frames)
             if not is_known and not begun and (stuck_at is None or failure.step <= stuck_at):
                 told = "it failed when recorded, and does not run now"
                 yield Divergence("absent", failure.step, path, failure.node, told)

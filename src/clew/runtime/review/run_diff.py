@@ -17,7 +17,7 @@ import msgspec
 from clew.engine.records import Outcome, Step
 from clew.errors import EncodeError
 from clew.graph import Send
-from clew.runtime.log.run_log import RunLog, story_of
+from clew.runtime.log.run_log import RunLog, lineage_of
 from clew.runtime.review.value_diff import difference, one_line
 from clew.state import GraphState, encode
 
@@ -133,7 +133,7 @@ def compare(
     """The difference of two runs."""
     logs = log_of(a), log_of(b)
     common, since = _parting(logs, log_of)
-    stories = [story_of(log, log_of) for log in logs]
+    stories = [lineage_of(log, log_of) for log in logs]
     after = [[step for step in story.steps if step.number > since] for story in stories]
     if common is None and stories[0].start.step == stories[1].start.step:
         since = stories[0].start.step
@@ -153,10 +153,10 @@ def compare(
         changes = _changes(old, new)
         if changes:
             found.append(StepDiff(step, values=changes))
-    inside = [_strands(log, log_of) for log in logs]
-    strands = _by_item(inside)
+    inside = [_frames(log, log_of) for log in logs]
+    frames = _by_item(inside)
     for number, (one, other) in enumerate(zip_longest(*after), start=since + 1):
-        items = tuple(_items((a, b), (one, other), inside, strands))
+        items = tuple(_items((a, b), (one, other), inside, frames))
         if items:
             found.append(StepDiff(number, items))
     ends = [state_of(run, None) for run in (a, b)]
@@ -209,23 +209,23 @@ def _names(sets: Sequence[Mapping[int, Mapping[str, Any]]], step: int) -> list[s
     return sorted({name for each in sets for name in each.get(step, {})})
 
 
-Strands = Mapping[str, Sequence[Step]]
+Frames = Mapping[str, Sequence[Step]]
 """The steps inside subgraphs, by prefix."""
 
 
-def _strands(log: RunLog, log_of: Callable[[str], RunLog]) -> Strands:
+def _frames(log: RunLog, log_of: Callable[[str], RunLog]) -> Frames:
     """What happened inside the subgraphs of a run, and of those that it came from."""
     found: dict[str, Sequence[Step]] = {}
     for each, _ in reversed(list(_lineage(log, log_of))):
-        found.update((prefix, steps) for prefix, (_, steps) in each.strands.items())
+        found.update((prefix, steps) for prefix, (_, steps) in each.frames.items())
     return found
 
 
 def _items(
     runs: tuple[str, str],
     pair: tuple[Step | None, Step | None],
-    inside: Sequence[Strands],
-    strands: Mapping[str, Sequence[str]],
+    inside: Sequence[Frames],
+    frames: Mapping[str, Sequence[str]],
     prefix: str = "",
 ) -> Iterator[ItemDiff]:
     """What differs between two steps: items, and what happened inside those that both have."""
@@ -239,15 +239,15 @@ def _items(
         changes += _changes(_told(old[name]), _told(new[name]))
         if changes:
             yield ItemDiff(path, None, changes)
-        for within in strands.get(path, ()):
+        for within in frames.get(path, ()):
             for then, now in zip_longest(*(steps.get(within, ()) for steps in inside)):
-                yield from _items(runs, (then, now), inside, strands, within)
+                yield from _items(runs, (then, now), inside, frames, within)
 
 
-def _by_item(inside: Sequence[Strands]) -> dict[str, list[str]]:
-    """The strands right inside each item: one, or one for each element that it is mapped over."""
+def _by_item(inside: Sequence[Frames]) -> dict[str, list[str]]:
+    """The frames right inside each item: one, or one for each element that it is mapped over."""
     found: dict[str, list[str]] = {}
-    for prefix in dict.fromkeys(prefix for strands in inside for prefix in strands):
+    for prefix in dict.fromkeys(prefix for frames in inside for prefix in frames):
         path = prefix[:-1]
         found.setdefault(path, []).append(prefix)
         if path.endswith("]"):

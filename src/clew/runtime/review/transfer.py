@@ -94,7 +94,7 @@ def export_run(store: Store, run_id: str, on_conflict: str, *, latest: bool = Fa
     return document
 
 
-def import_run(store: Store, archive: RunRepository, document: Mapping[str, Any]) -> RunRow:
+def import_run(store: Store, repository: RunRepository, document: Mapping[str, Any]) -> RunRow:
     """Keep the run of a document; its row. CheckpointError if the document is not what was exported."""
     try:
         log, graph, entries, blobs = _checked(document)
@@ -104,8 +104,8 @@ def import_run(store: Store, archive: RunRepository, document: Mapping[str, Any]
         raise CheckpointError(
             f"this document cannot be imported ({line_of(error)}); export the run again"
         ) from error
-    _keep(store, archive, log, graph, entries, blobs)
-    return archive.runs.open(log.row.run_id).row
+    _keep(store, repository, log, graph, entries, blobs)
+    return repository.runs.open(log.row.run_id).row
 
 
 def _checked(document: Mapping[str, Any]) -> tuple[RunLog, Graph, list[LogEntry], Blobs]:
@@ -144,7 +144,7 @@ def _read(row: RunRow, start: GraphState, entries: Sequence[LogEntry], blobs: Ma
     for _ in chains.damage(row):
         pass  # whoever reads has checked that, or does so
     log.digests = {
-        prefix: chains.digests[with_epoch(prefix, inner.epoch)] for prefix, (inner, _) in log.strands.items()
+        prefix: chains.digests[with_epoch(prefix, inner.epoch)] for prefix, (inner, _) in log.frames.items()
     }
     log.digests[""] = chains.digests[""]
     return log
@@ -154,7 +154,7 @@ def _read(row: RunRow, start: GraphState, entries: Sequence[LogEntry], blobs: Ma
 
 
 class _EntryCollector:
-    """Stands where a ledger has its store: entries as a store that encodes would have them in the end."""
+    """Stands where a writer has its store: entries as a store that encodes would have them in the end."""
 
     def __init__(self) -> None:
         self.entries: dict[tuple[str, str, int], LogEntry] = {}
@@ -181,8 +181,8 @@ def _entries(store: Store, log: RunLog, start: bytes, blobs: Blobs) -> Sequence[
     run_id = log.row.run_id
     if not store.encodes:
         capture = _EntryCollector()
-        writer = EntryEncoder({"": log.start.digest}, log.row.created)
-        LogWriter(capture, run_id, 0, writer=writer).write(store.entries(run_id))  # type: ignore[arg-type]
+        encoder = EntryEncoder({"": log.start.digest}, log.row.created)
+        LogWriter(capture, run_id, 0, encoder=encoder).write(store.entries(run_id))  # type: ignore[arg-type]
         blobs.update(capture.blobs)
         return sorted(capture.entries.values(), key=lambda entry: entry.name)
     found = store.entries(run_id, after=log.start.step, skip=(SNAPSHOT.name,))
@@ -291,7 +291,7 @@ def differences(one: Any, other: Any, at: str = "") -> Iterator[tuple[str, Any, 
 
 def _keep(
     store: Store,
-    archive: RunRepository,
+    repository: RunRepository,
     log: RunLog,
     graph: Graph,
     entries: Sequence[LogEntry],
@@ -300,10 +300,10 @@ def _keep(
     """Write a run, all of it or nothing."""
     row, run_id = log.row, log.row.run_id
     failures, row.failures = row.failures, ()
-    row.parent = row.parent if _has_parent(store, archive, row, log.start) else None
+    row.parent = row.parent if _has_parent(store, repository, row, log.start) else None
     row.parent_step = None if row.parent is None else row.parent_step
     if not store.encodes:
-        classes = archive.runs.classes
+        classes = repository.runs.classes
         reader = EntryDecoder(run_id, _lookup(blobs), row.created, classes=classes)
         row.start = read_start(row.start, row.start_digest, _lookup(blobs), classes=classes)
         row.error, row.description = failures or None, graph
@@ -317,9 +317,9 @@ def _keep(
     try:
         fence = store.create(row, apart, entries=entries, owner=owner, lease=_LEASE)
         # The run is whole from here on; what follows makes it quick to read, and counts its log.
-        for snapshot, pieces in archive.runs.open(run_id).missing_snapshots():
+        for snapshot, pieces in repository.runs.open(run_id).missing_snapshots():
             store.append(run_id, [snapshot], fence, blobs=pieces)
-        archive.close(run_id, fence, row.status, row.updated, failures)
+        repository.close(run_id, fence, row.status, row.updated, failures)
     except BaseException:
         try:
             _take_back(store, run_id, owner)
@@ -340,7 +340,7 @@ def _take_back(store: Store, run_id: str, owner: str) -> None:
         pass
 
 
-def _has_parent(store: Store, archive: RunRepository, row: RunRow, start: GraphState) -> bool:
+def _has_parent(store: Store, repository: RunRepository, row: RunRow, start: GraphState) -> bool:
     """Whether the run that this one was forked from is here, and its state is the one that it continued from."""
     if row.parent is None or row.parent_step is None:
         return False
@@ -348,7 +348,7 @@ def _has_parent(store: Store, archive: RunRepository, row: RunRow, start: GraphS
         if store.encodes:
             before = digest_at(store, store.row(row.parent), row.parent_step)
         else:
-            before = archive.runs.open(row.parent).state(row.parent_step).digest
+            before = repository.runs.open(row.parent).state(row.parent_step).digest
     except (ClewError, IndexError):
         return False
     return decode_fork(stored_fork(row.parent, start, {})).digest(before) == row.start_digest
