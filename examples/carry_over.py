@@ -35,7 +35,7 @@ values = {"primes": [], "start": 2, "block": 20, "limit": 120}
 def continue_run(file: Path) -> None:
     """Continue the run; called in the other process."""
     result = graph.run(GraphState.from_checkpoint(file.read_bytes()))
-    print(f"by another one: {len(result['primes'])} primes, S({result.steps}) {result.state.digest[:12]}")
+    print(f"by another one: {len(result['primes'])} primes, S({result.last_step}) {result.state.digest[:12]}")
 
 
 def main() -> None:
@@ -44,7 +44,7 @@ def main() -> None:
     early = engine.state("whole", step=6)
     print(f"so far:         {len(early.get('primes'))} primes, S({early.step}) {early.digest[:12]}")
     print(
-        f"in one go:      {len(whole['primes'])} primes, S({whole.steps}) {whole.state.digest[:12]}",
+        f"in one go:      {len(whole['primes'])} primes, S({whole.last_step}) {whole.state.digest[:12]}",
         flush=True,
     )
     with tempfile.TemporaryDirectory() as folder:

@@ -50,4 +50,4 @@ if __name__ == "__main__":
         f"{len(result['words'])} words, {len(result['sentences'])} sentences, {result['syllables']} syllables"
     )
     print(f"reading ease {result['reading_ease']}")
-    print(f"the join ran {result.state.visits['reading_ease']} time in {result.steps} steps")
+    print(f"the join ran {result.state.visits['reading_ease']} time in {result.last_step} steps")

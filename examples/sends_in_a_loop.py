@@ -53,4 +53,4 @@ if __name__ == "__main__":
     result = graph.run(values)
     for page, depth in result["depth_of"].items():
         print(f"{'  ' * depth}{page}{'' if page in PAGES else ' (missing)'}")
-    print(f"{result.metrics.total_nodes_executed} items in {result.steps} steps")
+    print(f"{result.metrics.total_nodes_executed} items in {result.last_step} steps")

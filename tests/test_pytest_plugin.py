@@ -37,7 +37,7 @@ def recorded(pytester: pytest.Pytester) -> pytest.Pytester:
         from clew import Engine, SQLiteStore
         from flow import graph
 
-        with Engine(graph, store=SQLiteStore("recorded.db"), target="flow:graph") as engine:
+        with Engine(graph, store=SQLiteStore("recorded.db"), import_string="flow:graph") as engine:
             engine.run({"prompt": "hi"}, run_id="monday")
             engine.run({"prompt": "hello"}, run_id="tuesday")
         """

@@ -205,7 +205,7 @@ ENGINES: list[Row] = [
     ("Engine", "durability", lambda v: Engine(GRAPH, durability=v), (5, "x", None, ["sync"])),
     ("Engine", "check_mutation", lambda v: Engine(GRAPH, check_mutation=v), NO_BOOL),
     ("Engine", "lease", lambda v: Engine(GRAPH, lease=v), NO_SECONDS),
-    ("Engine", "target", lambda v: Engine(GRAPH, target=v), NO_TEXT),
+    ("Engine", "import_string", lambda v: Engine(GRAPH, import_string=v), NO_TEXT),
     ("Engine", "clock", lambda v: Engine(GRAPH, clock=v), (5, "x", None, OBJECT)),
     ("Engine", "nope", lambda v: Engine(GRAPH, nope=v), (1,)),
     ("run", "values", lambda v: Engine(GRAPH).run(v), NO_MAPPING),
@@ -361,7 +361,9 @@ def test_what_is_right_is_taken() -> None:
         transform_input=dict,
         transform_output=lambda s: {"y": s["y"]},
     )
-    engine = Engine(Graph([sub]), listeners=iter([]), clock=VirtualClock(), seed=3, lease=1, target="a:b")  # type: ignore[arg-type]
+    engine = Engine(
+        Graph([sub]), listeners=iter([]), clock=VirtualClock(), seed=3, lease=1, import_string="a:b"
+    )  # type: ignore[arg-type]
     assert engine.run({"x": 1}, run_id="r")["y"] == 2
     assert [row.run_id for row in engine.runs(status="completed")] == ["r"]
     assert Command(goto=[Send("f", {}), END, good]).goto[1] is END

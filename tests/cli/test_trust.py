@@ -22,7 +22,7 @@ def answer(query: str) -> str:
 @pytest.fixture
 def store(folder: Folder) -> Path:
     """A store whose runs name a command instead of a graph."""
-    with Engine(Graph([answer]), store=SQLiteStore(folder.path / "clew.db"), target=HOSTILE) as engine:
+    with Engine(Graph([answer]), store=SQLiteStore(folder.path / "clew.db"), import_string=HOSTILE) as engine:
         engine.run({"query": "hi"}, run_id="r")
         engine.run({"query": "ho"}, run_id="s")
     return folder.path / "clew.db"

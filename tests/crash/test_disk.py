@@ -172,7 +172,7 @@ def test_a_value_that_cannot_be_stored(tmp_path: Path, durability: str, driver: 
     assert isinstance(result.error, EncodeError)
     assert "node 'second' at second#0 returned what cannot be stored: b" in str(result.error)
     assert "Handle" in str(result.error)
-    assert (result.steps, "b" in result, result["a"]) == (1, False, 1)
+    assert (result.last_step, "b" in result, result["a"]) == (1, False, 1)
     (row,) = engine.runs(status="failed")
     assert isinstance(row.error, EncodeError)
     assert engine.state("r").step == 1

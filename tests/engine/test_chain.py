@@ -178,7 +178,7 @@ def test_a_chain_that_starts_at_a_restored_state_goes_on_counting() -> None:
     engine = loop_engine()
     state = GraphState.from_checkpoint(engine.state("run", 3).to_checkpoint())
     result = engine.run(state, run_id="again")
-    assert result.steps == 7
+    assert result.last_step == 7
     assert [c.step_id for c in engine.history("again")] == [3, 4, 5, 6, 7]
     assert engine.state("again", 3) == state
 

@@ -37,7 +37,7 @@ def test_the_error_does_not_depend_on_which_failed_first(order: tuple[str, ...])
     for path in order:
         run.complete(path)
     result = run.finish()
-    assert (result.status, str(result.error), result.steps) == ("failed", "b", 0)
+    assert (result.status, str(result.error), result.last_step) == ("failed", "b", 0)
     assert [(failure.path, str(failure.error)) for failure in result.failures] == [("b#0", "b"), ("c#0", "c")]
 
 
@@ -136,7 +136,7 @@ def test_a_confined_failure_in_the_chain_is_told_by_the_resumed_run() -> None:
 
     engine = Engine(Graph([failing("a"), plain("b"), ask]), on_error="continue")
     waiting = engine.run({"x": 1}, run_id=RUN)
-    assert (waiting.status, waiting.steps) == ("waiting", 1)
+    assert (waiting.status, waiting.last_step) == ("waiting", 1)
     result = engine.resume(RUN, answer="yes")
     assert (result.status, str(result.error)) == ("failed", "a")
 
@@ -167,7 +167,7 @@ def test_a_conflict_names_value_and_writers_and_commits_nothing() -> None:
         "write#0[0] and write#0[1] both wrote 'v' in one step; give 'v' a reducer (Annotated[..., clew.append] in "
         'the state schema), put one after the other, or run with on_conflict="last"'
     )
-    assert (result.steps, result.values) == (1, {"x": 0})
+    assert (result.last_step, result.values) == (1, {"x": 0})
 
 
 @pytest.mark.parametrize("order", list(permutations(["write#0[0]", "write#0[1]", "other#0"])))
@@ -292,7 +292,7 @@ def test_a_selected_node_that_lacks_an_input_stalls_the_run() -> None:
     assert str(result.error) == (
         "the run cannot continue: 'a' was selected but lacks 'made'; give these values, or let a node write them"
     )
-    assert (result.steps, result.never_ran) == (1, {"a": ("made",), "maker": ()})
+    assert (result.last_step, result.never_ran) == (1, {"a": ("made",), "maker": ()})
 
 
 def test_a_send_that_lacks_an_input_stalls_the_run_and_names_what_it_does_not_bring() -> None:
@@ -313,7 +313,7 @@ def test_a_run_that_does_not_settle_names_what_kept_running() -> None:
     assert str(result.error) == (
         "the run did not settle in 7 steps; still due: 'count' (3 times); let a gate end the loop, or raise max_steps"
     )
-    assert result.steps == 7
+    assert result.last_step == 7
 
 
 def test_a_run_that_needs_exactly_max_steps_completes() -> None:
@@ -368,7 +368,7 @@ def test_what_was_planned_ahead_beside_a_refused_update_runs_once() -> None:
         run.complete(path)
     result = run.finish()
     assert calls == ["first", "quick", "below", "second"]
-    assert (result["v_below"], result["total"], result.steps) == ("below", 6, 2)
+    assert (result["v_below"], result["total"], result.last_step) == ("below", 6, 2)
     assert (str(result.error), result.never_ran) == ("6 + 7 is too much", {"after": ()})
 
 
@@ -397,7 +397,7 @@ def test_what_was_started_on_an_update_that_is_refused_leaves_nothing_behind(fin
     if not finishes:
         run.complete("after#0")
     result = run.finish()
-    assert (result.status, result.steps, "v_after" in result.values) == ("failed", 2, False)
+    assert (result.status, result.last_step, "v_after" in result.values) == ("failed", 2, False)
     assert (calls.count("below"), result["v_below"]) == (1, "below")
     assert result.state.position.failed == {"second"}
     assert result.never_ran == {"after": ()}
@@ -509,6 +509,6 @@ def test_two_steps_with_refused_updates_leave_what_is_beside_them_alone(late: bo
         assert run.running == ["after#0"]
         run.complete("after#0")
     result = run.finish()
-    assert (result["total"], result["v_after"], result.steps) == (6, "after", 3)
+    assert (result["total"], result["v_after"], result.last_step) == (6, "after", 3)
     assert result.state.position.failed == {"second", "third"}
     assert sorted(calls) == ["after", "below", "first", "quick", "second", "third"]

@@ -195,7 +195,7 @@ def test_the_items_of_a_fan_out_take_effect_together() -> None:
     stepper.complete("slow#0")
     stepper.complete("book#0[2]")
     result = stepper.finish()
-    assert (result.status, result["booked"], result.steps) == ("completed", [1, 2, 3], 2)
+    assert (result.status, result["booked"], result.last_step) == ("completed", [1, 2, 3], 2)
 
 
 def live(case: Case) -> tuple[Graph, set[str]]:

@@ -81,7 +81,7 @@ def test_nothing_of_a_later_step_is_committed_before_the_slow_one() -> None:
     run = stepper(SLOW, {"x": 1})
     assert complete_all_but(run, "slow#0") == ["one#0", "two#0", "three#0"]
     result = run.finish()
-    assert (result.status, result.steps, result.values) == ("cancelled", 0, {"x": 1})
+    assert (result.status, result.last_step, result.values) == ("cancelled", 0, {"x": 1})
     assert result.provisional == {
         "v_one": "one(1)",
         "v_two": "two(one(1))",
@@ -265,7 +265,7 @@ def test_a_failure_ahead_starts_nothing_later_and_lets_the_rest_run() -> None:
     assert run.running == ["slow#0"]
     run.complete("slow#0")
     result = run.finish()
-    assert (result.status, result.steps, str(result.error)) == ("failed", 1, "no")
+    assert (result.status, result.last_step, str(result.error)) == ("failed", 1, "no")
     assert run.running == []
 
 
@@ -288,7 +288,7 @@ def test_items_ahead_of_a_failure_that_wait_for_a_worker_are_not_started() -> No
     assert run.running == ["two#0"]
     run.complete("two#0")
     assert run.running == []
-    assert run.finish().steps == 0
+    assert run.finish().last_step == 0
 
 
 def test_others_go_on_while_one_asks() -> None:
@@ -299,7 +299,7 @@ def test_others_go_on_while_one_asks() -> None:
     graph = Graph([slow, *QUICK, pipe("end", "v_slow", "v_three")])
     engine = engine_of(graph)
     waiting = engine.run({"x": 1}, run_id=RUN)
-    assert (waiting.status, waiting.steps) == ("waiting", 0)
+    assert (waiting.status, waiting.last_step) == ("waiting", 0)
     assert waiting.provisional["v_three"] == "three(two(one(1)))"
     done = engine.resume(RUN, answer="yes")
     assert (done["v_end"], done.metrics.total_nodes_executed) == ("end(yes,three(two(one(1))))", 5)
@@ -363,7 +363,7 @@ def test_a_conflict_ahead_is_told_when_its_step_is_committed() -> None:
     complete_all_but(run)
     result = run.finish()
     assert isinstance(result.error, ConflictError)
-    assert result.steps == 1
+    assert result.last_step == 1
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -426,7 +426,7 @@ def test_an_update_ahead_that_will_be_refused_keeps_nothing_from_running() -> No
     assert run.running == ["beside#0"]
     run.complete("beside#0")
     result = run.finish()
-    assert (result.status, str(result.error), result.steps) == ("failed", "negative", 1)
+    assert (result.status, str(result.error), result.last_step) == ("failed", "negative", 1)
 
 
 def test_an_item_ahead_sees_the_state_of_its_own_step() -> None:

@@ -99,4 +99,4 @@ def test_a_write_from_outside_wakes_the_readers_that_ran(listeners: Any) -> None
     engine.run({"x": 1}, run_id="run")
     assert engine.fork("run", values={"y": 10})["z"] == 11
     assert engine.fork("run", values={"x": 5})["z"] == 7
-    assert engine.fork("run").steps == 2, "nothing was written, so nothing runs"
+    assert engine.fork("run").last_step == 2, "nothing was written, so nothing runs"

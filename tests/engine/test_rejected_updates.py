@@ -89,7 +89,7 @@ def test_what_builds_on_an_update_that_a_reducer_has_not_taken_yet_is_started() 
     assert run.running == ["less#0", "look#0"], "`look` does not read the value that the reducer makes"
     complete(run, "look#0", "less#0")
     result = run.finish()
-    assert (result["seen"], result["total"], result.steps) == (("side", "more"), 5, 2)
+    assert (result["seen"], result["total"], result.last_step) == (("side", "more"), 5, 2)
 
 
 def test_an_item_that_was_planned_on_an_update_sees_it_though_others_come_before_it() -> None:
@@ -112,7 +112,7 @@ def test_an_item_that_was_planned_on_an_update_sees_it_though_others_come_before
     run.complete("look#0")
     run.complete("less#0")
     result = run.finish()
-    assert (result["seen"], result["total"], result.steps) == (("side", "more"), 3, 2)
+    assert (result["seen"], result["total"], result.last_step) == (("side", "more"), 3, 2)
 
 
 def test_beside_a_conflict_nothing_is_started_that_it_has_a_say_in() -> None:
@@ -159,7 +159,7 @@ def test_what_was_started_on_an_update_that_was_refused_runs_again_on_resume(
     assert str(run.finish().error) == "6 + 7 is too much"
     with warnings.catch_warnings(action="ignore"):  # the code has changed
         result = Engine(graph(1, "taken"), store=run.engine.store).resume(RUN)
-    assert (result["seen"], result["total"], result.steps) == (("side", "taken"), 7, 2)
+    assert (result["seen"], result["total"], result.last_step) == (("side", "taken"), 7, 2)
     assert calls == ["look", "follow", "look"]
 
 

@@ -428,7 +428,7 @@ def test_a_conflict_inside_fails_the_item() -> None:
     fan = route(name="fan", targets=["w"])(lambda n: [Send("w", {"n": 1}), Send("w", {"n": 2})])
     sub = Graph([fan, node(name="w", output="v")(lambda n: n)]).as_node("sub")
     result, engine = play(Graph([sub]), {"n": 0})
-    assert (result.status, result.steps) == ("failed", 0)
+    assert (result.status, result.last_step) == ("failed", 0)
     assert "w#0[0] and w#0[1] both wrote 'v'" in str(result.error)
     assert engine.resume(RUN).status == "failed"
 

@@ -64,7 +64,7 @@ def chain_of(example: ModuleType, drive: Drive = run_normally, **options: Any) -
     while result.status == "waiting":
         answers = {question.path: example.answers[question.node] for question in result.questions}
         result = engine.resume("golden", answers=answers)
-    lines = [f"{result.status} after {result.steps} steps", ""]
+    lines = [f"{result.status} after {result.last_step} steps", ""]
     lines += _told(engine.history("golden", nested=True), done, decided)
     return "\n".join(lines) + "\n"
 

@@ -95,7 +95,7 @@ def test_it_gives_up_after_three_turns(engine: Engine) -> None:
 
 def test_a_fork_at_any_step_comes_to_the_same_end(engine: Engine) -> None:
     result = drive(engine, [False, True], "r")
-    for step in range(result.steps + 1):
+    for step in range(result.last_step + 1):
         fork = engine.fork("r", step=step, run_id=f"f{step}")
         while fork.status == "waiting":
             fork = engine.resume(fork.run_id, answer=fork.questions[0].question.startswith("turn 2"))

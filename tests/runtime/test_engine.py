@@ -158,7 +158,7 @@ def test_a_completed_result() -> None:
     assert "c" in result
     assert "z" not in result
     assert (result.get("c"), result.get("z"), result.get("z", 5)) == (20, None, 5)
-    assert (result.steps, result.never_ran, result.provisional) == (2, {}, {})
+    assert (result.last_step, result.never_ran, result.provisional) == (2, {}, {})
     assert repr(result) == "<RunResult 'r': completed after 2 steps>"
 
 

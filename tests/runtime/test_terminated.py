@@ -35,7 +35,7 @@ def test_a_marked_state_runs_nothing(store: Store) -> None:
     calls.clear()
     marked = engine.state("r", step=2).mark_terminated()
     result = engine.run(marked, run_id="s")
-    assert (result.status, result.steps, calls, result["n"]) == ("completed", 2, [], 1)
+    assert (result.status, result.last_step, calls, result["n"]) == ("completed", 2, [], 1)
     assert result.state.terminated
     assert engine.state("s").terminated
     assert engine.frontier("s") == []
@@ -44,7 +44,7 @@ def test_a_marked_state_runs_nothing(store: Store) -> None:
 def test_a_new_state_can_be_marked_too(store: Store) -> None:
     calls: list[int] = []
     result = Engine(counting(calls), store=store).run(GraphState({"n": 0}).mark_terminated())
-    assert (result.status, result.steps, calls) == ("completed", 0, [])
+    assert (result.status, result.last_step, calls) == ("completed", 0, [])
 
 
 def test_a_checkpoint_keeps_the_mark() -> None:
@@ -52,7 +52,7 @@ def test_a_checkpoint_keeps_the_mark() -> None:
     graph = counting(calls)
     state = GraphState.from_checkpoint(GraphState({"n": 0}).mark_terminated().to_checkpoint())
     assert state.terminated
-    assert graph.run(state).steps == 0
+    assert graph.run(state).last_step == 0
     assert calls == []
 
 
@@ -66,9 +66,14 @@ def test_writes_and_decisions_by_hand_and_forks_keep_the_mark(store: Store) -> N
         marked.set_multiple({"n": 1}),
         marked.record_gate_decision("more", "add"),
     ):
-        assert engine.run(state).steps == 0
+        assert engine.run(state).last_step == 0
     forked = engine.fork("r", values={"n": 2}, run_id="f")
-    assert (forked.status, forked.steps, forked["n"], forked.state.terminated) == ("completed", 0, 2, True)
+    assert (forked.status, forked.last_step, forked["n"], forked.state.terminated) == (
+        "completed",
+        0,
+        2,
+        True,
+    )
     assert calls == []
     assert engine.resume("f").state.terminated
     assert calls == []

@@ -92,7 +92,7 @@ class Pipeline:
             listeners=tuple(listeners),
             # sources have limits of their own, and what exceeds them is an error of one scan, not of the run
             default_node_timeout=options.pop("default_node_timeout", None),
-            target=options.pop("target", target_for(self.equipment)),
+            import_string=options.pop("import_string", target_for(self.equipment)),
             **options,
         )
 

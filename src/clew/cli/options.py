@@ -74,7 +74,7 @@ def engine_of(
     """Return an engine that can run nodes of a run: with the graph that was asked for, or a listed one."""
     loaded, target = graph_for(row, graph)
     remember_graph(target)
-    return Engine(loaded, store=store, listeners=listeners, target=target, **options)
+    return Engine(loaded, store=store, listeners=listeners, import_string=target, **options)
 
 
 def remember_graph(target: str) -> None:

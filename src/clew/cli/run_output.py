@@ -59,7 +59,7 @@ def result_json(result: RunResult) -> dict[str, Any]:
     return {
         "run_id": result.run_id,
         "status": result.status,
-        "steps": result.steps,
+        "steps": result.last_step,
         "values": plain_values(result.values),
         "error": None if result.error is None else error_json(result.error),
         "questions": [
@@ -86,14 +86,14 @@ def say_result(result: RunResult) -> None:
         if error is not None and os.environ.get("CLEW_DEBUG"):
             traceback.print_exception(error)
         told = f"{line_of(error)} ({result.failures[0]})" if error is not None else "its error is unknown"
-        what = f"run {run_id!r} failed after step {result.steps}: {told}"
+        what = f"run {run_id!r} failed after step {result.last_step}: {told}"
         if result.state.position.failed:  # the failure was confined, and the run has ended
             raise CommandError(
                 what, f"fix it, then run again what it affects: {command('rerun', run_id)}", code=1
             )
         raise CommandError(what, f"fix it, then resume with: {command('resume', run_id)}", code=1)
     what = "waits for an answer" if result.status == "waiting" else result.status
-    say_line(f"run {run_id} {what} after {count(result.steps, 'step')}")
+    say_line(f"run {run_id} {what} after {count(result.last_step, 'step')}")
     if result.status == "waiting":
         for question in result.questions:
             say_line(f"  {question.path} asks: {_text(question.question)}")

@@ -243,7 +243,7 @@ class RunExecution:
         if session.listening:
             session.tell_rest()
             session.announce(
-                "run_finished", result.steps, status="failed", error=error, metrics=result.metrics
+                "run_finished", result.last_step, status="failed", error=error, metrics=result.metrics
             )
         return result
 

@@ -109,7 +109,7 @@ class RunInspection:
     def why(self, run_id: str, target: str) -> Why:
         """Explain why a node ran last, or which node wrote a value and why."""
         if not isinstance(target, str):
-            raise InputError(f"why needs the name of a node or of a value, got {target!r}")
+            raise InputError(f"target must be the name of a node or of a value, got {target!r}")
         run = self._opener.runs.open(run_id)
         log = run.whole()
         story = lineage_of(log, lambda parent: self._opener.runs.open(parent).whole())

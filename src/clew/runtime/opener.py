@@ -483,7 +483,7 @@ class RunOpener(Ownership):
                 created,
                 parent=parent,
                 parent_step=None if parent is None else start.step,
-                target=settings.target,
+                target=settings.import_string,
                 owner=owner,
                 lease=settings.lease,
                 on_conflict=machine.options.on_conflict,

@@ -63,7 +63,7 @@ class RunResult:
         return self._state
 
     @property
-    def steps(self) -> int:
+    def last_step(self) -> int:
         """The number of the last step."""
         return self._machine.root.step
 
@@ -140,7 +140,7 @@ class RunResult:
             else ""
         )
         asked = f", questions={len(self.questions)}" if self.questions else ""
-        return f"<RunResult {self.run_id!r}: {self.status} after {self.steps} steps{told}{asked}>"
+        return f"<RunResult {self.run_id!r}: {self.status} after {self.last_step} steps{told}{asked}>"
 
 
 def scheduler_state(

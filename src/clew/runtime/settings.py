@@ -31,7 +31,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     check_mutation: bool = False
     durability: Literal["sync", "async", "exit"] = "sync"
     lease: float = 30.0
-    target: str = ""  # MODULE:GRAPH, kept with the runs
+    import_string: str = ""  # MODULE:GRAPH, stored with the runs
     clock: Clock = SYSTEM_CLOCK
 
 
@@ -72,8 +72,8 @@ def read_settings(options: dict[str, Any]) -> Settings:
             raise DefinitionError(f"seed is a whole number or None, not {value!r}")
         if name == "check_mutation" and not isinstance(value, bool):
             raise DefinitionError(f"check_mutation is True or False, not {value!r}")
-        if name == "target" and not isinstance(value, str):
-            raise DefinitionError(f"target is text, MODULE:GRAPH, not {value!r}")
+        if name == "import_string" and not isinstance(value, str):
+            raise DefinitionError(f"import_string must be a string such as 'shop:graph', got {value!r}")
         if name == "clock" and not all(callable(getattr(value, verb, None)) for verb in _CLOCK):
             raise DefinitionError(
                 f"clock has time(), monotonic() and advance(), like VirtualClock(); {value!r} has not"

@@ -111,7 +111,7 @@ def conflict(name: str) -> str:
 
 def newer(name: str, where: object, version: int) -> str:
     """Return the message of StoreVersionError for a table of a later version of Clew."""
-    return f"table {name!r} in {where} has format {version}, and this version of Clew reads format {FORMAT}; update Clew"
+    return f"table {name!r} in {where} has format {version}, this version of Clew reads format {FORMAT}; update Clew"
 
 
 def older(where: object) -> str:

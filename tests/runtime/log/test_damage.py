@@ -39,7 +39,7 @@ GRAPH = Graph([first, second, third])
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     file = tmp_path / "runs.db"
-    engine = Engine(GRAPH, store=SQLiteStore(file), target=f"{__name__}:GRAPH")
+    engine = Engine(GRAPH, store=SQLiteStore(file), import_string=f"{__name__}:GRAPH")
     for number in range(3):
         engine.run({"x": f"value {number}"}, run_id=f"r{number}")
     engine.close()
@@ -175,7 +175,7 @@ def test_a_step_that_says_something_else_than_its_digest_is_named(file: Path) ->
 def test_a_snapshot_of_something_else_is_named_by_the_doctor(file: Path) -> None:
     from clew.runtime.log.snapshots import snapshot_entry
 
-    engine = Engine(GRAPH, store=SQLiteStore(file), target=f"{__name__}:GRAPH")
+    engine = Engine(GRAPH, store=SQLiteStore(file), import_string=f"{__name__}:GRAPH")
     entry, _ = snapshot_entry(engine.state("r0", step=1), {})
     other, _ = snapshot_entry(engine.state("r1", step=1), {})
     fence = engine.store.claim("r1", "me", lease=1.0)

@@ -107,7 +107,7 @@ def target(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
 
 
 def waiting(store: Store) -> Engine:
-    engine = Engine(graph, store=store, target="here:graph")
+    engine = Engine(graph, store=store, import_string="here:graph")
     assert engine.run({"words": ["a", "b", "c"]}, run_id="r").status == "waiting"
     engine.label_checkpoint("r", "looked", step=1)
     return engine

@@ -57,7 +57,7 @@ def run(
                 graph,
                 store=opened,
                 listeners=listeners,
-                target=target,
+                import_string=target,
                 max_concurrent_nodes=workers,
                 durability=durability,
                 seed=seed,
