@@ -206,10 +206,7 @@ def say_answer(answer: Answer, explain: bool) -> None:
     """An answer for people: text, rows, queries, where it came from; what is wrong goes to standard error."""
     say(answer.text)
     if answer.columns and not (len(answer.rows) == 1 and len(answer.columns) == 1):
-        say()
-        say_table(answer.columns, [[_cell(value) for value in row] for row in answer.rows[:SHOWN]])
-        if len(answer.rows) > SHOWN:
-            say(f"({len(answer.rows) - SHOWN} more rows; --json has them)")
+        _say_rows(answer)
     if answer.scans:
         say()
     for name, sql in answer.sql.items():
@@ -227,6 +224,13 @@ def say_answer(answer: Answer, explain: bool) -> None:
         note(warning)
     for told, times in Counter(map(_error_line, answer.errors)).items():
         note(told if times == 1 else f"{told} ({times} times)")
+
+
+def _say_rows(answer: Answer) -> None:
+    say()
+    say_table(answer.columns, [[_cell(value) for value in row] for row in answer.rows[:SHOWN]])
+    if len(answer.rows) > SHOWN:
+        say(f"({len(answer.rows) - SHOWN} more rows; --json has them)")
 
 
 def _error_line(error: PipelineError) -> str:
@@ -274,20 +278,7 @@ def _converse(
             import readline  # noqa: F401 - gives input() a history
         say(REPL)
     worst = 0
-    while True:
-        try:
-            line = input("ask> " if asks else "").strip()
-        except EOFError:
-            if asks:
-                say()
-            break
-        except KeyboardInterrupt:
-            if not asks:
-                raise
-            say()
-            continue
-        if line in (".quit", ".exit", "exit", "quit"):
-            break
+    for line in _lines(asks):
         if line == ".explain":
             explain = not explain
             say(f"explain is {'on' if explain else 'off'}")
@@ -296,6 +287,25 @@ def _converse(
         elif line:
             worst = max(worst, _asked(pipeline, line, user, only, explain, as_json, asks))
     return 0 if asks else worst
+
+
+def _lines(at_terminal: bool) -> Iterator[str]:
+    """The lines of standard input, up to its end or a word that ends the conversation."""
+    while True:
+        try:
+            line = input("ask> " if at_terminal else "").strip()
+        except EOFError:
+            if at_terminal:
+                say()
+            return
+        except KeyboardInterrupt:
+            if not at_terminal:
+                raise
+            say()
+            continue
+        if line in (".quit", ".exit", "exit", "quit"):
+            return
+        yield line
 
 
 def _command(line: str, pipeline: Pipeline) -> None:

@@ -101,16 +101,12 @@ def _selections(reading: ParsedQuestion, parts: QueryParts) -> list[Selection]:
     items = [item for _, item in sorted(placed, key=lambda p: p[0])]
     items = list(dict.fromkeys(items))
     for table in parts.group_tables:
-        if not any(
-            i.column is not None and not i.agg and schema.columns[i.column].table == table for i in items
-        ):
-            items.insert(0, SelectItem(schema.tables[table].display))
-            parts_named = ("show:group",)
-            swapped = [SelectItem(schema.tables[table].key)] + items[1:]
+        if not _shows(schema, items, table):
+            entry, rest = schema.tables[table], tuple(items)
             return [
-                (tuple(items), parts_named),
-                (tuple(swapped), ("show:groupkey",)),
-                (tuple(items[1:]), ("show:nogroup",)),
+                ((SelectItem(entry.display), *rest), ("show:group",)),
+                ((SelectItem(entry.key), *rest), ("show:groupkey",)),
+                (rest, ("show:nogroup",)),
             ]
     for column in parts.group:
         if SelectItem(column) not in items:
@@ -118,18 +114,37 @@ def _selections(reading: ParsedQuestion, parts: QueryParts) -> list[Selection]:
             items.insert(0, SelectItem(column))
             if bare:
                 return [(tuple(items), ("grpcol",)), (bare, ("grpcol:hidden",))]
-    found: list[Selection] = []
-    if items:
-        found = [(tuple(items), ("said",))]
-        if parts.shown and len(items) == 1:
-            table = parts.shown[0][1]
-            key = schema.tables[table].key
-            if key is not None and key != schema.tables[table].display:
-                found.append(((SelectItem(key),), ("show:key",)))
-            if any(t.lemma in _EVERYTHING for t in reading.tokens):
-                found.append(((SelectItem(None),), ("show:all",)))
-            found.extend(_first_and_last(schema, table))
+    return _said(reading, parts, tuple(items)) if items else _by_default(reading, parts)
+
+
+def _shows(schema: SchemaIndex, items: list[SelectItem], table: int) -> bool:
+    """Whether a column of a table is selected as it is."""
+    return any(i.column is not None and not i.agg and schema.columns[i.column].table == table for i in items)
+
+
+def _asks_everything(reading: ParsedQuestion) -> bool:
+    return any(t.lemma in _EVERYTHING for t in reading.tokens)
+
+
+def _said(reading: ParsedQuestion, parts: QueryParts, items: tuple[SelectItem, ...]) -> list[Selection]:
+    """The items that were said; a table alone may also mean its key, everything, or a first and a last name."""
+    schema = reading.schema
+    found: list[Selection] = [(items, ("said",))]
+    if not parts.shown or len(items) > 1:
         return found
+    table = parts.shown[0][1]
+    key = schema.tables[table].key
+    if key is not None and key != schema.tables[table].display:
+        found.append(((SelectItem(key),), ("show:key",)))
+    if _asks_everything(reading):
+        found.append(((SelectItem(None),), ("show:all",)))
+    return found + _first_and_last(schema, table)
+
+
+def _by_default(reading: ParsedQuestion, parts: QueryParts) -> list[Selection]:
+    """Where nothing was said: what names a row of the tables in question, its key, or everything."""
+    schema = reading.schema
+    found: list[Selection] = []
     tables = list(
         dict.fromkeys(parts.entities + ([reading.main_table] if reading.main_table is not None else []))
     )
@@ -139,7 +154,7 @@ def _selections(reading: ParsedQuestion, parts: QueryParts) -> list[Selection]:
             found.append(((SelectItem(entry.display),), ("show:default",)))
         if entry.key is not None and entry.key != entry.display:
             found.append(((SelectItem(entry.key),), ("show:defaultkey",)))
-        if any(t.lemma in _EVERYTHING for t in reading.tokens) and table == tables[0]:
+        if _asks_everything(reading) and table == tables[0]:
             found.append(((SelectItem(None),), ("show:all",)))
     return found
 
@@ -159,11 +174,7 @@ def _grouped(schema: SchemaIndex, parts: QueryParts, items: tuple[SelectItem, ..
     query = Query(items, tables)
     plain = [i.column for i in items if not i.agg and i.column is not None]
     aggregated = any(i.agg for i in items)
-    counting = (
-        bool(parts.having)
-        or (parts.ranking is not None and bool(parts.ranking[0].agg))
-        or any(i.agg for i, _ in parts.orders)
-    )
+    counting = _counts(parts)
     keys = [schema.tables[t].key for t in parts.group_tables]
     said = list(dict.fromkeys(parts.group + [k for k in keys if k is not None]))
     query = query._replace(having=tuple(parts.having))
@@ -178,19 +189,30 @@ def _grouped(schema: SchemaIndex, parts: QueryParts, items: tuple[SelectItem, ..
         return [(query, ())]
     if not plain:
         return [(query, ("group:none",))] if not counting else []
+    found = _groups(schema, parts, query, plain)
+    if aggregated and not counting:
+        found.append((query, ("group:none",)))
+    return found
+
+
+def _counts(parts: QueryParts) -> bool:
+    """Whether rows are picked or ordered by an aggregate."""
+    ranked = parts.ranking is not None and bool(parts.ranking[0].agg)
+    return bool(parts.having) or ranked or any(i.agg for i, _ in parts.orders)
+
+
+def _groups(schema: SchemaIndex, parts: QueryParts, query: Query, plain: list[int]) -> list[Variant]:
+    """Where no group was said: by the key of what was asked for, by the selected column, or by all of them."""
     first = schema.columns[plain[0]]
     key = schema.tables[first.table].key
-    found = []
-    if key is not None and (
-        (parts.counted and first.table not in parts.counted) or first.table not in parts.counted
-    ):
+    found: list[Variant] = []
+    if key is not None and first.table not in parts.counted:
         found.append((query._replace(group=(key,)), ("group:key",)))
     if key != plain[0] or not found:
         found.append((query._replace(group=(plain[0],)), ("group:selected",)))
+    aggregated = any(i.agg for i in query.select)
     if len(plain) > 1 and all(schema.columns[c].table == first.table for c in plain) and aggregated:
         found.append((query._replace(group=tuple(plain)), ("group:all",)))
-    if aggregated and not counting:
-        found.append((query, ("group:none",)))
     return found
 
 

@@ -240,24 +240,30 @@ def _between(tokens: list[Token], low: list[str], at: int) -> Amount | None:
     )
     if second is None:
         return None
-    values = (_number(tokens[at]), _number(tokens[second]))
-    return Amount(at, second + 1, "between", values, opens, second + 1, "", True)  # type: ignore[arg-type]
+    low_end, high_end = _number(tokens[at]), _number(tokens[second])
+    if low_end is None or high_end is None:
+        return None
+    return Amount(at, second + 1, "between", (low_end, high_end), opens, second + 1, "", True)
 
 
 def _listed(tokens: list[Token], low: list[str], at: int) -> Amount | None:
     """Three numbers or more, one after the other: any of them."""
-    values, end = [tokens[at].value], at + 1
+    value, end = tokens[at].value, at + 1
+    if value is None or tokens[at].kind != "number":
+        return None
+    values = [value]
     while True:
         after = end
         while after < len(tokens) and low[after] in (",", "and", "or"):
             after += 1
         if after == end or after == len(tokens) or tokens[after].kind != "number":
             break
-        values.append(tokens[after].value)
+        value = tokens[after].value
+        if value is None:
+            break
+        values.append(value)
         end = after + 1
-    if len(values) < 3 or tokens[at].kind != "number":
-        return None
-    return Amount(at, end, "in", tuple(values), at, end)  # type: ignore[arg-type]
+    return Amount(at, end, "in", tuple(values), at, end) if len(values) > 2 else None
 
 
 def _number(token: Token) -> float | int | str | None:
@@ -270,24 +276,10 @@ def _amount(tokens: list[Token], low: list[str], at: int) -> Amount | None:
     number = _number(tokens[at])
     if number is None:
         return None
-    for words, op in _AFTER:
-        for skip in (1, 2, 3):
-            stop = at + skip + len(words)
-            another = _at(low, stop) in ("than", "then") or (
-                stop < len(tokens) and _number(tokens[stop]) is not None
-            )
-            if tuple(low[at + skip : stop]) == words and not another:
-                return Amount(at, at + 1, op, (number,), at, stop, "", True)
-    stop = at
-    while stop > 0 and at - stop < 4 and low[stop - 1] in _SKIPPED and low[stop - 1] != "than":
-        stop -= 1
-    for end in range(at, stop - 1, -1):
-        for words, op in _BEFORE:
-            begin = end - len(words)
-            if words[0] == "or" and begin > 0 and tokens[begin - 1].value is not None:
-                continue  # "after 1961 or before 1959" are two comparisons
-            if begin >= 0 and tuple(low[begin:end]) == words:
-                return Amount(at, at + 1, op, (number,), begin, at + 1, "", True)
+    said = _said_after(tokens, low, at) or _said_before(tokens, low, at)
+    if said is not None:
+        op, begin, end = said
+        return Amount(at, at + 1, op, (number,), begin, end, "", True)
     if low[at + 1 : at + 3] in (["years", "old"], ["year", "old"]) or low[at - 1 : at] == ["aged"]:
         return Amount(at, at + 1, "=", (number,), at, at + 1, "old", True)
     if at >= 2 and low[at - 2] in ("after", "before") and tokens[at - 1].kind == "word":
@@ -299,6 +291,34 @@ def _amount(tokens: list[Token], low: list[str], at: int) -> Amount | None:
     if low[at] in ("one", "once"):
         return None
     return Amount(at, at + 1, "=", (number,), at, at + 1)
+
+
+def _said_after(tokens: list[Token], low: list[str], at: int) -> tuple[str, int, int] | None:
+    """A comparison behind a number ("5 or more"): its operator and its place."""
+    for words, op in _AFTER:
+        for skip in (1, 2, 3):
+            stop = at + skip + len(words)
+            another = _at(low, stop) in ("than", "then") or (
+                stop < len(tokens) and _number(tokens[stop]) is not None
+            )
+            if tuple(low[at + skip : stop]) == words and not another:
+                return op, at, stop
+    return None
+
+
+def _said_before(tokens: list[Token], low: list[str], at: int) -> tuple[str, int, int] | None:
+    """A comparison before a number ("at least 5"): its operator and its place."""
+    stop = at
+    while stop > 0 and at - stop < 4 and low[stop - 1] in _SKIPPED and low[stop - 1] != "than":
+        stop -= 1
+    for end in range(at, stop - 1, -1):
+        for words, op in _BEFORE:
+            begin = end - len(words)
+            if words[0] == "or" and begin > 0 and tokens[begin - 1].value is not None:
+                continue  # "after 1961 or before 1959" are two comparisons
+            if begin >= 0 and tuple(low[begin:end]) == words:
+                return op, begin, at + 1
+    return None
 
 
 def _than(low: list[str], at: int) -> tuple[str, int, str] | None:

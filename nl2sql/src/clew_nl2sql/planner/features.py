@@ -16,7 +16,7 @@ from clew_nl2sql.planner.decisions import Decision
 from clew_nl2sql.planner.dry_run import DryRunResult
 from clew_nl2sql.planner.lexicon import FILLER
 from clew_nl2sql.planner.parsed_question import ParsedQuestion
-from clew_nl2sql.planner.query import Query, Scalar, SelectItem, columns_of
+from clew_nl2sql.planner.query import Condition, Query, Scalar, SelectItem, columns_of
 from clew_nl2sql.planner.render import needed_tables, tree_of
 from clew_nl2sql.planner.schema_index import SchemaIndex
 
@@ -45,14 +45,7 @@ def shape(query: Query) -> list[str]:
     if query.where:
         found.append(f"where:{min(len(query.where), 3)}")
     for condition in query.where:
-        if isinstance(condition.value, Scalar):
-            found.append(f"cmp:{condition.value.agg}{condition.op}")
-        elif isinstance(condition.value, Query):
-            found.append(f"sub:{condition.op}")
-        elif (op := _LIKE_ONE.get(condition.op, condition.op)) != "=":
-            found.append(f"op:{op}")
-        if condition.either:
-            found.append("or")
+        found.extend(_condition_shape(condition))
     if query.group:
         found.append("group")
     found.extend(f"having:{c.op}" for c in query.having)
@@ -63,6 +56,17 @@ def shape(query: Query) -> list[str]:
     if query.compound:
         found.append(query.compound[0])
     return found
+
+
+def _condition_shape(condition: Condition) -> list[str]:
+    found = []
+    if isinstance(condition.value, Scalar):
+        found.append(f"cmp:{condition.value.agg}{condition.op}")
+    elif isinstance(condition.value, Query):
+        found.append(f"sub:{condition.op}")
+    elif (op := _LIKE_ONE.get(condition.op, condition.op)) != "=":
+        found.append(f"op:{op}")
+    return [*found, "or"] if condition.either else found
 
 
 def counts_single_rows(query: Query, schema: SchemaIndex) -> bool:

@@ -32,7 +32,7 @@ class Condition(NamedTuple):
 
     item: SelectItem
     op: str  # = != > < >= <= between like, in, not in
-    value: Value | tuple[Value, ...] | Scalar | Query | int | SelectItem
+    value: Value | tuple[Value, ...] | Scalar | Query | SelectItem
     either: bool = False
 
 

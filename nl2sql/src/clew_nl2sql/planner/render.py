@@ -175,32 +175,32 @@ def _condition(condition: Condition, scope: _Scope, schema: SchemaIndex) -> exp.
     value = condition.value
     if (by_year := _by_year(condition, left, schema)) is not None:
         return by_year
-    if condition.op in ("in", "not in"):
-        if isinstance(value, Query):
-            inside = exp.In(this=left, query=exp.Subquery(this=_select(value, schema)))
-        else:
-            listed: tuple[Value, ...] = value  # type: ignore[assignment]  # a list is all that is left
-            inside = exp.In(this=left, expressions=[_literal(one) for one in listed])
+    if isinstance(value, Query):
+        inside = exp.In(this=left, query=exp.Subquery(this=_select(value, schema)))
         return exp.Not(this=inside) if condition.op == "not in" else inside
-    if (
-        condition.op == "between"
-        and isinstance(value, tuple)
-        and not isinstance(value, Query | SelectItem | Scalar)
-    ):
-        return exp.Between(this=left, low=_literal(value[0]), high=_literal(value[1]))
     if isinstance(value, Scalar):
         source = Query((SelectItem(value.column, value.agg),), where=value.where)
         right: exp.Expr = exp.Subquery(this=_select(source, schema))
     elif isinstance(value, SelectItem):
         right = scope.item(value)
+    elif isinstance(value, str | int | float):
+        right = _literal(value)
     else:
-        right = _literal(value)  # type: ignore[arg-type]  # what is left is a plain value
+        return _of_several(condition.op, left, value)
     if condition.op == "like" and schema.dialect != "sqlite":  # where LIKE minds capitals and types
         column = condition.item.column
         if column is not None and schema.columns[column].kind != "text":
             left = exp.cast(left, "text")
         return exp.ILike(this=left, expression=right)
     return _OPERATORS[condition.op](this=left, expression=right)
+
+
+def _of_several(op: str, left: exp.Expression, values: tuple[Value, ...]) -> exp.Expr:
+    """A comparison with several values: between two, or with a list."""
+    if op == "between":
+        return exp.Between(this=left, low=_literal(values[0]), high=_literal(values[1]))
+    inside = exp.In(this=left, expressions=[_literal(one) for one in values])
+    return exp.Not(this=inside) if op == "not in" else inside
 
 
 def _literal(value: Value) -> exp.Expr:

@@ -8,7 +8,7 @@ a value.
 from __future__ import annotations
 
 import re
-from typing import Literal
+from typing import Literal, get_args
 
 import msgspec
 
@@ -35,6 +35,8 @@ _PATTERN = re.compile(
 )
 
 
+_KINDS: dict[str, TokenKind] = {kind: kind for kind in get_args(TokenKind)}  # the groups of the pattern
+
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}(?: \d{2}:\d{2}:\d{2})?")
 
 
@@ -54,8 +56,7 @@ def tokenize(question: str) -> list[Token]:
     """The tokens of a question, in order."""
     tokens: list[Token] = []
     for found in _PATTERN.finditer(question):
-        kind: TokenKind = found.lastgroup  # type: ignore[assignment]  # the group names are the kinds
-        tokens.extend(_tokens(kind, found.group(), found.start(), found.end()))
+        tokens.extend(_tokens(_KINDS[str(found.lastgroup)], found.group(), found.start(), found.end()))
     return tokens
 
 

@@ -142,7 +142,8 @@ def _joined(mentions: list[ValueMention]) -> ValueMention:
     holders = []
     for column in _shared(mentions):
         each = [next(h for h in m.holders if h.column == column) for m in mentions]
-        holders.append(ValueMatch(column, tuple(h.value for h in each), each[0].way))  # type: ignore[misc]
+        values = [h.value for h in each if not isinstance(h.value, tuple)]  # lists are joined once
+        holders.append(ValueMatch(column, tuple(values), each[0].way))
     text = " ".join(m.text for m in mentions)
     quoted = all(m.quoted for m in mentions)
     return ValueMention(mentions[0].start, mentions[-1].end, text, quoted, tuple(holders))

@@ -130,7 +130,7 @@ class PostgresSource:
         try:
             import psycopg
         except ModuleNotFoundError as error:
-            raise SourceDownError("PostgreSQL needs a driver: pip install 'clew[nl2sql]'") from error
+            raise SourceDownError("PostgreSQL needs a driver: pip install 'psycopg[binary]'") from error
         try:
             connection = psycopg.connect(
                 self._address,
