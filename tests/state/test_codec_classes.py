@@ -233,7 +233,7 @@ class TestRefusals:
 
     @pytest.mark.parametrize("name", ["", "a\nb", "\ud800"])
     def test_names_are_printable(self, name):
-        with pytest.raises(DefinitionError, match="is no name for a class"):
+        with pytest.raises(DefinitionError, match="is not a valid class name"):
             register_type(Doc, name=name)
 
     def test_one_name_stands_for_one_class(self):

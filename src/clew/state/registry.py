@@ -120,7 +120,7 @@ def register_type(
             f"register_type({cls.__name__}): names with {OWN!r} are reserved; give another name"
         )
     elif not _is_name(name):
-        raise DefinitionError(f"register_type({cls.__name__}): {name!r} is no name for a class")
+        raise DefinitionError(f"register_type({cls.__name__}): {name!r} is not a valid class name")
     for table, key in (
         (_by_name, name),
         (_by_alias, _dotted(name)),
@@ -266,7 +266,7 @@ def _checked_aliases(cls: type, aliases: Iterable[str]) -> tuple[str, ...]:
     names = tuple(aliases)
     for alias in names:
         if not _is_name(alias):
-            raise DefinitionError(f"register_type({cls.__name__}): {alias!r} is no name for a class")
+            raise DefinitionError(f"register_type({cls.__name__}): {alias!r} is not a valid class name")
     return tuple(map(_dotted, names))
 
 
