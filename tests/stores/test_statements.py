@@ -80,7 +80,7 @@ def test_a_statement_that_is_refused_keeps_everything_out(database: Database) ->
     with pytest.raises(StoreError) as caught:
         database.append(1, Statement(database.add, (5,)), Statement(database.add, (-1,)))
     assert str(caught.value).startswith(f"run 'r': the database rejected {database.add!r} (")
-    assert str(caught.value).endswith("; nothing of its step was kept")
+    assert str(caught.value).endswith("; nothing of this step was written")
     assert (database.kept(), database.rows()) == ([], [])
 
 
