@@ -144,9 +144,9 @@ def test_several_statements_in_one_are_refused(database: Database) -> None:
 def test_a_store_in_memory_has_no_database() -> None:
     store = MemoryStore()
     store.create(RunRow("r"))
-    with pytest.raises(StoreError, match="a store in memory has none"):
+    with pytest.raises(StoreError, match="a memory store has none"):
         store.append("r", [], 0, statements=[Statement("DELETE FROM ours")])
-    with pytest.raises(StoreError, match="a store in memory has none"):
+    with pytest.raises(StoreError, match="a memory store has none"):
         store.rehearse([])
 
 
