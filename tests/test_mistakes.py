@@ -385,7 +385,7 @@ def test_an_answer_to_no_question_and_a_question_without_answer(
         (
             lambda: GraphState([1]),
             StateError,
-            "a GraphState is made of a mapping of names to values, not of a list",
+            "GraphState: expected a mapping of names to values, got a list",
         ),
         (
             lambda: Graph([first]).invoke({"a": 1}),

@@ -95,12 +95,12 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SQLiteStor
 
 def imported(viewer: Engine) -> None:
     with Engine(store=MemoryStore()) as other:
-        other.import_run(viewer.export("failed"))
+        other.import_run(viewer.export_run("failed"))
         other.result("failed")
 
 
 def imported_to_file(viewer: Engine) -> None:
-    document = viewer.export("failed")
+    document = viewer.export_run("failed")
     viewer.delete("failed")
     viewer.import_run(document)
 
@@ -109,7 +109,7 @@ VERBS: dict[str, Callable[[Engine], Any]] = {
     "state": lambda viewer: viewer.state("done").get("z"),
     "runs": lambda viewer: viewer.runs(),
     "result": lambda viewer: viewer.result("failed").error,
-    "export": lambda viewer: viewer.export("failed"),
+    "export": lambda viewer: viewer.export_run("failed"),
     "history": lambda viewer: viewer.history("failed"),
     "diff": lambda viewer: viewer.diff("failed", "done"),
     "why": lambda viewer: viewer.why("done", "z"),

@@ -97,7 +97,7 @@ def paths(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 )
 @pytest.mark.parametrize("latest", [False, True])
 def test_it_survives_json_tools(original: Engine, tool: Any, latest: bool) -> None:
-    engine = imported(tool(original.export("r", latest=latest)))
+    engine = imported(tool(original.export_run("r", latest=latest)))
     state, expected = engine.state("r"), original.state("r")
     assert state.digest == expected.digest
     assert repr(sorted(state.values.items())) == repr(sorted(expected.values.items()))
@@ -109,7 +109,7 @@ CHANGES = [None, 7, "zz", [], {}, True, 1.5, -1, DELETED]
 
 @pytest.mark.parametrize("share", range(3))
 def test_every_other_change_is_noticed(original: Engine, share: int) -> None:
-    document = json.loads(json.dumps(original.export("r")))
+    document = json.loads(json.dumps(original.export_run("r")))
     accepted, tried = [], 0
     for number, path in enumerate(paths(document)):
         for change in CHANGES[(number + share) % 9 : (number + share) % 9 + 1]:

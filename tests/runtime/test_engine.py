@@ -374,10 +374,21 @@ def test_a_label_where_there_are_none() -> None:
 
 @pytest.mark.parametrize(
     "verb",
-    ["result", "state", "history", "scheduler", "resume", "fork", "cancel", "delete", "why", "checkpoint"],
+    [
+        "result",
+        "state",
+        "history",
+        "scheduler_state",
+        "resume",
+        "fork",
+        "cancel",
+        "delete",
+        "why",
+        "label_checkpoint",
+    ],
 )
 def test_an_unknown_run(verb: str) -> None:
-    more = ["x"] if verb in ("why", "checkpoint") else []
+    more = ["x"] if verb in ("why", "label_checkpoint") else []
     with pytest.raises(UnknownRunError, match=r"run 'r' does not exist; .*engine.runs\(\)"):
         getattr(Engine(CHAIN), verb)("r", *more)
 

@@ -105,7 +105,7 @@ def test_without_a_graph_everything_can_be_inspected(store: Store) -> None:
         ]
         assert [item.path for item in bare.frontier(run)] == [item.path for item in whole.frontier(run)]
         assert str(bare.why(run, "inner")) == str(whole.why(run, "inner"))
-        assert bare.export(run) == whole.export(run)
+        assert bare.export_run(run) == whole.export_run(run)
         result = bare.result(run)
         assert (result.status, result["inner"]) == ("waiting", 6)
         assert [each.question for each in result.questions] == ["is 6 right?"]
@@ -229,7 +229,7 @@ def check(store: Store, digest: str) -> None:
     assert repr(bare.state("r").get("order")) == "Order(title='book 1', notes='n')"
     assert examine(store)["damage"] == []
     other = MemoryStore()
-    assert Engine(store=other).import_run(bare.export("r")).run_id == "r"
+    assert Engine(store=other).import_run(bare.export_run("r")).run_id == "r"
     assert Engine(store=other).state("r").digest == digest
 
 

@@ -195,22 +195,22 @@ class TestDamage:
     @pytest.mark.parametrize(
         "data, message",
         [
-            (b"", "this is not a checkpoint: it does not start as one"),
-            (b"\x80\x03}.", "this is not a checkpoint: it does not start as one"),
+            (b"", "not a checkpoint"),
+            (b"\x80\x03}.", "not a checkpoint"),
             (DATA[:20], "the checkpoint is cut off: 20 bytes are less than its header"),
             (DATA[:-1], "the checkpoint is cut off: "),
-            (DATA[:-1] + b"\0", "the checkpoint is damaged: its digest does not fit its content"),
-            (DATA + b"!", "the checkpoint is damaged: 1 bytes follow its end"),
+            (DATA[:-1] + b"\0", "digest mismatch"),
+            (DATA + b"!", "1 bytes follow its end"),
             (
                 sealed(plain({}), format=checkpoint.FORMAT + 1),
                 "has format 3, and this version of clew reads format 2; upgrade clew",
             ),
             (
                 sealed(plain({}), format=1),
-                "has format 1, and this version of clew reads format 2; make it again",
+                "has format 1",
             ),
-            ("text", "a checkpoint is bytes, not str"),
-            (None, "a checkpoint is bytes, not NoneType"),
+            ("text", "got str"),
+            (None, "got NoneType"),
         ],
         ids=lambda case: case[:40] if isinstance(case, str) else "",
     )
@@ -324,13 +324,13 @@ class TestMaliceOfTheHeader:
 
     def test_the_unpickler_finds_no_class_even_if_an_opcode_slips_through(self):
         unpickler = checkpoint._Unpickler(io.BytesIO(HOSTILE["builtins.eval"]))
-        with pytest.raises(CheckpointError, match=r"asks for builtins\.eval"):
+        with pytest.raises(CheckpointError, match=r"refers to builtins\.eval"):
             unpickler.load()
 
     def test_every_admitted_opcode_is_needed(self):
         state = GraphState({"a": [1, 300, 70000, 2**40, 1.5, None, True, False], "b": {"c": 1}, "d": ["x"]})
         used = {opcode.name for opcode, _, _ in pickletools.genops(state.to_checkpoint()[HEADER.size :])}
-        assert used == checkpoint._ADMITTED
+        assert used == checkpoint._ACCEPTED
 
 
 class TestShape:

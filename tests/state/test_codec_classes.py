@@ -223,7 +223,7 @@ class TestRefusals:
 
     @pytest.mark.parametrize("not_a_class", [Doc("a"), "Doc", len])
     def test_only_classes(self, not_a_class):
-        with pytest.raises(DefinitionError, match="takes a class"):
+        with pytest.raises(DefinitionError, match="expected a class"):
             register_type(not_a_class)
 
     @pytest.mark.parametrize("built_in", [int, str, object])
@@ -233,7 +233,7 @@ class TestRefusals:
 
     @pytest.mark.parametrize("name", ["", "a\nb", "\ud800"])
     def test_names_are_printable(self, name):
-        with pytest.raises(DefinitionError, match="is no name for a class"):
+        with pytest.raises(DefinitionError, match="is not a valid class name"):
             register_type(Doc, name=name)
 
     def test_one_name_stands_for_one_class(self):
@@ -267,7 +267,7 @@ class TestRefusals:
         register_type(Doc)
         doc = Doc("a")
         del doc.title
-        with pytest.raises(EncodeError, match="a Doc cannot be taken apart: AttributeError") as caught:
+        with pytest.raises(EncodeError, match=r"a Doc .*AttributeError") as caught:
             encode([doc])
         assert isinstance(caught.value.__cause__, AttributeError)
 

@@ -117,11 +117,11 @@ class TestValues:
         assert state.set_multiple({}) == state
 
     def test_names_are_text(self):
-        with pytest.raises(StateError, match="is text, not 1"):
+        with pytest.raises(StateError, match="expected a string, got 1"):
             GraphState({1: 2})  # type: ignore[dict-item]
-        with pytest.raises(StateError, match="is text, not None"):
+        with pytest.raises(StateError, match="expected a string, got None"):
             GraphState().set(None, 2)  # type: ignore[arg-type]
-        with pytest.raises(StateError, match="is text, not 3"):
+        with pytest.raises(StateError, match="expected a string, got 3"):
             GraphState().set_multiple({3: 2})  # type: ignore[dict-item]
 
     def test_names_that_are_members_of_an_enum_become_plain_text(self):
@@ -329,7 +329,7 @@ class TestDecisions:
         assert GraphState().record_gate_decision("g", "END").record_gate_decision("g", "a").terminated
 
     def test_a_target_is_text(self):
-        with pytest.raises(StateError, match="is text, not 3"):
+        with pytest.raises(StateError, match="expected a string, got 3"):
             GraphState().record_gate_decision("g", 3)
 
     def test_mark_terminated(self):

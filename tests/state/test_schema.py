@@ -369,7 +369,7 @@ def test_an_instance_is_one_of_the_class(cls: type) -> None:
 @every_class
 def test_an_instance_is_read_only(cls: type) -> None:
     state = read_schema(cls).instance(VALUES)
-    with pytest.raises(AttributeError, match="'query': the state is read-only; return an update instead"):
+    with pytest.raises(AttributeError, match="read-only, so 'query'"):
         state.query = "how"
     with pytest.raises(AttributeError, match="the state is read-only"):
         del state.query
@@ -379,9 +379,7 @@ def test_an_instance_is_read_only(cls: type) -> None:
 @every_class
 def test_a_missing_value_says_so(cls: type) -> None:
     state = read_schema(cls).instance(VALUES)
-    with pytest.raises(
-        AttributeError, match="the state has no value 'refs': it was not given, nor written so far"
-    ):
+    with pytest.raises(AttributeError, match="no value 'refs'"):
         _ = state.refs
     with pytest.raises(AttributeError, match="has no attribute 'undeclared'"):
         _ = state.undeclared
@@ -423,7 +421,7 @@ def test_dump_takes_a_mapping_as_it_is(cls: type) -> None:
 @every_kind
 def test_dump_refuses_a_stranger(cls: type) -> None:
     with pytest.raises(
-        StateError, match=rf"a state of {cls.__name__} is an instance or a mapping; got 3 \(int\)"
+        StateError, match=rf"state of {cls.__name__}: expected an instance or a mapping, got 3 \(int\)"
     ):
         read_schema(cls).dump(3)
 
@@ -543,7 +541,7 @@ def test_a_reduced_field_that_cannot_start_asks_for_a_default() -> None:
         GraphError, match="'query' of Unstarted has a reducer, but its type Query has no empty value"
     ):
         schema.defaults({"level"})
-    with pytest.raises(GraphError, match="give it a default, or a value in the run"):
+    with pytest.raises(GraphError, match="has no empty value"):
         schema.defaults({"query"})
     assert schema.defaults({"level", "query"}) == {}
 

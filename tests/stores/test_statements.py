@@ -80,7 +80,7 @@ def test_a_statement_that_is_refused_keeps_everything_out(database: Database) ->
     with pytest.raises(StoreError) as caught:
         database.append(1, Statement(database.add, (5,)), Statement(database.add, (-1,)))
     assert str(caught.value).startswith(f"run 'r': the database rejected {database.add!r} (")
-    assert str(caught.value).endswith("; nothing of its step was kept")
+    assert str(caught.value).endswith("; nothing of this step was written")
     assert (database.kept(), database.rows()) == ([], [])
 
 
@@ -144,9 +144,9 @@ def test_several_statements_in_one_are_refused(database: Database) -> None:
 def test_a_store_in_memory_has_no_database() -> None:
     store = MemoryStore()
     store.create(RunRow("r"))
-    with pytest.raises(StoreError, match="a store in memory has none"):
+    with pytest.raises(StoreError, match="a memory store has none"):
         store.append("r", [], 0, statements=[Statement("DELETE FROM ours")])
-    with pytest.raises(StoreError, match="a store in memory has none"):
+    with pytest.raises(StoreError, match="a memory store has none"):
         store.rehearse([])
 
 

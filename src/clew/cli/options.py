@@ -45,7 +45,7 @@ def store_at(address: str | None, *, create: bool = False) -> Iterator[Store]:
         store = open_store(where, create=create)
     except StoreError as error:
         told, _, hint = str(error).rpartition("; ")
-        if told.startswith("there is no store") or told.endswith("is no store"):
+        if told.startswith(f"store {where!r}") or told.endswith("is not a store URL"):
             raise CommandError(told, hint) from error
         raise
     try:

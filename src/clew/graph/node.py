@@ -296,7 +296,7 @@ def make_node(
 
 
 def check_targets(targets: Any, where: str, option: str = "targets") -> tuple[str, ...]:
-    """Return the names of a gate's targets. Raises GraphError if there are none, or one is listed twice."""
+    """Return the names of a gate's targets. Raises GraphError for an empty list or a duplicate."""
     names = names_of(targets, f"{option} of {where}")
     if not names:
         raise GraphError(f"{where} has no {option}; list at least one node, or END.")

@@ -1,6 +1,6 @@
-"""Values: immutable versioned state, reducers, state schemas, the canonical codec and digests (layer 0).
+"""Immutable versioned state, reducers, state schemas, the canonical codec and digests.
 
-Nothing here knows of graphs, runs or stores.
+This is the lowest layer: it does not depend on graphs, runs or stores.
 """
 
 from __future__ import annotations

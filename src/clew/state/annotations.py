@@ -1,4 +1,4 @@
-"""What an annotation says about a value: its bare type, its reducer, where it starts, what its items are."""
+"""Read annotations of schema fields: the bare type, the reducer, the empty value and the item type."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Annotated, Any, Final, Union, get_args, get_origin
 
-NOTHING: Final[Any] = object()  # "there is none", where None would be a value
+NOTHING: Final[Any] = object()  # a missing value, where None would be a value
 
 
 def unwrap(annotation: Any) -> tuple[Any, tuple[Any, ...]]:
-    """The bare type and the metadata. ``NotRequired`` and its kin may stand inside or outside."""
+    """Return the bare type and the metadata. ``NotRequired`` and similar may be inside or outside ``Annotated``."""
     metadata: tuple[Any, ...] = ()
     while True:
         origin = get_origin(annotation)
@@ -31,7 +31,7 @@ def unwrap(annotation: Any) -> tuple[Any, tuple[Any, ...]]:
 
 
 def find_reducer(metadata: tuple[Any, ...]) -> Callable[[Any, Any], Any] | None:
-    """The first callable that takes two positional arguments; classes are marks, not reducers."""
+    """Return the first callable that takes two positional arguments and is not a class."""
     return next((mark for mark in metadata if callable(mark) and _takes_two(mark)), None)
 
 
@@ -40,7 +40,7 @@ def _takes_two(mark: Callable[..., Any]) -> bool:
         return False
     try:
         inspect.signature(mark).bind(None, None)
-    except ValueError:  # max, min and other builtins do not tell their signature
+    except ValueError:  # max, min and other builtins have no signature
         return isinstance(mark, types.BuiltinFunctionType)
     except TypeError:
         return False
@@ -48,12 +48,12 @@ def _takes_two(mark: Callable[..., Any]) -> bool:
 
 
 def empty_value(annotation: Any) -> Any:
-    """A new empty value of the type (of a union: of the first member that has one), or `NOTHING`."""
+    """Return a new empty value of the type (of a union: of the first member that has one), or `NOTHING`."""
     return next((value for value in map(_empty, _members(annotation)) if value is not NOTHING), NOTHING)
 
 
 def item_type(annotation: Any) -> Any:
-    """What the items of a list, or of another sequence, are. `NOTHING` if the annotation does not say."""
+    """Return the type of the items of a sequence, or `NOTHING` if the annotation does not have it."""
     for member in _members(annotation):
         origin, args = get_origin(member), get_args(member)
         if isinstance(origin, type) and issubclass(origin, collections.abc.Sequence):
@@ -62,7 +62,7 @@ def item_type(annotation: Any) -> Any:
 
 
 def _members(annotation: Any) -> Iterator[Any]:
-    """The types that an annotation stands for, through ``NewType``, aliases and unions; never ``None``."""
+    """Yield the types inside ``NewType``, aliases and unions, without ``None``."""
     bare, _ = unwrap(annotation)
     named = getattr(bare, "__supertype__", NOTHING)
     if type(bare).__name__ == "TypeAliasType":  # of typing from 3.12 on, of typing_extensions before
@@ -88,13 +88,13 @@ _ABSTRACT: tuple[tuple[type, type], ...] = (
 def _empty(bare: Any) -> Any:
     origin, args = get_origin(bare) or bare, get_args(bare)
     if not isinstance(origin, type) or issubclass(origin, (bool, enum.Enum)):
-        return NOTHING  # neither bool is the empty one: "or" starts from False, "and" from True
+        return NOTHING  # a bool has no empty value: "or" starts from False, "and" from True
     if origin is tuple and args and args[-1] is not Ellipsis:
         return NOTHING  # a tuple of fixed length
     if issubclass(origin, _COLLECTIONS + _NUMBERS):
         try:
             return origin()
-        except TypeError:  # a subclass that wants arguments
+        except TypeError:  # a subclass that needs arguments
             return NOTHING
     if origin.__module__ == "collections.abc":
         return next((concrete() for abstract, concrete in _ABSTRACT if issubclass(origin, abstract)), NOTHING)

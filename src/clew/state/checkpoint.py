@@ -1,20 +1,19 @@
-"""The bytes of a checkpoint: a header, and a state as a plain tree in a pickle that cannot do anything.
+"""The format of checkpoints: a header, and a state as plain data in a restricted pickle.
 
 ::
 
     magic (8 bytes) | format (2) | SHA-256 of the payload (32) | length of the payload (8) | payload
 
-The payload is a pickle of dicts, lists, text, numbers, booleans and None, written without memo. A digest
-shows damage but not malice, so reading trusts nothing:
+The payload is a pickle of dicts, lists, text, numbers, booleans and None, written without memo. A digest detects
+damage but not an attack, so `load` trusts nothing:
 
-- Before unpickling, every opcode is looked at. Only those that such a tree needs are admitted: none that
-  finds, calls or fills a class, none that remembers and repeats, none that reserves memory for what is not
-  there.
-- The unpickler refuses to find any class, should an opcode ever slip through.
-- The tree must have exactly the shape below, and values come back through the codec and its registry alone.
+- It checks every opcode before unpickling. Only those that plain data needs are accepted: none that finds, calls or
+  fills a class, none that uses the memo, none that allocates memory for data that does not exist.
+- The unpickler rejects every class, in case an opcode was missed.
+- The tree must have exactly the shape below, and the codec and its registry decode the values.
 
-So whatever is wrong is a ``CheckpointError`` that says which, no code of the payload runs, and memory stays
-within a multiple of the data's own size.
+So every problem raises ``CheckpointError``, no code of the payload runs, and memory use is proportional to the size of
+the data.
 """
 
 from __future__ import annotations
@@ -36,16 +35,16 @@ from clew.state.position import NodeExecution, Position
 if TYPE_CHECKING:
     from clew.state.graph_state import GraphState
 
-# Like PNG's: a first byte that is not text, then line ends that a transfer as text would change.
+# As in PNG: a first byte that is not text, then line ends that a text-mode transfer would change.
 MAGIC = b"\x89CLEW\r\n\n"
 FORMAT = 2
 _HEADER = struct.Struct(">8sH32sQ")
 
-# The oldest protocol with opcodes for booleans and short integers: it has no frames and no opcodes for sets
-# or bytearrays, so there is less to admit.
+# The oldest protocol with opcodes for booleans and short integers. It has no frames and no opcodes for sets or
+# bytearrays, so fewer opcodes have to be accepted.
 _PROTOCOL = 3
 
-_ADMITTED = frozenset(
+_ACCEPTED = frozenset(
     ("PROTO", "STOP", "NONE", "NEWTRUE", "NEWFALSE", "BININT", "BININT1", "BININT2", "LONG1", "BINFLOAT")
     + ("BINUNICODE", "MARK", "EMPTY_LIST", "APPEND", "APPENDS", "EMPTY_DICT", "SETITEM", "SETITEMS")
 )
@@ -66,7 +65,7 @@ class _Execution(msgspec.Struct, forbid_unknown_fields=True):
 
 class _PositionTree(msgspec.Struct, forbid_unknown_fields=True):
     step: Count
-    seed: Any  # a tree: a seed may be larger than a number of a tree
+    seed: Any  # a tree of the codec, because a seed may exceed 64 bits
     given: list[str]
     digest: Annotated[str, msgspec.Meta(pattern="^([0-9a-f]{64})?$")]
     visits: dict[str, Count]
@@ -81,7 +80,7 @@ class _PositionTree(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class _Snapshot(msgspec.Struct, forbid_unknown_fields=True):
-    """The shape of the tree. Where it says ``Any`` there is a tree of the codec."""
+    """The shape of the tree. ``Any`` is a tree of the codec."""
 
     values: list[tuple[str, Any, Count]]
     decisions: dict[str, str | list[str]]
@@ -91,20 +90,20 @@ class _Snapshot(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def save(state: GraphState) -> bytes:
-    """A state as the bytes of a checkpoint."""
+    """Return a state as the bytes of a checkpoint."""
     out = BytesIO()
     pickler = pickle.Pickler(out, protocol=_PROTOCOL)
-    pickler.fast = True  # no memo: the bytes do not depend on which parts happen to be one object
+    pickler.fast = True  # no memo: the bytes do not depend on which parts are the same object
     try:
         pickler.dump(_tree(state))
-    except RecursionError:  # the caller itself is nested so deep that nothing is left
+    except RecursionError:  # the caller has used up the stack
         raise EncodeError(f"state: {NO_ROOM}") from None
     payload = out.getvalue()
     return _HEADER.pack(MAGIC, FORMAT, sha256(payload).digest(), len(payload)) + payload
 
 
 def load(data: bytes) -> dict[str, Any]:
-    """The parts of the state that ``save`` wrote, as ``GraphState.assemble`` takes them."""
+    """Return the parts of the state that ``save`` wrote, as arguments of ``GraphState.assemble``."""
     tree = _unpickle(_open(data))
     try:
         return _parts(msgspec.convert(tree, _Snapshot))
@@ -113,36 +112,36 @@ def load(data: bytes) -> dict[str, Any]:
 
 
 def _open(data: bytes) -> memoryview:
-    """The payload, once the header fits it."""
+    """Check the header and return the payload."""
     try:
         view = memoryview(data).cast("B")
     except TypeError as error:
-        raise CheckpointError(f"a checkpoint is bytes, not {type(data).__name__}") from error
+        raise CheckpointError(f"checkpoint: expected bytes, got {type(data).__name__}") from error
     head = bytes(view[: len(MAGIC)])
     if not head or not MAGIC.startswith(head):
-        raise CheckpointError("this is not a checkpoint: it does not start as one")
+        raise CheckpointError("this is not a checkpoint: its first bytes differ")
     if len(view) < _HEADER.size:
         raise CheckpointError(f"the checkpoint is cut off: {len(view)} bytes are less than its header")
     _, version, checksum, length = _HEADER.unpack_from(view)
     if version != FORMAT:
         raise CheckpointError(
             f"the checkpoint has format {version}, and this version of clew reads format {FORMAT}; "
-            + ("upgrade clew to read it" if version > FORMAT else "make it again with this version")
+            + ("upgrade clew to read it" if version > FORMAT else "create it again with this version")
         )
     payload = view[_HEADER.size :]
     if len(payload) < length:
-        raise CheckpointError(f"the checkpoint is cut off: {len(payload)} of {length} bytes are there")
+        raise CheckpointError(f"the checkpoint is cut off: it has {len(payload)} of {length} bytes")
     if len(payload) > length:
-        raise CheckpointError(f"the checkpoint is damaged: {len(payload) - length} bytes follow its end")
+        raise CheckpointError(f"the checkpoint is corrupted: {len(payload) - length} bytes follow its end")
     if sha256(payload).digest() != checksum:
-        raise CheckpointError("the checkpoint is damaged: its digest does not fit its content")
+        raise CheckpointError("the checkpoint is corrupted: digest mismatch")
     return payload
 
 
 class _Unpickler(pickle.Unpickler):
     def find_class(self, module_name: str, global_name: str) -> NoReturn:
         raise CheckpointError(
-            f"the checkpoint asks for {module_name}.{global_name}, and no checkpoint may ask for code"
+            f"the checkpoint refers to {module_name}.{global_name}; checkpoints must not refer to code"
         )
 
 
@@ -150,7 +149,7 @@ def _unpickle(payload: memoryview) -> Any:
     try:
         end: int | None = None
         for opcode, _, at in pickletools.genops(BytesIO(payload)):
-            if opcode.name not in _ADMITTED:
+            if opcode.name not in _ACCEPTED:
                 raise CheckpointError(
                     f"the checkpoint was not written by clew: {opcode.name} at byte {at} is not plain data"
                 )
@@ -223,7 +222,7 @@ def _sent(node: str, items: Any) -> list[Any]:
 def _parts(snapshot: _Snapshot) -> dict[str, Any]:
     values = {name: from_tree(tree) for name, tree, _ in snapshot.values}
     if len(values) != len(snapshot.values):
-        raise CheckpointError("the checkpoint cannot be restored: a value is there twice")
+        raise CheckpointError("the checkpoint cannot be restored: a value occurs twice")
     place = snapshot.position
     seed = from_tree(place.seed)
     if type(seed) is not int and seed is not None:

@@ -1,15 +1,14 @@
-"""How instances of classes are taken apart and put together, for the kinds of classes that Clew knows.
+"""How instances of the supported kinds of classes are converted to stored parts and back.
 
-Dataclasses, named tuples, msgspec structs and pydantic models are stored as a dict of their fields, an enum
-as the name of the member, a flag as its value.
+Dataclasses, named tuples, msgspec structs and pydantic models are stored as a dict of their fields, an enum as the name
+of the member, a flag as its value.
 
 Rules:
 
-- Putting together never validates and never runs ``__post_init__`` (msgspec structs excepted: they cannot
-  be made otherwise), because a stored instance has been through that already.
-- Classes change. A field that the class has gained takes its default; one without a default is missing, and
-  the instance cannot be built. A field that the class has lost is dropped and reported. So a dataclass may
-  also become a pydantic model, since both are stored as their fields.
+- Building an instance never validates and never runs ``__post_init__``, because the instance was validated before it
+  was stored. msgspec structs are an exception: they cannot be created otherwise.
+- Classes change. A new field takes its default; without a default the instance cannot be built. A field that no longer
+  exists is dropped and reported. A dataclass may also become a pydantic model, because both are stored as fields.
 """
 
 from __future__ import annotations
@@ -32,9 +31,9 @@ class Functions(NamedTuple):
 
     take_apart: Callable[[Any], Any]
     put_together: Callable[[Any, list[str]], Any]
-    """Takes the stored parts, and a list to which it adds the names of lost fields."""
+    """Takes the stored parts and a list; adds the names of lost fields to the list."""
     inner: tuple[str, ...] = ()
-    """Parts that are not fields, and that ``upgrade`` does not see."""
+    """Parts that are not fields; ``upgrade`` does not receive them."""
 
 
 class MissingFields(Exception):
@@ -45,12 +44,12 @@ class MissingFields(Exception):
         self.names = names
 
 
-# Subclasses of these hold content beside their fields, which taking fields apart would lose.
+# Subclasses of these hold content in addition to their fields, which would be lost.
 _HOLDERS = (str, int, float, complex, bytes, bytearray, list, dict, tuple, set, frozenset, BaseException)
 
 
 def kind_of(cls: type) -> Callable[[Any], Functions] | None:
-    """Find the function that makes the `Functions` of such a class; None for other kinds of classes."""
+    """Return the function that makes the `Functions` of such a class; None for other kinds of classes."""
     if issubclass(cls, enum.Flag):
         return _flag
     if issubclass(cls, enum.Enum):
@@ -61,14 +60,16 @@ def kind_of(cls: type) -> Callable[[Any], Functions] | None:
         return None
     if issubclass(cls, msgspec.Struct):
         return _struct
-    pydantic = sys.modules.get("pydantic")  # never imported here: a model can only exist if somebody else did
+    pydantic = sys.modules.get(
+        "pydantic"
+    )  # never imported here: a model exists only if the program imported it
     if pydantic is not None and issubclass(cls, pydantic.BaseModel):
         return _pydantic_model
     return _dataclass if dataclasses.is_dataclass(cls) else None
 
 
 def given(encode: Callable[[Any], Any], decode: Callable[[Any], Any]) -> Functions:
-    """The functions of a class that brings its own."""
+    """Return the functions that were registered for a class."""
     return Functions(encode, lambda parts, lost: decode(parts))
 
 
@@ -84,7 +85,7 @@ def _enum(cls: type[enum.Enum]) -> Functions:
 
 
 def _flag(cls: type[enum.Flag]) -> Functions:
-    # By value: a combination of flags is no member, and has no name of its own.
+    # By value: a combination of flags is not a member and has no name.
     return Functions(lambda member: member.value, lambda value, lost: cls(value))
 
 
@@ -123,14 +124,14 @@ def _dataclass(cls: type) -> Functions:
     def put_together(parts: Any, lost: list[str]) -> Any:
         instance: Any = object.__new__(cls)
         for name, value in _complete(parts, names, defaults, lost).items():
-            object.__setattr__(instance, name, value)  # past a frozen class's own __setattr__
+            object.__setattr__(instance, name, value)  # bypasses the __setattr__ of a frozen class
         return instance
 
     return Functions(_fields_of(names), put_together)
 
 
-# What a model keeps beside its fields goes under names that no field can have: a field never starts with "_".
-# The names that were not set are kept, and not those that were: so a field that ``upgrade`` adds counts as set.
+# Other data of a model is stored under names that no field can have: a field never starts with "_".
+# The names that were not set are stored, so that a field which ``upgrade`` adds counts as set.
 _UNSET, _EXTRA, _PRIVATE = UNSET, "_extra", "_private"
 
 
@@ -156,7 +157,7 @@ def _pydantic_model(cls: Any) -> Functions:
         stored = _mapping(parts)
         unset, extra = set(stored.pop(_UNSET, ())), _mapping(stored.pop(_EXTRA, {}))
         private = _mapping(stored.pop(_PRIVATE, {}))
-        # What was extra, and has become a field since.
+        # Extra values that have become fields.
         stored.update({name: extra.pop(name) for name in names if name in extra and name not in stored})
         if cls.model_config.get("extra") != "allow":
             lost.extend(extra)
@@ -179,7 +180,7 @@ def _pydantic_model(cls: Any) -> Functions:
 def _private(
     cls: Any, stored: dict[str, Any], fields: dict[str, Any], lost: list[str]
 ) -> dict[str, Any] | None:
-    """The private attributes of a model: as stored, and their defaults where the class has gained some."""
+    """Return the private attributes of a model: as stored, or their defaults if they are new."""
     attributes: Mapping[str, Any] = cls.__private_attributes__
     lost.extend(name for name in stored if name not in attributes)
     if not attributes:
@@ -194,7 +195,7 @@ def _private(
 
 
 def _model_default(field: Any) -> Default:
-    """The default of a model's field or private attribute, whichever version of pydantic made it."""
+    """Return the default of a model's field or private attribute, for all versions of pydantic."""
     if field.default_factory is None:
         return lambda before: field.get_default()  # a copy, if it can be changed
     if getattr(field, "default_factory_takes_validated_data", False):
@@ -217,7 +218,7 @@ def _mapping(parts: Any) -> dict[str, Any]:
 def _complete(
     parts: Any, names: tuple[str, ...], defaults: Mapping[str, Default], lost: list[str]
 ) -> dict[str, Any]:
-    """All fields in their order: as stored, or their defaults. Adds to ``lost`` what is no field any more."""
+    """Return all fields in order: as stored, or their defaults. Names that are not fields are added to ``lost``."""
     stored = _mapping(parts)
     missing = tuple(name for name in names if name not in stored and name not in defaults)
     if missing:

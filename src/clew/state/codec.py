@@ -1,6 +1,6 @@
-"""The canonical codec: one encoding of values, for stores, for digests and for the identity of states.
+"""The canonical codec: one encoding of values for stores, digests and the identity of states.
 
-It is JSON that people and other languages can read. What JSON lacks is an object with one key, a tag:
+It is JSON, readable for people and other languages. A value that JSON lacks is an object with one key, a tag:
 
 ==================  =========================================================================================
 ``$tuple``          its items; ``$set`` and ``$frozenset`` too, sorted by their encodings
@@ -14,20 +14,19 @@ It is JSON that people and other languages can read. What JSON lacks is an objec
 ``$path``           a path of the platform; ``$pure_posix_path``, ``$pure_windows_path``
 ``$object``         the name of a registered class, and what an instance of it is made of
 ``$unset``          ``msgspec.UNSET``
-``$blob``           a kind (``bytes``, ``bytearray``, ``str``, ``json``) and the SHA-256 of content that is kept apart;
-                    only in the stored form (``stored``)
+``$blob``           a kind (``bytes``, ``bytearray``, ``str``, ``json``) and the SHA-256 of content that is stored
+                    separately; only in the stored form (``stored``)
 ==================  =========================================================================================
 
 Rules:
 
-- The bytes are a function of the value alone: not of the hash seed, the platform, or the order in which a
-  dict was filled. Values of different types have different bytes: 1, 1.0 and True do.
-- Reading gives back equal values of the same types, and builds registered classes only. An instance of any
-  other class becomes a `StoredObject`.
-- ``ordered=True`` keeps the order of dicts, which their equality ignores but code that loops over them
-  sees. It is for storing a value that code will go on working with; digests are always over canonical
-  bytes.
-- A value without encoding is an ``EncodeError`` with its path.
+- The bytes depend on the value only: not on the hash seed, the platform, or the insertion order of dicts. Values of
+  different types have different bytes: 1, 1.0 and True differ.
+- Decoding returns equal values of the same types. It builds registered classes only; an instance of any other class
+  becomes a `StoredObject`.
+- ``ordered=True`` keeps the order of dicts, which equality ignores but iteration shows. It is for stored values;
+  digests always use canonical bytes.
+- A value without an encoding raises ``EncodeError`` with its path.
 """
 
 from __future__ import annotations
@@ -52,11 +51,11 @@ from clew.state.stored_object import StoredObject
 
 
 def encode(value: Any, *, at: str = "value", ordered: bool = False) -> bytes:
-    """The canonical bytes of a value (with ``ordered=True``, in the order of its dicts).
+    """Return the canonical bytes of a value; with ``ordered=True``, in the order of its dicts.
 
     Args:
-        value: Anything made of plain values and registered classes.
-        at: What an error message calls the value: ``state`` makes ``state.docs[3].client``.
+        value: Any combination of plain values and registered classes.
+        at: The name of the value in error messages: ``state`` makes ``state.docs[3].client``.
         ordered: Keep the order of dicts instead of sorting them.
     """
     to_json, manner = (ordered_json, ORDERED) if ordered else (canonical_json, CANONICAL)
@@ -78,16 +77,15 @@ def decode(
     """Read a value that ``encode`` or ``stored_value`` wrote.
 
     Args:
-        data: The bytes, in whatever kind of object.
-        blob: Finds content that is kept apart by its digest. It answers for what it returns: whoever reads
-            from a store checks contents against their digests there.
-        classes: Build registered classes; instances of other classes become `StoredObject`. False builds
-            none, so no code of the user runs.
-        unfit: What becomes of an instance that does not fit its class any more: an error, or a `StoredObject`.
+        data: The bytes, in any bytes-like object.
+        blob: Returns separately stored content by its digest. It is not verified here; stores verify contents.
+        classes: Build registered classes; instances of other classes become `StoredObject`. False builds no class, so
+            no user code runs.
+        unfit: "raise" for an instance that its class no longer accepts, or "keep" to return a `StoredObject`.
 
     Raises:
-        ClassChangedError: A stored object does not fit its class any more, unless these are kept.
-        DecodeError: Anything else that is wrong with the bytes.
+        ClassChangedError: The class of a stored object has changed and no longer accepts it, unless `unfit` is "keep".
+        DecodeError: The bytes are invalid in another way.
     """
     try:
         data, tree = parsed(data)
@@ -112,9 +110,9 @@ def why_unbuilt(stored: StoredObject) -> DecodeError:
 
 
 def parsed(data: bytes) -> tuple[bytes, Any]:
-    """Parse JSON: the bytes, and the tree that they hold."""
+    """Parse JSON; return the bytes and the tree."""
     try:
-        if type(data) is not bytes:  # a database may hand out a memoryview, in which nothing can be searched
+        if type(data) is not bytes:  # a database may return a memoryview, which cannot be searched
             data = bytes(data)
         return data, msgspec.json.decode(data)
     except (msgspec.MsgspecError, ValueError, TypeError) as error:
@@ -122,14 +120,14 @@ def parsed(data: bytes) -> tuple[bytes, Any]:
 
 
 def has_forms(data: bytes) -> bool:
-    """Whether there may be a form in it: some key or text starts with ``$``, perhaps spelt as an escape."""
+    """Return whether the bytes may contain a form: a key or text that starts with ``$``, perhaps as an escape."""
     return b'"$' in data or b"\\u0024" in data
 
 
 def to_tree(value: Any, *, at: str = "value") -> Any:
-    """A value as a tree of plain JSON values, in the order of its dicts.
+    """Return a value as a tree of plain JSON values, in the order of its dicts.
 
-    Parts of the tree may be parts of the value: use it at once, and do not change it.
+    The tree may share parts with the value: use it immediately, and do not change it.
     """
     try:
         return write(value, 0, ORDERED)
@@ -140,7 +138,7 @@ def to_tree(value: Any, *, at: str = "value") -> Any:
 
 
 def from_tree(tree: Any) -> Any:
-    """The value that ``to_tree`` took apart; a class that is not registered is an error."""
+    """Return the value of a tree from ``to_tree``. Raises DecodeError for a class that is not registered."""
     try:
         reading = Reading(is_strict=True)
         value = read(tree, reading)
@@ -157,8 +155,7 @@ NO_ROOM_TO_READ = (
 
 
 def digest(*parts: bytes) -> str:
-    """SHA-256 over parts, each with its length before it, in hexadecimal: no two lists of parts read the
-    same."""
+    """Return the SHA-256 over length-prefixed parts, in hexadecimal."""
     state = sha256()
     for part in parts:
         state.update(len(part).to_bytes(8, "big"))

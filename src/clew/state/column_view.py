@@ -1,7 +1,6 @@
-"""A read-only mapping over one column of a state (its values, or its versions).
+"""A read-only mapping over one column of a state: its values, or its versions.
 
-It looks a name up without putting the others in order, iterates in the order of the names, and compares
-equal to a plain dict of the same content.
+A lookup does not order the names. Iteration is in the order of the names. A view equals a dict of the same content.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ V = TypeVar("V")
 
 
 class ColumnView(Mapping[str, V]):
-    """One column of a state: whether it has a name, what stands there, and all of it in order."""
+    """A column of a state, as functions for membership, lookup and the ordered whole."""
 
     __slots__ = ("_column", "_has", "_look_up")
 
@@ -31,7 +30,7 @@ class ColumnView(Mapping[str, V]):
         return isinstance(name, str) and self._has(name)
 
     def get(self, name: str, default: Any = None) -> Any:
-        # Not through __getitem__, whose error takes its time to find the nearest name.
+        # Not through __getitem__, whose error is slow: it finds the nearest name.
         return self._look_up(name) if name in self else default
 
     def __iter__(self) -> Iterator[str]:

@@ -1,15 +1,14 @@
-"""From trees to values: the reading half of the canonical codec (the forms are listed in ``codec``).
+"""Decode trees to values: the reading half of the canonical codec (``codec`` lists the forms).
 
-Rules: only classes of the registry are built, nothing is imported by name, and whatever is wrong with a
-tree is a ``DecodeError``, also when the tree comes from somebody who means harm. A tree need not be
-canonical to be read.
+Only registered classes are built, and nothing is imported by name. An invalid tree, also a hostile one, raises
+``DecodeError``. A tree need not be canonical.
 
-A class that is not registered is an error when reading is ``strict``, and a `StoredObject` otherwise. So is, with
-``keeps_unfit``, an instance that does not fit its class any more, and one that holds such an instance: whoever
-gets an instance can rely on all of it. Inside a stored object no class is built, registered or not.
+A class that is not registered is an error in strict mode, and becomes a `StoredObject` otherwise. With
+``keeps_unfit``, so does an instance that its class no longer accepts, and any instance that holds one. No class is
+built inside a stored object, registered or not.
 
-The content of a ``$blob`` is asked for where it is met. Content that contains itself cannot exist under a
-digest, but the lookup may hand out anything, so the number of contents inside each other is bounded.
+The content of a ``$blob`` is loaded when it is reached. Content that contains itself cannot exist under a digest, but
+the lookup may return anything, so nesting of contents is limited.
 """
 
 from __future__ import annotations
@@ -30,11 +29,11 @@ Lookup = Callable[[str], Any]
 
 _PLAIN = frozenset({str, int, float, bool, type(None)})
 _DIGEST = re.compile("[0-9a-f]{64}", re.ASCII)
-_MAX_CONTENTS = 8  # what Clew writes is never deeper than two
+_MAX_CONTENTS = 8  # Clew never writes more than two levels
 
 
 class Reading:
-    """What one call to read a tree needs to know, and what it has found so far."""
+    """The options and the results so far of one decoding."""
 
     __slots__ = (
         "_contents",
@@ -62,12 +61,12 @@ class Reading:
         self._is_strict = is_strict
         self._unbuilt = 0  # how many instances were not built, where classes are
         self._entries: dict[str, RegisteredType | None] = {}
-        self._contents: dict[tuple[str, str], str | bytes] = {}  # asked for once, however often it is met
+        self._contents: dict[tuple[str, str], str | bytes] = {}  # loaded once
         self._nested = 0
         self.lost: dict[tuple[str, str], None] = {}
 
     def warn(self, stacklevel: int) -> None:
-        """Tell which fields were dropped, each of them once."""
+        """Warn about dropped fields, once for each."""
         for name, field in self.lost:
             warnings.warn(lost_message(name, field), GraphWarning, stacklevel=stacklevel + 1)
 
@@ -128,13 +127,15 @@ class Reading:
         value = (
             self._json(content) if kind == "json" else content if kind == "bytes" else str(content, "utf-8")
         )
-        if type(value) is str or type(value) is bytes:  # what cannot be changed may be shared
+        if type(value) is str or type(value) is bytes:  # immutable values may be shared
             self._contents[kind, digest] = value
         return value
 
     def _content(self, digest: str) -> bytes:
         if self.lookup is None:
-            raise DecodeError(f"the content {digest} is kept apart; pass blob=, a function that finds it")
+            raise DecodeError(
+                f"the content {digest} is stored separately; pass blob=, a function that returns it"
+            )
         try:
             content = self.lookup(digest)
         except LookupError as error:
@@ -160,7 +161,7 @@ def read(tree: Any, reading: Reading) -> Any:
     if kind is list:
         return _read_items(tree, reading)
     if kind is not dict:
-        raise DecodeError(f"a {kind.__name__} is no part of a canonical encoding")
+        raise DecodeError(f"a {kind.__name__} is not part of a canonical encoding")
     if len(tree) == 1:
         ((tag, payload),) = tree.items()
         if type(tag) is str and tag.startswith("$"):
@@ -168,7 +169,7 @@ def read(tree: Any, reading: Reading) -> Any:
     values = {}
     for key, item in tree.items():
         if type(key) is not str:
-            raise DecodeError(f"a {type(key).__name__} as a key is no part of a canonical encoding")
+            raise DecodeError(f"a {type(key).__name__} as a key is not part of a canonical encoding")
         values[key] = item if type(item) in _PLAIN else read(item, reading)
     return values
 
@@ -190,12 +191,12 @@ def _read_form(tag: str, payload: Any, reading: Reading) -> Any:
         reader = _READERS.get(tag)
         if reader is None:
             raise DecodeError(
-                f"{tag} is no form of the canonical encoding; a newer version of clew may have written it"
+                f"{tag} is not a form of the canonical encoding; a newer version of clew may have written it"
             )
         return reader(payload, reading)
     except (ClewError, RecursionError):
         raise
-    except Exception as error:  # whatever a constructor has to say about what it was given
+    except Exception as error:  # a constructor may raise anything
         raise DecodeError(f"a {tag} cannot be read: {type(error).__name__}: {error}") from error
 
 

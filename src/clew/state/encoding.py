@@ -1,17 +1,17 @@
-"""From values to trees: the writing half of the canonical codec (the forms are listed in ``codec``).
+"""Encode values to trees: the writing half of the canonical codec (``codec`` lists the forms).
 
-A tree is made of dict, list, str, int, float, bool and None. Parts of it may be the value's own lists, so
-it is encoded at once and never changed.
+A tree consists of dict, list, str, int, float, bool and None. It may share lists with the value, so it is converted to
+bytes immediately and never changed.
 
 Rules:
 
-- The manner decides what a tree is for. ``CANONICAL`` sorts the pairs of ``$dict``; other dicts are sorted
-  when the tree becomes bytes. ``ORDERED`` keeps the order of dicts, so that they can be restored as they
-  were. A dict of blobs is ``ORDERED`` too, and large leaves are put into it (see ``stored``).
-- Sets have no order of their own: in every manner they are sorted by their canonical encoding.
-- Only exact types count: a subclass of ``str`` is not text, or it would come back as another type.
-- Nesting is bounded, so a value that contains itself ends here and not in a ``RecursionError``.
-- A refusal collects its path on the way out, so that a value without faults pays nothing for it.
+- The manner selects the kind of tree. ``CANONICAL`` sorts the pairs of ``$dict``; other dicts are sorted when the tree
+  becomes bytes. ``ORDERED`` keeps the order of dicts. A dict of blobs is ``ORDERED`` too; large leaves are moved into
+  it (see ``stored``).
+- Sets are unordered: in every manner they are sorted by their canonical encoding.
+- Only exact types count: a subclass of ``str`` is not text, because it would be decoded as another type.
+- Nesting is limited, so a value that contains itself does not cause a ``RecursionError``.
+- An error collects its path while it propagates, so valid values have no extra cost.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ Writer = Callable[[Any, int, Manner], Any]
 CANONICAL: Final = "canonical"
 ORDERED: Final = "ordered"
 
-# Content above this size is kept apart, under its digest.
+# Larger content is stored separately, under its digest.
 LARGE = 64 * 1024
 
-# Deep enough for any data; a third of what the interpreter's own limit allows the largest form of it.
+# Enough for any data; a third of what the interpreter's recursion limit allows.
 MAX_DEPTH = 128
 
-# From this length on, looking at all items at once in C is faster than looking at each.
+# From this length on, checking all items at once in C is faster than checking each.
 _MANY = 16
 
 ordered_json = msgspec.json.Encoder().encode
@@ -65,7 +65,7 @@ def write(value: Any, depth: int, manner: Manner) -> Any:
 
 
 def apart(kind: str, content: bytes, blobs: dict[str, bytes]) -> dict[str, list[str]]:
-    """Put content into ``blobs`` under its digest; return the form that refers to it."""
+    """Add content to ``blobs`` under its digest; return the form that refers to it."""
     name = sha256(content).hexdigest()
     blobs[name] = content
     return {"$blob": [kind, name]}
@@ -97,7 +97,7 @@ def _write_text(value: str, depth: int, manner: Manner) -> Any:
         return text_tree(value)
     try:
         content = value.encode()
-    except UnicodeEncodeError:  # UTF-8 cannot hold lone surrogates, so the content is their stored form
+    except UnicodeEncodeError:  # UTF-8 cannot encode lone surrogates, so the content is their stored form
         form = escaped(value)
         content = ordered_json(form)
         return form if len(content) <= LARGE else apart("json", content, manner)
@@ -136,7 +136,7 @@ def _write_tuple(value: tuple[Any, ...], depth: int, manner: Manner) -> Any:
 
 
 def _all_plain(items: list[Any] | tuple[Any, ...]) -> bool:
-    """Tell whether all items are of one plain type, are small, and stand for themselves."""
+    """Return whether all items have the same plain type, are small, and are encoded as themselves."""
     kinds = set(map(type, items))
     if len(kinds) > 1:
         return False
@@ -250,9 +250,7 @@ def _write_other(value: Any, depth: int, manner: Manner) -> Any:
         try:
             parts = entry.encode(value)
         except Exception as error:
-            raise EncodingFailure(
-                f"{_a(cls)} cannot be taken apart: {type(error).__name__}: {error}"
-            ) from error
+            raise EncodingFailure(f"{_a(cls)} cannot be encoded: {type(error).__name__}: {error}") from error
         return {"$object": [entry.name, write(parts, depth + 1, manner)]}
     late = scalars.late_writer(cls)
     if late is None:
@@ -267,7 +265,7 @@ def _check(depth: int) -> None:
 
 
 TOO_DEEP = f"it contains itself, or is nested more than {MAX_DEPTH} levels deep"
-NO_ROOM = "there is no room left on the stack to take it apart; the caller is nested too deep"
+NO_ROOM = "the stack has no room left to encode it; the caller is nested too deep"
 
 
 def _why_not(cls: type) -> str:

@@ -1,20 +1,18 @@
-"""GraphState: all values of a run at one point, with their versions and what has happened so far. It never
-changes.
+"""The class `GraphState`: all values of a run at one point, with versions and history. Immutable.
 
 Rules:
 
-- Every operation returns another state, which shares all that did not change. A write to a state of a
-  thousand values costs what a write to a state of ten costs.
-- A version counts writes: 0 for a value given at the start, one more for every write, an equal value
-  included; the first write of a new name makes version 1.
-- ``values`` and ``versions`` are in the order in which the names first appeared, whatever the hash seed.
-- The values themselves are the user's: they are not copied, and a list in a state can still be changed by
-  whoever holds it.
-- Two states are equal if all that a checkpoint keeps of them is equal: values, versions, decisions,
-  ``terminated``, history and position. States are not hashable, as their values need not be.
+- Every operation returns a new state that shares all unchanged parts. The cost of a write does not depend on the number
+  of values.
+- A version counts writes: 0 for an initial value, plus one for every write, even of an equal value. The first write of
+  a new name makes version 1.
+- ``values`` and ``versions`` are in the order in which the names first appeared.
+- Values are not copied: code that holds a reference to a list in a state can still change it.
+- Two states are equal if everything in their checkpoints is equal: values, versions, decisions, ``terminated``,
+  history and position. States are not hashable, because their values need not be.
 
-Values live in one of two shapes, made from each other when needed: two plain dicts, as an engine hands them
-over, and a persistent map from name to cell, for writing.
+Values have one of two representations, converted on demand: two plain dicts, as an engine creates them, and a
+persistent map from name to cell, for writes.
 """
 
 from __future__ import annotations
@@ -33,7 +31,7 @@ from clew.state.column_view import ColumnView
 from clew.state.position import NodeExecution, Position, VersionMap, digest_of
 
 Decision = str | tuple[str, ...]
-Cell = tuple[int, Any, int]  # where it stands in the order of names, value, version
+Cell = tuple[int, Any, int]  # index in the order of names, value, version
 History = Mapping[str, NodeExecution]
 
 
@@ -67,17 +65,16 @@ class GraphState:
     _terminated: bool
     _history: History | Callable[[], History]
     _position: Position
-    # The names touched, as far as they are ahead of the position: joining a set to another costs its whole
-    # length.
+    # The changed names, if they are newer than the position: a union of sets costs their whole length.
     _touched: Map[str, None] | None
-    # Makes the digest in the position; gone once it is there.
+    # Computes the digest in the position; None once it is computed.
     _chain_digest: Callable[[], str] | None
-    _own_digest: str | None  # what a store says that the digest of this very state is
+    _own_digest: str | None  # the digest of this state according to a store
 
     def __init__(self, initial_values: Mapping[str, Any] | None = None) -> None:
         if initial_values is not None and not isinstance(initial_values, Mapping):
             raise StateError(
-                f"a GraphState is made of a mapping of names to values, not of a {type(initial_values).__name__}"
+                f"GraphState: expected a mapping of names to values, got a {type(initial_values).__name__}"
             )
         values = {_name(name): value for name, value in (initial_values or {}).items()}
         self._columns = values, dict.fromkeys(values, 0)
@@ -102,12 +99,11 @@ class GraphState:
         history: History | Callable[[], History],
         digest: Callable[[], str] | None = None,
     ) -> GraphState:
-        """A state from its parts: how an engine makes one. The parts are handed over, and never changed
-        afterwards.
+        """Make a state from its parts, for engines. The caller must not change the parts afterwards.
 
         Args:
-            history: The latest execution of each node, or a function that returns it when somebody looks.
-            digest: A function that returns the digest of the chain up to here when somebody looks.
+            history: The latest execution of each node, or a function that returns it on first use.
+            digest: A function that returns the digest of the chain up to here on first use.
         """
         state = cls.__new__(cls)
         state._columns = values, versions
@@ -122,13 +118,13 @@ class GraphState:
         return state
 
     def with_digest(self, digest: str) -> GraphState:
-        """Return the same state with the digest that a store keeps of it; a change makes a digest of its own again."""
+        """Return the same state with the digest from a store. A changed state computes its own digest again."""
         new = self._copy()
         new._own_digest = digest
         return new
 
     def rooted(self) -> GraphState:
-        """Return the same state as one that something new begins with: digests of later changes build on its own."""
+        """Return the same state as the root of a new chain: digests of later changes build on its digest."""
         new = self._copy()
         new._chain_digest = lambda: self.digest
         return new
@@ -146,10 +142,10 @@ class GraphState:
         return ColumnView(self.has, self.get_version, self._ordered_versions)
 
     def get(self, name: str) -> Any:
-        """The value of that name.
+        """Return the value of that name.
 
         Raises:
-            KeyError: If there is none; the message names the nearest.
+            UnknownValueError: It does not exist; the message suggests a similar name.
         """
         try:
             return self._columns[0][name] if self._columns is not None else self._map()[name][1]
@@ -157,10 +153,10 @@ class GraphState:
             raise self._unknown(name) from None
 
     def get_version(self, name: str) -> int:
-        """The version of a value: 0 for a value given at the start, one more for each write.
+        """Return the version of a value: 0 for an initial value, plus one for each write.
 
         Raises:
-            KeyError: If there is none; the message names the nearest.
+            UnknownValueError: It does not exist; the message suggests a similar name.
         """
         try:
             return self._columns[1][name] if self._columns is not None else self._map()[name][2]
@@ -168,11 +164,11 @@ class GraphState:
             raise self._unknown(name) from None
 
     def has(self, name: str) -> bool:
-        """Whether there is a value of that name."""
+        """Return whether a value of that name exists."""
         return name in (self._columns[0] if self._columns is not None else self._map())
 
     def set(self, name: str, value: Any) -> GraphState:
-        """The state with one value written, and its version counted up."""
+        """Return a state with one value written and its version incremented."""
         cells, name = self._map(), _name(name)
         cell = cells.get(name)
         new = self._copy()
@@ -184,7 +180,7 @@ class GraphState:
         return new
 
     def set_multiple(self, values: Mapping[str, Any]) -> GraphState:
-        """The state with several values written, and the version of each counted up."""
+        """Return a state with several values written and their versions incremented."""
         _mapping(values, "values")
         with self._map().mutate() as cells, self._touched_map().mutate() as touched:
             for name, value in values.items():
@@ -198,7 +194,7 @@ class GraphState:
             new._touched = touched.finish()
         return new
 
-    # What has happened
+    # History
 
     @property
     def executed_nodes(self) -> frozenset[str]:
@@ -214,8 +210,7 @@ class GraphState:
 
     @property
     def gate_decisions(self) -> Mapping[str, Decision]:
-        """What each gate chose last: the name of a target, ``"END"``, or a tuple where it may choose
-        several."""
+        """The last decision of each gate: the name of a target, ``"END"``, or a tuple if it may choose several."""
         return MappingProxyType(self._decisions)
 
     @property
@@ -225,18 +220,18 @@ class GraphState:
 
     @property
     def has_chosen_end(self) -> bool:
-        """True once a gate has chosen END, which stops nothing but its own path."""
+        """True once a gate has chosen END, which only ends its own path."""
         return self._terminated
 
     @property
     def position(self) -> Position:
-        """Where in a run this state stands."""
+        """The position of this state in its run."""
         if self._touched is not None and len(self._touched) != len(self._position.touched):
             self._position = msgspec.structs.replace(self._position, touched=frozenset(self._touched))
         return self._position
 
     def located(self) -> Position:
-        """The position with its digest, which is made when first asked for."""
+        """Return the position with its digest, which is computed on first use."""
         if self._chain_digest is not None:
             self._position = msgspec.structs.replace(self.position, digest=self._chain_digest())
             self._chain_digest = None
@@ -254,12 +249,12 @@ class GraphState:
 
     @property
     def visits(self) -> Mapping[str, int]:
-        """How often each node has run."""
+        """The number of batches of each node that have run."""
         return MappingProxyType(self._position.visits)
 
     @property
     def digest(self) -> str:
-        """What identifies this state: the run's digest, joined with what was written and decided by hand since."""
+        """The identity of this state: the run's digest, combined with manual changes since then."""
         if self._own_digest is not None:
             return self._own_digest
         return digest_of(self.located(), self._ordered_values(), self._ordered_versions(), self._decisions)
@@ -267,10 +262,9 @@ class GraphState:
     # Staleness
 
     def is_stale(self, node_name: str, input_names: Iterable[str], own_outputs: Collection[str] = ()) -> bool:
-        """Whether a node needs to run: it never has, or an input's version is not the one that it saw.
+        """Return whether a node needs to run: it never ran, or the version of an input has changed since.
 
-        A node's own outputs do not count (the sole-producer rule). They are those of its record, and
-        ``own_outputs``.
+        The node's own outputs do not count (the sole-producer rule): those in its record, and ``own_outputs``.
         """
         last = self.node_history.get(node_name)
         if last is None:
@@ -282,7 +276,7 @@ class GraphState:
         )
 
     def get_input_versions(self, input_names: Iterable[str]) -> dict[str, int]:
-        """The current versions of those inputs that exist."""
+        """Return the current versions of those inputs that exist."""
         return {name: self.get_version(name) for name in input_names if self.has(name)}
 
     # Recording
@@ -298,17 +292,16 @@ class GraphState:
         output_versions: Mapping[str, int] | None = None,
         timestamp: float | None = None,
     ) -> GraphState:
-        """The state with an execution recorded, and one more visit of that node.
+        """Return a state with an execution recorded and one more visit of that node.
 
         Args:
             node_name: Name of the executed node.
             input_versions: Versions of its inputs when it ran.
-            output_version: Version of the output produced.
-            duration_ms: How long it took.
+            output_version: Version of the output.
+            duration_ms: The duration.
             cached: Whether the result came from a cache.
-            output_versions: Versions of all outputs by name; ``is_stale`` learns from it what the node
-                writes.
-            timestamp: When it ran, in seconds since the epoch; now, if not given.
+            output_versions: Versions of all outputs by name. ``is_stale`` treats these names as the node's outputs.
+            timestamp: When it ran, in seconds since the epoch. Default: now.
         """
         node_name = _name(node_name)
         _mapping(input_versions, "input_versions")
@@ -330,10 +323,10 @@ class GraphState:
         return new
 
     def record_gate_decision(self, gate_name: str, decision: Any) -> GraphState:
-        """Return the state with a gate's decision recorded; a decision for END makes it ``terminated``.
+        """Return a state with a gate's decision recorded; a decision for END makes it ``terminated``.
 
-        It replaces what the gate had decided before and no node has consumed. ``decision`` is a target (a node's name,
-        ``"END"``, or END itself), a tuple or list of targets, or None, which selects nothing.
+        It replaces an earlier decision of the gate that no node has consumed. ``decision`` is a target (a node's name,
+        ``"END"`` or END itself), a tuple or list of targets, or None, which selects nothing.
         """
         gate = _name(gate_name)
         several = isinstance(decision, (tuple, list))
@@ -349,7 +342,7 @@ class GraphState:
         return new
 
     def mark_terminated(self) -> GraphState:
-        """Return the state from which nothing runs; checkpoints and writes by hand keep that."""
+        """Return a state from which nothing runs. Checkpoints and manual changes keep that."""
         new = self._copy()
         new._position = msgspec.structs.replace(self._position, stopped=True)
         return new
@@ -357,10 +350,10 @@ class GraphState:
     # Checkpoints
 
     def to_checkpoint(self) -> bytes:
-        """All of this state as bytes, for ``from_checkpoint``.
+        """Return this state as bytes, for ``from_checkpoint``.
 
         Raises:
-            EncodeError: If a value cannot be stored; the message has its path.
+            EncodeError: A value cannot be stored; the message has its path.
         """
         from clew.state import checkpoint
 
@@ -368,17 +361,16 @@ class GraphState:
 
     @classmethod
     def from_checkpoint(cls, data: bytes) -> GraphState:
-        """The state that ``to_checkpoint`` wrote.
+        """Return the state that ``to_checkpoint`` wrote.
 
         Raises:
-            CheckpointError: If the data are damaged, of another format, or need a class that is not
-                registered.
+            CheckpointError: The data is damaged, has another format, or needs a class that is not registered.
         """
         from clew.state import checkpoint
 
         return cls.assemble(**checkpoint.load(data))
 
-    # Python's own protocols
+    # Python protocols
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, GraphState):
@@ -404,10 +396,10 @@ class GraphState:
     def __reduce__(self) -> tuple[Any, ...]:
         return _restore, (type(self), *self._parts())
 
-    # Inside
+    # Internals
 
     def _parts(self) -> tuple[Any, ...]:
-        # the digest is made when somebody looks, and follows from the rest
+        # without the digest, which follows from the rest
         position = msgspec.structs.replace(self.position, digest="")
         values, versions = dict(self._ordered_values()), dict(self._ordered_versions())
         return values, versions, dict(self._decisions), self._terminated, position, dict(self.node_history)
@@ -430,7 +422,7 @@ class GraphState:
 
     def _map(self) -> Map[str, Cell]:
         if self._cells is None:
-            assert self._columns is not None  # one of the two shapes is always there
+            assert self._columns is not None  # one of the two representations always exists
             values, versions = self._columns
             self._cells = Map(
                 {name: (i, value, versions[name]) for i, (name, value) in enumerate(values.items())}
@@ -478,17 +470,17 @@ def _restore(cls: type[GraphState], *parts: Any) -> GraphState:
 
 def _mapping(value: Any, what: str) -> None:
     if value is not None and not isinstance(value, Mapping):
-        raise StateError(f"{what} is a mapping by name, not {value!r}")
+        raise StateError(f"{what}: expected a mapping by name, got {value!r}")
 
 
 def _name(name: Any) -> str:
     if not isinstance(name, str):
-        raise StateError(f"the name of a value, node or gate is text, not {name!r}")
+        raise StateError(f"name of a value, node or gate: expected a string, got {name!r}")
     return str.__str__(
         name
     )  # a subclass, such as a member of a StrEnum, would not come back from a checkpoint
 
 
 def _target(target: Any) -> str:
-    # END is a definition, which this layer does not know; it says its name.
+    # END is defined in clew.graph, which this layer does not import; compare its name.
     return "END" if str(target) == "END" else _name(target)

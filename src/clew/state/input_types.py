@@ -1,4 +1,4 @@
-"""What a run may be given, for type checkers: values by name, a state to go on from, an instance of the schema."""
+"""The types of the input of a run: values by name, a state to continue from, or an instance of the schema."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
     from clew.state.graph_state import GraphState
 
     class DataclassInstance(Protocol):
-        """An instance of some dataclass."""
+        """An instance of any dataclass."""
 
         __dataclass_fields__: ClassVar[dict[str, Any]]
 
     class ModelInstance(Protocol):
-        """An instance of some pydantic model."""
+        """An instance of any pydantic model."""
 
         def model_dump(self, *args: Any, **kwargs: Any) -> dict[str, Any]: ...
 

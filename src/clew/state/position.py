@@ -1,4 +1,4 @@
-"""What a state keeps about the run behind it: executions, and where in the run it stands; and its digest."""
+"""The executions, the position in a run and the digest of a state."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from clew.state.stored import stored_values
 
 
 class VersionMap(dict[str, int]):
-    """Versions by name, fixed once they are recorded."""
+    """Versions by name; immutable."""
 
-    def _refuse(self, *args: Any, **kwargs: Any) -> NoReturn:
-        raise TypeError("what was recorded does not change; make a record of your own")
+    def _reject(self, *args: Any, **kwargs: Any) -> NoReturn:
+        raise TypeError("recorded versions cannot be changed; make a copy with dict(versions)")
 
-    __setitem__ = __delitem__ = clear = pop = popitem = setdefault = update = __ior__ = _refuse
+    __setitem__ = __delitem__ = clear = pop = popitem = setdefault = update = __ior__ = _reject
 
     def __reduce__(self) -> tuple[Any, ...]:
         return VersionMap, (dict(self),)
@@ -26,13 +26,13 @@ class VersionMap(dict[str, int]):
 
 @dataclass(frozen=True, slots=True)
 class NodeExecution:
-    """Record of a node execution."""
+    """A record of a node execution."""
 
     node_name: str
     input_versions: Mapping[str, int]
     """Versions of the inputs when it ran."""
     output_version: int
-    """Version of the output that it produced (of its first, if it has several)."""
+    """Version of its first output."""
     timestamp: float
     """When it ran: seconds since the epoch."""
     duration_ms: float
@@ -44,19 +44,18 @@ class NodeExecution:
 
 
 class Position(msgspec.Struct, frozen=True):
-    """Where in a run a state stands: what a restored state needs to go on exactly as the unbroken one
-    would."""
+    """The position of a state in its run: everything that a restored state needs to continue in the same way."""
 
     step: int = 0
     seed: int | None = None
     given: frozenset[str] = frozenset()
     """Names of the values given at the start."""
     digest: str = ""
-    """Digest of the state at this step, in hexadecimal; empty until a run made one."""
+    """Digest of the state at this step, in hexadecimal; empty before the first run."""
     visits: Mapping[str, int] = {}
     """How many batches of each node have run."""
     wakes: Mapping[str, int] = {}
-    """Why a node is woken: bits, whose meaning belongs to the engine."""
+    """Wake flags of nodes; the engine defines the bits."""
     selections: Mapping[str, tuple[tuple[str, bool], ...]] = {}
     """Pending selections of a node: the gate, and whether the selection is final (the gate will not withdraw it)."""
     sends: Mapping[str, tuple[tuple[str, Mapping[str, Any], bool], ...]] = {}
@@ -64,17 +63,17 @@ class Position(msgspec.Struct, frozen=True):
     failed: frozenset[str] = frozenset()
     """Nodes that failed under ``on_error="continue"``."""
     touched: frozenset[str] = frozenset()
-    """Values written by hand since the last step."""
+    """Values that were set manually since the last step."""
     decided: frozenset[str] = frozenset()
-    """Gates whose decision was recorded by hand since the last step."""
+    """Gates whose decision was recorded manually since the last step."""
     filled: frozenset[str] = frozenset()
-    """Defaults that a resume filled in, because the schema had gained them: no digest covers them."""
+    """Defaults of new schema fields that a resume has filled in; digests do not cover them."""
     stopped: bool = False
-    """Whether ``mark_terminated`` was called: then nothing runs from here."""
+    """Whether ``mark_terminated`` was called, so that nothing runs from here."""
 
 
 STOPPED = b"clew:stopped"
-"""What the digest of a state has in it on which ``mark_terminated`` was called."""
+"""Part of the digest of a state on which ``mark_terminated`` was called."""
 
 
 def digest_of(
@@ -83,7 +82,7 @@ def digest_of(
     versions: Mapping[str, int],
     decisions: Mapping[str, str | tuple[str, ...]],
 ) -> str:
-    """Give the digest of a state: the run's, joined with what was written and decided by hand since."""
+    """Return the digest of a state: the run's, combined with manual changes since then."""
     decided = (
         [encode({gate: decisions.get(gate, ()) for gate in position.decided})] if position.decided else []
     )
@@ -101,15 +100,15 @@ def digest_of(
 
 
 def _canonical(values: Mapping[str, Any]) -> bytes:
-    """Give the canonical bytes of values by name, as digests are over them: large content counts by its digest."""
+    """Return the canonical bytes of values for a digest; large content is represented by its digest."""
     return stored_values(values, at="state", blobs={})[1]
 
 
 def first_digest(values: bytes, versions: Mapping[str, int], *decided: bytes) -> str:
-    """Give the digest of a state that no run has made: over the canonical bytes of its values, and its versions."""
+    """Return the digest of an initial state: over the canonical bytes of its values, and its versions."""
     return digest(b"clew:S0", values, encode(dict(versions)), *decided)
 
 
 def changed_digest(before: str, values: bytes, versions: Mapping[str, int], *decided: bytes) -> str:
-    """Give the digest of a state in which values were set: over the digest before, and the canonical bytes of these."""
+    """Return the digest of a changed state: over the previous digest, and the canonical bytes of the changed values."""
     return digest(b"clew:set", bytes.fromhex(before), values, encode(dict(versions)), *decided)

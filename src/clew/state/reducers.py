@@ -1,19 +1,18 @@
-"""Reducers: how an update meets the value that is already there.
+"""Reducers: functions that combine an update with the current value.
 
-A reducer is any function ``(current, update) -> new`` that returns a new value and leaves both of its
-arguments alone. A field of the state schema names one with ``Annotated[T, fn]``; without, a write replaces.
+A reducer is any function ``(current, update) -> new`` that returns a new value and does not change its arguments. A
+schema field declares one with ``Annotated[T, fn]``. Without a reducer, a write replaces the value.
 
-- `merge` and `append`, beside ``operator.add``, cover most fields.
-- `Overwrite` wraps an update that shall bypass the reducer: how an accumulated value is emptied again.
-- `fold` lets many updates meet one value, as when the items of a step come together.
+- `merge`, `append` and ``operator.add`` cover most fields.
+- `Overwrite` wraps an update that bypasses the reducer, for example to empty a list.
+- `fold` applies many updates to a value, as at the end of a step with many items.
 
-What it costs: a state never changes, so an update of a list copies it: 1.1 µs at 1,000 items, 12 µs at
-10,000, 1.8 ms at 1,000,000. A shared, growing sequence would make that constant, but its value would not be a
-``list``: user code that says ``messages + [m]``, compares it with a list or hands it to a library would
-break. So the value stays a plain list, and the cost is avoided where that can be done unseen: `fold` copies
-once for all updates of a step, however many branches meet in it; and a list that nobody else holds (no state, no
-node, no branch) is not copied at all: `may_grow`, `grow`. CPython's count of references tells. Where there is none to
-rely on (another interpreter, or no global lock to keep threads out between counting and growing), lists are copied.
+Cost: states are immutable, so updating a list copies it: 1.1 µs at 1,000 items, 12 µs at 10,000, 1.8 ms at 1,000,000.
+A persistent sequence would make that constant, but it would not be a ``list``: user code that computes
+``messages + [m]``, compares it with a list or passes it to a library would break. So the value is a plain list, and
+copies are avoided where nothing can observe it. `fold` copies once for all updates of a step. A list that nothing else
+references (no state, node or branch) is not copied at all: `may_grow`, `grow`. CPython's reference count shows that.
+Without a reliable count (another interpreter, or no global lock between counting and growing), lists are copied.
 
 A reducer is *own* for a merge (`is_own`) when it is one of the library's and the values are of builtin types, so that
 the merge runs no user code. Every other merge is *custom*. A custom reducer is called once, when its step is committed:
@@ -39,13 +38,13 @@ Reducer = Callable[[Any, Any], Any]
 
 @dataclass(frozen=True, slots=True)
 class Overwrite(Generic[T]):
-    """An update that replaces the value, whatever the reducer of its field: ``{"errors": Overwrite([])}``."""
+    """An update that replaces the value instead of passing it to the reducer: ``{"errors": Overwrite([])}``."""
 
     value: T
 
 
 def merge(current: Mapping[K, V], update: Mapping[K, V]) -> dict[K, V]:
-    """The union of two mappings; where both have a key, the update wins.
+    """Return the union of two mappings; the update wins if both have a key.
 
     >>> merge({"a": 1, "b": 1}, {"b": 2})
     {'a': 1, 'b': 2}
@@ -54,7 +53,7 @@ def merge(current: Mapping[K, V], update: Mapping[K, V]) -> dict[K, V]:
 
 
 def append(current: Sequence[T], update: T) -> list[T]:
-    """The list with one more item at its end. The update is the item itself, even when it is a list.
+    """Return the list with one more item at its end. The update is the item, even if it is a list.
 
     >>> append(["a"], "b")
     ['a', 'b']
@@ -63,10 +62,10 @@ def append(current: Sequence[T], update: T) -> list[T]:
 
 
 def fold(reducer: Reducer | None, current: Any, updates: Sequence[Any]) -> Any:
-    """What ``current`` becomes when ``updates`` meet it one after the other.
+    """Apply ``updates`` to ``current`` in order.
 
-    Equal to calling the reducer once per update, in order. Without a reducer the last update stands. Updates
-    before the last `Overwrite` are not looked at.
+    The result equals calling the reducer once per update. Without a reducer the last update is the result. Updates
+    before the last `Overwrite` are ignored.
 
     >>> fold(append, ["a"], ["b", Overwrite([]), "c", "d"])
     ['c', 'd']
@@ -124,7 +123,7 @@ class ChangedInPlaceError(Exception):
 def call(reducer: Reducer, current: Any, update: Any) -> Any:
     """Call a custom reducer; raise `ChangedInPlaceError` if it changed a list, dict, set or bytearray in place.
 
-    What was changed is put back, also when the reducer raised.
+    The change is undone, also if the reducer raised.
     """
     before = _copy(current)
     if before is None:
@@ -133,30 +132,30 @@ def call(reducer: Reducer, current: Any, update: Any) -> Any:
         made = reducer(current, update)
     except BaseException:
         if not _is_unchanged(before, current):
-            _put_back(before, current)
+            _restore(before, current)
         raise
     if not _is_unchanged(before, current):
-        _put_back(before, current)
+        _restore(before, current)
         raise ChangedInPlaceError
     return made
 
 
 def is_alone(values: dict[str, Any], name: str) -> bool:
-    """Return whether only `values` holds ``values[name]``, so that a change of it is seen by nobody else."""
+    """Return whether only `values` references ``values[name]``, so that a change in place is not observable."""
     return _holders(values, name) == _ALONE
 
 
 def may_grow(reducer: Reducer, values: dict[str, Any], name: str, updates: Sequence[Any]) -> bool:
-    """Whether the list ``values[name]`` can take ``updates`` in place, and nobody will see it change."""
+    """Return whether ``updates`` can be added to the list ``values[name]`` in place without being observable."""
     if reducer is append:
-        fits = all(type(update) is not Overwrite for update in updates)
+        extends = all(type(update) is not Overwrite for update in updates)
     else:
-        fits = reducer is operator.add and all(type(update) is list for update in updates)
-    return fits and _holders(values, name) == _ALONE and type(values[name]) is list
+        extends = reducer is operator.add and all(type(update) is list for update in updates)
+    return extends and _holders(values, name) == _ALONE and type(values[name]) is list
 
 
 def grow(reducer: Reducer, values: dict[str, Any], name: str, updates: Sequence[Any]) -> list[Any]:
-    """Let ``updates`` meet the list ``values[name]`` in place; only after `may_grow`. Does not raise."""
+    """Add ``updates`` to the list ``values[name]`` in place; call it only after `may_grow`. Does not raise."""
     value: list[Any] = values[name]
     if reducer is append:
         value.extend(updates)
@@ -172,7 +171,7 @@ def _holders(values: dict[str, Any], name: str) -> int:
 
 
 def _alone() -> int:
-    """What `_holders` says of a value that only its dict holds; -1 where counts cannot be relied on."""
+    """Return the result of `_holders` for a value that only its dict references; -1 if counts are unreliable."""
     if sys.implementation.name != "cpython" or not getattr(sys, "_is_gil_enabled", lambda: True)():
         return -1
     return _holders({"it": []}, "it")
@@ -188,7 +187,7 @@ def _merge_all(current: Mapping[Any, Any], updates: Sequence[Mapping[Any, Any]])
     return merged
 
 
-# What + concatenates or adds. Exact types only: a subclass may define + in its own way.
+# The types that + concatenates or adds. Exact types only: a subclass may define + differently.
 _JOINED = (list, tuple, str, bytes)
 _NUMBERS = (int, float, bool, complex)
 
@@ -196,11 +195,11 @@ PLAIN_KEYS = frozenset({str, int, float, bool, bytes, type(None)})
 """The types of keys whose comparison runs no user code."""
 
 
-# The methods of the builtin types themselves: a subclass may define its own.
+# These use the methods of the builtin types, because a subclass may override them.
 
 
 def _copy(value: Any) -> Any:
-    """A shallow copy of a value that a reducer could change in place; None for any other."""
+    """Return a shallow copy of a value that a reducer could change in place; None for any other."""
     if isinstance(value, list):
         return list.copy(value)
     if isinstance(value, dict):
@@ -224,7 +223,7 @@ def _is_unchanged(before: Any, now: Any) -> bool:
     return bool(before == bytes(now))
 
 
-def _put_back(before: Any, now: Any) -> None:
+def _restore(before: Any, now: Any) -> None:
     if isinstance(now, (list, bytearray)):
         now[:] = before
     else:

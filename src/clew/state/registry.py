@@ -1,22 +1,21 @@
-"""The classes that may be stored: one allowlist, for the codec and for checkpoints alike.
+"""The registry of storable classes: one allowlist for the codec and for checkpoints.
 
-A class is stored under a name (``module:qualname`` unless one is given) together with two functions: one
-takes an instance apart into values that the codec knows, the other puts it together again. For dataclasses,
-enums, named tuples, msgspec structs and pydantic models both are known (``class_kinds``); for any other
-class they are given.
+A class has a name in stored data (``module:qualname`` by default) and two functions: one converts an instance to values
+that the codec knows, the other builds an instance from them. For dataclasses, enums, named tuples, msgspec structs and
+pydantic models they are built in (``class_kinds``); for any other class the user passes them.
 
 Rules:
 
-- Only the exact class counts: a subclass is registered by itself, or it would come back as its parent.
-- One name stands for one class. A class that is defined again under the same ``module:qualname`` (a reloaded
-  module, a notebook cell that ran twice) is the same class: instances of every definition can be stored, and
-  stored ones become instances of the newest. The newest is the one that its module holds now; a class
-  inside a function is in no module, so there the latest one that was registered or stored counts. The newer
-  definition keeps the name, aliases and functions of the older one unless others are given.
-- Registering a class under another name makes that its name for writing; the old name is still read.
-- An alias is read as the class that has it, whatever else has that name.
-- Names that begin with ``clew:`` are Clew's own.
-- A stored object that cannot be built is a ``ClassChangedError``: the class changed, the data is sound.
+- Only the exact class counts. A subclass is registered separately; otherwise it would be restored as its parent.
+- A name belongs to one class. A class that is defined again under the same ``module:qualname`` (a reloaded module, a
+  notebook cell that ran twice) is the same class: instances of every definition can be stored, and stored ones become
+  instances of the newest. The newest is the one that its module has now; for a class inside a function, it is the last
+  one that was registered or stored. A newer definition keeps the name, aliases and functions of the older one unless
+  it is registered with others.
+- Registering a class under another name makes that its name for writing; the old name can still be read.
+- An alias takes precedence over a class of the same name.
+- Names that begin with ``clew:`` are reserved for Clew.
+- A stored object that cannot be built raises ``ClassChangedError``: the class has changed, and the data is intact.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ C = TypeVar("C", bound=type)
 Hook = Callable[[Any], Any]
 
 OWN = "clew:"
-"""Begins the names of Clew's own classes in stored data: parts of the format, which every reader builds."""
+"""The prefix of Clew's own classes in stored data. They are part of the format, and every reader builds them."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -43,7 +42,7 @@ class RegisteredType:
     cls: type
     name: str
     functions: Functions
-    is_given: bool  # the user gave the functions: they may refer to the class by its global name
+    is_given: bool  # the functions are the user's: they may refer to the class by its global name
     upgrade: Hook | None
     aliases: tuple[str, ...]
     encode: Hook
@@ -85,32 +84,31 @@ def register_type(
     aliases: Iterable[str] = (),
     upgrade: Hook | None = None,
 ) -> Any:
-    """Allow the instances of a class to be stored and restored; returns the class, so it works as a
-    decorator.
+    """Allow the instances of a class to be stored and restored. Returns the class, so it works as a decorator.
 
     Args:
-        cls: The class. Left out, a decorator is returned: ``@register_type(name="doc")``.
-        name: What the class is called in stored data. The default, ``module:qualname``, ties stored data to
-            where the class lives; give a name to be free to move it.
-        encode: Takes an instance, returns values that can be stored. Needed, with ``decode``, for a class
+        cls: The class. Without it, a decorator is returned: ``@register_type(name="doc")``.
+        name: The name of the class in stored data. The default, ``module:qualname``, ties stored data to the location
+            of the class; pass a name to be able to move it.
+        encode: Takes an instance and returns values that can be stored. Required, together with ``decode``, for a class
             that is not a dataclass, enum, named tuple, msgspec struct or pydantic model.
-        decode: Takes what ``encode`` returned, returns an equal instance.
-        aliases: Other names under which instances may be stored: ``"old.module:Old"`` or ``"old.module.Old"``
-            for a class that was moved or renamed.
-        upgrade: Takes the stored fields as a dict, returns the fields of today. It is called for every
-            stored instance, also for one that needs no change. For an enum it takes and returns the name of
-            the member, for a flag its value, for a class with ``encode`` what that returned.
+        decode: Takes the result of ``encode`` and returns an equal instance.
+        aliases: Other names of the class in stored data: ``"old.module:Old"`` or ``"old.module.Old"`` for a class that
+            was moved or renamed.
+        upgrade: Takes the stored fields as a dict and returns the current fields. It is called for every stored
+            instance. For an enum it takes and returns the name of the member, for a flag its value, for a class with
+            ``encode`` the result of that.
 
-    ``decode``, ``upgrade`` and default factories have to be pure: they run whenever an instance is read.
+    ``decode``, ``upgrade`` and default factories must be pure: they run whenever an instance is read.
     """
     if cls is None:
         return lambda decorated: register_type(
             decorated, name=name, encode=encode, decode=decode, aliases=aliases, upgrade=upgrade
         )
     if not isinstance(cls, type):
-        raise DefinitionError(f"register_type takes a class, not {cls!r}")
+        raise DefinitionError(f"register_type: expected a class, got {cls!r}")
     if cls.__module__ == "builtins":
-        raise DefinitionError(f"{cls.__name__} is built in: how it is stored is fixed")
+        raise DefinitionError(f"{cls.__name__} is built in; its stored form cannot be changed")
     if (encode is None) is not (decode is None):
         raise DefinitionError(f"register_type({cls.__name__}) needs both encode and decode, or neither")
     others = _checked_aliases(cls, aliases)
@@ -122,7 +120,7 @@ def register_type(
             f"register_type({cls.__name__}): names with {OWN!r} are reserved; give another name"
         )
     elif not _is_name(name):
-        raise DefinitionError(f"register_type({cls.__name__}): {name!r} is no name for a class")
+        raise DefinitionError(f"register_type({cls.__name__}): {name!r} is not a valid class name")
     for table, key in (
         (_by_name, name),
         (_by_alias, _dotted(name)),
@@ -140,12 +138,12 @@ def register_type(
 
 
 def is_storable_kind(cls: type) -> bool:
-    """Whether ``register_type(cls)`` needs no functions: the class is of a kind that is known here."""
+    """Return whether ``register_type(cls)`` needs no functions, because the kind of class is supported."""
     return kind_of(cls) is not None
 
 
 def entry_named(name: str) -> RegisteredType | None:
-    """Find the class that stored data calls by this name, in its newest definition."""
+    """Return the entry of a name in stored data, with the newest definition of the class; None if it is unknown."""
     entry = (_by_alias.get(_dotted(name)) if _by_alias else None) or _by_name.get(name)
     if entry is None or entry.is_given:
         return entry
@@ -154,7 +152,7 @@ def entry_named(name: str) -> RegisteredType | None:
 
 
 def adopt(cls: type) -> RegisteredType | None:
-    """Find how a class is stored that is a definition of a registered one, and not registered itself."""
+    """Return the entry of a class; a new definition of a registered class is registered automatically."""
     found = _by_class.get(cls)
     older = _by_origin.get(_origin(cls))
     if found is not None or older is None or not (older.is_given or is_storable_kind(cls)):
@@ -165,13 +163,13 @@ def adopt(cls: type) -> RegisteredType | None:
 
 
 def build(entry: RegisteredType, name: str, parts: Any, lost: list[str]) -> Any:
-    """Put a stored object together again.
+    """Build a stored object.
 
     Args:
-        entry: How its class is stored.
-        name: What stored data calls the class.
-        parts: What it is made of; not used any more afterwards.
-        lost: The names of fields that the class has lost are added to it.
+        entry: The entry of its class.
+        name: The name of the class in the stored data.
+        parts: The stored parts; they may be changed.
+        lost: The names of fields that the class no longer has are added to it.
     """
     try:
         if entry.upgrade is not None:
@@ -199,7 +197,7 @@ def build(entry: RegisteredType, name: str, parts: Any, lost: list[str]) -> Any:
 
 
 def refuse_unhashable(instance: Any, cause: Exception) -> None:
-    """Raise if this is an instance of a registered class that has no hash, though one was stored in a set."""
+    """Raise ClassChangedError if this is an instance of a registered class that is no longer hashable."""
     entry = _by_class.get(type(instance))
     if entry is None:
         return
@@ -239,7 +237,7 @@ def _entry(
     aliases: tuple[str, ...],
     upgrade: Hook | None,
 ) -> RegisteredType:
-    """The entry of a class; what is not given is taken from an older definition of it."""
+    """Make the entry of a class; options that are not given are taken from an older definition."""
     is_given = functions is not None
     if functions is None and older is not None and older.is_given:
         functions, is_given = older.functions, True
@@ -268,7 +266,7 @@ def _checked_aliases(cls: type, aliases: Iterable[str]) -> tuple[str, ...]:
     names = tuple(aliases)
     for alias in names:
         if not _is_name(alias):
-            raise DefinitionError(f"register_type({cls.__name__}): {alias!r} is no name for a class")
+            raise DefinitionError(f"register_type({cls.__name__}): {alias!r} is not a valid class name")
     return tuple(map(_dotted, names))
 
 
@@ -289,7 +287,7 @@ def _shown(entry: RegisteredType) -> str:
 
 
 def _defined(cls: type) -> type | None:
-    """The class that now stands where this one was defined, if any; nothing is imported, no code runs."""
+    """Return the current definition of a class in its module, or None. Nothing is imported, and no code runs."""
     place: Any = sys.modules.get(cls.__module__)
     for name in cls.__qualname__.split("."):
         place = getattr(place, "__dict__", {}).get(name)

@@ -1,11 +1,11 @@
-"""Single values that JSON lacks, each with the form that stands for it.
+"""The forms of single values that JSON lacks.
 
-A form is an object with one key, the tag: ``{"$decimal": "1.50"}``. This module is the table of tags for
-values that contain no other values; containers and classes are in ``writers`` and ``readers``.
+A form is an object with one key, the tag: ``{"$decimal": "1.50"}``. This module has the tags of values that contain no
+other values; containers and classes are in ``encoding`` and ``decoding``.
 
-Rules: a form tells everything that code can see of the value (the fold of a time, the name of a time zone,
-the zeros of a decimal), and never depends on the platform, the locale or the decimal context. ``pathlib``
-and ``zoneinfo`` are imported only when such a value is met.
+A form contains everything that code can see of the value (the fold of a time, the name of a time zone, the zeros of a
+decimal). It does not depend on the platform, the locale or the decimal context. ``pathlib`` and ``zoneinfo`` are
+imported only when they are needed.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from uuid import UUID
 
 import msgspec
 
-# JSON numbers within these bounds are read as integers by practically everybody; larger ones get a form.
+# Practically all JSON parsers read numbers within these bounds as integers; larger ones get a form.
 INT_MIN, INT_MAX = -(2**63), 2**63 - 1
 
 
 def text_tree(text: str) -> Any:
-    """The text itself, or a form where it has lone surrogates, which UTF-8 cannot hold."""
+    """Return the text, or a form if it has lone surrogates, which UTF-8 cannot encode."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -34,7 +34,7 @@ def text_tree(text: str) -> Any:
 
 
 def escaped(text: str) -> dict[str, str]:
-    """The form of text with lone surrogates."""
+    """Return the form of text with lone surrogates."""
     return {"$str": text.encode("unicode_escape").decode("ascii")}
 
 
@@ -57,12 +57,12 @@ def _unescaped(payload: Any) -> str:
 
 
 def large_int_tree(number: int) -> Any:
-    # Hexadecimal: decimal digits take quadratic time, and Python refuses more than 4,300 of them.
+    # Hexadecimal: decimal conversion takes quadratic time, and Python rejects more than 4,300 digits.
     return {"$int": hex(number)}
 
 
 def float_tree(number: float) -> Any:
-    # Minus zero is JSON; what is not finite is not.
+    # JSON has minus zero, but no infinities and no NaN.
     return number if number - number == 0.0 else {"$float": repr(number)}
 
 
@@ -78,7 +78,7 @@ def _from_base64(payload: Any) -> bytes:
 
 
 def _moment(moment: Any) -> Any:
-    """A datetime or time: ISO 8601 where that tells all of it, else [ISO 8601, time zone, fold]."""
+    """Return a datetime or time as ISO 8601 if that is complete, else as [ISO 8601, time zone, fold]."""
     zone = moment.tzinfo
     if not moment.fold and (zone is None or (type(zone) is timezone and not _zone_name(zone))):
         return moment.isoformat()
@@ -96,7 +96,7 @@ def _read_moment(kind: Any) -> Callable[[Any], Any]:
 
 
 def _zone_name(zone: timezone) -> tuple[str, ...]:
-    """The name that a fixed offset was given, if any: what ``pickle`` keeps of it beside the offset."""
+    """Return the name of a fixed offset, if it has one."""
     _, *name = zone.__getinitargs__()  # type: ignore[attr-defined]
     return tuple(name)
 
@@ -156,7 +156,7 @@ def _read_duration(payload: Any) -> timedelta:
 
 
 def _path(path: Any) -> Any:
-    # With forward slashes, so that one relative path has one encoding everywhere.
+    # Forward slashes, so that a relative path has the same encoding on every platform.
     return text_tree(path.as_posix())
 
 
@@ -207,7 +207,7 @@ READERS: dict[str, Callable[[Any], Any]] = {
 
 
 def late_writer(cls: type) -> tuple[str, Callable[[Any], Any]] | None:
-    """The writer for a class of a module that this one does not import."""
+    """Return the writer for a class of a module that is not imported here."""
     zoneinfo = sys.modules.get("zoneinfo")
     if zoneinfo is not None and cls is zoneinfo.ZoneInfo:
         return "$zoneinfo", _zone_key

@@ -1,23 +1,21 @@
-"""State schemas: one view of a TypedDict, a dataclass, a pydantic model and a msgspec struct.
+"""State schemas: one interface to TypedDicts, dataclasses, pydantic models and msgspec structs.
 
-`read_schema` reads a class once: its fields, their reducers and defaults, and how values are checked.
+`read_schema` reads a class once: its fields, their reducers and defaults, and how to validate values.
 
 Rules:
 
-- The reducer of a field is the first callable in its ``Annotated`` metadata that takes two positional
-  arguments. Classes, constraints and other libraries' marks are not reducers.
-- ``Field.default()`` is evaluated anew each time. A reduced field without default starts from its type's
-  empty value.
-- Names are the fields' own: aliases belong to serialization. A name that is not declared is an error, never
-  dropped.
-- Only pydantic and msgspec can check values, so only their schemas do (``StateSchema.validates``). Pydantic
-  coerces as the model is configured to; msgspec is strict. Both keep instances that are right already. A type
-  that msgspec cannot describe, such as a union of two classes, is not checked.
-- Pydantic's field validators run, but see no other field. Its model validators do not run: they speak of a
-  whole model, and a state in the middle of a run is rightly partial. For a state given as an instance they
-  have run already.
-- An update that a reducer will add is checked against the field's bare type. Constraints (a least length, a
-  greatest value) and field validators speak of whole values: of inputs, and of what an `Overwrite` holds.
+- The reducer of a field is the first callable in its ``Annotated`` metadata that takes two positional arguments.
+  Classes, constraints and other metadata are not reducers.
+- ``Field.default()`` is evaluated on each call. A reduced field without a default starts with the empty value of its
+  type.
+- Fields have their own names; aliases are only for serialization. A name that is not declared is an error.
+- Only pydantic and msgspec schemas validate values (``StateSchema.validates``). Pydantic coerces as the model is
+  configured; msgspec is strict. Both keep valid instances. A type that msgspec cannot describe, such as a union of two
+  classes, is not validated.
+- Pydantic's field validators run, but see no other field. Its model validators do not run: they need a complete model,
+  and a state may be incomplete during a run. A state that is passed as an instance has been through them.
+- An update for a reducer is validated against the field's bare type. Constraints (a minimum length, a maximum value)
+  and field validators apply to whole values: inputs, and the value of an `Overwrite`.
 """
 
 from __future__ import annotations
@@ -37,7 +35,7 @@ from clew.state.schema_kinds import KINDS, Check, Make, SchemaKind, shown, uncha
 
 @dataclass(frozen=True)
 class Field:
-    """One value that a schema declares. Its type is bare: without reducer, constraints or ``NotRequired``."""
+    """A value that a schema declares. Its type is bare: without reducer, constraints or ``NotRequired``."""
 
     name: str
     type: Any
@@ -47,7 +45,7 @@ class Field:
 
 
 class StateSchema:
-    """What a state may hold. Made by `read_schema`."""
+    """The declared values of a state. Made by `read_schema`."""
 
     def __init__(self, cls: type, kind: SchemaKind) -> None:
         self.cls = cls
@@ -69,7 +67,7 @@ class StateSchema:
     def described(
         cls, name: str, fields: Mapping[str, Field], *, validates: bool, is_mapping: bool
     ) -> StateSchema:
-        """Make a schema of a description of one: it has names and types, and checks nothing."""
+        """Make a schema from a description: it has names and types, and validates nothing."""
         self = cls.__new__(cls)
         self.cls = type(name, (), {})
         self.validates = validates
@@ -83,7 +81,7 @@ class StateSchema:
         return f"<Schema of {self._kind.title} {self.cls.__name__}: {', '.join(self.fields)}>"
 
     def defaults(self, given: Container[str]) -> dict[str, Any]:
-        """The values that seed S(0): of each field that is not given and has a default or a reducer."""
+        """Return the initial values of all fields that are not given and have a default or a reducer."""
         return {
             name: field.default()
             for name, field in self.fields.items()
@@ -91,7 +89,7 @@ class StateSchema:
         }
 
     def check_name(self, name: str, where: str) -> None:
-        """Raise `UnknownValueError` unless the schema declares ``name``; ``where`` opens the message."""
+        """Raise `UnknownValueError` unless the schema declares ``name``; the message starts with ``where``."""
         if name in self.fields:
             return
         from difflib import get_close_matches
@@ -101,27 +99,27 @@ class StateSchema:
         raise UnknownValueError(f"{where}: the schema {self.cls.__name__} declares no value {name!r}; {hint}")
 
     def validate(self, name: str, value: Any) -> Any:
-        """A whole value, checked and coerced as the schema's library does; `ValueError` if it is wrong."""
+        """Return a whole value, validated and coerced by the schema's library. Raises `ValueError` if it is invalid."""
         return self._check(name, True)(value)
 
     def validate_update(self, name: str, update: Any) -> Any:
-        """What a node returned for a field: checked as far as the field's reducer says what an update is."""
+        """Return the update of a field, validated as far as its reducer defines what an update is."""
         if isinstance(update, Overwrite):
             return Overwrite(self._check(name, True)(update.value))
         return self._check(name, self.fields[name].reducer is None)(update)
 
     def instance(self, values: Mapping[str, Any]) -> Any:
-        """The values as a read-only instance of the class; for a TypedDict, as a mapping. Nothing is checked.
+        """Return the values as a read-only instance of the class, or as a mapping for a TypedDict, unvalidated.
 
-        Reading a field that has no value raises `AttributeError`. An instance shows declared fields only.
+        Reading a field without a value raises `AttributeError`. An instance has declared fields only.
         """
         return self._make(values)
 
     def given(self, state: Any) -> dict[str, Any]:
-        """The values of an instance that somebody gave; those that are only defaults are left to `defaults`.
+        """Return the values of an instance without defaults, which `defaults` adds.
 
-        pydantic knows which fields were set. For other classes a value equal to its field's default counts as the
-        default, which it might as well be.
+        pydantic knows which fields were set. For other classes, a value that equals the default of its field counts as
+        the default.
         """
         values = self.dump(state)
         was_set = getattr(state, "model_fields_set", None)
@@ -142,15 +140,15 @@ class StateSchema:
             return False
 
     def dump(self, state: Any) -> dict[str, Any]:
-        """The values of an instance, or of a mapping; fields that have none are left out."""
+        """Return the values of an instance or a mapping, without fields that have no value."""
         if isinstance(state, Mapping):
             return dict(state)
         if self._kind.view is None or not isinstance(state, self.cls):
             raise StateError(
-                f"a state of {self.cls.__name__} is an instance or a mapping; got {shown(state)}"
+                f"state of {self.cls.__name__}: expected an instance or a mapping, got {shown(state)}"
             )
         values = {name: getattr(state, name, NOTHING) for name in self.fields}
-        # Undeclared names that pydantic's extra="allow" kept: passed on, so that they are refused, not lost.
+        # Undeclared names that pydantic's extra="allow" kept are passed on, so that they are rejected, not lost.
         values.update(getattr(state, "__pydantic_extra__", None) or {})
         return {name: value for name, value in values.items() if value is not NOTHING}
 
@@ -161,7 +159,7 @@ class StateSchema:
         return self._kind.view(_read_only_class(self), tuple(self.fields))
 
     def _check(self, name: str, whole: bool) -> Check:
-        # Built when first needed: pydantic takes a millisecond for each, and a run writes few of many fields.
+        # Built on first use: pydantic takes a millisecond for each, and a run may write only a few fields.
         check = self._checks.get((name, whole))
         if check is None:
             check = self._checks[name, whole] = self._build_check(self.fields[name], whole)
@@ -227,32 +225,32 @@ def _starting_value(schema: str, name: str, bare: Any, reducer: Reducer | None) 
         raise GraphError(f"the field {name!r} of {schema} has no default")
     value = empty_value(bare)
     if value is NOTHING:
-        # Not when the schema is read: a TypedDict cannot declare a default, but a run can be given the value.
-        said = bare.__name__ if isinstance(bare, type) else repr(bare)
+        # Not raised when the schema is read: a TypedDict cannot declare a default, but a run can pass the value.
+        kind = bare.__name__ if isinstance(bare, type) else repr(bare)
         raise GraphError(
-            f"the field {name!r} of {schema} has a reducer, but its type {said} has no empty value to start"
-            " from: give it a default, or a value in the run"
+            f"the field {name!r} of {schema} has a reducer, but its type {kind} has no empty value to start"
+            " with; give it a default, or pass a value to the run"
         )
     return value
 
 
 def _read_only_class(schema: StateSchema) -> type:
-    """A subclass whose instances cannot be changed, and say so. It goes by the name of its parent."""
+    """Make a read-only subclass with the name of its parent."""
     cls = schema.cls
     namespace = {
         "__module__": cls.__module__,
         "__qualname__": cls.__qualname__,
         "__doc__": cls.__doc__,
-        "__post_init__": unchanged,  # a struct would run its parent's; values are taken as they are
+        "__post_init__": unchanged,  # a struct would run that of its parent; values are not validated
     }
     view = types.new_class(cls.__name__, (cls,), {}, lambda body: body.update(namespace))
 
     def refuse(self: Any, name: str, value: Any = None) -> None:
-        raise AttributeError(f"cannot change {name!r}: the state is read-only; return an update instead")
+        raise AttributeError(f"the state is read-only, so {name!r} cannot be set; return an update instead")
 
     def look_further(self: Any, name: str) -> Any:
         if name in schema.fields:
-            raise AttributeError(f"the state has no value {name!r}: it was not given, nor written so far")
+            raise AttributeError(f"the state has no value {name!r}; it was neither given nor written")
         inherited = getattr(super(view, self), "__getattr__", None)
         if inherited is None:
             raise AttributeError(f"{cls.__name__} has no attribute {name!r}")
@@ -273,7 +271,7 @@ def _read_only_class(schema: StateSchema) -> type:
         "__reduce__": pack,
     }
     for name, method in methods.items():
-        setattr(view, name, method)  # not in the namespace: a frozen struct puts its own __setattr__ over it
+        setattr(view, name, method)  # not in the namespace, where a frozen struct would override __setattr__
     return view
 
 

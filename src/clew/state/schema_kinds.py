@@ -1,7 +1,7 @@
-"""The four kinds of state schema, as a table: how each is recognised, read, shown and checked.
+"""The four kinds of state schema: how each is recognised, read, instantiated and validated.
 
-`KINDS`, at the end, is what `clew.state.schema` goes by; a fifth kind would be a fifth row. Pydantic is
-optional and never imported here: whoever hands us a model has imported it.
+`KINDS`, at the end, is the table that `clew.state.schema` uses. Pydantic is optional and never imported here: a program
+that passes a model has imported it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Declared = Iterator[tuple[str, Any, Callable[[], Any] | None]]  # name, annotati
 
 
 class SchemaKind(NamedTuple):
-    """How one kind of class serves as a schema. A kind without ``view`` is a mapping at run time."""
+    """A kind of class that can be a schema. A kind without ``view`` is a mapping at run time."""
 
     title: str
     recognises: Callable[[type], bool]
@@ -33,12 +33,12 @@ class SchemaKind(NamedTuple):
 
 
 def unchanged(value: Any) -> Any:
-    """The check that checks nothing."""
+    """Return the value unchecked."""
     return value
 
 
 def shown(value: Any) -> str:
-    """A value as an error message shows it: cut short, with its type."""
+    """Return a value for an error message: shortened, with its type."""
     text = repr(value)
     return f"{text if len(text) <= 80 else text[:77] + '...'} ({type(value).__name__})"
 
@@ -76,14 +76,14 @@ def _dataclass_fields(cls: Any) -> Declared:
 
 def _dataclass_view(view: Any, names: tuple[str, ...]) -> Make:
     (cls,) = view.__bases__
-    # dataclasses.replace(state, x=1) calls the class of its argument: it gets a plain, changeable instance.
+    # dataclasses.replace(state, x=1) calls the class of its argument: return a plain, mutable instance.
     view.__new__ = lambda _, *args, **kwargs: cls(*args, **kwargs)
 
     def make(values: Mapping[str, Any]) -> Any:
         made: Any = object.__new__(view)
         for name in names:
             if name in values:
-                object.__setattr__(made, name, values[name])  # into __dict__ or __slots__, past the refusal
+                object.__setattr__(made, name, values[name])  # bypasses the read-only __setattr__
         return made
 
     return make
@@ -103,7 +103,7 @@ def _struct_fields(cls: Any) -> Declared:
 
 
 def _struct_view(view: Any, names: tuple[str, ...]) -> Make:
-    view.__copy__ = unchanged  # a struct's own refuses missing fields; what cannot change need not be copied
+    view.__copy__ = unchanged  # that of a struct rejects missing fields; an immutable object needs no copy
     slots = {name: getattr(view, name) for name in names}
 
     def make(values: Mapping[str, Any]) -> Any:
@@ -181,8 +181,8 @@ def _pydantic_view(view: Any, names: tuple[str, ...]) -> Make:
 
 
 def _pydantic_check(cls: Any, name: str, bare: Any, metadata: tuple[Any, ...], whole: bool) -> Check:
-    # A model of this one field, and not a TypeAdapter: so the class's configuration applies whatever the type
-    # is, and the field's validators find what they expect in the ValidationInfo.
+    # A model with this one field instead of a TypeAdapter: the class's configuration applies to every type, and the
+    # field's validators find what they expect in the ValidationInfo.
     pydantic = _pydantic()
     validators = {}
     if whole:

@@ -1,8 +1,7 @@
-"""The stored form of values: what a store keeps, what digests are over, and how one follows from the other.
+"""The stored form of values, and the canonical form that follows from it.
 
-The stored form is JSON in the order of dicts. Large content is not in it: it is kept apart under its SHA-256,
-as it is, and ``{"$blob": [kind, digest]}`` stands for it. So nothing large is Base64, and content that is
-stored twice is kept once.
+The stored form is JSON in the order of dicts. Large content is stored separately, unchanged, under its SHA-256;
+``{"$blob": [kind, digest]}`` refers to it. So no large content is Base64, and equal contents are stored once.
 
 ==============  ==============================================  =======================================
 kind            for                                             content
@@ -17,11 +16,11 @@ kind            for                                             content
 Rules:
 
 - Every leaf and every value is encoded once and hashed once.
-- The canonical form, which digests are over, follows from the stored bytes alone: ``canonical(stored)`` sorts
-  the keys of dicts and the pairs of ``$dict``. It needs no class and no content. So whoever checks a digest
-  runs no code of the user.
-- Content counts by its digest. Within a value that is kept apart as ``json`` the order of dicts counts too.
-- Keys of dicts that are text are not leaves: they stay where they are, whatever their size.
+- Digests use the canonical form. It follows from the stored bytes alone: ``canonical(stored)`` sorts the keys of dicts
+  and the pairs of ``$dict``. It needs no class and no content, so checking a digest runs no user code.
+- Separate content is represented by its digest. In a value that is stored separately as ``json``, the order of dicts
+  affects the digest.
+- Text keys of dicts are not leaves: they are never stored separately.
 """
 
 from __future__ import annotations
@@ -43,15 +42,15 @@ from clew.state.encoding import (
 )
 from clew.state.scalars import INT_MAX, INT_MIN
 
-_SHORT = LARGE // 8  # a text of this length stays below LARGE, whatever has to be escaped in it
+_SHORT = LARGE // 8  # text of this length stays below LARGE even if all of it is escaped
 
 
 def stored_values(values: Mapping[str, Any], *, at: str, blobs: dict[str, bytes]) -> tuple[bytes, bytes]:
-    """Encode values by name, as an update or a state has them: the stored bytes, and the canonical ones.
+    """Encode values by name; return the stored bytes and the canonical ones.
 
     Args:
         values: The values.
-        at: What an error message calls them: ``state`` makes ``state.docs[3].client``.
+        at: The name of the values in error messages: ``state`` makes ``state.docs[3].client``.
         blobs: Large contents are added to it, by their digests.
     """
     try:
@@ -65,7 +64,7 @@ def stored_values(values: Mapping[str, Any], *, at: str, blobs: dict[str, bytes]
         if len(stored) > LARGE:
             tree = _parted(tree, stored, blobs)
             stored = ordered_json(tree)
-        if len(tree) < 2 and stored.find(b"{", 1) < 0:  # one name and no dict below: there is nothing to sort
+        if len(tree) < 2 and stored.find(b"{", 1) < 0:  # one name and no inner dict: nothing to sort
             return stored, stored
         return stored, canonical_json(sorted_pairs(tree) if b'"$dict"' in stored else tree)
     except EncodingFailure as refusal:
@@ -75,7 +74,7 @@ def stored_values(values: Mapping[str, Any], *, at: str, blobs: dict[str, bytes]
 
 
 def stored_value(value: Any, *, at: str, blobs: dict[str, bytes]) -> bytes:
-    """Encode one value: its stored bytes; large contents are added to ``blobs``."""
+    """Return the stored bytes of one value; large contents are added to ``blobs``."""
     try:
         stored = ordered_json(write(value, 0, blobs))
         return stored if len(stored) <= LARGE else ordered_json(apart("json", stored, blobs))
@@ -86,7 +85,7 @@ def stored_value(value: Any, *, at: str, blobs: dict[str, bytes]) -> bytes:
 
 
 def encode_both(value: dict[str, Any], *, at: str = "value") -> tuple[bytes, bytes]:
-    """What ``encode`` gives with and without ``ordered=True``: as `stored_values`, and nothing is put apart."""
+    """Return ``encode(value, ordered=True)`` and ``encode(value)``."""
     if len(value) == 1 and _is_itself(*value, *value.values()):
         encoded = ordered_json(value)
         return encoded, encoded
@@ -98,7 +97,7 @@ def encode_both(value: dict[str, Any], *, at: str = "value") -> tuple[bytes, byt
 
 
 def canonical(stored: bytes) -> bytes:
-    """The canonical form of stored bytes: what ``stored_values`` gave beside them."""
+    """Return the canonical form of stored bytes."""
     try:
         stored, tree = parsed(stored)
         return canonical_json(sorted_pairs(tree) if has_forms(stored) else tree)
@@ -109,7 +108,7 @@ def canonical(stored: bytes) -> bytes:
 
 
 def _parted(tree: dict[str, Any], stored: bytes, blobs: dict[str, bytes]) -> dict[str, Any]:
-    """Put each large value of a tree of values by name apart."""
+    """Move each large value of a tree of values by name into ``blobs``."""
     if len(tree) == 1:
         ((name, value),) = tree.items()
         if name == "$dict":  # names that are not plain text
@@ -123,7 +122,7 @@ def _small(tree: Any, encoded: bytes, blobs: dict[str, bytes]) -> Any:
 
 
 def _is_itself(key: Any, value: Any) -> bool:
-    """Whether a name and its value are written as they are: most updates are one plain value."""
+    """Return whether a name and its value are encoded as themselves. Most updates are one plain value."""
     if type(key) is not str or not key.isidentifier() or not key.isascii():
         return False
     kind = type(value)

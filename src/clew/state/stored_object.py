@@ -1,14 +1,14 @@
-"""A stored instance whose class is not built: its name in stored data, and what it is made of.
+"""Stored instances whose class is not built: the class name and the fields.
 
-Whoever inspects a run needs no code of the program that made it, and sees these in place of its instances.
+They replace instances when a run is inspected without the code of the program that recorded it.
 
 Rules:
 
-- It holds plain values and other stored objects only, so comparing, hashing and printing one runs no code
-  of the user.
+- A stored object contains only plain values and other stored objects, so comparing, hashing and printing it runs no
+  user code.
 - It encodes to exactly the form that it was read from.
-- Two are equal when they are stored alike: the fields are compared with their types, so 1 is not 1.0. They
-  can be in sets and be keys of dicts, as the instances were.
+- Two are equal if their stored forms are equal: types are compared too, so 1 differs from 1.0. They can be members of
+  sets and keys of dicts, as the instances were.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ _have_been_made = False
 
 
 def have_been_made() -> bool:
-    """Tell whether this process has met a stored instance whose class it did not build: most never do."""
+    """Return whether this process has created a stored object; most never do."""
     return _have_been_made
 
 
 def holds_stored(*groups: Iterable[Any]) -> bool:
-    """Tell whether a value in one of these groups holds a stored object: at no cost before the first is made."""
+    """Return whether a value in one of these groups contains a stored object; free before the first is created."""
     return _have_been_made and any(find_stored(value) is not None for group in groups for value in group)
 
 
 def find_stored(value: Any) -> StoredObject | None:
-    """Find a stored object in a value that is built of containers; None if there is none."""
+    """Return the first stored object in a value or its containers, or None."""
     kind = type(value)
     if isinstance(value, StoredObject):
         return value
@@ -53,12 +53,12 @@ class StoredObject:
     """A stored instance of a class that this process does not build."""
 
     name: str
-    """What the class is called in stored data: ``module:qualname``, or the name that it was registered under."""
+    """The name of the class in stored data: ``module:qualname``, or the name that it was registered under."""
 
     fields: Any
-    """Its fields by name; the member's name for an enum; what ``encode`` returned for a class that has one.
+    """The fields by name; for an enum the member's name; for a class with ``encode``, the result of that.
 
-    A pydantic model has ``_unset`` beside its fields, which printing leaves out: the fields that were not set."""
+    A pydantic model also has ``_unset``, the fields that were not set. Printing leaves it out."""
 
     def __post_init__(self) -> None:
         global _have_been_made
@@ -78,7 +78,7 @@ class StoredObject:
         return self.name, _key(self.fields)
 
     def __getattr__(self, attribute: str) -> Any:
-        if attribute == "name":  # not yet there: while it is being copied
+        if attribute == "name":  # not set yet, while the object is being copied
             raise AttributeError(attribute)
         raise AttributeError(
             f"a stored {self.name!r} has no attribute {attribute!r}, because its class is not registered; "
@@ -90,7 +90,7 @@ class StoredObject:
         shown = last if last.isidentifier() else repr(self.name)
         try:
             return f"{shown}({_arguments(self.fields)})"
-        except Exception:  # content that somebody else put in, or that is nested too deep to print
+        except Exception:  # foreign content, or nested too deep to print
             return f"{shown}(...)"
 
 
@@ -105,7 +105,7 @@ def _label(name: Any) -> str:
 
 
 def _key(value: Any) -> Any:
-    """What a value is compared by: hashable, and different for values that are stored differently."""
+    """Return a hashable key that differs for values with different stored forms."""
     kind = type(value)
     if kind is dict:
         return dict, frozenset([(_key(key), _key(item)) for key, item in value.items()])

@@ -204,6 +204,6 @@ def test_a_store_in_memory_has_no_database() -> None:
     error = Graph([pay]).run({"amount": 5}).error
     assert isinstance(error, StoreError)
     assert str(error) == (
-        "ctx.transaction() writes to the store's own database, and a store in memory has none; give the engine a "
+        "ctx.transaction() writes to the store's own database, and a memory store has none; give the engine a "
         "SQLiteStore or a PostgresStore"
     )

@@ -90,7 +90,7 @@ class Place:
             self.run(run_id)
         elif name == "import":
             self._elsewhere.run({"a": 1}, run_id=run_id)
-            self.documents[run_id] = self._elsewhere.export(run_id)
+            self.documents[run_id] = self._elsewhere.export_run(run_id)
 
     def close(self) -> None:
         self.other.close()

@@ -201,7 +201,7 @@ def test_accepted_changes_go_with_an_export(store: SQLiteStore) -> None:
     new = Engine(Graph([FIRST, FAILS, THIRD]), store=store)
     new.resume("r", accept_changes=True)
     other = Engine(new.graph)
-    other.import_run(new.export("r"))
+    other.import_run(new.export_run("r"))
     assert other.resume("r").status == "failed"
 
 
@@ -308,7 +308,7 @@ class UnwrittenToo(TypedDict, total=False):
     n: Annotated[int, greatest]
 
 
-@pytest.mark.parametrize("verb", ["state", "history", "diff", "result", "why", "export"])
+@pytest.mark.parametrize("verb", ["state", "history", "diff", "result", "why", "export_run"])
 def test_under_another_reducer_a_run_reads_as_it_was(store: SQLiteStore, verb: str) -> None:
     before = Engine(reducing(total), store=store)
     before.run({"a": 1, "n": 0}, run_id="r")

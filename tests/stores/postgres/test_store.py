@@ -661,5 +661,5 @@ def test_a_damaged_row_is_named_and_the_others_are_listed(
     rows = store.rows()
     assert [row.run_id for row in rows] == ["sound", "hurt"]
     assert (rows[0].damage, store.row("sound").seed) == ("", 7)
-    with pytest.raises(StoreCorruptError, match="run 'hurt': what is known about it is damaged"):
+    with pytest.raises(StoreCorruptError, match="run 'hurt': its row is damaged"):
         store.row("hurt")

@@ -417,5 +417,5 @@ def test_a_file_that_waits_for_the_disk_goes_on_doing_so(path: Path) -> None:
 def test_a_refused_append_of_another_owner_names_the_run(store: SQLiteStore) -> None:
     fence = _owned(store, "nightly")
     store.claim("nightly", "me", lease=30.0)
-    with pytest.raises(RunOwnedError, match="run 'nightly' was taken over"):
+    with pytest.raises(RunOwnedError, match="run 'nightly' now belongs to another owner"):
         store.append("nightly", [step(1)], fence)

@@ -1,12 +1,11 @@
-"""Runs in PostgreSQL: for several machines, or where a server is there anyway.
+"""A store in PostgreSQL, for runs on several machines.
 
-One round trip a step: one statement that commits by itself, checks the fence and adds the entry. It locks the run's row
-while it does, so an append and a claim never pass each other: either the claim sees the entry, or the entry is refused.
-Several entries, with what they drop and their blobs, are one statement too.
+A step takes one round trip: one statement that commits, checks the fence and adds the entry. It locks the run's row, so
+an append and a concurrent claim are ordered: either the claim sees the entry, or the entry is rejected. Several entries
+with their drops and blobs are also one statement.
 
 An owner is alive while its connections are: each holds an advisory lock, which the server releases when the process
-ends. Leases run by the server's clock, so the clocks of its clients do not matter.
-When the server restarts, the store connects again, takes its lock again and repeats what was under way.
+ends. Leases use the server's clock. After a server restart, the store reconnects, locks again and repeats its work.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from clew.stores.messages import conflict, exists, has_fork, lost_content, owned
 from clew.stores.postgres.connection import ConstraintViolation, StoreConnection, execute, rehearsed
 from clew.stores.postgres.migrations import key_of
 from clew.stores.postgres.owners import CLAIM, LEASE, OWNER, RELEASED, SERVER, UNTIL
-from clew.stores.protocol import OWN_STEP, LogEntry, Owner, RunRow, Statement
+from clew.stores.protocol import OWN_STEP, LogEntry, Owner, RunRow, Statement, Store
 from clew.stores.sql_rows import COLUMNS, ROW, checked, checksum, counted, problems, read_row, row_values
 
 if TYPE_CHECKING:
@@ -104,11 +103,10 @@ _SURE = 200  # characters that a key has in common with its path, however long t
 _by_name = attrgetter("kind", "path", "n")
 
 
-class PostgresStore:
+class PostgresStore(Store):
     """Runs in a schema of a PostgreSQL database."""
 
     encodes = True
-    defers = False
 
     def __init__(
         self,
@@ -127,14 +125,6 @@ class PostgresStore:
 
     def __repr__(self) -> str:
         return f"PostgresStore({self._link.name})"
-
-    def at_once(self) -> None:
-        """Return None: every operation waits for the server."""
-
-    def sync(self) -> None:
-        """Do nothing: a commit is on the server's disk when it returns."""
-
-    # -- runs --------------------------------------------------------------------------------------------
 
     def create(
         self,
