@@ -134,7 +134,7 @@ def test_what_cannot_be_replayed_fails_with_the_reason(one_test: pytest.Pytester
 @pytest.mark.parametrize(
     "call, told",
     [
-        ("'none.db'", "there is no store 'none.db'*"),
+        ("'none.db'", "store 'none.db' does not exist*"),
         ("'recorded.db', runs=['friday']", "there is no run 'friday'*"),
         ("__import__('clew').SQLiteStore('new.db')", "there is nothing to replay*"),
     ],

@@ -110,7 +110,7 @@ def test_a_database_is_made_for_what_needs_no_value_that_was_set(folder: Folder)
         (["events", "meta"], "'events'", "events:schemas, events:graph"),
         (["evnets:graph", "meta"], "there is no module 'evnets'", "PYTHONPATH"),
         (["events.py:graph", "meta"], "'events.py:graph'", "MODULE:GRAPH"),
-        (["events:SOME", "meta"], "module 'events' has no 'SOME'", "there are"),
+        (["events:SOME", "meta"], "module 'events' has no 'SOME'", "'graph'"),
         (["events:DependencyGraph", "meta"], "events:DependencyGraph is type", "clew.DependencyGraph"),
         (
             ["events:unmakeable", "meta"],

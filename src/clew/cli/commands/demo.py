@@ -1,4 +1,4 @@
-"""``clew demo``: a graph at work, in a process of its own."""
+"""``clew demo``: run the demo graph in its own process."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verb."""
+    """Register the command."""
     app.command("demo", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(demo)
 
 
