@@ -24,7 +24,7 @@ def test_runs(ran: Folder) -> None:
     assert "ValueError: the pipe is broken" in done.stdout
     (row,) = ran.json("runs", "--status", "completed")
     assert (row["run_id"], row["steps"], row["target"]) == ("r", 2, "flow:graph")
-    assert ran.clew("runs", "--status", "waiting").stdout == "no run is waiting\n"
+    assert ran.clew("runs", "--status", "waiting").stdout == "no runs with status waiting\n"
 
 
 def test_show(ran: Folder) -> None:
@@ -148,7 +148,7 @@ def test_doctor_on_a_sound_store(ran: Folder) -> None:
     done = ran.clew("doctor")
     assert done.stdout.splitlines() == [
         "SQLiteStore('clew.db'): 2 runs (2 completed)",
-        "the store is sound: every log was read, every digest fits",
+        "no damage found: all logs are readable and all digests match",
     ]
     found = ran.json("doctor")
     assert (found["damage"], found["orphans"], found["owners"]) == ([], [], [])

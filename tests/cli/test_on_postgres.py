@@ -16,7 +16,7 @@ def test_a_run_is_killed_resumed_and_checked(folder: Folder, server: PostgresSer
         until(lambda: len(folder.lines("ticks.log")) >= 2)
         process.kill()
     (orphan,) = folder.json("doctor", "--store", store)["orphans"]
-    assert "is dead" in orphan["reason"]
+    assert "has ended" in orphan["reason"]
     assert folder.json("resume", "r", CLEW_STORE=store)["values"]["seen"] == [15, 16, 17, 18, 19]
     assert folder.clew("replay", "--all", CLEW_STORE=store).stdout.endswith("1 of 1 runs replay\n")
     folder.clew("export", "r", "-o", "run.json", CLEW_STORE=store)

@@ -16,8 +16,8 @@ MARKUP = ["a[/b]", "x[link=http://example.com/]click[/link]", "[blink]hey", "[bo
 @pytest.mark.parametrize("text", MARKUP)
 def test_ids_names_and_messages_are_shown_as_they_are(text: str) -> None:
     board = RunProgress()
-    board.tell(Event("item_started", text, 1, "", 0.0, {"node": text}))
-    board.tell(Event("item_failed", text, 1, "", 0.0, {"node": text, "error": ValueError(text)}))
+    board.update(Event("item_started", text, 1, "", 0.0, {"node": text}))
+    board.update(Event("item_failed", text, 1, "", 0.0, {"node": text, "error": ValueError(text)}))
     shown = io.StringIO()
     Console(file=shown, force_terminal=False, width=200).print(board)
     assert shown.getvalue().count(text.replace("\x1b", "\\x1b")) == 3

@@ -120,7 +120,7 @@ def test_killed_in_the_middle_and_resumed(folder: Folder) -> None:
     assert row["status"] == "running"
     (orphan,) = folder.json("doctor")["orphans"]
     assert orphan["command"] == "clew resume r"
-    assert "is dead" in orphan["reason"]
+    assert "has ended" in orphan["reason"]
     resumed = folder.json("resume", "r")
     assert resumed["values"]["seen"] == list(range(20))
     ticks = [int(line) for line in folder.lines("ticks.log")]
@@ -147,7 +147,7 @@ def test_ctrl_c_leaves_the_run_resumable_and_says_how(folder: Folder) -> None:
         _, said = process.communicate(timeout=60)
     assert process.returncode == 1
     what, hint = said.splitlines()
-    assert what == "error: run 'r' was interrupted; all that it finished is kept"
+    assert what.startswith("error: run 'r' was interrupted")
     assert "clew resume r" in hint
     assert folder.json("resume", "r")["values"]["seen"] == list(range(20))
 

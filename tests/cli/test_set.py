@@ -55,7 +55,11 @@ def test_a_computed_node_is_pinned(there: Folder) -> None:
     [
         (["events:graph", "context(e)", "1"], "'context(e)' is the pattern of a schema", "quote a word"),
         (["events:graph", "unknown(a)", "1"], "no schema matches 'unknown(a)'", "clew set --help"),
-        (["events:graph", "events", '{"a'], "the value of events is no JSON", "quote it for the shell"),
+        (
+            ["events:graph", "events", '{"a'],
+            "the value of events is not valid JSON",
+            "quote it for the shell",
+        ),
         (["events:graph", "events", "@none.json"], "none.json cannot be read", "file"),
         (
             ["events:graph", "context(a)", "1"],

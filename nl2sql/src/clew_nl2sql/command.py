@@ -27,7 +27,7 @@ REPL = """A line is a question. Also: .sources  .explain (on or off)  .help  .qu
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verb."""
+    """Register the command."""
     app.command("ask")(ask)
 
 

@@ -1,11 +1,11 @@
-"""The command line: ``clew run flow:graph``, and one verb for each thing that can be done with a run.
+"""The command line: ``clew run flow:graph``, with one module for each command.
 
-One file a verb. A verb reads its arguments, calls what users of the library call, and says what came of it:
+A command parses its arguments, calls the public API of the library and prints the result:
 
-- what was asked for goes to standard output, as text or with ``--json`` as JSON; everything else to standard error;
-- progress is shown on a terminal, and nowhere else;
-- the exit code is 0 if all is good, 1 if the run or the check failed, 2 if the command was wrong;
-- an error is one line of what happened and one of what to do. ``CLEW_DEBUG=1`` shows the traceback.
+- The result goes to standard output, as text or, with ``--json``, as JSON. Everything else goes to standard error.
+- Progress is shown only on a terminal.
+- The exit code is 0 for success, 1 if the run or the check failed, and 2 for an invalid command.
+- An error has one line that says what happened, and one that says what to do. ``CLEW_DEBUG=1`` adds the traceback.
 """
 
 from __future__ import annotations

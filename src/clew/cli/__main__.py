@@ -1,4 +1,4 @@
-"""``python -m clew.cli`` is ``clew``."""
+"""Run ``clew`` as ``python -m clew.cli``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command as a whole: its verbs, and what happens when one of them cannot do its work."""
+"""The ``clew`` command: its subcommands, and how it reports their errors."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from clew.cli.commands import (
     show,
     why,
 )
-from clew.cli.output import CommandError, complain, remember_option, show_warnings
+from clew.cli.output import CommandError, remember_option, report_error, show_warnings
 from clew.cli.plugins import command_names, load_plugins, missing
 from clew.error_text import line_of
 from clew.errors import (
@@ -48,10 +48,10 @@ from clew.errors import (
     UnknownValueError,
 )
 
-# typer may bring click with it, or have it inside: click's own root of errors is reached by what typer exports
+# typer depends on click or contains a copy of it, so the base class of its errors is found through typer
 _ClickError: Any = typer.BadParameter.__mro__[2]
 
-WRONG_COMMAND = (
+USAGE_ERRORS = (
     DefinitionError,
     GraphChangedError,
     InputError,
@@ -71,17 +71,17 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="""Graphs of Python functions whose runs survive, replay, rewind and fork.
+    help="""Run graphs of Python functions; resume, replay, rewind and fork their runs.
 
 \b
   clew run flow:graph query='"hello"'   run the graph `graph` of flow.py
-  clew runs                             what there is
-  clew show RUN                         what it did, step by step
-  clew resume RUN                       go on after a failure, a question or a crash
-  clew fork RUN --step 3 query='"ho"'   go on from a step, with other values
+  clew runs                             list the runs in the store
+  clew show RUN                         show the steps of a run
+  clew resume RUN                       continue after a failure, a question or a crash
+  clew fork RUN --step 3 query='"ho"'   start a new run from a step, with other values
 
-A RUN is a run's id, or the beginning of one. The store is --store, or CLEW_STORE, or clew.db in this folder: a file
-(SQLite), or postgresql://... (PostgreSQL).""",
+RUN is the id of a run or the beginning of one. The store is a SQLite file or a postgresql:// URL: --store, or
+CLEW_STORE, or clew.db in the current directory.""",
 )
 
 for verb in (
@@ -125,7 +125,7 @@ def _clew(
 
 
 def run_command(arguments: list[str]) -> int:
-    """Run one command; its exit code."""
+    """Run one command and return its exit code."""
     show_warnings()
     for option in ("--store", "--graph"):
         remember_option(option, None)
@@ -134,43 +134,43 @@ def run_command(arguments: list[str]) -> int:
         code = typer.main.get_command(app).main(arguments, prog_name="clew", standalone_mode=False)
         sys.stdout.flush()
         return int(code or 0)
-    except BrokenPipeError:  # whoever reads has had enough
+    except BrokenPipeError:  # the reader closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except (KeyboardInterrupt, typer.Abort):
-        complain("interrupted")
+        report_error("interrupted")
         return 1
     except Exception as error:
         if os.environ.get("CLEW_DEBUG"):
             import traceback
 
             traceback.print_exc()
-        return _told(error, arguments)
+        return _report(error, arguments)
 
 
-def _told(error: Exception, arguments: list[str]) -> int:
+def _report(error: Exception, arguments: list[str]) -> int:
     verb = _verb(arguments)
     is_known = verb in command_names(app)
-    usage = f"`clew {verb} --help` says how it is used" if is_known else "`clew --help` lists the verbs"
+    usage = f"see `clew {verb} --help`" if is_known else "see `clew --help` for the commands"
     if isinstance(error, CommandError):
-        complain(error.what, error.hint)
+        report_error(error.what, error.hint)
         return error.code
     if isinstance(error, _ClickError):
         if type(error).__name__ == "NoArgsIsHelpError":
             print(error.format_message(), file=sys.stderr)
         else:
-            complain(_message(error).replace("\n", " "), usage)
+            report_error(_message(error).replace("\n", " "), usage)
         return 2
     if isinstance(error, ClewError):
-        complain(
+        report_error(
             str(error),
-            usage=usage if isinstance(error, WRONG_COMMAND) else "`clew doctor` looks at the store",
+            usage=usage if isinstance(error, USAGE_ERRORS) else "check the store with `clew doctor`",
         )
-        return 2 if isinstance(error, WRONG_COMMAND) else 1
+        return 2 if isinstance(error, USAGE_ERRORS) else 1
     if isinstance(error, OSError):
-        complain(f"{error.strerror or error}: {error.filename}" if error.filename else str(error), usage)
+        report_error(f"{error.strerror or error}: {error.filename}" if error.filename else str(error), usage)
         return 2
-    complain(line_of(error), "this is not foreseen; CLEW_DEBUG=1 shows where it happened")
+    report_error(line_of(error), "unexpected error; set CLEW_DEBUG=1 for a traceback")
     return 1
 
 

@@ -1,4 +1,4 @@
-"""A run made from another one: what ``clew fork`` and ``clew rerun`` share."""
+"""The common part of ``clew fork`` and ``clew rerun``: start a run from an existing run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from clew.cli.run_output import drive, id_of
 from clew.runtime import Engine, RunResult
 
 Make = Callable[[Engine, str, str], RunResult]
-"""Makes the new run: of an engine, the parent's id, and the id of the new one."""
+"""Starts the new run, given an engine, the id of the parent and the id of the new run."""
 
 
 def make_run(
@@ -22,7 +22,7 @@ def make_run(
     store: str | None,
     as_json: bool,
 ) -> int:
-    """Find the run that is meant, make another one of it and say what came of it; the exit code."""
+    """Find a run, start a run from it, print the result and return the exit code."""
     with store_at(store) as opened:
         row = find_run(opened, run)
         name = id_of(run_id, f"{row.run_id}-{kind}")

@@ -1,4 +1,4 @@
-"""Where a command works: the store, the run that is meant, and the graph that made it."""
+"""Options that commands share: the store, the run and its graph."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ from clew.stores.factory import open_store
 StoreOption = Annotated[
     str | None,
     typer.Option(
-        "--store", metavar="STORE", help="A file or postgresql://...; else CLEW_STORE, else clew.db."
+        "--store",
+        metavar="STORE",
+        help="Store to use: a SQLite file or a postgresql:// URL. [default: $CLEW_STORE, then clew.db]",
     ),
 ]
 GraphOption = Annotated[
@@ -31,23 +33,27 @@ GraphOption = Annotated[
         help="Use this graph. [default: the one listed in [tool.clew] graphs of pyproject.toml]",
     ),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Say it as JSON.")]
-IdOption = Annotated[str | None, typer.Option("--run-id", metavar="RUN", help="The id of the new run.")]
-RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="A run's id, or the beginning of one.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+IdOption = Annotated[
+    str | None, typer.Option("--run-id", metavar="RUN", help="Id of the new run. [default: generated]")
+]
+RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="Id of a run, or the beginning of one.")]
 
 
 @contextmanager
 def store_at(address: str | None, *, create: bool = False) -> Iterator[Store]:
-    """The store of a command, closed at the end."""
+    """Open the store of a command, and close it at the end."""
     remember_option("--store", address)
     where = address or os.environ.get("CLEW_STORE") or "clew.db"
     try:
         store = open_store(where, create=create)
     except StoreError as error:
-        told, _, hint = str(error).rpartition("; ")
-        if told.startswith(f"store {where!r}") or told.endswith("is not a store URL"):
-            raise CommandError(told, hint) from error
-        raise
+        if type(error) is not StoreError:  # a damaged store, not a wrong name
+            raise
+        what, _, hint = str(error).rpartition("; ")
+        raise CommandError(
+            what or hint, hint if what else "name a store with --store or CLEW_STORE"
+        ) from error
     try:
         yield store
     finally:
@@ -55,7 +61,7 @@ def store_at(address: str | None, *, create: bool = False) -> Iterator[Store]:
 
 
 def find_run(store: Store, text: str) -> RunRow:
-    """The run that is meant: by its id, or by the beginning of one."""
+    """Return the run with this id, or the only run whose id starts with it."""
     try:
         return store.row(text)
     except UnknownRunError:
@@ -63,22 +69,22 @@ def find_run(store: Store, text: str) -> RunRow:
         if len(rows) == 1:
             return rows[0]
         if rows:
-            told = ", ".join(row.run_id for row in rows[:5]) + (", ..." if len(rows) > 5 else "")
-            raise CommandError(f"several runs begin with {text!r}: {told}", "give more of the id") from None
+            ids = ", ".join(row.run_id for row in rows[:5]) + (", ..." if len(rows) > 5 else "")
+            raise CommandError(f"several runs start with {text!r}: {ids}", "give more of the id") from None
         raise
 
 
 def engine_of(
     store: Store, row: RunRow, graph: str | None, listeners: Sequence[Listener] = (), **options: Any
 ) -> Engine:
-    """Return an engine that can run nodes of a run: with the graph that was asked for, or a listed one."""
+    """Return an engine for a run, with the given graph or the one that the project lists."""
     loaded, target = graph_for(row, graph)
     remember_graph(target)
     return Engine(loaded, store=store, listeners=listeners, import_string=target, **options)
 
 
 def remember_graph(target: str) -> None:
-    """Let commands that are suggested name the graph, unless the project lists it."""
+    """Add ``--graph`` to the commands that hints suggest, unless the project lists the graph."""
     try:
         is_listed = target in listed_graphs()
     except DefinitionError:
@@ -87,5 +93,5 @@ def remember_graph(target: str) -> None:
 
 
 def inspector(store: Store) -> Engine:
-    """Return an engine that can inspect every run of a store. It has no graph, so no code is imported."""
+    """Return an engine without a graph, which can inspect every run of a store and imports no user code."""
     return Engine(store=store)

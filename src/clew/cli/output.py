@@ -21,7 +21,7 @@ from clew.state import to_tree
 
 
 class CommandError(Exception):
-    """A command could not do its work: what happened, what to do, and the exit code."""
+    """A command failed: what happened, what to do, and the exit code."""
 
     def __init__(self, what: str, hint: str, *, code: int = 2) -> None:
         super().__init__(what)
@@ -60,13 +60,11 @@ def say_line(text: str) -> None:
     say(fitted(inline(text)))
 
 
-_OPTIONS: dict[
-    str, str
-] = {}  # the store and the graph that this command was given, and that another one needs too
+_OPTIONS: dict[str, str] = {}  # options of this command that a suggested command needs too
 
 
 def remember_option(option: str, value: str | None) -> None:
-    """Let commands that are suggested from now on have an option of this one; without a value, no more."""
+    """Add an option to the commands that hints suggest; without a value, remove it."""
     if value:
         _OPTIONS[option] = value
     else:
@@ -74,7 +72,7 @@ def remember_option(option: str, value: str | None) -> None:
 
 
 def command(verb: str, run_id: str, *more: str) -> str:
-    """Return a command about a run that a person can copy into a shell, whatever characters its id has."""
+    """Return a command about a run, quoted for a shell."""
     options = [f"{option} {shlex.quote(inline(value))}" for option, value in _OPTIONS.items()]
     return " ".join(["clew", verb, shlex.quote(inline(run_id)), *options, *more])
 
@@ -87,7 +85,7 @@ def fitted(line: str, columns: int | None = None) -> str:
     return line if cell_len(line) <= columns else set_cell_size(line, max(columns - 1, 1)) + "…"
 
 
-# The library speaks of calls; here people type commands.
+# Messages of the library name Python calls; the command line names commands instead.
 _RUN = r"(?:'([^']*)'|\"([^\"]*)\")"
 
 
@@ -109,15 +107,15 @@ _COMMANDS: list[tuple[str, str | Callable[[re.Match[str]], str]]] = [
 ]
 
 
-def complain(message: str, hint: str = "", *, usage: str = "") -> None:
-    """An error on standard error: a line of what, and a line of what to do.
+def report_error(message: str, hint: str = "", *, usage: str = "") -> None:
+    """Print an error on standard error: one line that says what happened, and one that says what to do.
 
-    Without `hint` that is what the message says after its last semicolon, or else `usage`.
+    Without `hint`, the second line is the part of the message after its last semicolon, or `usage`.
     """
     what, _, more = message.partition("\n")
     if not hint:
-        told, split, advice = what.rpartition("; ")
-        what, hint = (told, advice) if split else (what, usage)
+        first, split, last = what.rpartition("; ")
+        what, hint = (first, last) if split else (what, usage)
     for pattern, instead in _COMMANDS:
         what, hint = re.sub(pattern, instead, what), re.sub(pattern, instead, hint)
     print(f"error: {inline(what)}", file=sys.stderr)
@@ -128,12 +126,12 @@ def complain(message: str, hint: str = "", *, usage: str = "") -> None:
 
 
 def note(message: str) -> None:
-    """Something worth knowing, on standard error."""
+    """Print a note on standard error."""
     print(f"note: {printable(message)}", file=sys.stderr)
 
 
 def show_warnings() -> None:
-    """Warnings about graphs in the same form as all else; others as Python shows them."""
+    """Print warnings about graphs and explorations as notes; leave others to Python."""
     shown = warnings.showwarning
 
     def show(
@@ -160,13 +158,13 @@ def say_json(data: Any) -> None:
 
 
 def json_text(data: Any, *, indent: int | None = None) -> str:
-    """Return data as JSON; what would be unsafe to print is an escape of JSON, so that it reads back the same."""
+    """Return data as JSON. Unsafe characters are JSON escapes, so parsing gives the same data."""
     written = json.dumps(data, indent=indent, ensure_ascii=False)
     return _UNSAFE.sub(lambda found: "\n" if found[0] == "\n" else f"\\u{ord(found[0]):04x}", written)
 
 
 def plain(value: Any) -> Any:
-    """A value as a tree of JSON; as its repr where it has no encoding."""
+    """Return a value as JSON data, or its repr if it has no encoding."""
     try:
         return to_tree(value)
     except EncodeError:
@@ -174,7 +172,7 @@ def plain(value: Any) -> Any:
 
 
 def plain_values(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Values by name as trees of JSON."""
+    """Return values by name as JSON data."""
     return {name: plain(value) for name, value in values.items()}
 
 
@@ -184,12 +182,12 @@ def one_line(value: Any, width: int) -> str:
 
 
 def width() -> int:
-    """How wide a line may be: the terminal's width, or anything where nobody looks."""
+    """Return the width of the terminal, or a large number without a terminal."""
     return shutil.get_terminal_size((100, 24)).columns if sys.stdout.isatty() else 10_000
 
 
 def say_values(values: Mapping[str, Any]) -> None:
-    """Values by name, one a line."""
+    """Print values by name, one per line."""
     names = {name: inline(name) for name in values}
     longest = max(map(len, names.values()), default=0)
     for name, value in values.items():
@@ -198,7 +196,7 @@ def say_values(values: Mapping[str, Any]) -> None:
 
 
 def say_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Rows under headings; the last column takes what is left of the line."""
+    """Print rows under headings; the last column uses the rest of the line."""
     lines = [[inline(cell) for cell in row] for row in (headings, *rows)]
     widths = [max(map(len, column)) for column in zip(*lines)]
     for row in lines:
@@ -206,12 +204,12 @@ def say_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 
 def count(number: int, what: str) -> str:
-    """How many: ``1 run``, ``2 runs``."""
+    """Return a count: ``1 run``, ``2 runs``."""
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def local_time(seconds: float) -> str:
-    """Return a time as people at this machine read it; a number of seconds if no calendar has it."""
+    """Return a time in local time, or as seconds if it is out of range."""
     try:
         return datetime.fromtimestamp(seconds).strftime("%Y-%m-%d %H:%M:%S")
     except (OverflowError, ValueError, OSError):

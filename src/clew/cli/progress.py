@@ -1,4 +1,4 @@
-"""Live progress of a run: what the event stream says about each node, on a terminal and nowhere else."""
+"""Live progress of a run, built from its events and shown only on a terminal."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 
 @dataclass
 class NodeProgress:
-    """What is known about one node."""
+    """The progress of one node."""
 
     running: int = 0
     done: int = 0
     total: int = 0
     state: str = ""
-    told: str = ""
+    message: str = ""
 
 
 class RunProgress:
-    """The nodes of a run as its events tell of them."""
+    """The progress of the nodes of a run."""
 
     def __init__(self) -> None:
         self.run_id = ""
@@ -37,8 +37,8 @@ class RunProgress:
         self.began = time.monotonic()
         self.lines: dict[str, NodeProgress] = {}
 
-    def tell(self, event: Event) -> None:
-        """Take in an event."""
+    def update(self, event: Event) -> None:
+        """Apply an event."""
         self.run_id = event.run_id
         if event.kind == "step_committed" and not event.path:
             self.step = event.step
@@ -53,20 +53,23 @@ class RunProgress:
             line.state = "running"
         elif event.kind == "item_finished":
             line.running, line.done = max(line.running - 1, 0), line.done + 1
-            line.state, line.told = ("running" if line.running else "done"), f"{event.data['duration']:.2f} s"
+            line.state, line.message = (
+                ("running" if line.running else "done"),
+                f"{event.data['duration']:.2f} s",
+            )
         elif event.kind == "item_failed":
             line.running = max(line.running - 1, 0)
-            line.state, line.told = "failed", message_of(event.data["error"]).partition("\n")[0]
+            line.state, line.message = "failed", message_of(event.data["error"]).partition("\n")[0]
         elif event.kind == "item_retried":
-            line.state, line.told = (
+            line.state, line.message = (
                 "waiting",
                 f"attempt {event.data['attempt'] + 1} in {event.data['delay']:.1f} s",
             )
         elif event.kind == "interrupted":
             line.running = max(line.running - 1, 0)
-            line.state, line.told = "asks", str(event.data["question"]).partition("\n")[0]
+            line.state, line.message = "asking", str(event.data["question"]).partition("\n")[0]
         elif event.kind in ("emitted", "chunk", "call_recorded"):
-            line.told = str(event.data.get("data", event.data.get("chunk", event.data.get("name"))))[:60]
+            line.message = str(event.data.get("data", event.data.get("chunk", event.data.get("name"))))[:60]
 
     def __rich__(self) -> Table:
         from rich.table import Table
@@ -79,23 +82,23 @@ class RunProgress:
             "running": "yellow",
             "done": "green",
             "failed": "red",
-            "asks": "cyan",
+            "asking": "cyan",
             "waiting": "magenta",
         }
-        marks = {"running": "●", "done": "✓", "failed": "✗", "asks": "?", "waiting": "…"}
+        marks = {"running": "●", "done": "✓", "failed": "✗", "asking": "?", "waiting": "…"}
         for name, line in list(self.lines.items()):
             count = f"{line.done}/{line.total}" if line.total > 1 else ""
             state = line.state or "queued"
             mark = Text(f"{marks.get(state, '·')} {state}", style=colours.get(state, "dim"))
             table.add_row(
-                Text(inline(name)), mark, Text(count), Text(inline(line.told), style="dim", no_wrap=True)
+                Text(inline(name)), mark, Text(count), Text(inline(line.message), style="dim", no_wrap=True)
             )
         return table
 
 
 @contextmanager
 def progress() -> Iterator[tuple[Listener, ...]]:
-    """The listeners that show progress: one on a terminal, else none."""
+    """Return the listeners that show progress: one on a terminal, otherwise none."""
     if not sys.stderr.isatty():
         yield ()
         return
@@ -105,4 +108,4 @@ def progress() -> Iterator[tuple[Listener, ...]]:
     board = RunProgress()
     console = Console(stderr=True)
     with Live(board, console=console, refresh_per_second=10, transient=True, redirect_stdout=False):
-        yield (board.tell,)
+        yield (board.update,)

@@ -1,4 +1,4 @@
-"""What came of a run: shown the same way by all verbs that run something."""
+"""Run a graph with progress and print the result, for every command that runs something."""
 
 from __future__ import annotations
 
@@ -24,28 +24,30 @@ Drive = Callable[[Engine], RunResult]
 
 
 def id_of(given: str | None, name: str) -> str:
-    """The id of a new run: the one that was given or, else, one that can be read and typed: a name and six digits."""
+    """Return the given id of a new run, or a generated one: a name and six digits."""
     if given is not None:
         if not given:
-            raise CommandError("--run-id is empty", "give the new run a name, or leave --run-id out")
+            raise CommandError("--run-id is empty", "give an id, or leave out --run-id")
         return given
     return f"{re.sub(r'[^A-Za-z0-9_.-]+', '-', name).strip('-') or 'run'}-{secrets.token_hex(3)}"
 
 
 def drive(run_id: str, make: Make, verb: Drive, as_json: bool) -> int:
-    """Run something with progress on a terminal, say what came of it; the exit code."""
+    """Run something with progress, print the result and return the exit code."""
     try:
         with progress() as listeners:
             result = verb(make(listeners))
     except KeyboardInterrupt:
         raise CommandError(
-            f"run {run_id!r} was interrupted; all that it finished is kept",
+            f"run {run_id!r} was interrupted; finished steps are stored",
             f"resume it with: {command('resume', run_id)}",
             code=1,
         ) from None
     except (StoreUnavailableError, EncodeError) as error:
         raise CommandError(
-            str(error).partition("; ")[0], f"fix that, then resume with: {command('resume', run_id)}", code=1
+            str(error).partition("; ")[0],
+            f"fix the problem, then resume with: {command('resume', run_id)}",
+            code=1,
         ) from error
     if as_json:
         say_json(result_json(result))
@@ -55,7 +57,7 @@ def drive(run_id: str, make: Make, verb: Drive, as_json: bool) -> int:
 
 
 def result_json(result: RunResult) -> dict[str, Any]:
-    """A result as JSON."""
+    """Return a result as JSON data."""
     return {
         "run_id": result.run_id,
         "status": result.status,
@@ -79,20 +81,20 @@ def _digest(result: RunResult) -> str | None:
 
 
 def say_result(result: RunResult) -> None:
-    """A result for people; a failure goes to standard error, with how to go on."""
+    """Print a result. A failure raises CommandError, whose hint names the next command."""
     run_id = result.run_id
     if result.status == "failed":
         error = result.error
         if error is not None and os.environ.get("CLEW_DEBUG"):
             traceback.print_exception(error)
-        told = f"{line_of(error)} ({result.failures[0]})" if error is not None else "its error is unknown"
-        what = f"run {run_id!r} failed after step {result.last_step}: {told}"
-        if result.state.position.failed:  # the failure was confined, and the run has ended
+        reason = f"{line_of(error)} ({result.failures[0]})" if error is not None else "its error is unknown"
+        what = f"run {run_id!r} failed after step {result.last_step}: {reason}"
+        if result.state.position.failed:  # the run continued after the failure and has ended
             raise CommandError(
-                what, f"fix it, then run again what it affects: {command('rerun', run_id)}", code=1
+                what, f"fix it, then rerun the affected nodes with: {command('rerun', run_id)}", code=1
             )
         raise CommandError(what, f"fix it, then resume with: {command('resume', run_id)}", code=1)
-    what = "waits for an answer" if result.status == "waiting" else result.status
+    what = "is waiting for an answer" if result.status == "waiting" else result.status
     say_line(f"run {run_id} {what} after {count(result.last_step, 'step')}")
     if result.status == "waiting":
         for question in result.questions:

@@ -1,4 +1,4 @@
-"""Values on a command line: ``NAME=JSON``, and files of JSON."""
+"""Input values on the command line: ``NAME=JSON`` pairs and JSON files."""
 
 from __future__ import annotations
 
@@ -17,23 +17,27 @@ from clew.state import from_tree
 ValuesArgument = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="[NAME=JSON]...", help="Values; what is no JSON is taken as text.", show_default=False
+        metavar="[NAME=JSON]...",
+        help="Input values. Anything that is not valid JSON is treated as a string.",
+        show_default=False,
     ),
 ]
 ValuesFile = Annotated[
     str | None,
-    typer.Option("--values", metavar="FILE", help="Values as a JSON object; - is standard input."),
+    typer.Option(
+        "--values", metavar="FILE", help='Read input values from a JSON file ("-" for standard input).'
+    ),
 ]
 
 
 def read_json(text: str, where: str) -> Any:
-    """A value from JSON; what cannot be anything else is text: ``hello`` is ``"hello"``."""
+    """Return a value from JSON. Text that cannot be JSON is a string: ``hello`` is ``"hello"``."""
     try:
         tree = json.loads(text)
     except ValueError as error:
         if text[:1] in tuple('{["'):
             raise CommandError(
-                f"{where} is no JSON: {error}", "quote it for the shell: NAME='{\"a\": 1}'"
+                f"{where} is not valid JSON: {error}", "quote it for the shell: NAME='{\"a\": 1}'"
             ) from None
         return text
     return _built(tree, where)
@@ -48,37 +52,37 @@ def _built(tree: Any, where: str) -> Any:
 
 
 def read_file(path: str) -> Any:
-    """The JSON in a file, or on standard input if it is ``-``."""
+    """Return the JSON data in a file, or on standard input for ``-``."""
     try:
         text = sys.stdin.read() if path == "-" else Path(path).read_text("utf-8")
         return json.loads(text)
     except OSError as error:
-        raise CommandError(
-            f"{path} cannot be read: {error.strerror}", "give the name of a file with JSON"
-        ) from error
+        raise CommandError(f"{path} cannot be read: {error.strerror}", "give a JSON file") from error
     except ValueError as error:
-        raise CommandError(f"{path} holds no JSON: {error}", "give the name of a file with JSON") from error
+        raise CommandError(f"{path} is not valid JSON: {error}", "give a JSON file") from error
     except RecursionError as error:
-        raise CommandError(
-            f"{path} holds JSON that is nested too deeply to be read", "give a file with fewer levels"
-        ) from error
+        raise CommandError(f"{path} is nested too deeply", "give a JSON file with fewer levels") from error
 
 
 def read_object(path: str) -> dict[str, Any]:
-    """The values in a file: an object of names and values."""
+    """Return the values in a file with a JSON object."""
     found = read_file(path)
     if not isinstance(found, dict):
-        raise CommandError(f"{path} holds no object", 'write values as {"name": value, ...}')
+        raise CommandError(f"{path} does not contain a JSON object", 'write values as {"name": value, ...}')
     return {name: _built(tree, name) for name, tree in found.items()}
 
 
 def read_values(pairs: Sequence[str] | None, file: str | None = None) -> dict[str, Any]:
-    """Values from a file, then from ``NAME=JSON`` pairs, which win. Call it when the graph is loaded, which registers
-    the classes that values may be of."""
+    """Return the values from a file and from ``NAME=JSON`` pairs, which take precedence.
+
+    Load the graph first: that registers the classes of values.
+    """
     values = read_object(file) if file is not None else {}
     for pair in pairs or ():
         name, equals, text = pair.partition("=")
         if not equals or not name.isidentifier():
-            raise CommandError(f"{pair!r} is no value", "write NAME=JSON, like count=3 or query='\"hello\"'")
+            raise CommandError(
+                f"{pair!r} is not an input value", "write NAME=JSON, such as count=3 or query='\"hello\"'"
+            )
         values[name] = read_json(text, name)
     return values

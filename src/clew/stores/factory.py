@@ -12,15 +12,15 @@ from clew.stores.protocol import Store
 
 
 def open_table(store: Any, name: str) -> KeyValueTable:
-    """Open a key-value table, and create it if it does not exist.
+    """Open the key-value table of that name in a store; it is created if it does not exist.
 
     Args:
         store: None for a table in memory; the path of a SQLite file, which is created if it does not exist;
-            a ``postgresql://`` URL; or a store, whose file, database or memory then holds the table.
-        name: The name of the table.
+            ``postgresql://...``; or a store object.
+        name: The name of the table, a non-empty string.
     """
     if type(name) is not str or not name:
-        raise StoreError(f"the name of a key-value table must be a string that is not empty, got {name!r}")
+        raise StoreError(f"name of a key-value table: expected a non-empty string, got {name!r}")
     check_key(name)
     if store is None:
         from clew.stores.memory.kv import MemoryRows, MemoryTable
@@ -57,28 +57,28 @@ def _within(store: Any, name: str) -> KeyValueTable:
 
         return PostgresKeyValueTable(store._link, name)
     raise StoreError(
-        f"{store!r} cannot hold a key-value table; give None, a path, a postgresql:// URL, a MemoryStore, "
-        "a SQLiteStore or a PostgresStore"
+        f"store of a key-value table: expected None, a path, postgresql://..., a MemoryStore, a SQLiteStore or a "
+        f"PostgresStore, got {store!r}"
     )
 
 
 def open_store(address: str | os.PathLike[str], *, create: bool = True) -> Store:
-    """Open the store at a URL. Without `create`, it must exist."""
+    """Open the store at a URL or path. Without `create`, raise StoreError if it does not exist."""
     text = os.fspath(address)
     if text.startswith(("postgresql://", "postgres://")):
         try:
             from clew.stores import PostgresStore
         except ModuleNotFoundError as error:
             raise StoreError(
-                f"PostgreSQL needs {error.name!r}, which is not installed; pip install 'clew[postgres]'"
+                f"PostgreSQL needs a driver, and {error.name!r} is not installed; pip install 'clew[postgres]'"
             ) from error
         return PostgresStore(text)
     if "://" in text:
-        raise StoreError(f"{text!r} is not a store; give a file or a postgresql:// URL")
+        raise StoreError(f"{text!r} is not a store URL; give a file or postgresql://...")
     from clew.stores import SQLiteStore
 
     if not create and not Path(text).is_file():
         raise StoreError(
-            f"store {text!r} does not exist; name it with --store or CLEW_STORE, or start a run in it"
+            f"store {text!r} does not exist; name it with --store or CLEW_STORE, or start a run there"
         )
     return SQLiteStore(text)

@@ -1,16 +1,16 @@
-"""Key-value tables: named, ordered maps from text to bytes inside a store.
+"""Key-value tables: named, ordered maps from text to bytes inside a store, for data other than runs.
 
-Dependency graphs and explorations keep their data in them. The rules hold in memory, in SQLite and in PostgreSQL:
+Rules, the same in memory, in SQLite and in PostgreSQL:
 
-- Keys are sorted by code point. A key is text of any length without NUL and lone surrogates.
-- A `write` is atomic, and durable when it returns. If it names a key twice, the last value counts.
-- Tables with different names share nothing. Opening the same name again, also in another process, gives the same table.
-- `version` grows with every write. A write with ``expect=version`` raises `StoreConflictError` if another writer was
-  faster, so a reader can cache what it read and notice that it is outdated.
-- A `scan` reads in pages: it returns each key at most once, and may see writes that happen during the scan.
+- Keys are ordered by code points. A key is text of any length without NUL and lone surrogates.
+- A `write` is atomic, and durable when it returns. If it contains a key twice, the last value counts.
+- Tables of different names are independent. The same name is the same table, also in another process.
+- Every write changes the `version`. A write with `expect` raises `StoreConflictError` if the version differs:
+  so a reader can cache what it has read and detect that it is outdated.
+- Entries that `scan` has not returned yet may still change. Each key is returned at most once.
 - All methods are safe to call from several threads, and in a forked process.
 
-A table does not interpret its values.
+A table does not interpret its bytes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any, Protocol
 
 from clew.errors import StoreError
 
-FORMAT = 2  # of the SQL tables
+FORMAT = 2  # of the database tables
 PAGE = 512  # rows that a scan reads at a time
 
 Change = tuple[str, bytes | None]
@@ -32,37 +32,37 @@ class KeyValueTable(Protocol):
     name: str
 
     def read(self, key: str) -> bytes | None:
-        """Return the value of a key, or None."""
+        """Return the bytes of a key, or None."""
 
     def read_many(self, keys: Iterable[str]) -> dict[str, bytes]:
-        """Return the values of those keys that exist."""
+        """Return the bytes of those keys that exist."""
 
     def scan(
         self, prefix: str = "", after: str | None = None, limit: int | None = None, *, check: bool = True
     ) -> Iterator[tuple[str, bytes]]:
-        """Iterate over the sorted keys that start with `prefix`, with their values.
+        """Yield the keys that start with `prefix` and their bytes, in order: those above `after`, at most `limit`.
 
         `after` skips the keys up to and including it; `limit` is the largest number of keys. A damaged value raises
         StoreCorruptError; with ``check=False`` it is returned as it is stored.
         """
 
     def count(self, prefix: str = "") -> int:
-        """Count the keys that start with `prefix`."""
+        """Return how many keys start with `prefix`."""
 
     def version(self) -> int:
-        """Return the number of the latest write."""
+        """Return the version of the table: a number that changes with each write."""
 
     def write(self, changes: Iterable[Change], *, expect: int | None = None) -> int:
-        """Set keys, or delete them where the value is None, atomically; return the new version."""
+        """Set keys to bytes, or delete them (None), atomically; return the new version."""
 
     def close(self) -> None:
-        """Release the resources of the table. Closing twice is allowed."""
+        """Release all resources. Closing twice is not an error."""
 
 
 def check_key(key: str) -> None:
-    """Raise StoreError for a key that some store could not keep exactly."""
+    """Raise StoreError for a key that some store could not store exactly."""
     if type(key) is not str:
-        raise StoreError(f"a key of a key-value table must be a string, got {key!r}")
+        raise StoreError(f"key of a key-value table: expected a string, got {key!r}")
     if not key.isascii():
         try:
             key.encode()
@@ -71,24 +71,22 @@ def check_key(key: str) -> None:
                 f"a key of a key-value table cannot contain a lone surrogate: {key!r}"
             ) from error
     if "\0" in key:
-        raise StoreError(f"a key of a key-value table cannot contain a NUL: {key!r}")
+        raise StoreError(f"a key of a key-value table cannot contain NUL: {key!r}")
 
 
-def upper_bound(prefix: str) -> str | None:
-    """Return the smallest text after all texts that start with `prefix`; None if no text is."""
+def behind(prefix: str) -> str | None:
+    """Return the smallest text above all texts that start with `prefix`; None if all texts do."""
     kept = prefix.rstrip("\U0010ffff")
     if not kept:
         return None
     code = ord(kept[-1]) + 1
-    return kept[:-1] + chr(
-        0xE000 if code == 0xD800 else code
-    )  # skips the surrogates, which are not characters
+    return kept[:-1] + chr(0xE000 if code == 0xD800 else code)  # skip the surrogates
 
 
 def in_pages(page: Any, prefix: str, after: str | None, limit: int | None) -> Iterator[tuple[str, bytes]]:
-    """Iterate over rows that ``page(start, is_inclusive, end, size)`` reads a page at a time."""
+    """Yield rows page by page, read by ``page(start, is_inclusive, end, count)``."""
     check_key(prefix)
-    end = upper_bound(prefix)
+    end = behind(prefix)
     start, inclusive = prefix, True
     if after is not None and after >= prefix:
         check_key(after)
@@ -106,7 +104,7 @@ def in_pages(page: Any, prefix: str, after: str | None, limit: int | None) -> It
 
 def conflict(name: str) -> str:
     """Return the message of StoreConflictError."""
-    return f"table {name!r} was changed by another writer; nothing was written, read again and retry"
+    return f"table {name!r} was changed by another writer; nothing of this write was stored, so read again and retry"
 
 
 def newer(name: str, where: object, version: int) -> str:
@@ -115,10 +113,10 @@ def newer(name: str, where: object, version: int) -> str:
 
 
 def older(where: object) -> str:
-    """Return the message of StoreVersionError for tables of an earlier version of Clew."""
-    return f"the key-value tables in {where} have format 1, which this version of Clew cannot read; use a new store"
+    """Return the message of StoreVersionError for tables in the first format."""
+    return f"the key-value tables in {where} have format 1, which this version does not read; use a new store"
 
 
 def damaged(name: str, where: object, key: str) -> str:
     """Return the message of StoreCorruptError."""
-    return f"table {name!r} in {where}: the value of {key!r} is damaged (checksum mismatch); restore a backup"
+    return f"table {name!r} in {where}: the value of {key!r} is damaged: checksum mismatch"

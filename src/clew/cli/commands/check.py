@@ -12,7 +12,7 @@ from clew.cli.values import ValuesArgument, read_values
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
+    """Register the command."""
     app.command("check")(check)
 
 

@@ -1,4 +1,4 @@
-"""``clew diff``: where two runs part."""
+"""``clew diff``: show where two runs differ."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from clew.cli.output import plain, say, say_json
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verb."""
+    """Register the command."""
     app.command("diff")(diff)
 
 
 def diff(
-    a: Annotated[str, typer.Argument(metavar="A", help="A run.")],
-    b: Annotated[str, typer.Argument(metavar="B", help="Another run.")],
+    a: Annotated[str, typer.Argument(metavar="A", help="Id of the first run, or the beginning of one.")],
+    b: Annotated[str, typer.Argument(metavar="B", help="Id of the second run, or the beginning of one.")],
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> int:
@@ -27,8 +27,7 @@ def diff(
     Examples:
       clew diff flow-1a2b3c what-if
 
-    A fork is compared with its parent from where it was forked. The exit code is 0 also if they differ: that is no
-    failure.
+    A fork is compared with its parent from the step of the fork. The exit code is 0 also if the runs differ.
     """
     from clew.runtime.review.run_diff import MISSING, RunDiff
 

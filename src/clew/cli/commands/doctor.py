@@ -1,4 +1,4 @@
-"""``clew doctor``: a store looked at from end to end."""
+"""``clew doctor``: check a store for damage."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from clew.stores import RunRow, Store
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verb."""
+    """Register the command."""
     app.command("doctor")(doctor)
 
 
 def doctor(store: StoreOption = None, as_json: JsonOption = False) -> int:
-    """Check a store from end to end.
+    """Check the store for damage.
 
-    Is it sound, does each run's content fit its digests, who owns what, what was left behind?
+    Verify the digests of every run, and list owners and abandoned runs.
 
     \b
     Examples:
       clew doctor
       clew doctor --store postgresql://localhost/runs --json
 
-    The exit code is 1 if something is damaged. Runs whose process is gone are no damage: they are listed with the
-    command that goes on with them.
+    The exit code is 1 if something is damaged. Abandoned runs, whose process has ended, are not damage: they are
+    listed with the command that resumes them.
     """
     with store_at(store) as opened:
         found = examine(opened)
@@ -43,13 +43,13 @@ def doctor(store: StoreOption = None, as_json: JsonOption = False) -> int:
 
 
 def examine(store: Store) -> dict[str, Any]:
-    """All that there is to say about a store."""
+    """Return the report about a store as JSON data."""
     damage = list(store.check())
     rows = store.rows()
     owners: list[dict[str, Any]] = []
     orphans: list[dict[str, Any]] = []
     for row in rows:
-        damage += [told for told in complaints(store, row) if told not in damage]
+        damage += [line for line in complaints(store, row) if line not in damage]
         if not row.damage:
             try:
                 _ownership(store, row, owners, orphans)
@@ -73,23 +73,23 @@ def _ownership(
         owners.append({"run_id": row.run_id, **lease})
     elif row.status == "running":
         if owner is None:
-            why = "nobody owns it"
+            why = "it has no owner"
         elif not owner.is_alive:
-            why = f"its owner, {owner.name}, is dead"
+            why = f"the process of its owner {owner.name} has ended"
         else:
-            why = f"the lease of its owner, {owner.name}, ran out {-owner.expires_in:.0f} s ago"
+            why = f"the lease of its owner {owner.name} expired {-owner.expires_in:.0f} s ago"
         orphans.append({"run_id": row.run_id, "reason": why, "command": command("resume", row.run_id)})
 
 
 def _say(name: str, found: dict[str, Any]) -> None:
-    told = ", ".join(f"{count} {status}" for status, count in found["statuses"].items())
-    say_line(f"{name}: {count(found['runs'], 'run')}" + (f" ({told})" if told else ""))
+    statuses = ", ".join(f"{count} {status}" for status, count in found["statuses"].items())
+    say_line(f"{name}: {count(found['runs'], 'run')}" + (f" ({statuses})" if statuses else ""))
     for line in found["damage"]:
         say_line(f"damage: {line}")
     for each in found["owners"]:
-        lease = f"lease: another {each['expires_in']:.0f} s"
+        lease = f"lease expires in {each['expires_in']:.0f} s"
         say_line(f"running: {each['run_id']}, by {each['owner']} ({lease})")
     for each in found["orphans"]:
-        say_line(f"left behind: {each['run_id']}: {each['reason']}; go on with: {each['command']}")
+        say_line(f"abandoned: {each['run_id']}: {each['reason']}; resume with: {each['command']}")
     if not found["damage"]:
-        say_line("the store is sound: every log was read, every digest fits")
+        say_line("no damage found: all logs are readable and all digests match")

@@ -8,14 +8,14 @@ from typing import Annotated, Any
 import typer
 
 from clew.cli.options import JsonOption
-from clew.cli.output import CommandError, complain, note, say, say_json
+from clew.cli.output import CommandError, note, report_error, say, say_json
 from clew.errors import ExplorationAborted
 
 EXTENSIONS = (".json", ".html", ".xml", ".md", ".dot")
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
+    """Register the command."""
     app.command("explore")(explore)
 
 
@@ -84,7 +84,7 @@ def explore(
         if result is None:
             raise
     except KeyboardInterrupt:
-        complain(*_interrupted(agent))
+        report_error(*_interrupted(agent))
         raise
     if aborted is None:
         _close_systems(agent.world)
@@ -97,7 +97,7 @@ def explore(
     for report in reports or ():
         note(f"wrote {report}")
     if aborted is not None:
-        complain(str(aborted), "the results so far are above")
+        report_error(str(aborted), "the results so far are above")
     return 1 if result.violations or aborted is not None else 0
 
 

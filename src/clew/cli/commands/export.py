@@ -1,4 +1,4 @@
-"""``clew export``: a run as a JSON document."""
+"""``clew export``: write a run to a JSON file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from clew.cli.output import count, say_json, say_line
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verb."""
+    """Register the command."""
     app.command("export")(export)
 
 
@@ -21,10 +21,10 @@ def export(
     run: RunArgument,
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", metavar="FILE", help="Where to; standard output by default."),
+        typer.Option("-o", "--output", metavar="FILE", help="File to write. [default: standard output]"),
     ] = None,
     latest: Annotated[
-        bool, typer.Option("--latest", help="Of the checkpoints only the last; the log is whole in any case.")
+        bool, typer.Option("--latest", help="Export only the last checkpoint. The log is always complete.")
     ] = False,
     store: StoreOption = None,
     as_json: JsonOption = False,
@@ -36,7 +36,7 @@ def export(
       clew export flow-1a2b3c -o run.json
       clew export flow-1a2b3c | jq '.checkpoints[-1].state'
 
-    It has the checkpoints with the specification's fields, and all that an import needs.
+    The document has the checkpoints of the run and its log, which `clew import` reads.
     """
     with store_at(store) as opened:
         row = find_run(opened, run)
@@ -49,5 +49,7 @@ def export(
     if as_json:
         say_json(about)
     else:
-        say_line(f"run {row.run_id} is in {output}: {count(len(document['checkpoints']), 'checkpoint')}")
+        say_line(
+            f"exported run {row.run_id} to {output}: {count(len(document['checkpoints']), 'checkpoint')}"
+        )
     return 0

@@ -1,4 +1,4 @@
-"""``clew fork``: a new run from a step of another one."""
+"""``clew fork``: start a new run from a step of an existing run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from clew.cli.values import ValuesArgument, ValuesFile, read_values
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verb."""
+    """Register the command."""
     app.command("fork")(fork)
 
 
@@ -21,7 +21,7 @@ def fork(
     pairs: ValuesArgument = None,
     step: Annotated[
         str | None,
-        typer.Option("--step", metavar="N|LABEL", help="Where to go on from; the latest step by default."),
+        typer.Option("--step", metavar="N|LABEL", help="Step to start from. [default: the latest]"),
     ] = None,
     values: ValuesFile = None,
     run_id: IdOption = None,
@@ -29,14 +29,14 @@ def fork(
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> int:
-    """Go on from a step of a run, as a new run.
+    """Start a new run from a step of an existing run.
 
     \b
     Examples:
       clew fork flow-1a2b3c --step 3 query='"ho"'
       clew fork flow-1a2b3c --step before_summary --run-id what-if
 
-    The run that it is forked from stays as it is, and what both share is stored once.
+    The existing run does not change. Steps that both runs share are stored once.
     """
     return make_run(
         run,
@@ -52,5 +52,5 @@ def fork(
 
 
 def step_of(text: str | None) -> int | str | None:
-    """A step as it is typed: a number, or a label."""
+    """Return a step as typed: a number or a label."""
     return int(text) if text is not None and text.isascii() and text.isdigit() else text

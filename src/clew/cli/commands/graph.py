@@ -1,4 +1,4 @@
-"""``clew graph``: a graph drawn or described."""
+"""``clew graph``: describe or draw a graph."""
 
 from __future__ import annotations
 
@@ -12,18 +12,20 @@ from clew.runtime.loader import load_graph
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verb."""
+    """Register the command."""
     app.command("graph")(graph)
 
 
 def graph(
-    target: Annotated[str, typer.Argument(metavar="MODULE:GRAPH", help="flow:graph is `graph` in flow.py.")],
+    target: Annotated[
+        str, typer.Argument(metavar="MODULE:GRAPH", help="Graph to show: flow:graph is `graph` in flow.py.")
+    ],
     form: Annotated[
-        str, typer.Option("--format", metavar="FORMAT", help="text, mermaid, dot or svg.")
+        str, typer.Option("--format", metavar="FORMAT", help="Output format: text, mermaid, dot or svg.")
     ] = "text",
     as_json: JsonOption = False,
 ) -> int:
-    """Describe a graph, or draw it.
+    """Describe or draw a graph.
 
     \b
     Examples:
@@ -38,5 +40,5 @@ def graph(
     elif form in ("mermaid", "dot", "svg"):
         say(loaded.draw(cast(Literal["mermaid", "dot", "svg"], form)))
     else:
-        raise CommandError(f"there is no format {form!r}", "give text, mermaid, dot or svg")
+        raise CommandError(f"unknown format {form!r}", "use text, mermaid, dot or svg")
     return 0

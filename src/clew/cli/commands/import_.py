@@ -1,4 +1,4 @@
-"""``clew import``: a run from a JSON document."""
+"""``clew import``: import a run from a JSON file."""
 
 from __future__ import annotations
 
@@ -14,26 +14,28 @@ from clew.errors import CheckpointError, RunExistsError
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verb."""
+    """Register the command."""
     app.command("import")(import_run)
 
 
 def import_run(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="What export wrote; - is standard input.")],
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help='File written by `clew export` ("-" for standard input).')
+    ],
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> int:
-    """Keep a run that `clew export` wrote.
+    """Import a run written by `clew export`.
 
     \b
     Examples:
       clew import run.json --store other.db
 
-    A document that was changed since is refused.
+    Modified files are rejected.
     """
     document = read_file(file)
     if not isinstance(document, dict):
-        raise CommandError(f"{file} is not an exported run", "make one with: clew export RUN -o FILE")
+        raise CommandError(f"{file} is not an exported run", "create one with: clew export RUN -o FILE")
     with store_at(store, create=True) as opened:
         try:
             row = inspector(opened).import_run(document)
@@ -43,11 +45,11 @@ def import_run(
         except RunExistsError as error:
             raise CommandError(
                 str(error).partition("; ")[0],
-                "import it into another store with --store FILE, or delete the run here first: "
+                "import it into another store with --store FILE, or first delete the run in this one: "
                 "Engine(store=...).delete(run_id)",
             ) from error
         if as_json:
             say_json(row_json(opened, opened.row(row.run_id)))
         else:
-            say_line(f"run {row.run_id} is in the store: {row.status}")
+            say_line(f"imported run {row.run_id}: {row.status}")
     return 0

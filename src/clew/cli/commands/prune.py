@@ -17,20 +17,29 @@ _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verb."""
+    """Register the command."""
     app.command("prune")(prune)
 
 
 def prune(
-    keep: Annotated[int | None, typer.Option("--keep", metavar="N", help="Keep the N newest.")] = None,
+    keep: Annotated[int | None, typer.Option("--keep", metavar="N", help="Keep the N newest runs.")] = None,
     older_than: Annotated[
         str | None,
-        typer.Option("--older-than", metavar="TIME", help="Only those unchanged for 90s, 15m, 12h, 30d, 8w."),
+        typer.Option(
+            "--older-than",
+            metavar="TIME",
+            help="Delete only runs unchanged for this time: 90s, 15m, 12h, 30d or 8w.",
+        ),
     ] = None,
     status: Annotated[
-        str | None, typer.Option("--status", metavar="STATUS", help=f"Only those: {', '.join(STATUSES)}.")
+        str | None,
+        typer.Option(
+            "--status", metavar="STATUS", help=f"Delete only runs with this status: {', '.join(STATUSES)}."
+        ),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the runs that would be deleted, and delete nothing.")
+    ] = False,
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> int:
@@ -41,15 +50,16 @@ def prune(
       clew prune --keep 100
       clew prune --older-than 30d --status failed --dry-run
 
-    Those that are running or waiting stay unless --status asks for them, and so do parents of forks that stay.
+    Running and waiting runs are kept unless you select them with --status. Parents of remaining forks are always
+    kept.
     """
     if keep is None and older_than is None and status is None:
         raise CommandError(
-            "prune deletes runs, and was not told which",
+            "prune needs a selection",
             "give --keep N, --older-than TIME or --status STATUS",
         )
     with store_at(store) as opened:
-        gone = prune_store(
+        deleted = prune_store(
             opened,
             keep=keep,
             older_than=_seconds(older_than),
@@ -58,11 +68,11 @@ def prune(
             now=time.time(),
         )
     if as_json:
-        say_json({"deleted": gone, "dry_run": dry_run})
+        say_json({"deleted": deleted, "dry_run": dry_run})
         return 0
-    for run_id in gone:
+    for run_id in deleted:
         say_line(run_id)
-    say_line(f"{count(len(gone), 'run')} {'would be deleted' if dry_run else 'deleted'}")
+    say_line(f"{count(len(deleted), 'run')} {'would be deleted' if dry_run else 'deleted'}")
     return 0
 
 
@@ -71,5 +81,7 @@ def _seconds(text: str | None) -> float | None:
         return None
     found = re.fullmatch(r"(\d+(?:\.\d+)?)([smhdw])", text)
     if found is None:
-        raise CommandError(f"{text!r} is no time", "give a number and a unit: 90s, 15m, 12h, 30d, 8w")
+        raise CommandError(
+            f"{text!r} is not a time", "give a number and a unit, such as 90s, 15m, 12h, 30d or 8w"
+        )
     return float(found[1]) * _UNITS[found[2]]

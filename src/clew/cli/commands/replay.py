@@ -1,4 +1,4 @@
-"""``clew replay``: does today's code do what was recorded?"""
+"""``clew replay``: check that the current code still produces the recorded results."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from clew.runtime.loader import load_graph
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verb."""
+    """Register the command."""
     app.command("replay")(replay)
 
 
@@ -23,39 +23,39 @@ def replay(
         str | None,
         typer.Argument(
             metavar="[RUN]",
-            help="A run's id, or the beginning of one; a store with --all.",
+            help="Id of a run, or the beginning of one. With --all: the store.",
             show_default=False,
         ),
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Replay every run of the store.")] = False,
-    lenient: Annotated[
-        bool, typer.Option("--keep-going", help="List all differences, not only the first.")
+    keep_going: Annotated[
+        bool, typer.Option("--keep-going", help="List all differences instead of stopping at the first.")
     ] = False,
     graph: GraphOption = None,
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> int:
-    """Check that today's code does what was recorded.
+    """Check that the code still produces the recorded results.
 
-    The nodes of a run are called once more, against its recordings; nothing outside is touched.
+    Nodes run again, and recorded calls return their recorded results. Nothing outside the process is called.
 
     \b
     Examples:
       clew replay flow-1a2b3c
-      clew replay recorded.db --all      as a regression test: exit code 1 if anything differs
+      clew replay recorded.db --all      exits with 1 if a run differs
     """
     if everything and run is not None and store is None:
         run, store = None, run  # clew replay runs.db --all
     if everything is (run is not None):
-        raise CommandError("say what to replay", "give a RUN, or --all")
+        raise CommandError("replay needs a run", "give RUN or --all")
     with store_at(store) as opened:
         runs = None if run is None else [find_run(opened, run).run_id]
         given = None if graph is None else load_graph(graph)
-        return report(opened, given, runs, strict=not lenient, as_json=as_json)
+        return report(opened, given, runs, strict=not keep_going, as_json=as_json)
 
 
 def report(store: Any, graph: Graph | None, runs: list[str] | None, *, strict: bool, as_json: bool) -> int:
-    """Replay runs, or all of them for None, and print how each went; return the exit code."""
+    """Replay some runs, or all for None, print each result and return the exit code."""
     from clew.runtime.regression import ReplayVerdict, replays
 
     found: list[ReplayVerdict] = []

@@ -1,4 +1,4 @@
-"""``clew rerun``: a run once more, using again what is unaffected."""
+"""``clew rerun``: run again and reuse the results that are still valid."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from clew.cli.values import ValuesArgument, ValuesFile, read_values
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verb."""
+    """Register the command."""
     app.command("rerun")(rerun)
 
 
@@ -23,14 +23,14 @@ def rerun(
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> int:
-    """Run again, reusing whatever is unaffected.
+    """Run again and reuse the results that are still valid.
 
     \b
     Examples:
       clew rerun flow-1a2b3c
       clew rerun flow-1a2b3c limit=5
 
-    Items whose node has the same code and sees the same values are not executed: their results are taken over.
+    An item whose node has the same code and the same inputs is not executed: its result is reused.
     """
     return make_run(
         run,

@@ -1,4 +1,4 @@
-"""``clew resume``: go on with a run."""
+"""``clew resume``: resume a run."""
 
 from __future__ import annotations
 
@@ -13,31 +13,32 @@ from clew.cli.values import read_json, read_object
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verb."""
+    """Register the command."""
     app.command("resume")(resume)
 
 
 def resume(
     run: RunArgument,
     answer: Annotated[
-        str | None, typer.Option("--answer", metavar="JSON", help="The answer to the question that it asks.")
+        str | None,
+        typer.Option("--answer", metavar="JSON", help="Answer to the question of the run. [default: none]"),
     ] = None,
     answers: Annotated[
         str | None,
         typer.Option(
             "--answers",
             metavar="FILE",
-            help="Answers to several: a JSON object by path; - is standard input.",
+            help='Read answers to several questions, a JSON object by path, from a file ("-" for standard input).',
         ),
     ] = None,
     accept_changes: Annotated[
-        bool, typer.Option("--accept-changes", help="Go on although the graph has another structure now.")
+        bool, typer.Option("--accept-changes", help="Resume although the structure of the graph has changed.")
     ] = False,
     graph: GraphOption = None,
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> int:
-    """Go on with a run that failed, was killed, or waits.
+    """Resume a failed, killed or waiting run.
 
     \b
     Examples:
@@ -45,7 +46,7 @@ def resume(
       clew resume flow-1a2b3c --answer true
       clew resume flow-1a2b3c --answers answers.json
 
-    What it finished is not done again. A finished run is shown as it is.
+    Finished work is not repeated. For a completed run, its result is printed.
     """
     if answer is not None and answers is not None:
         raise CommandError("--answer and --answers were both given", "give one of them")

@@ -1,4 +1,4 @@
-"""``clew run``: a new run of a graph."""
+"""``clew run``: run a graph."""
 
 from __future__ import annotations
 
@@ -14,25 +14,34 @@ from clew.runtime.loader import load_graph
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verb."""
+    """Register the command."""
     app.command("run")(run)
 
 
 def run(
-    target: Annotated[str, typer.Argument(metavar="MODULE:GRAPH", help="flow:graph is `graph` in flow.py.")],
+    target: Annotated[
+        str, typer.Argument(metavar="MODULE:GRAPH", help="Graph to run: flow:graph is `graph` in flow.py.")
+    ],
     pairs: ValuesArgument = None,
     values: Annotated[
         str | None,
-        typer.Option("--values", metavar="FILE", help="Values as a JSON object; - is standard input."),
+        typer.Option(
+            "--values", metavar="FILE", help='Read input values from a JSON file ("-" for standard input).'
+        ),
     ] = None,
     run_id: IdOption = None,
     store: StoreOption = None,
-    workers: Annotated[int, typer.Option("--workers", metavar="N", help="Nodes that execute at once.")] = 8,
+    workers: Annotated[
+        int, typer.Option("--workers", metavar="N", help="Run at most N nodes at the same time.")
+    ] = 8,
     durability: Annotated[
-        str, typer.Option("--durability", metavar="MODE", help="sync, async or exit: when steps are written.")
+        str, typer.Option("--durability", metavar="MODE", help="When to write steps: sync, async or exit.")
     ] = "sync",
     seed: Annotated[
-        int | None, typer.Option("--seed", metavar="N", help="Of random streams; else derived from the id.")
+        int | None,
+        typer.Option(
+            "--seed", metavar="N", help="Seed of random streams. [default: derived from the run id]"
+        ),
     ] = None,
     as_json: JsonOption = False,
 ) -> int:
@@ -44,7 +53,7 @@ def run(
       clew run flow:graph --values question.json --run-id monday
       echo '{"query": "hello"}' | clew run flow:graph --values - --json
 
-    The run can be killed at any time: `clew resume RUN` goes on with it.
+    You can kill the process at any time and continue with `clew resume RUN`.
     """
     graph = load_graph(target)
     remember_graph(target)

@@ -1,4 +1,4 @@
-"""``clew runs``: what there is in a store."""
+"""``clew runs``: list the runs in a store."""
 
 from __future__ import annotations
 
@@ -17,18 +17,21 @@ from clew.stores.protocol import OWN_STEP
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verb."""
+    """Register the command."""
     app.command("runs")(runs)
 
 
 def runs(
     status: Annotated[
-        str | None, typer.Option("--status", metavar="STATUS", help=f"Only those: {', '.join(STATUSES)}.")
+        str | None,
+        typer.Option(
+            "--status", metavar="STATUS", help=f"List only runs with this status: {', '.join(STATUSES)}."
+        ),
     ] = None,
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> int:
-    """List the runs of a store, oldest first.
+    """List the runs in the store, oldest first.
 
     \b
     Examples:
@@ -36,14 +39,14 @@ def runs(
       clew runs --status failed --json
     """
     if status is not None and status not in STATUSES:
-        raise CommandError(f"there is no status {status!r}", f"give one of {', '.join(STATUSES)}")
+        raise CommandError(f"unknown status {status!r}", f"use one of {', '.join(STATUSES)}")
     with store_at(store) as opened:
         found = [row_json(opened, row) for row in opened.rows(status)]
         times = [local_time(row.updated) for row in opened.rows(status)]
     if as_json:
         say_json(found)
     elif not found:
-        say("there are no runs" if status is None else f"no run is {status}")
+        say("no runs" if status is None else f"no runs with status {status}")
     else:
         say_table(
             ("run", "status", "steps", "changed", "graph", ""),
@@ -63,7 +66,7 @@ def runs(
 
 
 def row_json(store: Store, row: RunRow) -> dict[str, Any]:
-    """What is known about a run, as JSON."""
+    """Return a run as JSON data."""
     row = opened_row(row)
     error = StoreCorruptError(row.damage) if row.damage else row.error
     last = None

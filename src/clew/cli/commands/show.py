@@ -1,4 +1,4 @@
-"""``clew show``: what a run did, step by step."""
+"""``clew show``: show the steps of a run, or one of its states."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from clew.runtime.review.json_documents import checkpoint_json
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verb."""
+    """Register the command."""
     app.command("show")(show)
 
 
@@ -25,21 +25,21 @@ def show(
     run: RunArgument,
     step: Annotated[
         str | None,
-        typer.Option("--step", metavar="N|LABEL", help="One state: its values, calls, and what comes next."),
+        typer.Option(
+            "--step", metavar="N|LABEL", help="Show the state after this step: values, calls and next items."
+        ),
     ] = None,
-    nested: Annotated[
-        bool, typer.Option("--nested", help="Subgraphs' steps too, under their items.")
-    ] = False,
+    nested: Annotated[bool, typer.Option("--nested", help="Also show the steps of subgraphs.")] = False,
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> int:
-    """Show what a run did, or one of its states.
+    """Show the steps of a run, or one of its states.
 
     \b
     Examples:
       clew show flow-1a2b3c
       clew show flow-1a2b3c --step 3
-      clew show flow-1a2b3c --json          the checkpoints, with the specification's fields
+      clew show flow-1a2b3c --json
     """
     with store_at(store) as opened:
         row = find_run(opened, run)
@@ -88,14 +88,14 @@ def _collect(
             _collect(inner, rows, indent + "  ")
         versions = dict(checkpoint.state.versions)
         changed = [name for name, version in versions.items() if before.get(name) != version]
-        told = "  ".join(f"{name}={one_line(checkpoint.values[name], 40)}" for name in changed)
+        values = "  ".join(f"{name}={one_line(checkpoint.values[name], 40)}" for name in changed)
         rows.append(
             (
                 f"{indent}{checkpoint.step_id}",
                 local_time(checkpoint.timestamp)[11:],
                 checkpoint.label or "",
                 f"{indent}{' '.join(checkpoint.items)}" if checkpoint.items else f"{indent}-",
-                told,
+                values,
             )
         )
         before = versions

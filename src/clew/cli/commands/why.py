@@ -1,4 +1,4 @@
-"""``clew why``: which change made a node run."""
+"""``clew why``: explain why a node ran, or which node wrote a value."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from clew.cli.output import say, say_json
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verb."""
+    """Register the command."""
     app.command("why")(why)
 
 
 def why(
     run: RunArgument,
-    value: Annotated[str, typer.Argument(metavar="VALUE", help="A value or a node.")],
+    value: Annotated[str, typer.Argument(metavar="NAME", help="Name of a value or a node.")],
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> int:
-    """Say which change made a node run, or a value.
+    """Explain why a node ran, or which node wrote a value.
 
     \b
     Examples:

@@ -15,7 +15,7 @@ from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
 from clew.errors import StoreConflictError, StoreCorruptError, StoreVersionError
-from clew.stores.kv import FORMAT, Change, check_key, conflict, in_pages, newer, older, upper_bound
+from clew.stores.kv import FORMAT, Change, behind, check_key, conflict, in_pages, newer, older
 from clew.stores.postgres.connection import StoreConnection
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ class PostgresKeyValueTable:
     def count(self, prefix: str = "") -> int:
         """Count the keys that start with `prefix`."""
         check_key(prefix)
-        where, values = self._within(prefix, True, upper_bound(prefix))
+        where, values = self._within(prefix, True, behind(prefix))
         return int(self._link.fetch(self._what, f"SELECT count(*) FROM kv_rows WHERE {where}", values)[0][0])
 
     def _within(self, start: str, inclusive: bool, end: str | None) -> tuple[str, list[Any]]:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clew.errors import StoreConflictError, StoreCorruptError, StoreError, StoreVersionError
-from clew.stores.kv import FORMAT, Change, check_key, conflict, damaged, in_pages, newer, older, upper_bound
+from clew.stores.kv import FORMAT, Change, behind, check_key, conflict, damaged, in_pages, newer, older
 from clew.stores.sql_rows import checksum
 from clew.stores.sqlite.file import explained, open_file
 from clew.stores.sqlite.fork_safety import guard
@@ -151,7 +151,7 @@ class SQLiteKeyValueTable:
     def count(self, prefix: str = "") -> int:
         """Count the keys that start with `prefix`."""
         check_key(prefix)
-        end = upper_bound(prefix)
+        end = behind(prefix)
         until, bound = ("", ()) if end is None else ("AND key < ?", (end,))
         statement = f"SELECT count(*) FROM kv_rows WHERE table_id = ? AND key >= ? {until}"
         with self._own(), self._translated():
