@@ -284,7 +284,7 @@ def _entry(document: dict[str, Any], kind: str) -> dict[str, Any]:
         (lambda d: _entry(d, "call").update(body="[]"), "its digest does not fit its content"),
         (lambda d: _entry(d, "step").pop("body"), r"`body` - at `\$\.clew\.entries"),
         (lambda d: d["clew"].update(start="%"), "what it began with is damaged"),
-        (lambda d: d["clew"].update(format=99), "its format is 99, and 2 is known"),
+        (lambda d: d["clew"].update(format=99), "its format is 99, and 3 is known"),
         (lambda d: d.pop("clew"), 'it has no object "clew"'),
         (lambda d: d.update(run_id=""), r"\$\.run_id"),
     ],

@@ -25,7 +25,7 @@ import msgspec
 from clew.errors import CheckpointError
 from clew.stores import LogEntry
 
-FORMAT = 2
+FORMAT = 3
 
 Json = dict[str, Any]
 

@@ -59,7 +59,7 @@ from clew.runtime.review.json_documents import (
     time_json,
 )
 from clew.state import GraphState, decode, encode
-from clew.stores import LogEntry, RunRow, Store
+from clew.stores import LogEntry, RunRow, Statement, Store
 
 _ROW = ("graph", "target", "status", "created", "updated", "parent", "parent_step", "structure")
 """What a document has of a row as it is; the seed is text there, and codes and failures are taken apart."""
@@ -168,8 +168,10 @@ class _EntryCollector:
         *,
         drop: Sequence[tuple[str, str, int]] = (),
         blobs: Mapping[str, bytes] = {},
+        statements: Sequence[Statement] = (),
+        wait: bool = True,
     ) -> None:
-        """Take entries in and out."""
+        """Add and remove entries; there are no statements in a log."""
         self.entries.update((entry.name, entry) for entry in entries)
         for name in drop:
             self.entries.pop(name, None)

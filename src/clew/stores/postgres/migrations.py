@@ -21,7 +21,7 @@ from clew.stores.messages import check_version
 if TYPE_CHECKING:
     import psycopg
 
-OLDEST = 5
+OLDEST = 6
 """The oldest format that is read. Logs of older ones need the graph that made them."""
 
 MIGRATIONS: tuple[str, ...] = (

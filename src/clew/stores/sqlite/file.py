@@ -31,7 +31,7 @@ from clew.stores.protocol import Statement
 
 APPLICATION_ID = 0x436C6577  # "Clew"
 
-OLDEST = 5
+OLDEST = 6
 """The oldest format that is read. Logs of older ones need the graph that made them."""
 
 MIGRATIONS: tuple[str, ...] = (
