@@ -55,7 +55,7 @@ def test_a_broken_plugin_is_one_line_of_warning(folder: Folder, install: Path) -
 
 
 def test_commands_of_clew_load_no_plugin_and_cannot_be_replaced(folder: Folder, install: Path) -> None:
-    folder.clew("run", "flow:graph", "query=a", "--id", "mine", PYTHONPATH=path_with(install))
+    folder.clew("run", "flow:graph", "query=a", "--run-id", "mine", PYTHONPATH=path_with(install))
     done = folder.clew("runs", PYTHONPATH=path_with(install))
     assert "mine" in done.stdout
     assert done.stderr == ""

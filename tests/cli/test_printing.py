@@ -91,7 +91,7 @@ def test_a_label_adds_no_line_to_an_error(tmp_path: Path, capsys: pytest.Capture
 
     with Engine(Graph([same]), store=SQLiteStore(path)) as engine:
         engine.run({"x": 1}, run_id="r")
-        engine.checkpoint("r", "one\nerror: forged")
+        engine.label_checkpoint("r", "one\nerror: forged")
     assert run_command(["show", "r", "--step", "other", "--store", path]) == 2
     lines = capsys.readouterr().err.splitlines()
     assert [line.partition(":")[0] for line in lines] == ["error", "hint"]

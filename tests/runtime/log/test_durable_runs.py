@@ -191,7 +191,7 @@ def test_a_label_is_given_once(file: Path) -> None:
     engine.run({"a": ["x"]}, run_id="r")
     engine.label_checkpoint("r", "counted", step=1)
     engine.label_checkpoint("r", "counted", step=1)
-    with pytest.raises(RunStateError, match="has a label 'counted' at step 1 already"):
+    with pytest.raises(RunStateError, match="already has a label 'counted' at step 1"):
         counting(file).label_checkpoint("r", "counted", step=2)
 
 

@@ -143,7 +143,7 @@ INSIDE = {
 def test_a_lost_step_of_a_subgraph_is_named(place: Place, which: str) -> None:
     what, told = INSIDE[which]
     place.lose(f"kind = 'step' AND {what}")
-    for verb in (place.engine.history, place.engine.export, place.engine.replay):
+    for verb in (place.engine.history, place.engine.export_run, place.engine.replay):
         with pytest.raises(StoreCorruptError, match=f"^run 'r1': {told}; other runs can be read"):
             verb("r1")
     assert [line for line in place.complaints() if line.startswith(f"run 'r1': {told}")]
@@ -155,7 +155,7 @@ def test_a_lost_step_of_a_subgraph_is_named(place: Place, which: str) -> None:
 def test_a_lost_recording_is_missed(place: Place, n: int, which: str) -> None:
     place.lose(f"kind = 'call' AND n = {n}")
     told = f"^run 'r1': 1 of its 2 recorded calls is missing{which}; other runs can be read"
-    for verb in (place.engine.history, place.engine.export, place.engine.replay):
+    for verb in (place.engine.history, place.engine.export_run, place.engine.replay):
         with pytest.raises(StoreCorruptError, match=told):
             verb("r1")
     assert len(place.complaints()) == 1

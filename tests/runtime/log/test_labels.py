@@ -47,7 +47,7 @@ def test_an_export_has_them_all(engine: Engine) -> None:
 
 @pytest.mark.parametrize("label", [None, 5, "", "half \ud800"])
 def test_a_label_is_text(engine: Engine, label: Any) -> None:
-    with pytest.raises(InputError, match="a label is text that is not empty"):
+    with pytest.raises(InputError, match="a label must be a string"):
         engine.label_checkpoint("r", label)
     assert engine.history("r")[1].labels == ()
 

@@ -229,7 +229,7 @@ class TestNoRoom:
             "    try:\n"
             "        SQLiteStore(os.path.join(sys.argv[1], name)).create(RunRow('r'))\n"
             "    except StoreUnavailableError as error:\n"
-            "        print(f'the folder {sys.argv[1]} may not be written' in str(error))\n"
+            "        print(f'the folder {sys.argv[1]} is not writable' in str(error))\n"
         )
         command = [sys.executable, "-c", program, str(folder)]
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
