@@ -373,6 +373,6 @@ def test_a_lost_call_is_named_with_run_step_node_and_call(places: Callable[[], P
         engine_on(store).resume("r")
     assert str(caught.value) == (
         "run 'r', step 1: node 'tries' at tries#0: one of the recorded calls is missing (number 2, before call 1, "
-        "'attempt 2'); it would be made again"
+        "'attempt 2'); the call would be repeated"
     )
     store.close()

@@ -292,7 +292,7 @@ def test_steps_lost_before_a_snapshot_are_named_by_the_doctor(tmp_path: Path) ->
         db.execute("UPDATE runs SET census = NULL, status = 'running'")
         db.execute("DELETE FROM steps")
     told = examine(engine.store)["damage"]
-    assert told == ["run 'r': step 1 is missing: there is a snapshot of a later one"]
+    assert told == ["run 'r': step 1 is missing, but a snapshot of a later step exists"]
 
 
 def test_an_imported_run_has_a_census_too(place: Place, tmp_path: Path) -> None:
