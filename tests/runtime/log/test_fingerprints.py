@@ -81,11 +81,11 @@ def test_a_node_that_is_gone_is_named(store: SQLiteStore) -> None:
 
 def test_other_inputs_are_named(store: SQLiteStore) -> None:
     failed(store)
-    told = refusal(store, FIRST, made("second", "a", "c", "a"))
+    message = refusal(store, FIRST, made("second", "a", "c", "a"))
     assert (
         "('second' has different inputs, outputs, targets or a different subgraph (now: takes a, writes c; before: "
         "takes b, writes c))"
-    ) in told
+    ) in message
 
 
 def test_other_edges_are_named(store: SQLiteStore) -> None:
@@ -114,10 +114,10 @@ def test_another_schema_is_named(store: SQLiteStore) -> None:
     ) in refusal(store, FIRST, WORKS, state=Summed)
 
 
-def test_all_that_is_another_is_told_at_once(store: SQLiteStore) -> None:
+def test_all_changes_are_reported_together(store: SQLiteStore) -> None:
     failed(store)
-    told = refusal(store, FIRST, made("second", "a", "c", "a"), made("third", "c", "d", "c"))
-    assert told.startswith(
+    message = refusal(store, FIRST, made("second", "a", "c", "a"), made("third", "c", "d", "c"))
+    assert message.startswith(
         "run 'r' was made with a different graph ('third' is new; 'second' has different inputs"
     )
 
@@ -125,14 +125,14 @@ def test_all_that_is_another_is_told_at_once(store: SQLiteStore) -> None:
 def test_nodes_inside_a_subgraph_are_named_by_their_way(store: SQLiteStore) -> None:
     failed(store, Graph([FIRST, FAILS], name="inner").as_node())
     more = Graph([FIRST, WORKS, made("third", "c", "d", "c")], name="inner").as_node()
-    told = refusal(store, more)
+    message = refusal(store, more)
     assert (
         "('inner/third' is new; 'inner' has different inputs, outputs, targets or a different subgraph"
-        in told
+        in message
     )
 
 
-def test_a_run_of_before_parts_were_told_in_words_is_compared_by_digests(store: SQLiteStore) -> None:
+def test_a_run_without_descriptions_is_compared_by_digests(store: SQLiteStore) -> None:
     failed(store)
     codes = dict(store.row("r").codes)
     short = {name: code.partition(" ")[0] for name, code in codes.items()}
@@ -140,8 +140,8 @@ def test_a_run_of_before_parts_were_told_in_words_is_compared_by_digests(store: 
     row = store.row("r")
     row.codes = short
     assert structure_changes(row, Graph([FIRST, FAILS])) == []
-    (told,) = structure_changes(row, Graph([FIRST, made("second", "a", "c", "a")]))
-    assert told == "'second' has different inputs, outputs, targets or a different subgraph"
+    (message,) = structure_changes(row, Graph([FIRST, made("second", "a", "c", "a")]))
+    assert message == "'second' has different inputs, outputs, targets or a different subgraph"
 
 
 def test_a_replay_that_differs_says_that_the_graph_is_another(store: SQLiteStore) -> None:
@@ -203,8 +203,8 @@ def test_accepted_changes_are_remembered(store: SQLiteStore) -> None:
         warnings.simplefilter("error")
         assert new.resume("r").status == "failed"
         assert new.replay("r")
-    told = refusal(store, FIRST, FAILS)
-    assert "'third' was removed" in told
+    message = refusal(store, FIRST, FAILS)
+    assert "'third' was removed" in message
 
 
 def test_accepted_changes_go_with_an_export(store: SQLiteStore) -> None:

@@ -93,7 +93,7 @@ def test_defaults_are_written_once(store: Store) -> None:
     assert engine.replay("r").ok
 
 
-def test_the_chain_is_sound_and_its_digests_are_what_they_were(store: Store) -> None:
+def test_the_chain_is_valid_and_its_digests_are_what_they_were(store: Store) -> None:
     waiting(store)
     before = Engine(Graph([write, ask], state=Talk), store=store).history("r")
     engine = Engine(LONGER, store=store)
@@ -159,11 +159,11 @@ def test_a_graph_inside_gets_them(store: Store) -> None:
 # -- work that would be left out --------------------------------------------------------------------------
 
 
-def refused(store: Store, graph: Graph, *told: str) -> None:
+def refused(store: Store, graph: Graph, *message: str) -> None:
     engine = Engine(graph, store=store)
     with pytest.raises(GraphChangedError) as caught:
         engine.resume("r", answer="yes", accept_changes=True)
-    assert all(repr(part) in str(caught.value) for part in told)
+    assert all(repr(part) in str(caught.value) for part in message)
     assert engine.runs()[0].status == "waiting"
 
 
@@ -288,8 +288,8 @@ def lost_in(call: Callable[[], Any]) -> tuple[Any, set[str]]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         found = call()
-    told = [str(each.message) for each in caught if issubclass(each.category, GraphWarning)]
-    return found, {name for name in ("tone", "volume") for text in told if repr(name) in text}
+    message = [str(each.message) for each in caught if issubclass(each.category, GraphWarning)]
+    return found, {name for name in ("tone", "volume") for text in message if repr(name) in text}
 
 
 @pytest.mark.parametrize("step", [0, 1])

@@ -471,7 +471,7 @@ def test_another_decision_is_shown(store: Store) -> None:
     assert '-[0] = "left"\n+[0] = "right"' in found.diff
 
 
-def test_an_error_that_is_new_is_told(store: Store) -> None:
+def test_an_error_that_is_new_is_reported(store: Store) -> None:
     def fails(a: int) -> int:
         raise ValueError("no")
 
@@ -480,7 +480,7 @@ def test_an_error_that_is_new_is_told(store: Store) -> None:
     assert (found.kind, found.message) == ("error", "it raises ValueError: no, but returned when recorded")
 
 
-def test_a_question_that_is_new_is_told(store: Store) -> None:
+def test_a_question_that_is_new_is_reported(store: Store) -> None:
     def ask(a: int, ctx: Context) -> Any:
         return ctx.interrupt("Sure?")
 
@@ -583,7 +583,7 @@ def test_what_a_subgraph_gives_is_compared(store: Store) -> None:
     )
 
 
-def test_a_subgraph_that_cannot_begin_any_more_is_told_once(store: Store) -> None:
+def test_a_subgraph_that_cannot_start_is_reported_once(store: Store) -> None:
     def enter(values: Any) -> dict[str, int]:
         if changed:
             raise ValueError("no")

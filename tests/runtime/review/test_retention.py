@@ -100,7 +100,7 @@ def test_a_run_of_a_living_owner_stays(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "options, told",
+    "options, message",
     [
         ({}, "needs a selection"),
         ({"keep": -1}, "keep: expected an int"),
@@ -109,8 +109,8 @@ def test_a_run_of_a_living_owner_stays(tmp_path: Path) -> None:
         ({"status": "happy"}, "status: expected one of"),
     ],
 )
-def test_wrong_options(options: dict[str, Any], told: str) -> None:
-    with pytest.raises(DefinitionError, match=told):
+def test_wrong_options(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(DefinitionError, match=message):
         Engine(graph).prune(**options)
 
 

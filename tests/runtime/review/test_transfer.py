@@ -267,7 +267,7 @@ def _entry(document: dict[str, Any], kind: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    "change, told",
+    "change, message",
     [
         (
             lambda d: d["checkpoints"][1]["state"].update(words=["z"]),
@@ -290,13 +290,13 @@ def _entry(document: dict[str, Any], kind: str) -> dict[str, Any]:
     ],
 )
 def test_a_changed_document_is_refused_with_what_is_wrong(
-    change: Callable[[dict[str, Any]], Any], told: str, tmp_path: Path
+    change: Callable[[dict[str, Any]], Any], message: str, tmp_path: Path
 ) -> None:
     document = document_of(waiting(MemoryStore()))
     engine = Engine(graph, store=SQLiteStore(tmp_path / "target.db"))
     changed = copy.deepcopy(document)
     change(changed)
-    with pytest.raises(CheckpointError, match=told):
+    with pytest.raises(CheckpointError, match=message):
         engine.import_run(changed)
     assert engine.runs() == []
     engine.import_run(document)  # the original is good

@@ -9,7 +9,7 @@ A new run may still have to wait for the disk (`settle`). The first append does 
 After the first append that fails, all later work is discarded, because it would depend on missing entries. The next
 call raises the error.
 
-The thread starts when it first has work of its own. Starting or waking a thread costs as much as many steps, so a short
+The thread starts when it first has work. Starting or waking a thread costs as much as many steps, so a short
 run has none: a timer (``clew.stores.timer``) starts the thread for work that is queued for more than a moment.
 
 An interrupt can occur at any instant in the main thread. `Condition.__enter__` is Python code: an interrupt in it,
