@@ -346,7 +346,7 @@ def ask(a: int) -> str:
 @pytest.mark.parametrize(
     "graph, answers, told",
     [
-        (Graph([first]), {"answer": 1}, "run 'r' asks nothing, so there is nothing to answer"),
+        (Graph([first]), {"answer": 1}, "run 'r' asks nothing; resume it without an answer"),
         (Graph([first]), {"answers": {"ask#0": 1}}, "run 'r' does not ask at 'ask#0'; it asks: nothing"),
         (Graph([ask]), {"answers": {"aks#0": 1}}, "run 'r' does not ask at 'aks#0'; it asks: ask#0: 'sure?'"),
         (Graph([ask]), {}, "run 'r' waits for an answer (ask#0: 'sure?'); resume it with answer=..."),

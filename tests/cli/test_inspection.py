@@ -61,8 +61,8 @@ def test_diff(ran: Folder) -> None:
     ran.clew("fork", "r", "shout=HO", "--step", "1", "--run-id", "f")
     done = ran.clew("diff", "r", "f")
     assert done.stdout.splitlines()[:3] == [
-        "runs 'r' and 'f' part after step 1 of 'r'",
-        "before step 2: other values",
+        "runs 'r' and 'f' differ after step 1 of 'r'",
+        "before step 2: different values",
         '  shout: "HI" -> "HO"',
     ]
     found = ran.json("diff", "r", "f")
@@ -127,7 +127,7 @@ def test_a_tampered_document_is_refused_with_what_is_wrong(ran: Folder) -> None:
     document["checkpoints"][2]["state"]["answer"] = "HA!"
     (ran.path / "run.json").write_text(json.dumps(document))
     done = ran.clew("import", "run.json", "--store", "other.db", code=1)
-    assert 'checkpoints[2].state.answer is "HA!", and the log says "HI!"' in done.stderr
+    assert 'checkpoints[2].state.answer is "HA!", but the log has "HI!"' in done.stderr
     assert ran.json("runs", "--store", "other.db") == []
 
 

@@ -170,7 +170,7 @@ def test_a_value_that_cannot_be_stored(tmp_path: Path, durability: str, driver: 
         result = asyncio.run(engine.arun({"x": 1}, run_id="r"))
     assert result.status == "failed"
     assert isinstance(result.error, EncodeError)
-    assert "node 'second' at second#0 returned what cannot be stored: b" in str(result.error)
+    assert "node 'second' at second#0 returned a value that cannot be stored: b" in str(result.error)
     assert "Handle" in str(result.error)
     assert (result.last_step, "b" in result, result["a"]) == (1, False, 1)
     (row,) = engine.runs(status="failed")

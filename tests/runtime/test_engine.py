@@ -354,7 +354,7 @@ def test_a_label_stays_where_it_is() -> None:
     [
         (3, "run 'r' has no step 3; it has 0 to 2"),
         (-1, "run 'r' has no step -1; it has 0 to 2"),
-        ("end", "run 'r' has no label 'end'; there are: 'x'"),
+        ("end", "run 'r' has no label 'end'; its labels: 'x'"),
     ],
 )
 def test_a_step_that_is_not_there(step: Any, told: str) -> None:
@@ -368,7 +368,7 @@ def test_a_step_that_is_not_there(step: Any, told: str) -> None:
 def test_a_label_where_there_are_none() -> None:
     engine = Engine(CHAIN)
     engine.run({"a": 1}, run_id="r")
-    with pytest.raises(UnknownRunError, match="run 'r' has no label 'end'; there are: none"):
+    with pytest.raises(UnknownRunError, match="run 'r' has no label 'end'; its labels: none"):
         engine.fork("r", step="end")
 
 

@@ -47,7 +47,7 @@ def test_a_run_id_has_an_encoding() -> None:
 
 @pytest.mark.parametrize("verb", ["fork", "rerun"])
 def test_values_are_a_mapping(engine: Engine, verb: str) -> None:
-    with pytest.raises(InputError, match=r"values are a mapping of names to values, not \[1\]"):
+    with pytest.raises(InputError, match=r"expected a mapping of names to values, got \[1\]"):
         getattr(engine, verb)("r", values=[1])
 
 
@@ -62,8 +62,8 @@ def test_whoever_resumes_without_a_node_is_told_ways_that_exist(tmp_path: Path) 
     with pytest.raises(GraphChangedError) as caught:
         Engine(Graph([fails]), store=engine.store).resume("r")
     assert str(caught.value) == (
-        "run 'r' was made with another graph ('one' is gone); give 'one' back, its code may be another, or run the new "
-        "graph from the start; engine.fork('r', step=...) goes on from a step before it ran"
+        "run 'r' was made with a different graph ('one' was removed); add 'one' again, start a new run, or fork from a "
+        "step before the node ran with engine.fork('r', step=...)"
     )
 
 

@@ -375,8 +375,8 @@ def test_a_recording_that_was_tampered_with_is_named_by_node_path_and_call(file:
     damage(file, lambda body: body.replace(b"yes, do", b"no, do!"))
     fail = False
     told = (
-        "run 'r': node 'act' at act#0, call 0 ('llm') is damaged (its digest does not fit its content); other runs can "
-        "be read, and all of this one that does not need it"
+        "run 'r': node 'act' at act#0, call 0 ('llm') is damaged (digest mismatch); other runs can "
+        "be read, and the parts of this one that do not need the call"
     )
     if verb == "replay":
         with pytest.raises(RecordCorruptError) as caught:

@@ -29,7 +29,7 @@ def test_an_answer_that_the_schema_refuses_leaves_the_question_open() -> None:
     engine = Engine(Graph([approve], state=Paper))
     engine.run({"draft": "x"}, run_id="r")
     with pytest.raises(
-        InputError, match=r"the answer to 'approve#0' does not fit 'approved': .*; answer again"
+        InputError, match=r"the answer to 'approve#0' does not match 'approved': .*; answer again"
     ):
         engine.resume("r", answer={"no": 1})
     assert engine.resume("r", answer=True)["approved"] is True

@@ -155,7 +155,7 @@ def test_a_run_that_takes_its_time_gets_to_the_disk_by_itself(disk: Disk) -> Non
 
 
 @pytest.mark.usefixtures("no_hurry")
-def test_who_listens_is_told_of_a_run_that_is_on_the_disk(disk: Disk) -> None:
+def test_listeners_hear_of_a_run_that_is_on_the_disk(disk: Disk) -> None:
     found: list[str] = []
 
     def listener(event: Any) -> None:
@@ -227,15 +227,15 @@ def test_no_call_is_made_where_the_disk_is_gone(disk: Disk) -> None:
 
 
 def test_a_store_that_does_not_defer_is_never_asked_to(tmp_path: Path) -> None:
-    passed: list[dict[str, Any]] = []
+    options: list[dict[str, Any]] = []
 
     class Plain(SQLiteStore):
         def create(self, *args: Any, **more: Any) -> int:
-            passed.append(more)
+            options.append(more)
             return super().create(*args, **more)
 
         def append(self, *args: Any, **more: Any) -> None:
-            passed.append(more)
+            options.append(more)
             super().append(*args, **more)
 
         def sync(self) -> None:
@@ -245,8 +245,8 @@ def test_a_store_that_does_not_defer_is_never_asked_to(tmp_path: Path) -> None:
     assert store.defers is False
     Engine(Graph([one]), store=store, durability="async").run({"x0": 0})
     Engine(Graph([one]), store=store, durability="exit").run({"x0": 0})
-    assert len(passed) == 4
-    assert all(more["wait"] for more in passed)
+    assert len(options) == 4
+    assert all(more["wait"] for more in options)
 
 
 # -- the writer's thread
@@ -277,7 +277,7 @@ def test_the_timer_ends_when_nothing_is_scheduled(monkeypatch: pytest.MonkeyPatc
         kept.close()
 
 
-def test_a_follower_that_is_closed_ends_its_thread() -> None:
+def test_a_background_writer_that_is_closed_ends_its_thread() -> None:
     settled = threading.Event()
     kept = background_writer.BackgroundWriter(lambda work: None, settled.set)
     assert settled.wait(30)

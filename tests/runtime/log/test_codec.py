@@ -188,7 +188,7 @@ def test_attempts_of_a_subgraph_have_names_of_their_own() -> None:
 def test_what_cannot_be_stored_is_said_of_its_node() -> None:
     writer = EntryEncoder({"sub#0/": "00" * 32}, epoch=0.0)
     with pytest.raises(
-        EncodeError, match=r"^node 'act' at sub#0/act#0 returned what cannot be stored: x\[1\]: "
+        EncodeError, match=r"^node 'act' at sub#0/act#0 returned a value that cannot be stored: x\[1\]: "
     ):
         writer.entry(Step("sub#0/", 1, (Outcome("act", 0, -1, {"x": [1, object()]}),)))
 
@@ -210,7 +210,7 @@ def test_damage_is_named(record: Any, where: str) -> None:
     entry = spoiled(record, lambda body: body + b" ")
     with pytest.raises(StoreCorruptError) as caught:
         EntryDecoder("r", {}.__getitem__).record(entry)
-    assert str(caught.value).startswith(f"run 'r': {where} is damaged (its digest does not fit its content)")
+    assert str(caught.value).startswith(f"run 'r': {where} is damaged (digest mismatch)")
 
 
 def test_a_step_that_cannot_be_read_is_named() -> None:

@@ -92,8 +92,8 @@ def test_a_damaged_row_is_refused_by_every_verb(file: Path, what: str) -> None:
 def test_the_doctor_names_it(file: Path, what: str) -> None:
     damage(file, ROWS[what])
     found = examine(SQLiteStore(file))
-    assert [told for told in found["damage"] if "run 'r1'" in told]
-    assert not [told for told in found["damage"] if "run 'r0'" in told or "run 'r2'" in told]
+    assert [message for message in found["damage"] if "run 'r1'" in message]
+    assert not [message for message in found["damage"] if "run 'r0'" in message or "run 'r2'" in message]
 
 
 def test_a_damaged_run_can_be_deleted(file: Path) -> None:
@@ -123,25 +123,25 @@ STEPS = {
 
 @pytest.mark.parametrize("which", STEPS)
 def test_the_doctor_names_a_missing_step(file: Path, which: str) -> None:
-    place, told = STEPS[which]
+    place, message = STEPS[which]
     base = 2 << 32
     damage(
         file,
         f"DELETE FROM steps WHERE id = (SELECT {place} FROM steps WHERE id > {base} AND id < {base} * 3 / 2)",
     )
-    assert [line for line in examine(SQLiteStore(file))["damage"] if f"run 'r1': {told}" in line]
+    assert [line for line in examine(SQLiteStore(file))["damage"] if f"run 'r1': {message}" in line]
 
 
 @pytest.mark.parametrize("which", ["the first", "one in the middle"])
 def test_a_missing_step_is_named(file: Path, which: str) -> None:
-    place, told = STEPS[which]
+    place, message = STEPS[which]
     base = 2 << 32
     damage(
         file,
         f"DELETE FROM steps WHERE id = (SELECT {place} FROM steps WHERE id > {base} AND id < {base} * 3 / 2)",
     )
     engine = Engine(GRAPH, store=SQLiteStore(file))
-    with pytest.raises(StoreCorruptError, match=f"^run 'r1': {told}"):
+    with pytest.raises(StoreCorruptError, match=f"^run 'r1': {message}"):
         engine.state("r1")
     assert engine.state("r0").step == 3
 
@@ -168,7 +168,7 @@ def test_a_step_that_says_something_else_than_its_digest_is_named(file: Path) ->
             (other.body, checksum(other.body, other.digest), (2 << 32) + 2),
         )
         db.commit()
-    with pytest.raises(StoreCorruptError, match="run 'r1': step 2 is damaged: its digest does not fit"):
+    with pytest.raises(StoreCorruptError, match=r"run 'r1': step 2 is damaged .digest mismatch"):
         Engine(GRAPH, store=SQLiteStore(file)).state("r1")
 
 
@@ -183,7 +183,7 @@ def test_a_snapshot_of_something_else_is_named_by_the_doctor(file: Path) -> None
 
     engine.store.append("r1", [LogEntry("snapshot", "", 1, entry.body, other.digest)], fence)
     engine.store.release("r1", fence)
-    assert "run 'r1': the snapshot at step 1 is not of that step" in examine(engine.store)["damage"]
+    assert "run 'r1': the snapshot at step 1 belongs to a different state" in examine(engine.store)["damage"]
 
 
 def test_whatever_is_wrong_with_a_run_the_doctor_goes_on(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -194,7 +194,7 @@ def test_whatever_is_wrong_with_a_run_the_doctor_goes_on(file: Path, monkeypatch
 
     monkeypatch.setattr(verification, "check_log", fail)
     found = examine(SQLiteStore(file))
-    assert [told for told in found["damage"] if "run 'r1'" in told and "it is too deep" in told]
+    assert [message for message in found["damage"] if "run 'r1'" in message and "it is too deep" in message]
 
 
 def test_a_row_with_damage_is_a_row(file: Path) -> None:

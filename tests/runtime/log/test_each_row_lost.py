@@ -2,7 +2,7 @@
 
 Either the loss is named before anything is done twice, or it did no harm: the run ends in the same digests, and nothing
 outside was done twice. Of a run that died nobody can tell whether its last words were written; which rows those are is
-told here, one by one.
+listed here, one by one.
 """
 
 from __future__ import annotations
@@ -356,8 +356,8 @@ def brief(rows: Iterable[Row]) -> list[str]:
 @pytest.mark.parametrize("state", STATES)
 def test_each_row_that_is_lost_is_named_or_not_needed(places: Callable[[], Place], state: str) -> None:
     found = lose_each(places, STATES[state])
-    harmless = [row for row, told in found.items() if told == "harmless"]
-    again = [row for row, told in found.items() if told.startswith("again: ")]
+    harmless = [row for row, fate in found.items() if fate == "harmless"]
+    again = [row for row, fate in found.items() if fate.startswith("again: ")]
     assert brief(harmless) == list(EXPECTED[state].harmless)
     assert brief(again) == list(EXPECTED[state].unknown)
     assert len(found) - len(harmless) - len(again) >= 2, "these are named"
@@ -373,6 +373,6 @@ def test_a_lost_call_is_named_with_run_step_node_and_call(places: Callable[[], P
         engine_on(store).resume("r")
     assert str(caught.value) == (
         "run 'r', step 1: node 'tries' at tries#0: one of the recorded calls is missing (number 2, before call 1, "
-        "'attempt 2'); it would be made again"
+        "'attempt 2'); the call would be repeated"
     )
     store.close()

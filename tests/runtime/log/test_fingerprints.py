@@ -69,28 +69,28 @@ def test_changed_code_inside_a_subgraph_is_named_by_its_way(store: SQLiteStore) 
 def test_a_changed_structure_is_refused_with_what_changed_and_the_ways_on(store: SQLiteStore) -> None:
     failed(store)
     assert refusal(store, FIRST, WORKS, made("third", "c", "d", "c + 1")) == (
-        "run 'r' was made with another graph ('third' is new); go on from a step of it with engine.fork('r', "
-        "step=...), or take the new graph with engine.resume('r', accept_changes=True)"
+        "run 'r' was made with a different graph ('third' is new); fork from one of its steps with engine.fork('r', "
+        "step=...), or accept the new graph with engine.resume('r', accept_changes=True)"
     )
 
 
 def test_a_node_that_is_gone_is_named(store: SQLiteStore) -> None:
     failed(store)
-    assert "('second' is gone)" in refusal(store, FIRST)
+    assert "('second' was removed)" in refusal(store, FIRST)
 
 
 def test_other_inputs_are_named(store: SQLiteStore) -> None:
     failed(store)
-    told = refusal(store, FIRST, made("second", "a", "c", "a"))
+    message = refusal(store, FIRST, made("second", "a", "c", "a"))
     assert (
-        "('second' has other inputs, outputs, targets or another graph inside (now: takes a, writes c; it was: takes "
-        "b, writes c))"
-    ) in told
+        "('second' has different inputs, outputs, targets or a different subgraph (now: takes a, writes c; before: "
+        "takes b, writes c))"
+    ) in message
 
 
 def test_other_edges_are_named(store: SQLiteStore) -> None:
     failed(store)
-    assert "(the declared edges are another (now: first to second; it was: none))" in refusal(
+    assert "(the declared edges have changed (now: first to second; before: none))" in refusal(
         store, FIRST, WORKS, edges=[("first", "second")]
     )
 
@@ -110,24 +110,29 @@ class Summed(TypedDict, total=False):
 def test_another_schema_is_named(store: SQLiteStore) -> None:
     failed(store, FIRST, FAILS, state=Plain)
     assert (
-        "(the state schema is another (now: a: int, b: int, c: float by add; it was: a: int, b: int, c: float))"
+        "(the state schema has changed (now: a: int, b: int, c: float by add; before: a: int, b: int, c: float))"
     ) in refusal(store, FIRST, WORKS, state=Summed)
 
 
-def test_all_that_is_another_is_told_at_once(store: SQLiteStore) -> None:
+def test_all_changes_are_reported_together(store: SQLiteStore) -> None:
     failed(store)
-    told = refusal(store, FIRST, made("second", "a", "c", "a"), made("third", "c", "d", "c"))
-    assert told.startswith("run 'r' was made with another graph ('third' is new; 'second' has other inputs")
+    message = refusal(store, FIRST, made("second", "a", "c", "a"), made("third", "c", "d", "c"))
+    assert message.startswith(
+        "run 'r' was made with a different graph ('third' is new; 'second' has different inputs"
+    )
 
 
 def test_nodes_inside_a_subgraph_are_named_by_their_way(store: SQLiteStore) -> None:
     failed(store, Graph([FIRST, FAILS], name="inner").as_node())
     more = Graph([FIRST, WORKS, made("third", "c", "d", "c")], name="inner").as_node()
-    told = refusal(store, more)
-    assert "('inner/third' is new; 'inner' has other inputs, outputs, targets or another graph inside" in told
+    message = refusal(store, more)
+    assert (
+        "('inner/third' is new; 'inner' has different inputs, outputs, targets or a different subgraph"
+        in message
+    )
 
 
-def test_a_run_of_before_parts_were_told_in_words_is_compared_by_digests(store: SQLiteStore) -> None:
+def test_a_run_without_descriptions_is_compared_by_digests(store: SQLiteStore) -> None:
     failed(store)
     codes = dict(store.row("r").codes)
     short = {name: code.partition(" ")[0] for name, code in codes.items()}
@@ -135,16 +140,22 @@ def test_a_run_of_before_parts_were_told_in_words_is_compared_by_digests(store: 
     row = store.row("r")
     row.codes = short
     assert structure_changes(row, Graph([FIRST, FAILS])) == []
-    (told,) = structure_changes(row, Graph([FIRST, made("second", "a", "c", "a")]))
-    assert told == "'second' has other inputs, outputs, targets or another graph inside"
+    (message,) = structure_changes(row, Graph([FIRST, made("second", "a", "c", "a")]))
+    assert message == "'second' has different inputs, outputs, targets or a different subgraph"
 
 
 def test_a_replay_that_differs_says_that_the_graph_is_another(store: SQLiteStore) -> None:
     Engine(Graph([FIRST, WORKS]), store=store).run({"a": 1}, run_id="r")
     report = Engine(Graph([FIRST, made("second", "a", "c", "a")]), store=store).replay("r", strict=False)
-    assert "'second' has other inputs" in report.graph
-    assert str(report).splitlines()[1].startswith("it was recorded with another graph ('second' has other")
-    with pytest.raises(ReplayError, match=r"does not replay: it was recorded with another graph \('second'"):
+    assert "'second' has different inputs" in report.graph
+    assert (
+        str(report)
+        .splitlines()[1]
+        .startswith("it was recorded with a different graph ('second' has different")
+    )
+    with pytest.raises(
+        ReplayError, match=r"does not replay: it was recorded with a different graph \('second'"
+    ):
         report.check()
     assert Engine(Graph([FIRST, WORKS]), store=store).replay("r").graph == ""
 
@@ -174,7 +185,7 @@ def test_a_node_that_has_run_cannot_be_gone(store: SQLiteStore, verb: str) -> No
     failed(store)
     engine = Engine(Graph([made("begin", "a", "b", "a + 1"), FAILS]), store=store)
     how = {"step": 1} if verb == "fork" else {"accept_changes": True}
-    with pytest.raises(GraphChangedError, match="knows a node 'first' that this graph does not have"):
+    with pytest.raises(GraphChangedError, match="has used node 'first', which this graph does not have"):
         getattr(engine, verb)("r", **how)
 
 
@@ -192,8 +203,8 @@ def test_accepted_changes_are_remembered(store: SQLiteStore) -> None:
         warnings.simplefilter("error")
         assert new.resume("r").status == "failed"
         assert new.replay("r")
-    told = refusal(store, FIRST, FAILS)
-    assert "'third' is gone" in told
+    message = refusal(store, FIRST, FAILS)
+    assert "'third' was removed" in message
 
 
 def test_accepted_changes_go_with_an_export(store: SQLiteStore) -> None:
@@ -280,7 +291,7 @@ def test_another_reducer_is_a_divergence(store: SQLiteStore) -> None:
     assert not report
     first = report.divergences[0]
     assert (first.kind, first.step) == ("reducer", 1)
-    assert first.message == "the reducer of 'n' is another than when the run was recorded"
+    assert first.message == "the reducer of 'n' has changed since the run was recorded"
 
 
 def test_another_reducer_of_the_same_name_is_too(store: SQLiteStore) -> None:

@@ -63,9 +63,9 @@ class Place:
     def lose(self, what: str) -> None:
         self.damage(f"DELETE FROM log WHERE run = 2 AND {what}")
 
-    def complaints(self) -> list[str]:
+    def problems(self) -> list[str]:
         found: list[str] = examine(self.store)["damage"]
-        assert not [told for told in found if "'r1'" not in told]
+        assert not [message for message in found if "'r1'" not in message]
         return found
 
     def others_are_read(self) -> None:
@@ -112,7 +112,7 @@ def test_a_lost_step_is_named_by_whoever_reads_the_run(place: Place, n: int) -> 
             StoreCorruptError, match=f"^run 'r1': step {n} is missing; other runs can be read"
         ):
             verb("r1")
-    assert [told for told in place.complaints() if told.startswith(f"run 'r1': step {n} is missing")]
+    assert [message for message in place.problems() if message.startswith(f"run 'r1': step {n} is missing")]
     assert place.engine.state("r1", n - 1).step == n - 1  # what came before it can be read
     place.others_are_read()
 
@@ -122,7 +122,7 @@ def test_all_steps_lost(place: Place) -> None:
         place.lose_step(n)
     with pytest.raises(StoreCorruptError, match=r"^run 'r1': step 1 is missing"):
         place.engine.state("r1")
-    assert place.complaints()
+    assert place.problems()
 
 
 def test_a_fork_names_the_step_that_its_parent_lost(place: Place) -> None:
@@ -141,12 +141,12 @@ INSIDE = {
 
 @pytest.mark.parametrize("which", INSIDE)
 def test_a_lost_step_of_a_subgraph_is_named(place: Place, which: str) -> None:
-    what, told = INSIDE[which]
+    what, message = INSIDE[which]
     place.lose(f"kind = 'step' AND {what}")
     for verb in (place.engine.history, place.engine.export_run, place.engine.replay):
-        with pytest.raises(StoreCorruptError, match=f"^run 'r1': {told}; other runs can be read"):
+        with pytest.raises(StoreCorruptError, match=f"^run 'r1': {message}; other runs can be read"):
             verb("r1")
-    assert [line for line in place.complaints() if line.startswith(f"run 'r1': {told}")]
+    assert [line for line in place.problems() if line.startswith(f"run 'r1': {message}")]
     assert place.engine.state("r1").step == 3  # which needs nothing of it
     place.others_are_read()
 
@@ -154,15 +154,15 @@ def test_a_lost_step_of_a_subgraph_is_named(place: Place, which: str) -> None:
 @pytest.mark.parametrize("n, which", [(0, r" \(number 0 of ask#0\)"), (1, "")])
 def test_a_lost_recording_is_missed(place: Place, n: int, which: str) -> None:
     place.lose(f"kind = 'call' AND n = {n}")
-    told = f"^run 'r1': 1 of its 2 recorded calls is missing{which}; other runs can be read"
+    message = f"^run 'r1': 1 of its 2 recorded calls is missing{which}; other runs can be read"
     for verb in (place.engine.history, place.engine.export_run, place.engine.replay):
-        with pytest.raises(StoreCorruptError, match=told):
+        with pytest.raises(StoreCorruptError, match=message):
             verb("r1")
-    assert len(place.complaints()) == 1
+    assert len(place.problems()) == 1
     place.others_are_read()
 
 
-def test_a_result_that_was_journaled_and_is_lost_is_missed_before_it_is_made_again(tmp_path: Path) -> None:
+def test_a_missing_finished_item_is_reported_before_it_runs_again(tmp_path: Path) -> None:
     store = SQLiteStore(tmp_path / "runs.db")
     made: list[str] = []
 
@@ -199,7 +199,7 @@ def test_a_lost_answer_or_question_is_missed(tmp_path: Path) -> None:
 
 def test_what_is_added_to_a_run_that_has_ended_is_no_damage(place: Place) -> None:
     place.engine.label_checkpoint("r1", "good", step=2)
-    assert place.complaints() == []
+    assert place.problems() == []
     assert place.engine.state("r1", "good").step == 2
 
 
@@ -212,7 +212,7 @@ def test_a_run_that_is_gone_on_with_has_a_new_census(place: Place) -> None:
     for _ in range(2):
         assert engine.resume("r3").status == "failed"
     assert place.store.row("r3").census == {**first, "resume": 2}
-    assert place.complaints() == []
+    assert place.problems() == []
 
 
 def test_what_there_was_before_a_run_was_gone_on_with_is_missed_whatever_became_of_that(
@@ -291,8 +291,8 @@ def test_steps_lost_before_a_snapshot_are_named_by_the_doctor(tmp_path: Path) ->
     with closing(sqlite3.connect(file)) as db, db:
         db.execute("UPDATE runs SET census = NULL, status = 'running'")
         db.execute("DELETE FROM steps")
-    told = examine(engine.store)["damage"]
-    assert told == ["run 'r': step 1 is missing: there is a snapshot of a later one"]
+    message = examine(engine.store)["damage"]
+    assert message == ["run 'r': step 1 is missing, but a snapshot of a later step exists"]
 
 
 def test_an_imported_run_has_a_census_too(place: Place, tmp_path: Path) -> None:

@@ -54,5 +54,5 @@ def test_a_label_is_text(engine: Engine, label: Any) -> None:
 
 @pytest.mark.parametrize("step", [True, 1.5, b"one"])
 def test_a_step_is_a_number_or_a_label(engine: Engine, step: Any) -> None:
-    with pytest.raises(InputError, match="a step is a whole number or a label"):
+    with pytest.raises(InputError, match="expected a step number or a label"):
         engine.state("r", step=step)

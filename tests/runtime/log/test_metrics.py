@@ -85,23 +85,23 @@ def test_metrics_are_complete_after_a_stream(store: Store, verb: str) -> None:
         return [event async for event in engine.astream(ITEMS, run_id="r")]
 
     events = asyncio.run(streamed()) if verb == "astream" else list(engine.stream(ITEMS, run_id="r"))
-    told = events[-1].metrics
+    reported = events[-1].metrics
     assert events[-1].kind == "run_finished"
-    assert (told.total_steps, told.total_nodes_executed, told.total_retries) == (2, 6, 1)
-    assert told.total_backpressure_blocks > 0
-    assert counts(engine.result("r").metrics) == counts(told)
+    assert (reported.total_steps, reported.total_nodes_executed, reported.total_retries) == (2, 6, 1)
+    assert reported.total_backpressure_blocks > 0
+    assert counts(engine.result("r").metrics) == counts(reported)
     assert engine.result("r").metrics.avg_step_latency_ms > 0
 
 
 def test_a_resumed_run_counts_from_its_beginning(store: Store) -> None:
-    told: list[Any] = []
-    engine = Engine(ASKS, store=store, listeners=[lambda event: told.append(event)])
+    reported: list[Any] = []
+    engine = Engine(ASKS, store=store, listeners=[lambda event: reported.append(event)])
     first = engine.run(ITEMS, run_id="r").metrics
     assert (first.total_steps, first.total_nodes_executed, first.total_retries) == (2, 7, 1)
     second = engine.resume("r", answer="yes").metrics
     assert (second.total_steps, second.total_nodes_executed, second.total_retries) == (4, 8, 1)
     assert second.avg_step_latency_ms > 0
-    assert told[-1].metrics == second
+    assert reported[-1].metrics == second
     assert counts(engine.result("r").metrics) == counts(second)
 
 
@@ -124,7 +124,7 @@ def test_a_run_that_failed_and_went_on_counts_what_failed(store: Store) -> None:
     assert counts(engine.result("r").metrics) == counts(done)
 
 
-def test_backpressure_is_counted_over_several_stretches(store: Store) -> None:
+def test_backpressure_is_counted_over_several_resumptions(store: Store) -> None:
     engine = Engine(ASKS, store=store, queue_depth=2)
     first = engine.run(ITEMS, run_id="r").metrics
     assert first.total_backpressure_blocks > 0
@@ -133,7 +133,7 @@ def test_backpressure_is_counted_over_several_stretches(store: Store) -> None:
     assert engine.result("r").metrics.total_backpressure_blocks == first.total_backpressure_blocks
 
 
-def test_a_stretch_that_was_killed_is_read_off_the_log(tmp_path: Path) -> None:
+def test_a_killed_resumption_is_read_from_the_log(tmp_path: Path) -> None:
     left: list[SQLiteStore] = []
     file = tmp_path / "runs.db"
 
@@ -281,17 +281,17 @@ def test_a_retried_step_has_the_same_latency_whenever_it_is_looked_up(tmp_path: 
         return a
 
     for store in (MemoryStore(), SQLiteStore(tmp_path / "runs.db")):
-        told: list[Any] = []
+        reported: list[Any] = []
         engine = Engine(
             Graph([flaky, Graph([beside], name="inside")]),
             store=store,
             clock=VirtualClock(),
             max_concurrent_nodes=1,
-            listeners=[told.append],
+            listeners=[reported.append],
         )
         metrics = engine.run({"a": 1}, run_id="r").metrics
         assert metrics.total_retries == 1
-        assert metrics == engine.result("r").metrics == told[-1].metrics
+        assert metrics == engine.result("r").metrics == reported[-1].metrics
         engine.close()
     again = Engine(store=SQLiteStore(tmp_path / "runs.db"))
     assert again.result("r").metrics == metrics

@@ -14,7 +14,7 @@ import pytest
 
 from clew import END, Engine, Graph, GraphState, SQLiteStore, ifelse, interrupt, node
 from clew.errors import GraphChangedError, GraphWarning, InputError, UnknownValueError
-from clew.runtime.log.verification import complaints
+from clew.runtime.log.verification import problems
 from clew.stores import MemoryStore, Store
 
 pytestmark = pytest.mark.filterwarnings("ignore::clew.errors.GraphWarning")  # of code that has changed too
@@ -93,7 +93,7 @@ def test_defaults_are_written_once(store: Store) -> None:
     assert engine.replay("r").ok
 
 
-def test_the_chain_is_sound_and_its_digests_are_what_they_were(store: Store) -> None:
+def test_the_chain_is_valid_and_its_digests_are_what_they_were(store: Store) -> None:
     waiting(store)
     before = Engine(Graph([write, ask], state=Talk), store=store).history("r")
     engine = Engine(LONGER, store=store)
@@ -101,7 +101,7 @@ def test_the_chain_is_sound_and_its_digests_are_what_they_were(store: Store) -> 
     after = engine.history("r")
     assert [each.digest for each in after[: len(before)]] == [each.digest for each in before]
     if store.encodes:
-        assert list(complaints(store, store.row("r"))) == []
+        assert list(problems(store, store.row("r"))) == []
 
 
 def test_a_second_change_keeps_the_defaults_of_the_first(store: Store) -> None:
@@ -133,7 +133,7 @@ def test_a_fork_gets_them_too(store: Store) -> None:
     done = engine.resume("f", answer="yes")
     assert (done.status, done["text"]) == ("completed", "yes in en")
     if store.encodes:
-        assert list(complaints(store, store.row("f"))) == []
+        assert list(problems(store, store.row("f"))) == []
 
 
 def test_a_checkpoint_of_an_older_schema_gets_them() -> None:
@@ -153,17 +153,17 @@ def test_a_graph_inside_gets_them(store: Store) -> None:
     (chain,) = checkpoint.nested.values()
     assert chain[-1].values["language"] == "en"
     if store.encodes:
-        assert list(complaints(store, store.row("r"))) == []
+        assert list(problems(store, store.row("r"))) == []
 
 
 # -- work that would be left out --------------------------------------------------------------------------
 
 
-def refused(store: Store, graph: Graph, *told: str) -> None:
+def refused(store: Store, graph: Graph, *message: str) -> None:
     engine = Engine(graph, store=store)
     with pytest.raises(GraphChangedError) as caught:
         engine.resume("r", answer="yes", accept_changes=True)
-    assert all(repr(part) in str(caught.value) for part in told)
+    assert all(repr(part) in str(caught.value) for part in message)
     assert engine.runs()[0].status == "waiting"
 
 
@@ -288,8 +288,8 @@ def lost_in(call: Callable[[], Any]) -> tuple[Any, set[str]]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         found = call()
-    told = [str(each.message) for each in caught if issubclass(each.category, GraphWarning)]
-    return found, {name for name in ("tone", "volume") for text in told if repr(name) in text}
+    message = [str(each.message) for each in caught if issubclass(each.category, GraphWarning)]
+    return found, {name for name in ("tone", "volume") for text in message if repr(name) in text}
 
 
 @pytest.mark.parametrize("step", [0, 1])
@@ -309,7 +309,7 @@ def test_a_fork_drops_what_the_schema_no_longer_declares(store: Store, step: int
     again, lost = lost_in(lambda: engine.fork("f", run_id="g"))
     assert (again.values, lost) == (engine.state("f").values, set())
     if store.encodes:
-        assert list(complaints(store, store.row("f"))) == []
+        assert list(problems(store, store.row("f"))) == []
 
 
 def test_a_fork_that_lost_fields_can_be_rerun_and_exported(store: Store) -> None:

@@ -88,8 +88,8 @@ def test_a_lost_or_damaged_piece_is_named_with_run_and_step(file: Path) -> None:
     (step,) = (entry.n for entry in engine.store.find("r1", "snapshot", ""))
     with closing(sqlite3.connect(file)) as db, db:
         assert db.execute("UPDATE blobs SET body = x'00' WHERE run = 0").rowcount
-    told = rf"^run 'r1': the state at step {step} is damaged \(the content [0-9a-f]{{12}}… is damaged"
-    with pytest.raises(StoreCorruptError, match=told):
+    message = rf"^run 'r1': the state at step {step} is damaged \(the content [0-9a-f]{{12}}… is damaged"
+    with pytest.raises(StoreCorruptError, match=message):
         engine.state("r1")
     assert engine.state("r1", step - 1).step == step - 1  # which does not need it
 

@@ -221,7 +221,7 @@ def test_its_run_fails_and_says_where(store: Store, kind: str, asynchronously: b
 
 
 @pytest.mark.parametrize("kind", ERRORS)
-def test_it_is_stored_whole_enough_to_be_told_again(kind: str) -> None:
+def test_it_is_stored_completely_enough_to_be_raised_again(kind: str) -> None:
     error = ERRORS[kind]()
     data = encode(plain_error(error), ordered=True)
     for to_handle in (False, True):

@@ -23,7 +23,7 @@ from tests.runtime.killed import as_if_killed
 
 
 class Pile:
-    """A store for a log writer that fails one append."""
+    """Takes the place of a store; refuses the selected append."""
 
     defers = False
 
@@ -94,7 +94,7 @@ def test_closing_writes_nothing_after_a_failure() -> None:
     assert pile.calls == 0
 
 
-def test_a_follower_lets_fall_what_comes_after_a_failure() -> None:
+def test_work_after_a_failure_is_discarded() -> None:
     """Also what had piled up behind the append that failed."""
     entered, go, made = threading.Event(), threading.Event(), []
 
@@ -104,16 +104,16 @@ def test_a_follower_lets_fall_what_comes_after_a_failure() -> None:
         assert go.wait(30)
         raise StoreError("the disk is full")
 
-    follower = BackgroundWriter(append)
-    follower.put(([LogEntry("step", "", 1, b"")], (), {}, ()))
+    background = BackgroundWriter(append)
+    background.put(([LogEntry("step", "", 1, b"")], (), {}, ()))
     assert entered.wait(30)
-    follower.put(([LogEntry("step", "", 2, b"")], (), {}, ()))
+    background.put(([LogEntry("step", "", 2, b"")], (), {}, ()))
     go.set()
-    follower.close()
+    background.close()
     assert made == [[1]]
-    assert isinstance(follower.failure, StoreError)
+    assert isinstance(background.failure, StoreError)
     with pytest.raises(StoreError, match="the disk is full"):
-        follower.put(([LogEntry("step", "", 3, b"")], (), {}, ()))
+        background.put(([LogEntry("step", "", 3, b"")], (), {}, ()))
     assert made == [[1]]
 
 
@@ -124,7 +124,7 @@ def finished(value: Any, n: int = 0) -> FinishedItem:
     return FinishedItem("", Outcome("n", 0, -1, {"a": value}), (), n)
 
 
-def test_entries_of_the_journal_are_numbered_and_dropped_with_their_step() -> None:
+def test_entries_of_finished_items_are_numbered_and_dropped_with_their_step() -> None:
     dropped: list[Any] = []
 
     class Dropping(Pile):
@@ -141,7 +141,7 @@ def test_entries_of_the_journal_are_numbered_and_dropped_with_their_step() -> No
     assert dropped == [("journal", "n#0", 0), ("journal", "n#0", 1)]
 
 
-def test_no_journal_is_left_of_a_run(tmp_path: Path) -> None:
+def test_no_finished_items_are_left_of_a_run(tmp_path: Path) -> None:
     slow_may_end = threading.Event()
 
     @node(output="b")
@@ -170,7 +170,7 @@ def read(*records: Any) -> Any:
     return read_log(RunRow("r"), GraphState(), records, "error")
 
 
-def test_of_two_journal_entries_of_an_item_the_later_one_holds() -> None:
+def test_the_later_of_two_entries_of_a_finished_item_counts() -> None:
     assert read(finished(2, 1), finished(1, 0)).finished["n#0"].update == {"a": 2}
     assert read(finished(1, 0), finished(2, 1)).finished["n#0"].update == {"a": 2}
 
@@ -185,7 +185,7 @@ def test_inner_steps_are_those_of_the_last_attempt_around_them() -> None:
     assert read(*starts, inner(0), inner(1)).frames["sub#0/"][1] == [inner(1)]
 
 
-def test_an_item_that_is_in_the_journal_asks_nothing_any_more() -> None:
+def test_a_finished_item_has_no_open_question() -> None:
     assert list(read(Question("n#0", "n", "sure?", 1)).asked) == ["n#0"]
     assert read(Question("n#0", "n", "sure?", 1), finished(1)).asked == {}
     assert read(Question("n#0!1", "n", "made?", 1), finished(1)).asked == {}
@@ -209,26 +209,26 @@ def test_of_several_recordings_of_a_call_the_last_one_holds() -> None:
 
 
 def test_before_recordings_are_looked_up_what_this_session_has_is_written() -> None:
-    told: list[str] = []
+    events: list[str] = []
 
     class Session:
         run_id = "r"
 
         def brace(self) -> None:
-            told.append("brace")
+            events.append("brace")
 
-    class Strand:
+    class Frame:
         epoch = (1,)
 
     class Item:
-        path, frame = "sub#0/n#0", Strand()
+        path, frame = "sub#0/n#0", Frame()
 
     def recall(path: str) -> list[RecordedCall | CallIntent]:
-        told.append("look up")
+        events.append("look up")
         return []
 
     Recorder(Session(), recall)._history(Item())  # type: ignore[arg-type]
-    assert told == ["brace", "look up"]
+    assert events == ["brace", "look up"]
 
 
 def test_what_a_late_attempt_records_is_let_fall(tmp_path: Path) -> None:
@@ -288,7 +288,7 @@ def test_in_async_mode_all_is_written_before_a_node_with_effects_is_called(tmp_p
     assert found == [1]
 
 
-def test_a_follower_that_is_too_far_behind_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_background_writer_that_is_too_far_behind_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("clew.runtime.log.background_writer.LAG", 3)
     entered, go, done = threading.Event(), threading.Event(), threading.Event()
     made: list[int] = []
@@ -300,19 +300,19 @@ def test_a_follower_that_is_too_far_behind_is_waited_for(monkeypatch: pytest.Mon
 
     def put_all() -> None:
         for number in range(6):
-            follower.put(([LogEntry("step", "", number, b"")], (), {}, ()))
+            background.put(([LogEntry("step", "", number, b"")], (), {}, ()))
         done.set()
 
-    follower = BackgroundWriter(append)
+    background = BackgroundWriter(append)
     thread = threading.Thread(target=put_all)
     thread.start()
     assert entered.wait(30)
     assert not done.wait(0.2), "it went on although nothing was appended"
-    assert follower._behind == 4
+    assert background._behind == 4
     go.set()
     assert done.wait(30)
     thread.join()
-    follower.join()
+    background.join()
     assert made == list(range(6))
 
 
@@ -323,35 +323,35 @@ def test_what_cannot_be_done_again_and_what_is_much_is_appended_without_waiting_
     monkeypatch.setattr("clew.runtime.log.background_writer.MOMENT", 60.0)
     monkeypatch.setattr("clew.runtime.log.background_writer.ENOUGH", 3)
     appended = threading.Event()
-    follower = BackgroundWriter(lambda work: appended.set())
-    follower.put(([LogEntry(kind, "", n, b"") for n in range(count)], (), {}, ()))
+    background = BackgroundWriter(lambda work: appended.set())
+    background.put(([LogEntry(kind, "", n, b"") for n in range(count)], (), {}, ()))
     assert appended.wait(30)
 
 
-def test_a_thread_that_has_nothing_to_do_is_told_of_what_comes() -> None:
+def test_new_work_wakes_an_idle_thread() -> None:
     appended = {kind: threading.Event() for kind in ("call", "step")}
-    follower = BackgroundWriter(lambda work: appended[work[0][0].kind].set())
+    background = BackgroundWriter(lambda work: appended[work[0][0].kind].set())
     for kind, came in appended.items():  # the first one starts the thread
-        follower.put(([LogEntry(kind, "", 1, b"")], (), {}, ()))
+        background.put(([LogEntry(kind, "", 1, b"")], (), {}, ()))
         assert came.wait(30)
-        with follower._turn:
-            assert follower._thread is not None
-    follower.close()
+        with background._turn:
+            assert background._thread is not None
+    background.close()
 
 
 def test_what_may_be_done_again_is_appended_together(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("clew.runtime.log.background_writer.MOMENT", 60.0)
     made: list[list[int]] = []
-    follower = BackgroundWriter(lambda work: made.append([entry.n for entry in work[0]]))
+    background = BackgroundWriter(lambda work: made.append([entry.n for entry in work[0]]))
     for number in range(3):
-        follower.put(([LogEntry("step", "", number, b"")], (), {}, ()))
-    follower.join()
-    follower.put(([LogEntry("step", "", 3, b"")], (), {}, ()))
-    (left,) = follower.close()
+        background.put(([LogEntry("step", "", number, b"")], (), {}, ()))
+    background.join()
+    background.put(([LogEntry("step", "", 3, b"")], (), {}, ()))
+    (left,) = background.close()
     assert (made, [entry.n for entry in left[0]]) == ([[0, 1, 2]], [3])
 
 
-def test_a_ledger_whose_run_cannot_get_to_the_disk_has_failed() -> None:
+def test_a_writer_whose_run_cannot_get_to_the_disk_has_failed() -> None:
     class Broken(Pile):
         def sync(self) -> None:
             raise StoreError("the disk is gone")
@@ -365,7 +365,7 @@ def test_a_ledger_whose_run_cannot_get_to_the_disk_has_failed() -> None:
 
 
 @pytest.mark.parametrize("durability", ["sync", "async", "exit"])
-def test_a_ledger_that_has_failed_says_so_to_all_who_come(durability: str) -> None:
+def test_a_failed_writer_raises_its_error_on_every_use(durability: str) -> None:
     kept = writer(Pile(), durability)
     kept._failure = StoreError("the disk is full")
     for use in (lambda: kept.write([step(1)]), kept.barrier, kept.close):

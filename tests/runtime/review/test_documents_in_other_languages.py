@@ -76,14 +76,14 @@ def js_number(number: float) -> str:
     assert isinstance(exponent, int)
     n = len(text) + exponent
     if len(text) <= n <= 21:
-        told = text + "0" * (n - len(text))
+        written = text + "0" * (n - len(text))
     elif 0 < n <= 21:
-        told = f"{text[:n]}.{text[n:]}"
+        written = f"{text[:n]}.{text[n:]}"
     elif -6 < n <= 0:
-        told = f"0.{'0' * -n}{text}"
+        written = f"0.{'0' * -n}{text}"
     else:
-        told = f"{text[0]}{'.' if text[1:] else ''}{text[1:]}e{'+' if n > 0 else '-'}{abs(n - 1)}"
-    return f"-{told}" if number < 0 else told
+        written = f"{text[0]}{'.' if text[1:] else ''}{text[1:]}e{'+' if n > 0 else '-'}{abs(n - 1)}"
+    return f"-{written}" if number < 0 else written
 
 
 def js_text(tree: Any) -> str:

@@ -381,7 +381,7 @@ def test_a_changed_prompt_is_named_with_node_path_call_and_both_texts(store: Sto
     found = only(today(engine, asking(model, "You are kind.\nWhat is {}?")).replay("r"))
     assert (found.kind, found.step, found.path, found.node) == ("call", 1, "ask#0", "ask")
     assert str(found) == (
-        "step 1, ask#0: node 'ask' at ask#0, call 0 ('llm') asks for something else than was recorded\n"
+        "step 1, ask#0: node 'ask' at ask#0, call 0 ('llm') has different arguments than when recorded\n"
         "--- recorded\n+++ now\n@@ -1,3 +1,3 @@\n"
         " argument 1:\n     You are kind.\n-    what is love?\n+    What is love?"
     )
@@ -443,7 +443,7 @@ def test_a_call_that_is_new_is_named(store: Store) -> None:
     found = only(today(engine, ask(2)).replay("r"))
     assert (found.kind, found.message) == (
         "missing",
-        "node 'ask' at ask#0, call 1 ('llm') was never recorded: it is new, or the node went another way",
+        "node 'ask' at ask#0, call 1 ('llm') was never recorded; it is new, or the node took a different path",
     )
 
 
@@ -454,7 +454,7 @@ def constant(name: str, value: Any, source: str = "a") -> Any:
 def test_another_result_is_shown(store: Store) -> None:
     engine = recorded(store, Model(), {"a": 1}, constant("n", {"x": 1, "y": 2}))
     found = only(today(engine, constant("n", {"x": 1, "y": 3})).replay("r"))
-    assert (found.kind, found.message) == ("update", "it returns something else")
+    assert (found.kind, found.message) == ("update", "it returns a different value")
     assert "-n_out.y = 2\n+n_out.y = 3" in found.diff
 
 
@@ -471,22 +471,22 @@ def test_another_decision_is_shown(store: Store) -> None:
     assert '-[0] = "left"\n+[0] = "right"' in found.diff
 
 
-def test_an_error_that_is_new_is_told(store: Store) -> None:
+def test_an_error_that_is_new_is_reported(store: Store) -> None:
     def fails(a: int) -> int:
         raise ValueError("no")
 
     engine = recorded(store, Model(), {"a": 1}, constant("n", 1))
     found = only(today(engine, node(fails, name="n", output="n_out")).replay("r"))
-    assert (found.kind, found.message) == ("error", "it raises ValueError: no, and returned when recorded")
+    assert (found.kind, found.message) == ("error", "it raises ValueError: no, but returned when recorded")
 
 
-def test_a_question_that_is_new_is_told(store: Store) -> None:
+def test_a_question_that_is_new_is_reported(store: Store) -> None:
     def ask(a: int, ctx: Context) -> Any:
         return ctx.interrupt("Sure?")
 
     engine = recorded(store, Model(), {"a": 1}, constant("n", 1))
     found = only(today(engine, node(ask, name="n", output="n_out")).replay("r"))
-    assert (found.kind, found.message) == ("question", "it asks 'Sure?', and did not when recorded")
+    assert (found.kind, found.message) == ("question", "it asks 'Sure?', but did not when recorded")
 
 
 @pytest.mark.parametrize("kind", ["node", "interrupt"])
@@ -583,7 +583,7 @@ def test_what_a_subgraph_gives_is_compared(store: Store) -> None:
     )
 
 
-def test_a_subgraph_that_cannot_begin_any_more_is_told_once(store: Store) -> None:
+def test_a_subgraph_that_cannot_start_is_reported_once(store: Store) -> None:
     def enter(values: Any) -> dict[str, int]:
         if changed:
             raise ValueError("no")
@@ -593,7 +593,7 @@ def test_a_subgraph_that_cannot_begin_any_more_is_told_once(store: Store) -> Non
     engine = recorded(store, Model(), {"a": 1}, nested(enter, lambda values: {"b": 1}))
     changed = True
     found = only(engine.replay("r", strict=False))
-    assert (found.kind, found.message) == ("error", "it raises ValueError: no, and returned when recorded")
+    assert (found.kind, found.message) == ("error", "it raises ValueError: no, but returned when recorded")
 
 
 def test_a_node_that_is_not_deterministic_is_found(store: Store) -> None:
@@ -616,7 +616,9 @@ def test_a_bad_report_raises_when_asked_to(store: Store) -> None:
     engine = recorded(store, Model(), {"a": 1}, constant("n", 1))
     report = today(engine, constant("n", 2)).replay("r")
     assert not report
-    with pytest.raises(ReplayError, match=r"run 'r' does not replay: step 1, n#0: it returns something else"):
+    with pytest.raises(
+        ReplayError, match=r"run 'r' does not replay: step 1, n#0: it returns a different value"
+    ):
         report.check()
 
 

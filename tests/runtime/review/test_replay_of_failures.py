@@ -100,7 +100,7 @@ def test_the_failure_itself_is_replayed(store: Store) -> None:
 def test_a_failure_that_is_mended_is_a_difference(store: Store) -> None:
     (found,) = replayed(failed(store, first, second()), first, second(says="")).divergences
     assert str(found) == (
-        "step 2, second#0: it raised ValueError: too much: AMORE when recorded, and returns now"
+        "step 2, second#0: it raised ValueError: too much: AMORE when recorded, but returns now"
     )
     assert (found.kind, found.node) == ("error", "second")
 
@@ -108,13 +108,13 @@ def test_a_failure_that_is_mended_is_a_difference(store: Store) -> None:
 @pytest.mark.parametrize("now", [{"says": "too little: {}"}, {"raises": KeyError}])
 def test_another_error_is_shown(store: Store, now: dict[str, Any]) -> None:
     (found,) = replayed(failed(store, first, second()), first, second(**now)).divergences
-    assert (found.kind, found.message) == ("error", "it raises something else")
+    assert (found.kind, found.message) == ("error", "it raises a different error")
     assert "-ValueError: too much: AMORE" in found.diff.replace('"', "")
 
 
 def test_another_call_before_the_failure_is_named(store: Store) -> None:
     (found,) = replayed(failed(store, first, second()), first, second(asks="less")).divergences
-    assert (found.kind, "call 1 ('get') asks for something else" in found.message) == ("call", True)
+    assert (found.kind, "call 1 ('get') has different arguments" in found.message) == ("call", True)
 
 
 def test_an_error_of_the_service_is_met_again(store: Store) -> None:
@@ -173,7 +173,7 @@ def test_what_a_node_returns_and_may_not_is_replayed(store: Store) -> None:
     engine = failed(store, pair)
     assert engine.replay("r").items == 1
     (found,) = replayed(engine, node(name="pair", output=("p", "q"))(lambda x: (x, x))).divergences
-    assert found.message.endswith("when recorded, and returns now")
+    assert found.message.endswith("when recorded, but returns now")
 
 
 def test_what_took_too_long_is_not_waited_for(store: Store) -> None:

@@ -27,7 +27,7 @@ def may_be_alone() -> bool:
 
 
 class Server(socketserver.ThreadingTCPServer):
-    """Says in capitals what it is told, and counts."""
+    """Returns its input in capitals, and counts."""
 
     daemon_threads = True
     asked = 0

@@ -100,17 +100,17 @@ def test_a_run_of_a_living_owner_stays(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "options, told",
+    "options, message",
     [
-        ({}, "say which"),
-        ({"keep": -1}, "keep is a number of runs"),
-        ({"keep": True}, "keep is a number of runs"),
-        ({"older_than": -1.0}, "older_than is a number of seconds"),
-        ({"status": "happy"}, "status is one of"),
+        ({}, "needs a selection"),
+        ({"keep": -1}, "keep: expected an int"),
+        ({"keep": True}, "keep: expected an int"),
+        ({"older_than": -1.0}, "older_than: expected seconds"),
+        ({"status": "happy"}, "status: expected one of"),
     ],
 )
-def test_wrong_options(options: dict[str, Any], told: str) -> None:
-    with pytest.raises(DefinitionError, match=told):
+def test_wrong_options(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(DefinitionError, match=message):
         Engine(graph).prune(**options)
 
 

@@ -67,14 +67,14 @@ def test_from_the_start(engine: Engine) -> None:
         ValueChange("c", MISSING, "large 16"),
     )
     assert str(found) == (
-        "runs 'x' and 'y' part from the start\n"
-        "before step 1: other values\n"
+        "runs 'x' and 'y' differ from the start\n"
+        "before step 1: different values\n"
         "  a: 1 -> 8\n"
         "step 1\n"
-        "  double#0 did something else\n"
+        "  double#0 has a different outcome\n"
         "    b: 2 -> 16\n"
         "step 2\n"
-        "  is_large#0 did something else\n"
+        "  is_large#0 has a different outcome\n"
         '    its decision: ["END"] -> ["large"]\n'
         "step 3\n"
         "  large#0 is only in 'y'\n"
@@ -201,7 +201,7 @@ def test_what_happens_inside_a_subgraph_is_compared(tmp_path: Path) -> None:
         (item,) = found.steps[1].items
         assert item.path == "outer#0/inner#0/is_odd#0"
         assert item.changes == (ValueChange("q", False, True),)
-        assert "  outer#0/inner#0/is_odd#0 did something else\n    q: false -> true" in str(found)
+        assert "  outer#0/inner#0/is_odd#0 has a different outcome\n    q: false -> true" in str(found)
         assert not engine.diff("x", "z")
 
 

@@ -10,7 +10,7 @@ import typer
 from clew.cli.options import JsonOption, StoreOption, store_at
 from clew.cli.output import command, count, say_json, say_line
 from clew.errors import StoreCorruptError
-from clew.runtime.log.verification import complaints
+from clew.runtime.log.verification import problems
 from clew.stores import RunRow, Store
 
 
@@ -49,7 +49,7 @@ def examine(store: Store) -> dict[str, Any]:
     owners: list[dict[str, Any]] = []
     orphans: list[dict[str, Any]] = []
     for row in rows:
-        damage += [line for line in complaints(store, row) if line not in damage]
+        damage += [line for line in problems(store, row) if line not in damage]
         if not row.damage:
             try:
                 _ownership(store, row, owners, orphans)

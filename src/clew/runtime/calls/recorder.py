@@ -241,9 +241,9 @@ class Recorder:
     ) -> list[RecordedCall | CallIntent]:
         """What was recorded of an item; StoreCorruptError if that says that something is lost."""
         if entries:
-            from clew.runtime.log.integrity import lost_recordings
+            from clew.runtime.log.integrity import missing_recordings
 
-            for wrong in lost_recordings(self._session.run_id, item, entries):
+            for wrong in missing_recordings(self._session.run_id, item, entries):
                 raise StoreCorruptError(wrong)
         return entries
 

@@ -1,21 +1,21 @@
-"""A follower: carries work to a store behind a run's back, in order and not too far behind.
+"""The background writer: appends work to a store from another thread, in order and with a bounded delay.
 
-What piles up for a moment goes in one append: a store that waits for its disk then does so once. Whoever cannot wait
-for that moment (`join`, and who is too far ahead) appends it in its own thread; whoever is done (`close`) takes what is
-left. What is not a plain step is appended at once: a call that was made and is lost would be made again.
+Work that is queued within a moment goes in one append, so a store that waits for its disk waits once. A caller that
+cannot wait for that moment appends the queue in its own thread (`join`, and `put` when too much is queued). `close`
+returns what is left. Anything but a plain step is appended at once: a call that was made and is lost would be repeated.
 
-A new run may owe its store a wait for the disk (`settle`). It is over with the first append, or after a moment.
+A new run may still have to wait for the disk (`settle`). The first append does that, or a timer after a moment.
 
-The first append that fails is the last one: what comes after it would build on something that is not there, and is let
-fall; the error is kept for whoever asks next.
+After the first append that fails, all later work is discarded, because it would depend on missing entries. The next
+call raises the error.
 
-A follower has a thread from when it first has something to do by itself. Starting one, or waking one up, costs as much
-as many steps, so a run that is over in a moment has none: a timer (``clew.stores.timer``) starts those that have had
-something to do for a moment.
+The thread starts when it first has work. Starting or waking a thread costs as much as many steps, so a short
+run has none: a timer (``clew.stores.timer``) starts the thread for work that is queued for more than a moment.
 
-An interrupt may come at any instant in the thread that runs. `Condition.__enter__` is Python code: an interrupt in it,
-after it has taken its lock, loses the lock. So the lock is taken by its own ``with`` statement, which the interpreter
-does not interrupt halfway. Only the background thread, which gets no interrupts, waits for the condition.
+An interrupt can occur at any instant in the main thread. `Condition.__enter__` is Python code: an interrupt in it,
+after it has acquired its lock, leaves the lock locked. So the code takes the lock with its own ``with`` statement,
+which the interpreter does not interrupt partway. Only the background thread waits for the condition: it gets no
+interrupts.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from clew.stores.protocol import OWN_STEP
 from clew.stores.timer import call_later, cancel
 
 Work = tuple[Sequence[LogEntry], Sequence[tuple[str, str, int]], Mapping[str, bytes], Sequence[Statement]]
-"""Entries to add, names of entries to drop, large contents, statements to execute: the arguments of an append."""
+"""The arguments of an append: entries to add, names of entries to drop, blobs, and statements to execute."""
 
-LAG = 1024  # entries that it may be behind
-ENOUGH = 256  # entries that are appended without waiting for more
+LAG = 1024  # entries that may be queued before `put` waits
+ENOUGH = 256  # queued entries that are appended at once
 MOMENT = 0.01  # seconds
 
 
 class BackgroundWriter:
-    """Appends what it is given, later. `settle` is called if nothing is appended for a moment."""
+    """Appends work later, in order. Calls `settle` if nothing is appended for `MOMENT` seconds."""
 
     _thread: Thread | None = None
     _is_due = False
@@ -50,20 +50,20 @@ class BackgroundWriter:
         self._lock = Lock()
         self._changed = Condition(self._lock)
         self._waiting: list[Work] = []
-        self._behind = 0  # entries that wait, or are being appended
-        self.put_so_far = 0  # works
-        self.done_so_far = 0  # works of these that are in the store, or never will be
+        self._behind = 0  # entries that are queued or being appended
+        self.put_so_far = 0  # pieces of work
+        self.done_so_far = 0  # those of them that are in the store, or were discarded
         if settle is not None:
             call_later(self, MOMENT, self.hurry)
 
     def put(self, work: Work) -> None:
-        """Append this after all that came before it; wait if it is too far behind."""
+        """Queue work, and wait if too much is queued."""
         self.follow(work)
         if self.is_far:
             self.join()
 
     def follow(self, work: Work) -> None:
-        """Append this after all that came before it, soon; never waits."""
+        """Queue work that the thread appends soon; never wait."""
         entries = work[0]
         with self._lock:
             is_first = self._add(work)
@@ -76,12 +76,12 @@ class BackgroundWriter:
             call_later(self, MOMENT, self.hurry)
 
     def queue(self, work: Work) -> None:
-        """Append this after all that came before it, when somebody joins; never waits."""
+        """Queue work that the next `join` appends; never wait."""
         with self._lock:
             self._add(work)
 
     def _add(self, work: Work) -> bool:
-        """Whether it is the first one that waits."""
+        """Add work to the queue; return whether the queue was empty."""
         if self.failure is not None:
             raise self.failure
         self._waiting.append(work)
@@ -91,28 +91,30 @@ class BackgroundWriter:
 
     @property
     def is_far(self) -> bool:
-        """Whether so much waits that nobody should put more."""
+        """Whether so much is queued that callers should wait."""
         return self._behind > LAG
 
     @property
     def is_idle(self) -> bool:
-        """Whether all that was put is in the store."""
+        """Whether all work is in the store."""
         return self.done_so_far == self.put_so_far and self._settle is None
 
     def hurry(self) -> None:
-        """Have what waits appended now, by a thread."""
+        """Make the thread append the queue now; start it if necessary."""
         with self._lock:
             if self._is_closed or not self._has_more():
                 return
             self._is_due = True
-            if self._thread is None or not self._thread.is_alive():  # an interrupt may come while it starts
-                self._thread = Thread(target=self._follow, name="clew-writer", daemon=True)
+            if (
+                self._thread is None or not self._thread.is_alive()
+            ):  # an interrupt can stop it while it starts
+                self._thread = Thread(target=self._work, name="clew-writer", daemon=True)
                 self._thread.start()
             else:
                 self._changed.notify()
 
     def join(self) -> None:
-        """Return when all that was put is in the store; raise if it cannot be."""
+        """Append the queue in this thread; return when all work is in the store, or raise the error."""
         with self._turn:
             waiting = self._take()
             try:
@@ -132,7 +134,7 @@ class BackgroundWriter:
                     self.done_so_far += len(waiting)
 
     def close(self) -> list[Work]:
-        """End the thread. What was put and is not in the store is for the caller to append."""
+        """End the thread. Return the work that is not in the store; the caller appends it."""
         cancel(self)
         with self._lock:
             self._is_closed = True
@@ -147,7 +149,7 @@ class BackgroundWriter:
             waiting, self._waiting, self._is_due = self._waiting, [], False
         return waiting
 
-    def _follow(self) -> None:
+    def _work(self) -> None:
         while True:
             with self._lock:
                 while not self._is_closed and not self._has_more():
@@ -159,15 +161,17 @@ class BackgroundWriter:
             try:
                 self.join()
             except BaseException:
-                return  # whoever puts or joins next is told
+                return  # the next put or join raises it
 
     def _has_more(self) -> bool:
         return bool(self._waiting) or self._settle is not None
 
 
 def batches(works: Sequence[Work]) -> list[Work]:
-    """Works as few appends, in order. What one drops and a later one adds again are not in the same append: there it
-    would not be written."""
+    """Combine work into as few appends as possible, in order.
+
+    An entry that is dropped and added again later needs two appends: in one, it would not be written.
+    """
     found: list[list[Work]] = [[]]
     dropped: set[tuple[str, str, int]] = set()
     for work in works:
@@ -180,7 +184,7 @@ def batches(works: Sequence[Work]) -> list[Work]:
 
 
 def joined(works: Sequence[Work]) -> Work:
-    """Several works as one."""
+    """Combine several pieces of work into one append."""
     if len(works) == 1:
         return works[0]
     entries: list[LogEntry] = []

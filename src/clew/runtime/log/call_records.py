@@ -1,7 +1,7 @@
-"""Recorded calls and call intents: what the log keeps of the calls that nodes make.
+"""Recorded calls and call intents: the log entries about calls of nodes.
 
-A call is identified by the item that makes it, the item's epoch and attempt, and its place: its number among the
-calls of the item, after the numbers of the recorded calls around it.
+A call is identified by the item that makes it, the item's epoch and attempt, and its place: its number among the calls
+of the item, after the numbers of the enclosing recorded calls.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ import msgspec
 from clew.state import encode
 
 Place = tuple[int, ...]
-"""The numbers of the calls around a call, from the outermost, and its own."""
+"""The numbers of the enclosing calls, from the outermost, and the number of the call."""
 
 
 WHOLE = -1
-"""Stands for the number of a call where the whole node is meant."""
+"""The number that stands for a whole node instead of one of its calls."""
 
 
 class CallIntent(msgspec.Struct, frozen=True):
-    """A call is about to be made; or, if it is settled, it or an attempt of a whole node ended without a result."""
+    """A call or node that is about to run; if it is settled, it ended without a result."""
 
     path: str
     attempt: int
@@ -32,11 +32,11 @@ class CallIntent(msgspec.Struct, frozen=True):
     epoch: tuple[int, ...] = ()
     n: int = 0
     is_settled: bool = False
-    within: tuple[int, ...] = ()  # the numbers of the calls in which it is made
+    within: tuple[int, ...] = ()  # the numbers of the enclosing calls
 
     @property
     def place(self) -> Place:
-        """Its number, after those of the calls around it."""
+        """The numbers of the enclosing calls, and its own."""
         return (*self.within, self.number)
 
 
@@ -44,7 +44,7 @@ Request = tuple[tuple[Any, ...], Mapping[str, Any]]
 
 
 class RecordedCall(msgspec.Struct, frozen=True):
-    """One call: the specification's RecordedIO, keyed by path, epoch, attempt, place and name."""
+    """A recorded call (RecordedIO of the specification), identified by path, epoch, attempt, place and name."""
 
     path: str
     attempt: int
@@ -56,14 +56,14 @@ class RecordedCall(msgspec.Struct, frozen=True):
     timestamp: float
     duration: float
     awaited: bool = False  # the function returned an awaitable
-    epoch: tuple[int, ...] = ()  # the attempts of the items around it
-    resumption: int = 0  # how often the run had failed and been gone on with
-    n: int = 0  # its place among all recordings of the path, in the order in which they came
-    within: tuple[int, ...] = ()  # the numbers of the calls in which it was made, from the outermost
+    epoch: tuple[int, ...] = ()  # the attempts of the enclosing items
+    resumption: int = 0  # how often the run had been resumed after a failure
+    n: int = 0  # its number among all recordings of the path, in the order of writing
+    within: tuple[int, ...] = ()  # the numbers of the enclosing calls, from the outermost
 
     @property
     def place(self) -> Place:
-        """Its number, after those of the calls around it."""
+        """The numbers of the enclosing calls, and its own."""
         return (*self.within, self.number)
 
     @property
@@ -73,9 +73,9 @@ class RecordedCall(msgspec.Struct, frozen=True):
 
     @property
     def hash(self) -> str:
-        """SHA-256 of the response, by its canonical encoding; that of None for a call that raised."""
+        """SHA-256 of the response in canonical encoding; of None if the call raised."""
         return f"sha256:{sha256(encode(self.response, at='response')).hexdigest()}"
 
 
 Recall = Callable[[str], Iterable[RecordedCall | CallIntent]]
-"""What was recorded of an item, by its path."""
+"""A function that returns the recordings of an item, given its path."""

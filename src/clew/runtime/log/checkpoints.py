@@ -1,6 +1,6 @@
-"""Checkpoints: a state of a run with what belongs to it.
+"""Checkpoints: a state of a run with its metadata.
 
-A checkpoint computes its digest and its frontier when they are asked for.
+A checkpoint computes its digest and its frontier on first use.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from clew.state import GraphState, digest
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The chain that a checkpoint is of: where its items come from."""
+    """The chain of a checkpoint, from which its next items are computed."""
 
     program: Program
     prefix: str
     attempts: Mapping[str, int]
-    """The retries that its items have used, by path."""
+    """The retries of its items, by path."""
     past: Past = field(compare=False)
     """When nodes ran before this state."""
 
 
 class Checkpoint(msgspec.Struct, frozen=True):
-    """S(step_id) of a run, with the specification's fields and the digest; `state` is the whole state."""
+    """S(step_id) of a run, with the fields of the specification and the digest; `state` is the whole state."""
 
     run_id: str
     step_id: int
@@ -45,9 +45,9 @@ class Checkpoint(msgspec.Struct, frozen=True):
     nested: Mapping[str, tuple[Checkpoint, ...]] = {}
     """The chains of subgraph items of this step, by path."""
     recorded_ios: tuple[RecordedCall, ...] = ()
-    """The recorded calls of the items of this step, and of what is inside them."""
+    """The recorded calls of the items of this step, also in their subgraphs."""
     labels: tuple[str, ...] = ()
-    """All names of this step; `label` is the first of them."""
+    """All labels of this step; `label` is the first one."""
     _origin: Origin | None = None
 
     @property
@@ -62,7 +62,7 @@ class Checkpoint(msgspec.Struct, frozen=True):
 
     @property
     def idempotency_key(self) -> str:
-        """What no other commit has: a hash of run, step and digest."""
+        """A unique key of this commit: a hash of run, step and digest."""
         parts = (
             b"clew:checkpoint",
             self.run_id.encode(),

@@ -1,15 +1,16 @@
-"""Records to entries of a store and back. Which kinds there are is in ``clew.runtime.log.records``.
+"""The log codec: encodes records as entries of a store, and decodes them. See ``clew.runtime.log.records``.
 
-Bodies are JSON with values in their stored form (``clew.state.stored``): in the order in which they came, so that code
-which continues with them sees what it would have seen, and with large content apart as blobs. A step is its only
-outcome, or a list of several; with deltas it is an object of outcomes (``o``) and deltas (``m``). An outcome is its
-node, its visit, its update, and when it began and how long it took, in microseconds since the run was created; what is
-out of the ordinary follows: the one node that it chose, or by name ``i`` its index in a batch, ``d`` what it decided,
-``a`` its attempt, ``c`` that it was not executed, ``e`` its error, ``r`` the value whose reducer refused its update.
+Bodies are JSON with values in their stored form (``clew.state.stored``): in insertion order, so that resumed code sees
+the same order, and with large content in blobs. The body of a step is its only outcome, or a list of outcomes; with
+deltas it is an object of outcomes (``o``) and deltas (``m``). An outcome is a list: node, visit, update, start (in
+microseconds since the run was created) and duration. Optional fields follow: the single node that it chose, or an
+object with ``i`` index in a batch, ``d`` decision, ``a`` attempt, ``c`` not executed, ``e`` error, and ``r`` the value
+whose reducer rejected the update.
 
-The digest of a step continues its chain: it is over paths, updates, deltas and decisions, in the canonical form of the
-stored bytes. The digest of any other entry is a checksum of its body. Times, attempts and errors are under the checksum
-that a store keeps for each entry. So checking an entry decodes nothing (``check_entry``, ``digest_of_step``).
+The digest of a step continues its chain. It covers paths, updates, deltas and decisions, in the canonical form of the
+stored bytes. The digest of any other entry is a checksum of its body. Times, attempts and errors are covered by the
+checksum that a store keeps for each entry. So checking an entry decodes no values (``check_entry``,
+``digest_of_step``).
 """
 
 from __future__ import annotations
@@ -39,26 +40,26 @@ _NO_DECISION = b"null"
 
 
 class EntryEncoder:
-    """Writes the records of one run as entries, and keeps the digests of its chains going."""
+    """Encodes the records of one run as entries, and computes the digests of its chains."""
 
     def __init__(self, digests: Mapping[str, str], epoch: float) -> None:
-        # strand -> the digest of its last state
-        self._digests = {strand: bytes.fromhex(digest) for strand, digest in digests.items()}
+        # by frame: the digest of its last state
+        self._digests = {frame: bytes.fromhex(digest) for frame, digest in digests.items()}
         self._epoch = epoch  # when the run was created
         self._parts: list[bytes] = []  # the canonical bytes of the outcomes of a step
-        self._deltas = b""  # those of its deltas
-        self._values = b""  # those of the values of a start
-        self._spans: list[tuple[int, int]] = []  # when they began and ended, in microseconds
-        self.latency = 0  # of all steps of the run itself, in microseconds
+        self._deltas = b""  # the canonical bytes of its deltas
+        self._values = b""  # the canonical bytes of the values of a start
+        self._spans: list[tuple[int, int]] = []  # start and end of each outcome, in microseconds
+        self.latency = 0  # of all steps of the root frame, in microseconds
         self.blobs: Blobs = {}
 
     def entry(self, record: Any) -> LogEntry:
-        """One record as an entry. EncodeError, with node and path, if something in it has no encoding."""
+        """Encode a record. Raise EncodeError with node and path if a value has no encoding."""
         known = len(self.blobs)
         try:
             return self._single(record) if type(record) is SingleItemStep else self._entry(record)
         except EncodeError as error:
-            # what it had apart goes with it; what records before it had apart stays
+            # discard the blobs of this record; keep those of the records before it
             self.blobs = dict(islice(self.blobs.items(), known))
             raise _named(record, error) from error
 
@@ -79,7 +80,7 @@ class EntryEncoder:
         return LogEntry(kind.name, path, n, body, _checksum(body))
 
     def _single(self, step: SingleItemStep) -> LogEntry:
-        """A step of one plain item: what `_entry` would write, in one go."""
+        """Encode a step of one plain item: the fast path of `_entry`."""
         if step.decision is not None or step.deltas:
             return self._entry(step.step())
         stored, canonical = stored_values(step.update, at="state", blobs=self.blobs)
@@ -94,7 +95,7 @@ class EntryEncoder:
     # -- parts of bodies, for the kinds ------------------------------------------------------------------
 
     def outcome(self, outcome: Outcome) -> list[Any]:
-        """An outcome for `_json`."""
+        """Return an outcome for `_json`."""
         update, canonical = stored_values(outcome.update, at="state", blobs=self.blobs)
         decision, chosen = stored_decision(outcome.decision, self.blobs)
         self._parts.append(outcome_bytes(outcome.path, canonical, chosen, outcome.error is not None))
@@ -109,7 +110,7 @@ class EntryEncoder:
         return plain
 
     def _rest(self, outcome: Outcome, decision: bytes) -> dict[str, Any]:
-        """What is out of the ordinary about an outcome."""
+        """Return the optional fields of an outcome."""
         rest: dict[str, Any] = {}
         if outcome.index >= 0:
             rest["i"] = outcome.index
@@ -126,28 +127,28 @@ class EntryEncoder:
         return rest
 
     def deltas(self, deltas: Mapping[str, Delta]) -> Any:
-        """Deltas for `_json`."""
+        """Return deltas for `_json`."""
         stored, self._deltas = stored_deltas(deltas, self.blobs)
         return msgspec.Raw(stored)
 
     def value(self, value: Any, at: str) -> Any:
-        """One value for `_json`."""
+        """Return one value for `_json`."""
         return msgspec.Raw(stored_value(value, at=at, blobs=self.blobs))
 
     def values(self, values: Mapping[str, Any]) -> Any:
-        """Values by name for `_json`."""
+        """Return values by name for `_json`."""
         stored, self._values = stored_values(values, at="state", blobs=self.blobs)
         return msgspec.Raw(stored)
 
     def content(self, content: bytes) -> str:
-        """Keep content apart; its digest."""
+        """Add a blob and return its digest."""
         digest = sha256(content).hexdigest()
         self.blobs[digest] = content
         return digest
 
 
 def _named(record: Any, error: EncodeError) -> EncodeError:
-    """The same, said of the node that is to blame."""
+    """Return the error with the node and path of the value, if they can be found."""
     if isinstance(record, SingleItemStep):
         record = record.step()
     prefix = getattr(record, "prefix", "")
@@ -162,7 +163,7 @@ def _named(record: Any, error: EncodeError) -> EncodeError:
                 stored_value(value, at=name, blobs={})
             except EncodeError as found:
                 return EncodeError(
-                    f"node {outcome.node!r} at {prefix}{outcome.path} returned what cannot be stored: {found}"
+                    f"node {outcome.node!r} at {prefix}{outcome.path} returned a value that cannot be stored: {found}"
                 )
     if isinstance(record, RecordedCall):
         return EncodeError(f"the call {record.name!r} at {record.path} cannot be recorded: {error}")
@@ -173,9 +174,9 @@ def _named(record: Any, error: EncodeError) -> EncodeError:
 
 
 def check_entry(run_id: str, entry: LogEntry) -> None:
-    """Raise if an entry that is not a step does not fit its digest."""
+    """Raise if the digest of an entry other than a step does not match its body."""
     if entry.kind != STEP.name and _checksum(entry.body) != entry.digest:
-        raise _damage(run_id, entry, DecodeError("its digest does not fit its content"))
+        raise _damage(run_id, entry, DecodeError("digest mismatch"))
 
 
 def _checksum(body: bytes) -> bytes:
@@ -201,7 +202,7 @@ _plain = msgspec.json.Decoder().decode
 
 
 def digest_of_step(previous: bytes, body: bytes) -> bytes:
-    """The digest of the state after a step, from its stored bytes alone; DecodeError if they are no step."""
+    """Return the digest of the state after a step, from its stored bytes. Raise DecodeError if they are invalid."""
     try:
         deltas, opening = b"", bytes(body[:2])
         if opening[:1] == b"{":
@@ -215,7 +216,7 @@ def digest_of_step(previous: bytes, body: bytes) -> bytes:
 
 
 def _part(fields: Sequence[msgspec.Raw]) -> bytes:
-    """The canonical bytes of an outcome: what `outcome_bytes` gives, put together from stored bytes."""
+    """Return the canonical bytes of an outcome, as `outcome_bytes` does, from its stored bytes."""
     node, visit, update, _, _, *more = fields
     index, decision, ending = b"", _NO_DECISION, b",false]"
     if more:
@@ -228,14 +229,14 @@ def _part(fields: Sequence[msgspec.Raw]) -> bytes:
             decision = _NO_DECISION if rest.d is msgspec.UNSET else canonical(bytes(rest.d))
             ending = b",false]" if rest.e is msgspec.UNSET else b",true]"
     stored = bytes(update)
-    # One name, and no dict or form below it: there is nothing to sort.
+    # One name, and no dict or tagged object below it: nothing to sort.
     is_plain = stored.count(b'":') == 1 and b'"$' not in stored
     path = b"[" + bytes(node)[:-1] + b"#" + bytes(visit) + index + b'",'
     return path + (stored if is_plain else canonical(stored)) + b"," + decision + ending
 
 
 def digest_of_start(body: bytes) -> bytes:
-    """The digest of the first state of a strand, from the stored bytes of its start."""
+    """Return the digest of the first state of a frame, from the stored bytes of its start."""
     try:
         stored = bytes(_outcome(body)[0])
         names = (
@@ -252,9 +253,9 @@ def digest_of_start(body: bytes) -> bytes:
 
 
 class EntryDecoder:
-    """Reads entries as records; damage is found and named.
+    """Decodes entries as records, and reports damage with its place.
 
-    Without `classes`, no class is built. With `keeps`, a large value of a step is not fetched: see `Kept`.
+    Without `classes`, it builds no registered class. With `keeps`, it does not fetch large values of steps: see `Kept`.
     """
 
     def __init__(
@@ -271,33 +272,33 @@ class EntryDecoder:
         self._epoch = epoch  # when the run was created
         self._classes = classes
         self._keeps = keeps
-        self.fetched = 0  # bytes of large contents
-        self.has_kept = False  # some value was not fetched
+        self.fetched = 0  # bytes of blobs
+        self.has_kept = False  # a value was not fetched
 
     def blob(self, digest: str) -> bytes:
-        """A large content."""
+        """Return a blob."""
         content = self._lookup(digest)
         self.fetched += len(content)
         return content
 
     def record(self, entry: LogEntry) -> Any:
-        """One entry as a record."""
+        """Decode an entry."""
         check_entry(self._run_id, entry)
         try:
             body = bytes(entry.body)
             if self._keeps and b'"$blob"' in body and entry.kind == STEP.name:
-                return self._keeping(entry, body)
+                return self._step_with_kept(entry, body)
             plain = decode(body, blob=self.blob, classes=self._classes, unfit="keep")
             return KINDS[entry.kind].decode(entry, plain, self)
         except ClassChangedError:
-            raise  # nothing is damaged
+            raise  # not damage: the class has changed
         except StoreCorruptError as error:
             raise StoreCorruptError(f"run {self._run_id!r}: {describe_entry(entry)}: {error}") from error
         except (DecodeError, LookupError, TypeError, ValueError, AttributeError) as error:
             raise _damage(self._run_id, entry, error) from error
 
-    def _keeping(self, entry: LogEntry, body: bytes) -> Step:
-        """A step whose large values are not fetched."""
+    def _step_with_kept(self, entry: LogEntry, body: bytes) -> Step:
+        """Decode a step without fetching its large values."""
         tree = _plain(body)
         outcomes = tree["o"] if isinstance(tree, dict) else tree if isinstance(tree[0], list) else [tree]
         kept = []
@@ -315,7 +316,7 @@ class EntryDecoder:
         return step
 
     def outcome(self, plain: Sequence[Any]) -> Outcome:
-        """What an item did."""
+        """Return an outcome."""
         node, visit, update, started, duration, *more = plain
         rest: Mapping[str, Any] = more[0] if more else {}
         if isinstance(rest, str):
@@ -339,13 +340,13 @@ def _damage(run_id: str, entry: LogEntry, error: Exception) -> RecordCorruptErro
     if entry.kind == CALL.name:
         return RecordCorruptError(_damaged_call(run_id, entry, error))
     return StoreCorruptError(
-        f"run {run_id!r}: {describe_entry(entry)} is damaged ({error}); other runs can be read, and this one up to "
-        f"the step before"
+        f"run {run_id!r}: {describe_entry(entry)} is damaged ({error}); other runs and the steps "
+        f"before it can be read"
     )
 
 
 def _damaged_call(run_id: str, entry: LogEntry, error: Exception) -> str:
-    """What RecordCorruptError says: node, path and, as far as it can be read, the call."""
+    """Return the message of RecordCorruptError: node, path and, if readable, the call."""
     node = entry.path.rpartition("/")[2].partition("#")[0]
     try:
         body = _plain(entry.body)
@@ -353,8 +354,8 @@ def _damaged_call(run_id: str, entry: LogEntry, error: Exception) -> str:
     except Exception:
         call = f"recording {entry.n}"
     return (
-        f"run {run_id!r}: node {node!r} at {entry.path}, {call} is damaged ({error}); other runs can be read, and all "
-        f"of this one that does not need it"
+        f"run {run_id!r}: node {node!r} at {entry.path}, {call} is damaged ({error}); other runs can be read, and "
+        f"the parts of this one that do not need the call"
     )
 
 

@@ -1,18 +1,18 @@
-"""What a run remembers of the graph that it was made with, to tell later what has changed.
+"""Fingerprints of a graph, stored with a run to detect changes of structure and code.
 
-Beside the structure's hash a run keeps one digest for each part of its graph, by name:
+In addition to the structure hash, a run stores one digest for each part of its graph:
 
 =============  ==============================================================
-``ask``        the code of a node; of one inside a subgraph ``sub/ask``
-``ask:``       how a node fits into the graph: kind, parameters, outputs, targets; then, after a space, in words
-``:edges``     a part of the structure that belongs to no node; likewise
-``~messages``  the code of a reducer; of one inside a subgraph ``sub/~messages``
-``=client``    a bound value: by its encoding or, where it has none, by its class
-``:python``    not a digest: the version of Python, to which the digests of code belong
-``:conflict``  not a digest: "last", where of two writers of one value the last one counts
+``ask``        the code of a node; in a subgraph ``sub/ask``
+``ask:``       the kind, parameters, outputs and targets of a node; after a space, a description
+``:edges``     a part of the structure that belongs to no node; also with a description
+``~messages``  the code of a reducer; in a subgraph ``sub/~messages``
+``=client``    a bound value: the digest of its encoding or, if it has none, of its class
+``:python``    not a digest: the Python version, on which the digests of code depend
+``:conflict``  not a digest: "last" if the last of two writers of a value wins
 =============  ==============================================================
 
-Changes that somebody has accepted are kept in the run's log (`Accepted`), and count from then on.
+Accepted changes are stored in the log of the run (`AcceptedChanges`) and replace these fingerprints.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _known: WeakKeyDictionary[Graph, dict[str, str]] = WeakKeyDictionary()
 
 
 def description_of(graph: Graph) -> tuple[str, bytes]:
-    """The description of a graph as a run keeps it: the digest, and the content."""
+    """Return the description of a graph as stored with a run: its digest and its content."""
     found = _described.get(graph)
     if found is None:
         content = msgspec.json.encode(graph.describe(json=True))
@@ -46,7 +46,7 @@ def description_of(graph: Graph) -> tuple[str, bytes]:
 
 
 def described(content: bytes) -> Graph:
-    """Make a graph without code of a description that a run keeps. StoreCorruptError if it is damaged."""
+    """Build a graph without code from a stored description. Raise StoreCorruptError if it is damaged."""
     try:
         graph = skeleton(msgspec.json.decode(content))
     except msgspec.MsgspecError as error:
@@ -59,7 +59,7 @@ _described: WeakKeyDictionary[Graph, tuple[str, bytes]] = WeakKeyDictionary()
 
 
 class GraphFingerprint(Mapping[str, str]):
-    """What a run keeps of a graph, made when somebody looks."""
+    """The fingerprints of a graph, computed on first use."""
 
     def __init__(self, graph: Graph, on_conflict: str) -> None:
         self.graph = graph
@@ -76,12 +76,12 @@ class GraphFingerprint(Mapping[str, str]):
 
 
 def structure_of(row: RunRow) -> str:
-    """The structure hash of the graph that a run was made with; a run in memory keeps the graph itself."""
+    """Return the structure hash of a run's graph. A run in memory holds the graph itself."""
     return row.structure or (row.description.structure_hash if isinstance(row.description, Graph) else "")
 
 
 def is_made_with(row: RunRow, graph: Graph) -> bool:
-    """Whether a run was made with a graph of this structure."""
+    """Return whether a run's graph has the structure of this graph."""
     return row.description is graph or structure_of(row) == graph.structure_hash
 
 
@@ -90,24 +90,28 @@ _PYTHON = ":python"
 
 
 def kept_codes(graph: Graph, on_conflict: str) -> dict[str, str]:
-    """What a run keeps of its graph."""
+    """Return the fingerprints that a run stores: those of the graph, and the conflict rule."""
     codes = codes_of(graph)
     return {**codes, _CONFLICT: on_conflict} if on_conflict != "error" else codes
 
 
 def conflict_rule(codes: Mapping[str, str], otherwise: str) -> str:
-    """What a run does about conflicts, as it was kept; a run that keeps nothing never had one."""
+    """Return the stored conflict rule of a run, or `otherwise` if none is stored."""
     return codes.get(_CONFLICT, otherwise)
 
 
 def codes_of(graph: Graph) -> dict[str, str]:
-    """The digests of a graph's parts."""
+    """Return the digests of a graph's parts."""
     found = _known.get(graph)
     if found is None:
         found = _known[graph] = dict(_code(graph, ""))
         parts = structure(graph)
-        found.update((f"{node['name']}:", f"{_short(node)} {_told(node)}") for node in parts.pop("nodes"))
-        found.update((f":{part}", f"{_short(value)} {_listed(value)}") for part, value in parts.items())
+        found.update(
+            (f"{node['name']}:", f"{_short(node)} {_describe_node(node)}") for node in parts.pop("nodes")
+        )
+        found.update(
+            (f":{part}", f"{_short(value)} {_describe_part(value)}") for part, value in parts.items()
+        )
         found.update((f"={name}", _short(value)) for name, value in graph.bound.items())
         found[_PYTHON] = platform.python_version()
     return found
@@ -133,16 +137,16 @@ def _short(value: Any) -> str:
 
 
 class FingerprintChanges(msgspec.Struct, frozen=True):
-    """What is not what it was."""
+    """The parts of a graph that have changed."""
 
     code: frozenset[str]  # nodes, also inside subgraphs
-    wiring: frozenset[str]  # nodes whose inputs, outputs, targets or inside are others
-    bound: frozenset[str]  # bound values, as far as can be told
+    wiring: frozenset[str]  # nodes whose inputs, outputs, targets or subgraph changed
+    bound: frozenset[str]  # bound values; a value without an encoding is compared by its class
     has_other_reducers: bool
 
 
 def changed_parts(row: RunRow, graph: Graph) -> FingerprintChanges:
-    """What has changed in a graph since a run was made with it."""
+    """Compare a graph with the stored fingerprints of a run."""
     then, now = row.codes, codes_of(graph)
     changed = {name for name in {*then, *now} if _differ(then.get(name), now.get(name))} if then else set()
     return FingerprintChanges(
@@ -154,9 +158,9 @@ def changed_parts(row: RunRow, graph: Graph) -> FingerprintChanges:
 
 
 def changed_reducers(row: RunRow, graph: Graph) -> list[str]:
-    """The values, of subgraphs too (``sub/messages``), whose reducers are not what they were.
+    """Return the values, also of subgraphs (``sub/messages``), whose reducers have changed.
 
-    Digests of another version of Python tell nothing: the same code has others there.
+    Return nothing if the Python version differs, because the same code has different digests there.
     """
     then, now = row.codes, codes_of(graph)
     if then.get(_PYTHON, now[_PYTHON]) != now[_PYTHON]:
@@ -166,48 +170,48 @@ def changed_reducers(row: RunRow, graph: Graph) -> list[str]:
 
 
 def warn_of_reducers(row: RunRow, graph: Graph) -> None:
-    """Warn whoever continues a run with other reducers."""
+    """Issue a GraphWarning if the reducers of a run have changed."""
     changed = changed_reducers(row, graph)
     if changed:
-        told = ", ".join(map(repr, changed))
+        names = ", ".join(map(repr, changed))
         warnings.warn(
-            f"run {row.run_id!r} was made with another reducer of {told}; its states stay as they are, and what comes "
-            f"next is merged by today's",
+            f"run {row.run_id!r}: the reducer of {names} has changed; existing states stay the same, and new updates "
+            f"use the current reducer",
             GraphWarning,
             stacklevel=4,
         )
 
 
 def changed_code(row: RunRow, graph: Graph) -> list[str]:
-    """The nodes, of subgraphs too, whose code is not what it was; only those that are and were there."""
+    """Return the nodes, also of subgraphs, whose code has changed, without new and removed nodes."""
     changed = changed_parts(row, graph).code & row.codes.keys() & codes_of(graph).keys()
     return sorted(name for name in changed if not any(other.startswith(f"{name}/") for other in changed))
 
 
 def _differ(then: str | None, now: str | None) -> bool:
-    """Whether a part is another one: what stands after its digest is for people only, and older runs lack it."""
+    """Return whether a part has changed. Only the digests are compared, not the descriptions after them."""
     if then is None or now is None:
         return then is not now
     return then.partition(" ")[0] != now.partition(" ")[0]
 
 
-def _told(node: Mapping[str, Any]) -> str:
-    """How a node fits into its graph, in words."""
+def _describe_node(node: Mapping[str, Any]) -> str:
+    """Describe the inputs, outputs and links of a node."""
     takes = [
         source if name == source else f"{source} as {name}"
         for name, source, kind, *_ in node["params"]
         if kind == "value"
     ]
-    told = [f"takes {', '.join(takes) or 'nothing'}"]
+    parts = [f"takes {', '.join(takes) or 'nothing'}"]
     writes = [value for _, value in node["writes"]]
-    told += [f"writes {', '.join(writes)}"] if writes else []
-    told += [f"goes to {' or '.join(node['targets'])}"] if node["targets"] else []
-    told += [f"comes after {', '.join(node['after'])}"] if node["after"] else []
-    return _cut(", ".join(told))
+    parts += [f"writes {', '.join(writes)}"] if writes else []
+    parts += [f"goes to {' or '.join(node['targets'])}"] if node["targets"] else []
+    parts += [f"comes after {', '.join(node['after'])}"] if node["after"] else []
+    return _cut(", ".join(parts))
 
 
-def _listed(part: Any) -> str:
-    """A part of a structure that belongs to no node, in words."""
+def _describe_part(part: Any) -> str:
+    """Describe a part of the structure that belongs to no node."""
     if isinstance(part, Mapping):
         fields = (
             f"{name}: {kind}" + (f" by {reducer.rpartition(':')[2]}" if reducer else "")
@@ -226,47 +230,49 @@ _WIDE = 160
 
 
 def structure_changes(row: RunRow, graph: Graph) -> list[str]:
-    """A phrase for each thing in which the structure of a graph is not that of the graph that a run was made with."""
+    """Return a phrase for each difference between the structure of a graph and that of a run's graph."""
     then, now = row.codes, codes_of(graph)
     if not then:
         return []
-    told = [
+    phrases = [
         f"{name!r} is new" for name in now if _is_node(name) and name not in then and _has_outer(name, then)
     ]
-    told += [
-        f"{name!r} is gone" for name in then if _is_node(name) and name not in now and _has_outer(name, now)
+    phrases += [
+        f"{name!r} was removed"
+        for name in then
+        if _is_node(name) and name not in now and _has_outer(name, now)
     ]
     for name, code in now.items():
         if not (name.endswith(":") or name in _PARTS) or not _differ(then.get(name, code), code):
             continue
         was, is_now = then[name].partition(" ")[2], code.partition(" ")[2]
         if name in _PARTS:
-            verb = "are" if name == ":edges" else "is"
-            what = f"the {_PARTS[name]} {verb} another"
+            verb = "have" if name == ":edges" else "has"
+            what = f"the {_PARTS[name]} {verb} changed"
         else:
-            what = f"{name[:-1]!r} has other inputs, outputs, targets or another graph inside"
-        told.append(f"{what} (now: {is_now}; it was: {was})" if was and was != is_now else what)
-    return told
+            what = f"{name[:-1]!r} has different inputs, outputs, targets or a different subgraph"
+        phrases.append(f"{what} (now: {is_now}; before: {was})" if was and was != is_now else what)
+    return phrases
 
 
 def _has_outer(name: str, codes: Mapping[str, str]) -> bool:
-    """Whether the subgraph that a node is in is there, so that only this node of it is new or gone."""
+    """Return whether the enclosing subgraph exists on both sides, so that only this node is new or removed."""
     return "/" not in name or name.rpartition("/")[0] in codes
 
 
 def changed_structure(row: RunRow, graph: Graph) -> str:
-    """What GraphChangedError says: what is another, and the ways on."""
-    how = "; ".join(structure_changes(row, graph)) or "its links, schema or signatures differ"
+    """Return the message of GraphChangedError: what has changed, and what to do."""
+    how = "; ".join(structure_changes(row, graph)) or "links, schema or signatures differ"
     now = codes_of(graph)
     gone = ", ".join(repr(name) for name in row.codes if _is_top(name) and name not in now)
-    if gone:  # what it did cannot be read without it
+    if gone:  # the steps of a removed node cannot be continued
         return (
-            f"run {row.run_id!r} was made with another graph ({how}); give {gone} back, its code may be another, or "
-            f"run the new graph from the start; engine.fork({row.run_id!r}, step=...) goes on from a step before it ran"
+            f"run {row.run_id!r} was made with a different graph ({how}); add {gone} again, start "
+            f"a new run, or fork from a step before the node ran with engine.fork({row.run_id!r}, step=...)"
         )
     return (
-        f"run {row.run_id!r} was made with another graph ({how}); go on from a step of it with "
-        f"engine.fork({row.run_id!r}, step=...), or take the new graph with engine.resume({row.run_id!r}, "
+        f"run {row.run_id!r} was made with a different graph ({how}); fork from one of its steps with "
+        f"engine.fork({row.run_id!r}, step=...), or accept the new graph with engine.resume({row.run_id!r}, "
         f"accept_changes=True)"
     )
 

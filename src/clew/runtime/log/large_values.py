@@ -1,7 +1,7 @@
-"""Large values: blobs, which stored bytes refer to by their digests.
+"""Large values, stored as blobs: stored bytes refer to a blob by its digest.
 
-Not everybody who reads a run needs its large values. A value of a state or an update that is a blob as a whole can be
-left where it is: `Kept` stands for it, and is written again as the same reference.
+Many readers of a run do not need its large values. If a whole value of a state or an update is a blob, it need not be
+fetched: `Kept` takes its place and is written again as the same reference.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ _json = msgspec.json.Encoder().encode
 
 
 class Kept(msgspec.Struct, frozen=True):
-    """A large value of a state that was not fetched: the kind and the digest of its blob."""
+    """A reference to a large value that was not fetched: the kind and digest of its blob."""
 
     kind: str
     digest: str
-    where: str = ""  # what refers to it, for people
+    where: str = ""  # the place of the reference, for messages
 
 
 def part_kept(stored: bytes, where: str) -> tuple[bytes, dict[str, Kept]]:
-    """Part stored values by name: those to be decoded, and those that are blobs as a whole; `where` they are."""
+    """Split stored values by name: bytes to decode, and values that are blobs; `where` is for messages."""
     if b'"$blob"' not in stored:
         return stored, {}
     values = msgspec.json.decode(stored, type=dict[str, msgspec.Raw])
@@ -38,13 +38,13 @@ def part_kept(stored: bytes, where: str) -> tuple[bytes, dict[str, Kept]]:
 
 
 def kept_of(reference: msgspec.Raw, where: str) -> Kept:
-    """Read the form that refers to a blob."""
+    """Decode a reference to a blob."""
     kind, digest = msgspec.json.decode(reference, type=dict[str, tuple[str, str]])["$blob"]
     return Kept(kind, digest, where)
 
 
 def fetched(value: Any, blob: Lookup, *, classes: bool = True) -> Any:
-    """Give the value, fetched if it is `Kept`."""
+    """Return the value; fetch it if it is `Kept`."""
     if type(value) is not Kept:
         return value
     return decode(_json({"$blob": [value.kind, value.digest]}), blob=blob, classes=classes, unfit="keep")
@@ -54,9 +54,9 @@ _BLOB = re.compile(rb'\{"\$blob":\["([a-z]+)","([0-9a-f]{64})"\]\}')
 
 
 def blobs_of(stored: bytes, blob: Lookup) -> Iterator[tuple[str, bytes]]:
-    """The contents that stored bytes refer to, and those that these refer to: digest and content.
+    """Yield digest and content of all blobs that stored bytes refer to, directly or through other blobs.
 
-    A quote inside a text is escaped, so what looks like a reference is one.
+    Quotes in strings are escaped, so the pattern matches only references.
     """
     for kind, name in _BLOB.findall(bytes(stored)):
         digest = name.decode()

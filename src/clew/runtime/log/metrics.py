@@ -21,7 +21,7 @@ from clew.engine.records import Outcome, SingleItemStep, Step
 
 
 class SchedulerMetrics(msgspec.Struct, frozen=True):
-    """Counters of one run, over its lifetime."""
+    """Counters over the lifetime of a run."""
 
     total_steps: int = 0
     total_nodes_executed: int = 0
@@ -32,7 +32,7 @@ class SchedulerMetrics(msgspec.Struct, frozen=True):
 
 
 class Totals(msgspec.Struct, frozen=True):
-    """Counters that add up."""
+    """Counters that can be added."""
 
     steps: int = 0
     executed: int = 0
@@ -42,7 +42,7 @@ class Totals(msgspec.Struct, frozen=True):
     latency: int = 0  # microseconds, of all steps
 
     def plus(self, other: Totals) -> Totals:
-        """Both together."""
+        """Return the sum of both."""
         return Totals(
             self.steps + other.steps,
             self.executed + other.executed,
@@ -53,7 +53,7 @@ class Totals(msgspec.Struct, frozen=True):
         )
 
     def metrics(self) -> SchedulerMetrics:
-        """In the words of the specification."""
+        """Return the counters under the names of the specification."""
         return SchedulerMetrics(
             total_steps=self.steps,
             total_nodes_executed=self.executed,
@@ -65,7 +65,7 @@ class Totals(msgspec.Struct, frozen=True):
 
 
 class Measured(msgspec.Struct, frozen=True):
-    """How full the queue was in one resumption of a run."""
+    """Queue statistics of one resumption of a run."""
 
     n: int
     peak: int
@@ -73,7 +73,7 @@ class Measured(msgspec.Struct, frozen=True):
 
 
 def totals_of(machine: Machine, latency: int) -> Totals:
-    """What a machine has counted, whose steps took so many microseconds."""
+    """Return the counters of a machine; `latency` is that of its steps, in microseconds."""
     counters, frontier = machine.counters, machine.frontier
     steps, executed = counters.steps + counters.fast_steps, counters.executed + counters.fast_steps
     return Totals(steps, executed, counters.retries, frontier.peak, frontier.blocks, latency)
@@ -82,19 +82,19 @@ def totals_of(machine: Machine, latency: int) -> Totals:
 def lifetime(
     total: int,
     steps: Sequence[Step],
-    beside: Iterable[Outcome],
+    other_outcomes: Iterable[Outcome],
     tried: int,
     others: int,
     measured: Iterable[Measured],
 ) -> Totals:
-    """What a run has counted so far, as its log tells.
+    """Return the counters of a run, computed from its log.
 
-    It has made `total` steps, of which `steps` are at hand; of the others each counts as one execution. `beside` are
-    the outcomes of items inside subgraphs and of open steps, `tried` the retries of items that have none, and `others`
-    how often an item failed for good, or asked a question.
+    Of the `total` steps, `steps` were read; each of the others counts as one execution. `other_outcomes` are those
+    of items in subgraphs and open steps, `tried` the retries of items without an outcome, and `others` the number of
+    final failures and questions.
     """
     own = [outcome for step in steps for outcome in step.outcomes]
-    outcomes = [*own, *beside]
+    outcomes = [*own, *other_outcomes]
     retries = sum(outcome.attempt for outcome in outcomes) + tried
     called = sum(1 for outcome in outcomes if not outcome.cached)
     queues = list(measured)
@@ -111,7 +111,7 @@ def lifetime(
 
 
 def latency_of(record: Any) -> int:
-    """The latency of a step of the run itself, in microseconds; 0 for any other record."""
+    """Return the latency of a step of the root frame, in microseconds; 0 for any other record."""
     if type(record) is SingleItemStep:
         return micros(record.duration)
     if type(record) is not Step or record.prefix:
@@ -124,5 +124,5 @@ def latency_of(record: Any) -> int:
 
 
 def micros(seconds: float) -> int:
-    """Seconds in whole microseconds, as a store keeps times."""
+    """Return seconds in whole microseconds, the precision of stored times."""
     return round(seconds * 1e6)

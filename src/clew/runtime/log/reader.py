@@ -1,19 +1,19 @@
-"""Reading runs from a store. There is one path: entries, then the log that they make, then states.
+"""Reads runs from a store: first entries, then the log, then states.
 
-`RunReader.open` reads the row of a run, once, and gives a `StoredRun`. That reads entries, and checks them: each one by
-itself, each chain by its digests, and whether all is there that was there when the run was last released. `log` gives
-what the entries mean together (`RunLog`), `state` a state. Nobody below this module calls back up.
+`RunReader.open` reads the row of a run once and returns a `StoredRun`. That reads entries and verifies them: each
+entry, the digests of each chain, and that no entry is missing since the run was last released. `log` returns the log
+(`RunLog`), and `state` returns a state.
 
-A run is read with its own graph: the engine's, if its structure is the run's, or else a graph without code that is made
-from the description which the run keeps. So reading needs no code of the user, and calls none. Without a graph of the
-engine's, no class is built either.
+A run is read with its own graph: the engine's graph if it has the same structure, otherwise a graph without code, built
+from the description stored with the run. So reading needs no user code and calls none. If the engine has no graph, no
+registered class is built either.
 
-What is read is what is needed. A state takes the run's own steps after the last snapshot before it, some at a time. To
-continue a run takes what is known of its open items too, but nothing of the subgraphs that have ended. Only `whole`
-reads the whole log.
+Only the necessary entries are read. A state needs the run's own steps after the last snapshot before it, read in
+batches. Continuing a run also needs the entries of its open items, but no subgraph that has ended. Only `whole` reads
+the whole log.
 
-A fork keeps no copy of its parent: it says which run and step it starts from, and what was changed. It is followed back
-to the first state that is there as a whole.
+A fork does not copy its parent. It stores the parent's run id and step, and the changed values. Loading a fork follows
+its parents back to the nearest full state.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ from clew.runtime.log.integrity import (
     digest_after_entry,
     is_harmless,
     last_step,
-    lost_entries,
     missing,
+    missing_entries,
 )
 from clew.runtime.log.large_values import Blobs, fetched
 from clew.runtime.log.records import (
@@ -106,7 +106,7 @@ class RunReader:
         return self.graph is not None
 
     def graph_of(self, row: RunRow) -> Graph:
-        """Give the graph to read a run with."""
+        """Return the graph to read a run with."""
         if self.graph is not None and is_made_with(row, self.graph):
             return self.graph
         if not self.store.encodes:
@@ -118,21 +118,21 @@ class RunReader:
                 found = described(self.store.blob(row.description))
             except StoreCorruptError as error:
                 raise StoreCorruptError(
-                    f"run {row.run_id!r}: the description of its graph is damaged ({error}); pass the graph that made "
-                    f"the run"
+                    f"run {row.run_id!r}: the description of its graph is damaged ({error}); pass the original "
+                    f"graph"
                 ) from error
             self._skeletons[row.description] = found
         return found
 
     def open(self, run_id: str) -> StoredRun:
-        """Open a run for reading. StoreCorruptError if its row is damaged."""
+        """Open a run for reading. Raise StoreCorruptError if its row is damaged."""
         row = opened_row(self.store.row(run_id), classes=self.classes)
         if row.damage:
             raise StoreCorruptError(row.damage)
         return StoredRun(self, row)
 
     def rows(self, status: str | None = None) -> list[RunRow]:
-        """List all runs. The error of a run whose row is damaged is the StoreCorruptError that says so."""
+        """List all runs. The `error` of a run with a damaged row is a StoreCorruptError."""
         rows = [opened_row(row, classes=self.classes) for row in self.store.rows(status)]
         for row in rows:
             if row.damage:
@@ -140,7 +140,7 @@ class RunReader:
         return rows
 
     def recall(self, run_id: str, *, intents: bool) -> Recall:
-        """Give a function that looks up the recorded calls of one item of a run, and the intents to call."""
+        """Return a function that looks up the recorded calls of an item, with `intents` also the call intents."""
         if self.store.encodes:
             reader = EntryDecoder(run_id, self.store.blob, classes=self.classes)
             kinds = names_of(CALL, INTENT) if intents else names_of(CALL)
@@ -155,7 +155,7 @@ class RunReader:
 
 
 class StoredRun:
-    """One run in a store: its row as it was when the run was opened, and what else is asked for."""
+    """One run in a store. Its row was read when the run was opened; everything else is read on demand."""
 
     def __init__(self, runs: RunReader, row: RunRow) -> None:
         self.row = row
@@ -174,12 +174,12 @@ class StoredRun:
         return self._runs.graph_of(self.accepted)
 
     def program(self, start: GraphState) -> Program:
-        """Give the program of the run, which started from this state."""
+        """Return the program of the run, which started from this state."""
         return program_of(self.graph, start.position.given)
 
     @cached_property
     def accepted(self) -> RunRow:
-        """The row with the graph that the run continues with: the one it was made with, or the last accepted one."""
+        """The row with the current graph of the run: the original one, or the last accepted one."""
         if not self.store.encodes:
             return self._in_memory().row
         last = self._last_accepted
@@ -193,12 +193,12 @@ class StoredRun:
 
     @property
     def _filled(self) -> Filled:
-        """The defaults of fields that the run's schemas have gained since it began."""
+        """The defaults of fields that were added to the schemas after the run began."""
         return {} if self._last_accepted is None else self._last_accepted.filled
 
     @property
     def on_conflict(self) -> str:
-        """What the run does about conflicts."""
+        """The conflict rule of the run."""
         return conflict_rule(self.accepted.codes, self._runs.on_conflict)
 
     # -- logs --------------------------------------------------------------------------------------------
@@ -213,11 +213,11 @@ class StoredRun:
         self._raise(chains.damage(self.row))
         records = [self._reader.record(entry) for entry in entries if entry.kind != SNAPSHOT.name]
         log = self._log(start, records, chains)
-        self._raise(lost_entries(self.row, entries))
+        self._raise(missing_entries(self.row, entries))
         return log
 
     def log(self, upto: int | None = None) -> RunLog:
-        """Read what it takes to continue from the last state, or from S(upto)."""
+        """Read the part of the log that is needed to continue from the last state, or from S(upto)."""
         if not self.store.encodes:
             return self._in_memory()
         start, weight, since = self._near_the_end(upto)
@@ -236,9 +236,9 @@ class StoredRun:
         self._raise(chains.damage(self.row, upto))
         log = self._log(start, [*records, *map(self._reader.record, more)], chains)
         log.weight, log.since = weight, since
-        self._raise(lost_entries(self.row, entries, _COUNTED, visits))
+        self._raise(missing_entries(self.row, entries, _COUNTED, visits))
         if upto is None and self.row.status != "completed":
-            self._check_unread(visits)  # what has ended does not continue
+            self._check_unread(visits)  # a completed run does not continue
         return log
 
     def _log(self, start: GraphState, records: Sequence[Any], chains: Chains) -> RunLog:
@@ -250,14 +250,14 @@ class StoredRun:
         return log
 
     def _raise(self, damage: Iterable[str]) -> None:
-        for wrong in damage:
-            raise StoreCorruptError(wrong)
+        for message in damage:
+            raise StoreCorruptError(message)
 
     def _in_memory(self) -> RunLog:
         return read_log(self.row, self.row.start, self.store.entries(self._run_id), self._runs.on_conflict)
 
     def _check_unread(self, visits: dict[str, int]) -> None:
-        """Raise if something is lost that is not read before it is needed, and may be needed to continue."""
+        """Raise if entries are missing that are read only on demand, and that a resume may need."""
         census = self.row.census or {}
         before = {kind: census[kind] for kind in _PARTLY_READ if kind in census}
         if not before:
@@ -267,23 +267,23 @@ class StoredRun:
             if now.get(kind, 0) < before[kind]:
                 entries = self.store.within(self._run_id, (kind,), _INSIDE)
                 if not is_harmless(self.row, entries, kind, visits):
-                    self._raise(lost_entries(self.row, entries, (kind,)))
+                    self._raise(missing_entries(self.row, entries, (kind,)))
 
     def _near_the_end(self, upto: int | None) -> tuple[GraphState, int, int]:
-        """Find a state that not too many steps come after: it, its weight, and the bytes that led to it since."""
+        """Return a state near the end, the weight of its snapshot, and the bytes of the steps between the two."""
         start, weight = self.snapshot(LAST if upto is None else upto) or (self.start(), 0)
         newest = self.store.last(self._run_id, STEP.name, "", LAST if upto is None else upto)
         if newest is None or newest.n - start.step <= 2 * _SOME:
             return start, weight, 0
         walk, since = self.walk(start, upto=newest.n - _SOME), 0
         del start
-        advance, _ = next(walk)
+        cursor, _ = next(walk)
         for _, size in walk:
             since += size
-        return advance.state(), weight, since
+        return cursor.state(), weight, since
 
     def _failures(self, start: GraphState) -> list[tuple[tuple[int, ...], Failure]]:
-        """Find the confined failures before a state, each with its order: the steps in which these nodes ran last."""
+        """Return the confined failures before a state with their order, from the last step of each failed node."""
         index = self.program(start).index
         found: list[tuple[tuple[int, ...], Failure]] = []
         for name in sorted(start.position.failed):
@@ -301,12 +301,11 @@ class StoredRun:
         return self.store.within(self._run_id, (STEP.name,), _OWN, after=first - 1, upto=last)
 
     def _open_items(self, visits: dict[str, int]) -> list[LogEntry]:
-        """Read what is known of items, and the frames inside those that are not in a step yet, given each node's
-        visits."""
+        """Read the entries of items, and the frames of items without a committed step, given each node's visits."""
         found = list(self.store.within(self._run_id, names_of(*_OF_ITEMS)))
         finished = {entry.path for entry in found if entry.kind == JOURNAL.name}
         nodes = [name for name, node in self.graph.nodes.items() if node.subgraph is not None]
-        while nodes:  # a node may be some visits ahead of the last step
+        while nodes:  # lookahead can be several visits ahead of the last step
             items = [(name, f"{name}#{visits.get(name, 0)}") for name in nodes]
             spans = [span for _, item in items for span in _spans(item)]
             inside = self.store.within(self._run_id, names_of(START, STEP), spans)
@@ -319,7 +318,7 @@ class StoredRun:
     # -- states ------------------------------------------------------------------------------------------
 
     def state(self, step: int | None = None, *, fetched: bool = True) -> GraphState:
-        """Read S(step), the last one by default. Unless `fetched`, large values may be `Kept`: nobody needs them."""
+        """Read S(step), by default the last state. Without `fetched`, large values may be `Kept`."""
         if not self.store.encodes:
             log = self._in_memory()
             chain = log.chain(self.program(log.start))
@@ -327,52 +326,52 @@ class StoredRun:
         upto = LAST if step is None else step
         base = [self.snapshot(upto, keeps=not fetched) or (self.start(), 0)]
         first = base[0][0].step
-        # popped: who held the state would have its lists copied
-        advance = self._walked(base.pop()[0], step)
-        if step is not None and advance.step != step:
-            raise UnknownRunError(
-                f"run {self._run_id!r} has no step {step}; it has {first} to {advance.step}"
-            )
-        return advance.state(fetched=fetched)
+        # popped: a second reference to the state would force a copy of its lists
+        cursor = self._walked(base.pop()[0], step)
+        if step is not None and cursor.step != step:
+            raise UnknownRunError(f"run {self._run_id!r} has no step {step}; it has {first} to {cursor.step}")
+        return cursor.state(fetched=fetched)
 
     def _walked(self, state: GraphState, upto: int | None, *, at_least: int = 0) -> StateCursor:
         walk = self.walk(state, upto=upto, at_least=at_least)
         del state
-        advance, _ = next(walk)
+        cursor, _ = next(walk)
         for _ in walk:
             pass
-        return advance
+        return cursor
 
     def walk(
         self, state: GraphState, *, upto: int | None = None, at_least: int = 0
     ) -> Iterator[tuple[StateCursor, int]]:
-        """Move on from a state of the run, and after each step say how many bytes it takes; first of all, where that
-        begins. Each step is checked, and that there is one for each number up to `at_least`."""
+        """Yield a cursor at `state` and then after each step, with the bytes of that step.
+
+        Raise StoreCorruptError if a step is damaged, or missing up to `at_least`.
+        """
         filled = self._filled.get("")
         if filled:
             state = with_defaults(state, filled)
         program = self.program(state)
-        advance = StateCursor(
+        cursor = StateCursor(
             program, state, seed=self.row.seed, on_conflict=self.on_conflict, fetch=self._fetched
         )
-        del state  # a list that nobody else holds need not be copied
-        yield advance, 0
+        del state  # without a second reference, its lists are not copied
+        yield cursor, 0
         reader = self._reader_of(keeps=True)
         newest = self.store.last(self._run_id, STEP.name, "", LAST if upto is None else upto)
         end = max(at_least, last_step(self.row, upto) or 0, 0 if newest is None else newest.n)
-        while advance.step < end:
-            found = self._own_steps(advance.step + 1, min(advance.step + _SOME, end))
+        while cursor.step < end:
+            found = self._own_steps(cursor.step + 1, min(cursor.step + _SOME, end))
             for entry in found if found else (None,):
-                if entry is None or entry.n != advance.step + 1:
-                    raise StoreCorruptError(f"run {self._run_id!r}: {missing(advance.step + 1)}")
+                if entry is None or entry.n != cursor.step + 1:
+                    raise StoreCorruptError(f"run {self._run_id!r}: {missing(cursor.step + 1)}")
                 digest = bytes(entry.digest)
-                if digest_after_entry(bytes.fromhex(advance.digest), entry) != digest:
+                if digest_after_entry(bytes.fromhex(cursor.digest), entry) != digest:
                     raise StoreCorruptError(f"run {self._run_id!r}: {changed(entry.n)}")
                 before = reader.fetched
                 step = reader.record(entry)
-                advance.has_kept |= reader.has_kept
-                advance.add(step, digest.hex())
-                yield advance, len(entry.body) + reader.fetched - before
+                cursor.has_kept |= reader.has_kept
+                cursor.add(step, digest.hex())
+                yield cursor, len(entry.body) + reader.fetched - before
 
     def _fetched(self, value: Any) -> Any:
         try:
@@ -381,8 +380,7 @@ class StoredRun:
             raise StoreCorruptError(f"run {self._run_id!r}: {value.where}: {error}") from error
 
     def start(self) -> GraphState:
-        """Read the state that the run began with. Forks are made again from the first state that is there as a whole;
-        in a loop, as there may be thousands."""
+        """Read the initial state. Forks are rebuilt from the nearest full state, in a loop: there may be thousands."""
         run: StoredRun = self
         forks: list[tuple[StoredRun, StoredFork]] = []
         while True:
@@ -406,19 +404,19 @@ class StoredRun:
         return state
 
     def fork(self) -> StoredFork:
-        """Read what a fork changed in its parent."""
+        """Read the change that a fork made to its parent's state."""
         try:
             return decode_fork(self.row.start)
         except (msgspec.MsgspecError, ValueError, TypeError) as error:
             raise StoreCorruptError(
-                f"run {self._run_id!r}: what it began with is damaged ({error})"
+                f"run {self._run_id!r}: its initial state is damaged ({error}); other runs can be read"
             ) from error
 
     def _forked(self, state: GraphState, fork: StoredFork) -> GraphState:
-        """Give the first state of this fork, made from the state of its parent."""
+        """Return the first state of this fork, built from the state of its parent."""
         if fork.digest(state.digest) != self.row.start_digest:
             raise StoreCorruptError(
-                f"run {self._run_id!r}: what it began with is damaged: its digest does not fit; other runs can be read"
+                f"run {self._run_id!r}: its initial state is damaged (digest mismatch); other runs can be read"
             )
         values = self._restored(
             fork.step,
@@ -428,7 +426,7 @@ class StoredRun:
         return state.set_multiple(values).with_digest(self.row.start_digest)
 
     def snapshot(self, upto: int | None, *, keeps: bool = False) -> tuple[GraphState, int] | None:
-        """Read the last snapshot up to a step: the state, and its weight."""
+        """Read the last snapshot up to a step: the state and its weight."""
         found = None if upto is None else self.store.last(self._run_id, SNAPSHOT.name, "", upto)
         if found is None:
             return None
@@ -447,29 +445,29 @@ class StoredRun:
         try:
             return load()
         except ClassChangedError:
-            raise  # nothing is damaged
+            raise  # not damage: the class has changed
         except (DecodeError, StoreCorruptError, TypeError, ValueError) as error:
             raise StoreCorruptError(
                 f"run {self._run_id!r}: the state at step {step} is damaged ({error})"
             ) from error
 
     def missing_snapshots(self) -> Iterator[tuple[LogEntry, Blobs]]:
-        """Make the snapshots that the run lacks after its last one: those that would have been written on the way."""
+        """Create the snapshots that were due after the last one and are missing."""
         since = 0
         state, weight = self.snapshot(LAST, keeps=True) or (self.start(), 0)
         walk = self.walk(state)
         del state
-        for advance, size in walk:
+        for cursor, size in walk:
             since += size
             if since > max(FIRST_SNAPSHOT, OUTWEIGH * weight):
                 blobs: Blobs = {}
-                entry, weight = snapshot_entry(advance.state(fetched=False), blobs)
+                entry, weight = snapshot_entry(cursor.state(fetched=False), blobs)
                 yield entry, blobs
                 since = 0
 
 
 def _visits(start: GraphState, records: Iterable[Any]) -> dict[str, int]:
-    """Count how often each node has run, after the steps among records."""
+    """Count the visits of each node, including the steps among records."""
     visits = dict(start.position.visits)
     for step in records:
         if isinstance(step, Step):
@@ -479,5 +477,5 @@ def _visits(start: GraphState, records: Iterable[Any]) -> dict[str, int]:
 
 
 def _spans(item: str) -> list[tuple[str, str]]:
-    """Give the ranges of paths of an item, and inside it: what follows its number is no digit."""
+    """Return the path ranges of an item and its content. They exclude longer numbers: item#1 is not item#10."""
     return [(item, f"{item}0"), (f"{item}:", f"{item}\x7f")]

@@ -1,30 +1,30 @@
-"""The kinds of entries in the log of a run: one table.
+"""The kinds of log entries: one table.
 
-A store keeps entries, each named by its kind, a path and a number. This table says, for every kind, which record it
-holds, how that record is encoded and decoded, how its entries are numbered, and when a resume reads it. Every other
-module asks the table; none of them spells a kind.
+A store keeps entries, each named by its kind, a path and a number. For each kind this table defines the record class,
+the encoding, the numbering, and when a resume reads it. Other modules use the table and spell no kind.
 
 ==========  ==================  =============  ==============================================================
 kind        path                n              body
 ==========  ==================  =============  ==============================================================
-start       the frame          0              its values, and which of them were given
-step        the frame          its number     its outcomes; the digest is that of the state after it
-journal     the item            counts         its outcome, until its step is committed; the last one holds
-call        the item            counts         a recorded call, with its attempt and number
-intent      the item            counts         a call, or a whole node, that is about to run; or that it has ended
+start       the frame           0              its values, and the names of the given ones
+step        the frame           its number     its outcomes; the digest is that of the state after it
+journal     the item            a count        the outcome of a finished item, until its step is committed; the last
+                                               entry counts
+call        the item            a count        a recorded call, with its attempt and number
+intent      the item            a count        a call or a whole node that is about to run, or that has ended
 retry       the item            the attempt    when the next attempt is due, and why
-question    the item            its number     what it asks, and its position in the node
-answer      the item            its number     what it was answered, the position of the question, and when
+question    the item            its number     the question, and its position in the node
+answer      the item            its number     the answer, the position of the question, and the time
 label       the label           0              a step
-resume      ""                  counts         a run that had failed continues
-accepted    ""                  counts         the graph that the run continues with: structure and codes, and the
-                                               defaults of fields that the run did not begin with
-measured    ""                  counts         what a resumption of the run counted
+resume      ""                  a count        a resume after a failure
+accepted    ""                  a count        the accepted graph: structure, fingerprints, and defaults of fields that
+                                               were added after the run began
+measured    ""                  a count        the counters of a resumption
 snapshot    ""                  a step         the whole state: ``clew.runtime.log.snapshots``
 ==========  ==================  =============  ==============================================================
 
-The log in memory keeps records instead of entries. It has two record classes that are never stored: `Single`, a short
-form of `Step`, and `Withdrawn`, which takes a journaled outcome back.
+The log in memory keeps records instead of entries. Two of its record classes are never stored: `SingleItemStep`, a
+short form of `Step`, and `Withdrawn`, which removes a finished item.
 """
 
 from __future__ import annotations
@@ -46,42 +46,42 @@ from clew.stores.protocol import OWN_STEP
 
 
 class AnswerRecord(msgspec.Struct, frozen=True):
-    """Somebody answered the question of the item at `path` that was asked at `position`."""
+    """An answer to the question that the item at `path` asked at `position`."""
 
     path: str
     answer: Any
     number: int = 0
     position: str = "0"
-    time: float = 0.0  # when, in seconds since the epoch
+    time: float = 0.0  # in seconds since the epoch
 
 
 class LabelRecord(msgspec.Struct, frozen=True):
-    """S(step) has a name."""
+    """A label of S(step)."""
 
     label: str
     step: int
 
 
 class ResumeRecord(msgspec.Struct, frozen=True):
-    """The run had failed and continues: recorded exceptions of earlier stretches no longer count."""
+    """A resume after a failure. Exceptions recorded in earlier resumptions no longer count."""
 
     resumption: int
 
 
 Filled = Mapping[str, Mapping[str, Any]]
-"""The defaults of fields that schemas have gained since a run began, by frame ("" for the run itself) and name.
+"""Defaults of fields that were added to schemas after a run began, by frame ("" for the root) and name.
 
-The run reads as if it had had them from the start; no digest covers them. Each record has those of the ones before it.
+The run reads as if it had started with them; no digest covers them. Each record repeats those of earlier records.
 """
 
 
 class AcceptedChanges(msgspec.Struct, frozen=True):
-    """The run continues with another graph than it was made with, or with another rule for conflicts."""
+    """The changed graph or conflict rule that the run continues with."""
 
     n: int
     structure: str
     codes: Mapping[str, str]
-    description: Any = ""  # as a run's row has it
+    description: Any = ""  # as in the row of the run
     filled: Filled = {}
 
 
@@ -89,7 +89,7 @@ class AcceptedChanges(msgspec.Struct, frozen=True):
 
 
 class Encoding(Protocol):
-    """What the encoder of entries offers to the kinds: parts of a body, as JSON."""
+    """The interface of the encoder for the kinds: it encodes parts of a body as JSON."""
 
     def value(self, value: Any, at: str) -> Any:
         """Encode one value."""
@@ -98,25 +98,24 @@ class Encoding(Protocol):
         """Encode values by name."""
 
     def outcome(self, outcome: Outcome) -> Any:
-        """Encode what an item did."""
+        """Encode an outcome."""
 
     def deltas(self, deltas: Mapping[str, Delta]) -> Any:
-        """Encode what custom reducers made."""
+        """Encode the results of custom reducers."""
 
 
 class Decoding(Protocol):
-    """What the decoder of entries offers to the kinds; values are decoded already."""
+    """The interface of the decoder for the kinds; values are already decoded."""
 
     def outcome(self, plain: Any) -> Outcome:
-        """Put together what an item did."""
+        """Build an outcome."""
 
 
 Encoded = tuple[str, int, Any]
 """The path, the number and the body of an entry."""
 
 Need = Literal["always", "open", "last"]
-"""When a resume reads the entries of a kind: always all of them; those of items that are not in a committed step yet;
-or only the last one."""
+"""Which entries of a kind a resume reads: all, those of items without a committed step, or only the last one."""
 
 
 class Kind(msgspec.Struct, frozen=True):
@@ -124,12 +123,12 @@ class Kind(msgspec.Struct, frozen=True):
 
     name: str
     record: type
-    noun: str  # plural, for people
+    noun: str  # plural, for messages
     need: Need
     first: int | None  # the number of the first entry of a path; None if numbers may have gaps
     encode: Callable[[Any, Encoding], Encoded]
     decode: Callable[[LogEntry, Any, Decoding], Any]
-    is_temporary: bool = False  # entries are dropped again while the run continues
+    is_temporary: bool = False  # entries are dropped while the run continues
 
 
 def _encode_start(start: Start, out: Encoding) -> Encoded:
@@ -211,7 +210,7 @@ def _decode_call(entry: LogEntry, body: Any, into: Decoding) -> RecordedCall:
 
 
 def _plain_place(place: tuple[int, ...]) -> Any:
-    """The place of a call: its number, or with the numbers of the calls around it a list."""
+    """Encode the place of a call: its number, or for a nested call a list of numbers."""
     return place[0] if len(place) == 1 else list(place)
 
 
@@ -262,7 +261,7 @@ def _encode_accepted(accepted: AcceptedChanges, out: Encoding) -> Encoded:
 
 
 def _encode_snapshot(record: Any, out: Encoding) -> Encoded:
-    raise TypeError("a snapshot is no record of the log; see clew.runtime.log.snapshots")
+    raise TypeError("a snapshot is not a record; encode it with clew.runtime.log.snapshots")
 
 
 STEP = Kind(OWN_STEP, Step, "steps inside subgraphs", "open", 1, _encode_step, _decode_step)
@@ -349,21 +348,21 @@ _TABLE = (
 )
 KINDS = {kind.name: kind for kind in _TABLE}
 KIND_OF = {kind.record: kind for kind in _TABLE if kind is not SNAPSHOT}
-"""The kind of a record, by its class. A `Single` is written by the encoder of entries itself."""
+"""The kind of a record, by its class. The encoder handles `SingleItemStep` itself."""
 
 
 def names_of(*kinds: Kind) -> tuple[str, ...]:
-    """Give the names of some kinds, as stores take them."""
+    """Return the names of kinds."""
     return tuple(kind.name for kind in kinds)
 
 
 def is_own_step(entry: LogEntry) -> bool:
-    """Tell whether an entry is a step of the run itself, not of a subgraph."""
+    """Return whether an entry is a step of the root frame, not of a subgraph."""
     return entry.kind == OWN_STEP and not entry.path
 
 
 def describe_entry(entry: LogEntry) -> str:
-    """Say which entry is meant, for people."""
+    """Return a description of an entry for messages."""
     if entry.kind != OWN_STEP:
         return f"{entry.kind} {entry.path}" if entry.path else f"{entry.kind} {entry.n}"
     return f"step {entry.n} of {entry.path}" if entry.path else f"step {entry.n}"
@@ -373,12 +372,12 @@ def describe_entry(entry: LogEntry) -> str:
 
 
 def with_epoch(path: str, epoch: tuple[int, ...]) -> str:
-    """Give the path in the store: a later attempt of an item around it gets names of its own."""
+    """Return the path in the store. Later attempts of an enclosing item have different paths."""
     return f"{path}@{'.'.join(map(str, epoch))}" if any(epoch) else path
 
 
 def without_epoch(path: str) -> tuple[str, tuple[int, ...]]:
-    """Split a path of the store into the path itself and its epoch; () if that is the first attempt."""
+    """Split a path in the store into path and epoch; the epoch of first attempts is ()."""
     bare, at, epoch = path.partition("@")
     return bare, tuple(int(attempt) for attempt in epoch.split(".")) if at else ()
 

@@ -1,8 +1,8 @@
-"""The repository: how the runs of one graph are written to a store.
+"""The run repository: creates, claims and releases the runs of one graph in a store.
 
-It knows how a run begins on disk (its row, and the state that it starts from), who writes on, and when it is released.
-Reading is in ``clew.runtime.log.reader``, and never comes back here. Of a long line of forks every sixteenth has a
-snapshot of its first state, so that loading one does not take all of them.
+It writes the row and the initial state of a run, and creates its log writer. Reading is in ``clew.runtime.log.reader``,
+which does not use this module. In a chain of forks every sixteenth fork has a snapshot of its first state, so loading a
+fork does not load the whole chain.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from clew.state import GraphState
 from clew.stores import RunRow, Store
 from clew.stores.memory.store import NOWHERE
 
-_DEEP = 16  # forks of forks, of which the last one gets a snapshot of its own
+_DEEP = 16  # length of a chain of forks at which the last one gets a snapshot
 
 
 class RunRepository:
@@ -43,7 +43,7 @@ class RunRepository:
 
     @cached_property
     def runs(self) -> RunReader:
-        """The same runs, for reading."""
+        """The reader of these runs."""
         return RunReader(self._graph, self._store, self._on_conflict)
 
     # -- writing -----------------------------------------------------------------------------------------
@@ -64,11 +64,11 @@ class RunRepository:
         wait: bool = True,
         at_once: bool = False,
     ) -> int:
-        """Keep a new run, and become its owner where the store is one that others may use too: the fence."""
+        """Create a run and own it, if the store is shared between processes; return the fence."""
         if not self._keeps:
             return 0
         graph = self._graph
-        assert graph is not None, "only a graph makes runs"
+        assert graph is not None, "creating a run needs a graph"
         row = RunRow(
             run_id=run_id,
             graph=graph.name or "",
@@ -96,7 +96,7 @@ class RunRepository:
         else:
             row.start = stored_fork(parent, start, blobs)
         reach("before-create")
-        fence = self._place(at_once).create(row, blobs, owner=owner, lease=lease, wait=wait)
+        fence = self._store_for(at_once).create(row, blobs, owner=owner, lease=lease, wait=wait)
         reach("after-create")
         if parent is not None and self._is_deep(row):
             pieces: Blobs = {}
@@ -105,7 +105,7 @@ class RunRepository:
         return fence
 
     def _is_deep(self, row: RunRow) -> bool:
-        """Whether a fork has so many forks before it that it should not depend on all of them when it is loaded."""
+        """Return whether a fork needs a snapshot, because it ends a long chain of forks without one."""
         for _ in range(_DEEP):
             if not is_fork(row.start) or row.parent is None or row.parent_step is None:
                 return False
@@ -125,7 +125,7 @@ class RunRepository:
         *,
         owes: bool = False,
     ) -> LogWriter:
-        """A writer for a run that has just been created; with `owes`, without waiting for the disk."""
+        """Return a writer for a new run; `owes` if it was created without waiting for the disk."""
         if not self._store.encodes:
             return LogWriter(self._store, run_id, fence)
         return LogWriter(
@@ -140,7 +140,7 @@ class RunRepository:
         )
 
     def writer(self, log: RunLog, fence: int, durability: Durability) -> LogWriter:
-        """A writer that goes on where a run's log ends."""
+        """Return a writer that appends to an existing log."""
         run_id = log.row.run_id
         if not self._store.encodes:
             return LogWriter(self._store, run_id, fence)
@@ -160,7 +160,7 @@ class RunRepository:
         )
 
     def begin(self, run_id: str, fence: int, now: float) -> None:
-        """A resumption of a run begins: it had stopped, and is gone on with."""
+        """Mark a resumed run as running."""
         self._update(run_id, "running", now, (), fence, release=False)
 
     def close(
@@ -173,14 +173,20 @@ class RunRepository:
         *,
         at_once: bool = False,
     ) -> None:
-        """A resumption of a run has ended: others may have it."""
+        """Store the status and failures of a run, and release it."""
         if self._keeps:
             self._update(
-                run_id, status, now, failures, fence, release=self._store.encodes, store=self._place(at_once)
+                run_id,
+                status,
+                now,
+                failures,
+                fence,
+                release=self._store.encodes,
+                store=self._store_for(at_once),
             )
 
-    def _place(self, at_once: bool) -> Store:
-        """Return the store, or its access that never waits."""
+    def _store_for(self, at_once: bool) -> Store:
+        """Return the store, or with `at_once` its variant that never waits."""
         if not at_once:
             return self._store
         prompt = self._store.at_once()
@@ -208,7 +214,7 @@ class RunRepository:
         reach("after-update")
 
     def claim(self, run_id: str, owner: str, lease: float) -> int:
-        """Become the owner of a run, where the store is one that others may use too."""
+        """Own a run, if the store is shared between processes; return the fence."""
         if not self._store.encodes:
             return 0
         reach("before-claim")
@@ -217,7 +223,7 @@ class RunRepository:
         return fence
 
     def release(self, run_id: str, fence: int) -> None:
-        """Let others have a run."""
+        """Release a run."""
         if self._store.encodes:
             self._store.release(run_id, fence)
 
@@ -227,9 +233,9 @@ _owners = count(1)
 
 
 def fresh_owner() -> str:
-    """A name for an owner of a run: which process, for messages, and what no other owner has, here or elsewhere."""
+    """Return a unique owner name that also names the process, for messages."""
     global _process
     here = os.getpid()
-    if _process[0] != here:  # the first time, or the first time after a fork
+    if _process[0] != here:  # first use in this process, also after os.fork
         _process = (here, os.urandom(4).hex())
     return f"process {here} ({_process[1]}.{next(_owners)})"

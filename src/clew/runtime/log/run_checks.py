@@ -1,4 +1,4 @@
-"""What a run may begin or continue with: steps, values, and a graph that has the nodes of the run."""
+"""Checks of the steps, values and graphs that a run starts or continues with."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from clew.state import GraphState
 
 
 def check_step(step: Any) -> None:
-    """Refuse what names no step."""
+    """Raise InputError unless this is a step number, a label or None."""
     if not (step is None or type(step) in (int, str)):
-        raise InputError(f"a step is a whole number or a label, not {step!r}")
+        raise InputError(f"expected a step number or a label, got {step!r}")
 
 
 def check_nodes(state: GraphState, graph: Graph, run_id: str) -> None:
-    """Refuse to continue with a graph that lacks a node of the run."""
-    position = state.position  # a node that never ran and is gone leaves nothing behind but a wake
+    """Raise GraphChangedError if the graph lacks a node of the run."""
+    position = state.position  # a removed node that never ran left only a wake flag
     for name in sorted({*position.visits, *position.sends, *position.selections, *position.failed}):
         if name not in graph.nodes:
             raise GraphChangedError(
-                f"run {run_id!r} knows a node {name!r} that this graph does not have; give the node back (its code "
-                f"may be another), or run the new graph from the start"
+                f"run {run_id!r} has used node {name!r}, which this graph does not have; add the node again (its code "
+                f"may differ), or start a new run"
             )
 
 
 def check_mapping(values: Any) -> None:
-    """Refuse values that have no names."""
+    """Raise InputError unless values are a mapping."""
     if not isinstance(values, Mapping):
-        raise InputError(f"values are a mapping of names to values, not {values!r}")
+        raise InputError(f"expected a mapping of names to values, got {values!r}")
 
 
 def is_text(text: str) -> bool:
-    """Whether a string has an encoding: half a surrogate pair has none."""
+    """Return whether a string can be encoded as UTF-8: a lone surrogate cannot."""
     try:
         text.encode()
     except UnicodeEncodeError:

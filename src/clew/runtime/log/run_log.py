@@ -1,7 +1,6 @@
-"""A run's log, read: what the entries of a store mean together.
+"""The log of a run in memory, built from its records.
 
-Entries are in the order in which they came about. Later ones win where they speak of the same thing: a new attempt
-of a subgraph item starts its frames anew.
+If two records describe the same thing, the later one counts: a new attempt of a subgraph item restarts its frames.
 """
 
 from __future__ import annotations
@@ -39,14 +38,14 @@ from clew.stores import RunRow
 
 
 class RunLog(msgspec.Struct):
-    """What the log of a run says."""
+    """The content of a run's log."""
 
     row: RunRow
     start: GraphState
     on_conflict: str
     steps: list[Step]
     finished: dict[str, Outcome]
-    answers: dict[str, dict[str, Any]]  # by path and position, in the order in which they were given
+    answers: dict[str, dict[str, Any]]  # by path and position, in the order of the answers
     attempts: dict[str, int]
     frames: dict[str, tuple[Start, list[Step]]]
     asked: dict[str, Question]
@@ -55,28 +54,35 @@ class RunLog(msgspec.Struct):
     answered: dict[str, float] = {}  # by path: when the last answer was given
     finished_entries: dict[
         tuple[str, tuple[int, ...]], list[int]
-    ] = {}  # what is in the journal, current or not
-    resumption: int = 0  # how often it had failed and was gone on with
-    due: dict[str, tuple[float, float]] = {}  # item -> when its next attempt is due, and after which delay
-    weight: int = 0  # bytes of the snapshot that it was read from
-    since: int = 0  # bytes of the steps after it, with what they keep apart
-    accepted: int = 0  # how often changes were accepted
-    filled: Filled = {}  # defaults of fields that came later
-    measured: list[Measured] = []  # how full the queue was
-    failures: list[tuple[tuple[int, ...], Failure]] = []  # confined ones before `start`, with their orders
-    digests: dict[str, list[str]] = {}  # of the states of each frame, as a store keeps them
+    ] = {}  # numbers of all entries of finished items, also of earlier attempts
+    resumption: int = 0  # how often the run was resumed after a failure
+    due: dict[str, tuple[float, float]] = {}  # item -> time of its next attempt, and the delay before it
+    weight: int = 0  # bytes of the snapshot that the log starts from
+    since: int = 0  # bytes of the steps after it, with their blobs
+    accepted: int = 0  # number of accepted changes
+    filled: Filled = {}  # defaults of fields that were added later
+    measured: list[Measured] = []  # queue statistics of each resumption
+    failures: list[tuple[tuple[int, ...], Failure]] = []  # confined failures before `start`, with their order
+    digests: dict[str, list[str]] = {}  # of the states of each frame, as stored
 
     @property
     def questions(self) -> list[Question]:
-        """What is asked and not answered."""
+        """The open questions."""
         return list(self.asked.values())
 
     def check_answers(
         self, single: Mapping[str, Any], answers: Mapping[str, Any], graph: Graph
     ) -> dict[str, Any]:
-        """The answers by path, fit to be kept. `single` holds the one given without a path, if any."""
+        """Check answers and return them by path. `single` holds the answer given without a path, if any.
+
+        Raises:
+            RunStateError: If an answer or its question is missing.
+            InputError: If the state schema rejects an answer.
+        """
         run, asked = self.row.run_id, {question.path: question for question in self.questions}
-        told = "; ".join(f"{path}: {question.question!r}" for path, question in asked.items()) or "nothing"
+        open_questions = (
+            "; ".join(f"{path}: {question.question!r}" for path, question in asked.items()) or "nothing"
+        )
         if single and (len(asked) != 1 or answers):
             if not asked and self.answers and self.row.status not in ("completed", "failed"):
                 raise RunStateError(
@@ -84,19 +90,25 @@ class RunLog(msgspec.Struct):
                     f"engine.resume({run!r}) goes on with that answer"
                 )
             if not asked:
-                raise RunStateError(f"run {run!r} asks nothing, so there is nothing to answer")
-            raise RunStateError(f"run {run!r} asks several questions ({told}); give answers={{path: ...}}")
+                raise RunStateError(f"run {run!r} asks nothing; resume it without an answer")
+            raise RunStateError(
+                f"run {run!r} asks several questions ({open_questions}); give answers={{path: ...}}"
+            )
         given = {next(iter(asked)): single["answer"]} if single else dict(answers)
         for path in given:
             if path not in asked:
-                raise RunStateError(f"run {run!r} does not ask at {path!r}; it asks: {told}")
+                raise RunStateError(f"run {run!r} does not ask at {path!r}; it asks: {open_questions}")
             _check_answer(graph, path, given[path])
-        if self.row.status == "waiting" and asked and not given:  # else it died right after it was answered
-            raise RunStateError(f"run {run!r} waits for an answer ({told}); resume it with answer=...")
+        if (
+            self.row.status == "waiting" and asked and not given
+        ):  # otherwise its process died right after the answer
+            raise RunStateError(
+                f"run {run!r} waits for an answer ({open_questions}); resume it with answer=..."
+            )
         return given
 
     def outcomes(self) -> dict[str, Outcome]:
-        """What is known of items, by path: from the steps, those of subgraphs too, and the journal."""
+        """Return the outcomes of all items by path: those in steps, also of subgraphs, and finished items."""
         found = {outcome.path: outcome for step in self.steps for outcome in step.outcomes}
         for prefix, (_, steps) in self.frames.items():
             found.update((prefix + outcome.path, outcome) for step in steps for outcome in step.outcomes)
@@ -104,9 +116,9 @@ class RunLog(msgspec.Struct):
         return found
 
     def totals(self, graph: Graph) -> Totals:
-        """What the run has counted so far."""
+        """Return the counters of the run so far."""
         first = self.row.parent_step
-        if first is None:  # it may have gone on from a state, which is at hand unless there is a snapshot
+        if first is None:  # a run may start from a given state; with a snapshot, `start` is not that state
             first = 0 if self.weight else self.start.step
         inner = [o for _, steps in self.frames.values() for step in steps for o in step.outcomes]
         known = self.outcomes()
@@ -121,18 +133,18 @@ class RunLog(msgspec.Struct):
         )
 
     def steps_by_place(self) -> dict[tuple[str, int], Step]:
-        """The steps of the run and of its subgraphs, by frame and number."""
+        """Return the steps of the run and of its subgraphs by frame and number."""
         found = {("", step.number): step for step in self.steps}
         for prefix, (_, steps) in self.frames.items():
             found.update(((prefix, step.number), step) for step in steps)
         return found
 
     def chain(self, program: Program) -> Chain:
-        """The chain of the run."""
+        """Return the chain of the run."""
         return self._chain(program, "", self.start, self.steps)
 
     def inner_chain(self, graph: Graph, prefix: str) -> Chain:
-        """The chain of the frame at `prefix`, whose graph is `graph`."""
+        """Return the chain of the frame at `prefix`, whose graph is `graph`."""
         start, steps = self.frames[prefix]
         return self._chain(program_of(graph, start.given), prefix, start_state(start, self.row.seed), steps)
 
@@ -147,14 +159,14 @@ class RunLog(msgspec.Struct):
         )
 
     def label(self, label: str) -> int:
-        """The step that has a label."""
+        """Return the step with a label. Raise UnknownRunError if no step has it."""
         if label not in self.labels:
-            told = ", ".join(map(repr, self.labels)) or "none"
-            raise UnknownRunError(f"run {self.row.run_id!r} has no label {label!r}; there are: {told}")
+            labels = ", ".join(map(repr, self.labels)) or "none"
+            raise UnknownRunError(f"run {self.row.run_id!r} has no label {label!r}; its labels: {labels}")
         return self.labels[label]
 
     def step_of(self, chain: Chain, step: int | str | None) -> int:
-        """The number of a step: itself, the one with that label, or the last."""
+        """Return the number of a step, given as a number, a label, or None for the last one."""
         run = self.row.run_id
         if step is None:
             return chain.last
@@ -165,7 +177,7 @@ class RunLog(msgspec.Struct):
         return step
 
     def checkpoints(self, chain: Chain, graph: Graph, *, nested: bool, prefix: str = "") -> list[Checkpoint]:
-        """One checkpoint for each state of a chain."""
+        """Return one checkpoint for each state of a chain."""
         names: dict[int, list[str]] = {}
         for label in sorted(self.labels) if not prefix else ():
             names.setdefault(self.labels[label], []).append(label)
@@ -176,7 +188,7 @@ class RunLog(msgspec.Struct):
         for number, state in enumerate(chain.states(), start=chain.first):
             step = chain.steps[number - chain.first - 1] if number > chain.first else None
             outcomes = step.outcomes if step is not None else ()
-            # a subgraph that was mapped over nothing has no time of its own
+            # a subgraph mapped over an empty list has no times
             timestamp = max((timestamp, *(o.started + o.duration for o in outcomes)))
             found.append(
                 Checkpoint(
@@ -196,23 +208,23 @@ class RunLog(msgspec.Struct):
         return found
 
     def retried(self, steps: Sequence[Step], prefix: str = "") -> dict[str, int]:
-        """The retries that items have used: those in these steps of the frame at `prefix`, and those that are open."""
+        """Return the retries of items by path: of these steps of the frame at `prefix`, and of open items."""
         done = {prefix + o.path: o.attempt for step in steps for o in step.outcomes if o.attempt}
         return {**self.attempts, **done}
 
     def calls_by_item(self, prefix: str = "") -> dict[str, list[RecordedCall]]:
-        """The recorded calls, by the item of the frame at `prefix` that made them or in which they were made."""
+        """Return the recorded calls by the item of the frame at `prefix` that contains them."""
         found: dict[str, list[RecordedCall]] = {}
         for call in self.calls:
             if call.path.startswith(prefix):
                 item, inside, _ = call.path[len(prefix) :].partition("/")
                 found.setdefault(prefix + item, []).append(call)
-                if inside and item.endswith("]"):  # one of several frames of an item, or one of several items
+                if inside and item.endswith("]"):  # one frame of a mapped item, or one item of a batch
                     found.setdefault(prefix + item[: item.rindex("[")], []).append(call)
         return found
 
     def inner_chains(self, graph: Graph) -> Iterator[tuple[str, Chain]]:
-        """The chains of all frames, by their prefixes."""
+        """Yield the chains of all frames with their prefixes."""
         for prefix in self.frames:
             yield prefix, self.inner_chain(graph_at(graph, prefix), prefix)
 
@@ -237,7 +249,7 @@ class RunLog(msgspec.Struct):
 
 
 def graph_at(graph: Graph, prefix: str) -> Graph:
-    """The graph of the frame at `prefix`. What is bound outside plays no part in a chain's digests."""
+    """Return the graph of the frame at `prefix`, without outer bindings: they do not affect digests."""
     for part in prefix.split("/")[:-1]:
         inside = graph.nodes[part.partition("#")[0]].subgraph
         assert inside is not None
@@ -252,7 +264,7 @@ def _is_interrupt(graph: Graph, path: str) -> bool:
 
 
 def _check_answer(graph: Graph, path: str, answer: Any) -> None:
-    """Refuse an answer that the state schema would refuse, while the question can still be answered otherwise."""
+    """Raise InputError if the state schema rejects an answer, while the question is still open."""
     inside, _, last = path.rpartition("/")
     graph = graph_at(graph, f"{inside}/") if inside else graph
     node, schema = graph.nodes[last.partition("#")[0]], graph.schema
@@ -261,19 +273,19 @@ def _check_answer(graph: Graph, path: str, answer: Any) -> None:
             schema.validate_update(node.outputs[0], answer)
         except ValueError as error:
             raise InputError(
-                f"the answer to {path!r} does not fit {node.outputs[0]!r}: {error}; answer again"
+                f"the answer to {path!r} does not match {node.outputs[0]!r}: {error}; answer again"
             ) from error
 
 
 def with_accepted(row: RunRow, accepted: AcceptedChanges) -> RunRow:
-    """Give a row with the graph that the run continues with."""
+    """Return the row with the accepted graph, with which the run continues."""
     return msgspec.structs.replace(
         row, structure=accepted.structure, codes=accepted.codes, description=accepted.description
     )
 
 
 def start_state(start: Start, seed: int) -> GraphState:
-    """S(0) of a frame."""
+    """Return S(0) of a frame."""
     return GraphState.assemble(
         values=dict(start.values),
         versions=dict.fromkeys(start.values, 0),
@@ -285,7 +297,7 @@ def start_state(start: Start, seed: int) -> GraphState:
 
 
 def fill(log: RunLog, filled: Filled) -> None:
-    """Let a run, and the frames inside it, begin with defaults that they lack."""
+    """Add missing defaults to the initial states of a run and its frames."""
     log.filled = filled
     log.start = with_defaults(log.start, filled.get("", {}))
     for prefix, (start, steps) in log.frames.items():
@@ -298,7 +310,7 @@ def fill(log: RunLog, filled: Filled) -> None:
 
 
 def lineage_of(log: RunLog, parent: Callable[[str], RunLog]) -> RunLineage:
-    """What happened in a run, and before it in the runs that it was forked from."""
+    """Return the steps of a run and of the runs that it was forked from."""
     start, steps = log.start, list(log.steps)
     outside = [(start.step, start.position.touched)]
     while log.row.parent is not None:
@@ -310,7 +322,7 @@ def lineage_of(log: RunLog, parent: Callable[[str], RunLog]) -> RunLineage:
 
 
 def read_log(row: RunRow, start: GraphState, records: Iterable[Any], on_conflict: str) -> RunLog:
-    """Read a run's log. Records may come in any order: each says what it speaks of."""
+    """Build the log from records in any order."""
     collected = _Collected(RunLog(row, start, on_conflict, [], {}, {}, {}, {}, {}, {}, []))
     for record in records:
         _TAKE[type(record)](collected, record)
@@ -318,7 +330,7 @@ def read_log(row: RunRow, start: GraphState, records: Iterable[Any], on_conflict
 
 
 class _Collected:
-    """The records of a log, sorted by what they speak of, until all of them are there."""
+    """The records of a log, sorted by kind until all of them are read."""
 
     def __init__(self, log: RunLog) -> None:
         self.log = log
@@ -341,7 +353,7 @@ class _Collected:
         self.finished.append(item)
 
     def withdrawn(self, withdrawn: Withdrawn) -> None:
-        # in memory alone: a store that encodes has dropped what it speaks of
+        # only in memory: a store that encodes has dropped the entries
         gone = (withdrawn.path, withdrawn.epoch)
         self.finished = [each for each in self.finished if (each.path, each.epoch) != gone]
 
@@ -377,7 +389,7 @@ class _Collected:
         self.log.resumption = max(self.log.resumption, resumed.resumption)
 
     def intent(self, intent: CallIntent) -> None:
-        """Leave it to the recorder, which looks for intents where they matter."""
+        """Ignore intents: the recorder looks them up."""
 
     def call(self, call: RecordedCall) -> None:
         self.log.calls.append(call)
@@ -385,7 +397,7 @@ class _Collected:
     # -- all of them together ----------------------------------------------------------------------------
 
     def log_of(self, on_conflict: str) -> RunLog:
-        """Finish the log: what earlier attempts left does not count, and what was answered is not asked."""
+        """Finish the log: remove records of earlier attempts, and questions with an answer."""
         log = self.log
         for step in self.inner:
             if self._is_current(step.prefix, step.epoch):
@@ -401,14 +413,14 @@ class _Collected:
         }
         log.answered = {path: numbered[max(numbered)].time for path, numbered in self.answers.items()}
         for path, question in list(log.asked.items()):
-            item = path.partition("!")[0]  # a question about a call of it
+            item = path.partition("!")[0]  # a question about an ambiguous call has the path item!call
             is_over = item in self.done or item in log.finished
             if is_over or question.number < len(log.answers.get(path, ())):
                 del log.asked[path]
         return log
 
     def _is_current(self, prefix: str, epoch: tuple[int, ...]) -> bool:
-        """Tell whether something inside a frame belongs to the current attempt of the items around it."""
+        """Return whether a record in a frame belongs to the current attempt of the enclosing items."""
         frame = self.log.frames.get(prefix)
         return frame is not None and frame[0].epoch == epoch
 

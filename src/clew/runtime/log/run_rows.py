@@ -1,9 +1,9 @@
-"""Rows about runs, read: why a run failed as exceptions with their places, and what is wrong with a row.
+"""Rows of runs: encode and decode failures, and check the parts of a row that change.
 
-A store checks what does not change in a row. Of the rest, the status has to be a known one, and the failures carry a
-checksum of their own, eight hexadecimal digits before their JSON.
+A store checks the constant parts of a row. Of the others, the status has to be a known one, and the failures have their
+own checksum: eight hexadecimal digits before their JSON.
 
-Exceptions may hold instances of registered classes. Without `classes` none is built, and no hook is called.
+Errors can contain instances of registered classes. Without `classes`, none is built and no hook is called.
 """
 
 from __future__ import annotations
@@ -24,43 +24,43 @@ STATUSES = ("running", "waiting", "completed", "failed", "cancelled")
 
 
 def sealed_failures(failures: Sequence[Failure]) -> bytes:
-    """Why a run failed, as a row has it."""
+    """Encode the failures of a run for its row."""
     data = encode([plain_failure(failure) for failure in failures], at="error", ordered=True)
     return b"%08x" % crc32(data) + data
 
 
 def opened_failures(sealed: bytes, *, classes: bool = False) -> tuple[Failure, ...]:
-    """What `sealed_failures` wrote. DecodeError if that is damaged."""
+    """Decode the failures of a row. Raise DecodeError if they are damaged."""
     if not isinstance(sealed, bytes | memoryview):
-        raise DecodeError(f"it is a {type(sealed).__name__}")
+        raise DecodeError(f"expected bytes, got a {type(sealed).__name__}")
     data = bytes(sealed)
     seal, data = data[:8], data[8:]
     if seal != b"%08x" % crc32(data):
-        raise DecodeError("its checksum does not fit")
+        raise DecodeError("checksum mismatch")
     try:
         found = tuple(failure_of(plain) for plain in decode(data, classes=classes))
-    except (LookupError, TypeError, ValueError, AttributeError) as wrong:
-        raise DecodeError(f"it is no failure: {wrong}") from wrong
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise DecodeError(f"not a failure: {error}") from error
     if not found:
-        raise DecodeError("there is no failure in it")
+        raise DecodeError("it is empty")
     return found
 
 
 def opened_row(row: RunRow, *, classes: bool = False) -> RunRow:
-    """A row with its failures, and the first one's error as an exception; what is wrong with it is in its `damage`."""
+    """Return a row with decoded failures and the first error; `damage` describes a problem of the row."""
     if row.error is None and row.status in STATUSES:
         return row
     damage, error = row.damage, None
     failures: tuple[Failure, ...] = ()
     if row.status not in STATUSES:
         damage = damage or damaged_row(row.run_id, f"its status is {row.status!r}")
-    if isinstance(row.error, tuple):  # of a store that keeps what it is given
+    if isinstance(row.error, tuple):  # a store in memory keeps the objects
         failures = row.error
     elif row.error is not None:
         try:
             failures = opened_failures(row.error, classes=classes)
-        except DecodeError as wrong:
-            damage = damage or f"run {row.run_id!r}: its error is damaged ({wrong}); other runs can be read"
+        except DecodeError as reason:
+            damage = damage or f"run {row.run_id!r}: its error is damaged ({reason}); other runs can be read"
     if failures:
         error = failures[0].error
     return msgspec.structs.replace(row, error=error, failures=failures, damage=damage)

@@ -1,15 +1,15 @@
-"""A state schema that has gained or lost fields since a run began, and nodes that can no longer run.
+"""Schema changes: fields added to or removed from a state schema after a run began, and nodes that can no longer run.
 
-- A resumed state, and that of a fork, gets the defaults of fields that it lacks. They are written once, with the
-  record of what was accepted (`Accepted`), and the run reads as if it had had them from the start.
-- A fork drops the values that its graph no longer knows. Nothing is written for that: whoever reads the fork drops them
-  again, by the graph that it was made with. No digest covers it, as with defaults.
-- A node that could have run before, and now lacks an input that nothing will provide, is work that the run would leave
-  out. That is `GraphChangedError`, whatever was accepted.
+- A resumed or forked run gets the defaults of fields that it lacks. They are written once, with the record of the
+  accepted changes (`AcceptedChanges`). The run then reads as if it had started with them.
+- A fork drops the values that its graph does not have. Nothing is written for that: each reader of the fork drops them
+  again, according to its graph. Digests cover neither dropped values nor defaults.
+- If a node could have run before and now lacks an input that no node will provide, its work would be skipped. That
+  raises `GraphChangedError`, even if the changes were accepted.
 
-What will be provided is judged by what can still run: a value comes if a node that writes it is due, or can be reached
-by links from a node that is due. A node beyond a branch that was not taken lacks its input rightly; it is
-told apart by whether it, or a writer of the input, fits into the graph in another way than before.
+A value will be provided if a node that writes it is due, or can be reached by links from a node that is due. A node
+behind a branch that was not taken lacks its input correctly. So the check reports a node only if its links, or those of
+a writer of the input, have changed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from clew.state import GraphState
 
 
 def with_defaults(state: GraphState, defaults: Mapping[str, Any]) -> GraphState:
-    """The same state with values for fields that it lacks, as if it had had them from the start."""
+    """Return the state with defaults for missing fields, as if the run had started with them."""
     more = {name: value for name, value in defaults.items() if not state.has(name)}
     if not more:
         return state
@@ -44,7 +44,7 @@ def with_defaults(state: GraphState, defaults: Mapping[str, Any]) -> GraphState:
 
 
 def without_unknown(graph: Graph, state: GraphState) -> GraphState:
-    """The same state without the values that a graph does not know; itself if there are none."""
+    """Return the state without values that the graph does not have."""
     known = value_names(graph)
     lost = set() if known is None else state.values.keys() - known
     if not lost:
@@ -66,7 +66,7 @@ def without_unknown(graph: Graph, state: GraphState) -> GraphState:
 
 
 def gained(graph: Graph, names: Collection[str]) -> dict[str, Any]:
-    """The defaults of the fields of a graph's schema that are not among these names."""
+    """Return the defaults of schema fields that are not among these names."""
     schema = graph.schema
     if schema is None or all(name in names for name in schema.fields):
         return {}
@@ -74,16 +74,16 @@ def gained(graph: Graph, names: Collection[str]) -> dict[str, Any]:
 
 
 def check_can_run(run_id: str, view: WorkingState, rewired: Collection[str]) -> None:
-    """Raise GraphChangedError if a node waits, or may be woken, for an input that nothing will provide.
+    """Raise GraphChangedError if a node that can still run lacks an input that no node will provide.
 
-    `rewired` are the nodes that fit into the graph in another way than when the run was made with it.
+    `rewired` are the nodes whose inputs, outputs or links changed since the run began.
     """
     program, graph = view.program, view.program.graph
     for name in required_fields(graph):
         if name not in view.values and graph.schema is not None:
             raise GraphChangedError(
-                f"run {run_id!r} cannot go on: {graph.schema.cls.__name__} requires {name!r} now and no node "
-                f"writes it; give the field a default, or fork the run with a value for it"
+                f"run {run_id!r} cannot continue: {graph.schema.cls.__name__} now requires {name!r}, which no node "
+                f"writes; give the field a default, or fork the run with a value for it"
             )
     writers = writers_of(graph.nodes)
     alive = _reached(view.due, program.topology.targets)
@@ -97,14 +97,14 @@ def check_can_run(run_id: str, view: WorkingState, rewired: Collection[str]) -> 
                 continue
             if not others or not set(rewired).isdisjoint((node.name, *others)):
                 raise GraphChangedError(
-                    f"run {run_id!r} cannot go on: node {node.name!r} reads {value!r} now and nothing will "
-                    f"provide it, so its work would be left out; give the parameter or the field a default, or fork "
+                    f"run {run_id!r} cannot continue: node {node.name!r} now reads {value!r}, which no node will "
+                    f"provide, so the node would never run; give the parameter or the field a default, or fork "
                     f"the run with a value for it"
                 )
 
 
 def _reached(first: Iterable[int], targets: list[list[int]]) -> set[int]:
-    """These nodes, and all that links lead to from them."""
+    """Return these nodes and all nodes that links reach from them."""
     found, waiting = set(first), list(first)
     while waiting:
         fresh = [target for target in targets[waiting.pop()] if target not in found]

@@ -1,14 +1,14 @@
-"""States as a store keeps them: what a run began with, and snapshots on the way.
+"""Stored states: the initial state of a run, and snapshots.
 
-A state is a JSON object: its values in their stored form (``clew.state.stored``), and beside them versions, decisions,
-history and position. Content of more than 64 KiB is a blob, raw and kept once, as in steps: a snapshot of a value that
-a step has written refers to the same blob. A long list is kept in pieces, compressed, so that the next snapshot of a
-list that has grown writes the new end of it only. The body of a snapshot is compressed.
+A state is a JSON object with values in their stored form (``clew.state.stored``), versions, decisions, history and
+position. Content of more than 64 KiB is a blob, stored once and uncompressed, as in steps: a snapshot of a value that a
+step has written refers to the same blob. A long list is stored in compressed pieces, so the next snapshot of a growing
+list writes only its new end. The body of a snapshot is compressed.
 
-A run that was forked from another one keeps the change instead of a state: which step of which run, and what was set.
+A forked run stores the change instead of a state: the parent, its step, and the values that were set.
 
-The digest of a first state is in the run's row, and that of a snapshot is the chain's. Whoever reads a state gives it
-that digest; it is never made from decoded values, which another version of a class may have completed.
+The digest of an initial state is in the row of the run; that of a snapshot is the digest of its step. A loaded state
+gets that digest. It is never computed from decoded values, because a newer version of a class may add fields to them.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from clew.state import (
 from clew.state.position import STOPPED, VersionMap
 from clew.stores import LogEntry
 
-PIECE = 1024  # items of a list that are kept together
+PIECE = 1024  # items of a list in one piece
 
 _json = msgspec.json.Encoder().encode
 _FORK = b'{"parent"'
@@ -47,17 +47,17 @@ _EXECUTION = NodeExecution.__slots__
 
 
 class StoredFork(msgspec.Struct, frozen=True):
-    """What a fork changed in a state of its parent, as it is stored."""
+    """The stored change of a fork to a state of its parent."""
 
     parent: str
     step: int
     set: msgspec.Raw
     versions: dict[str, int] = {}
-    decided: dict[str, str | list[str]] = {}  # [] where a gate was made to select nothing
+    decided: dict[str, str | list[str]] = {}  # [] if a gate was set to select nothing
     stopped: bool = False
 
     def digest(self, before: str) -> str:
-        """Give the digest of the fork's first state; `before` is that of the parent's state."""
+        """Return the digest of the fork's first state; `before` is that of the parent's state."""
         decided = [encode(_decisions(self.decided))] if self.decided else []
         decided += [STOPPED] if self.stopped else []
         if not self.versions and not decided:
@@ -69,12 +69,12 @@ class StoredFork(msgspec.Struct, frozen=True):
 
 
 def stored_start(state: GraphState, blobs: Blobs) -> bytes:
-    """Encode a state that a run begins with."""
+    """Encode the initial state of a run."""
     return _stored_state(state, blobs)[0]
 
 
 def stored_fork(parent: str, state: GraphState, blobs: Blobs) -> bytes:
-    """Encode a fork: its first state is one of the parent's in which values were set by hand."""
+    """Encode a fork: the step of its parent, and the values that were set."""
     position = state.position
     values = {name: state.get(name) for name in sorted(position.touched)}
     stored, _ = stored_values(values, at="state", blobs=blobs)
@@ -98,7 +98,7 @@ def _decisions(decided: Mapping[str, str | list[str]]) -> dict[str, Any]:
 
 
 def snapshot_entry(state: GraphState, blobs: Blobs) -> tuple[LogEntry, int]:
-    """Make a snapshot; its weight is what it would take uncompressed, without blobs that it only refers to."""
+    """Create a snapshot. Its weight is its uncompressed size, without existing blobs that it refers to."""
     body, weight = _stored_state(state, blobs, in_pieces=True)
     return LogEntry(SNAPSHOT.name, "", state.step, compress(body, 1), bytes.fromhex(state.digest)), weight
 
@@ -135,7 +135,7 @@ def _stored_state(state: GraphState, blobs: Blobs, *, in_pieces: bool = False) -
 
 
 def _rest(state: GraphState) -> dict[str, Any]:
-    """What a state has beside its values, as far as it is not what a new state has."""
+    """Return the parts of a state other than values, without those that equal an empty state."""
     position = state.located()
     rest: dict[str, Any] = {
         "versions": {name: version for name, version in state.versions.items() if version},
@@ -157,7 +157,7 @@ _NOWHERE = {name: getattr(Position(), name) for name in Position.__struct_fields
 
 
 def _plain(field: Any) -> Any:
-    """A part of the position with dicts for mappings: those by node, and the payloads in them."""
+    """Return a field of the position with plain dicts for mappings, also for payloads."""
     if not isinstance(field, Mapping):
         return field
     return {
@@ -171,7 +171,7 @@ def _plain_pending(pending: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _pieces(name: str, value: list[Any], blobs: Blobs) -> list[str]:
-    """Put a list apart in pieces: their digests; none if it is not large after all."""
+    """Store a list as compressed pieces and return their digests; [] if the list is small."""
     contents, size, own = list[tuple[str, bytes]](), 0, Blobs()
     for first in range(0, len(value), PIECE):
         content = _unwrapped(stored_value(value[first : first + PIECE], at=name, blobs=own), own)
@@ -186,7 +186,7 @@ def _pieces(name: str, value: list[Any], blobs: Blobs) -> list[str]:
 
 
 def _unwrapped(stored: bytes, blobs: Blobs) -> bytes:
-    """The stored form of a piece itself: it is apart anyway."""
+    """Return the stored bytes of a piece, not of a reference to a blob: the piece is a blob itself."""
     if stored.startswith(b'{"$blob":["json"'):
         return blobs.pop(msgspec.json.decode(stored)["$blob"][1])
     return stored
@@ -196,39 +196,39 @@ def _unwrapped(stored: bytes, blobs: Blobs) -> bytes:
 
 
 def is_fork(data: bytes) -> bool:
-    """Tell whether a first state is kept as a change of another run's."""
+    """Return whether an initial state is stored as a fork."""
     return bytes(data[: len(_FORK)]) == _FORK
 
 
 def decode_fork(data: bytes) -> StoredFork:
-    """Read what a fork changed; ValueError if it is damaged."""
+    """Decode a fork. Raise ValueError if it is damaged."""
     return msgspec.json.decode(data, type=StoredFork)
 
 
 def read_start(data: bytes, digest: str, blob: Lookup, *, classes: bool = True) -> GraphState:
-    """Read the state that a run began with, given its digest. DecodeError if it is damaged."""
+    """Decode the initial state of a run, given its digest. Raise StoreCorruptError if it is damaged."""
     return _state(bytes(data), digest, blob, classes, keeps=False)[0]
 
 
 def read_snapshot(
     entry: LogEntry, blob: Lookup, *, classes: bool = True, keeps: bool = False
 ) -> tuple[GraphState, int]:
-    """Read a snapshot: the state, and its weight. With `keeps`, large values are not fetched: they are `Kept`."""
+    """Decode a snapshot: the state and its weight. With `keeps`, large values are not fetched but `Kept`."""
     return _state(_decompressed(entry.body), bytes(entry.digest).hex(), blob, classes, keeps=keeps)
 
 
 def step_of_start(data: bytes) -> int:
-    """Give the step of a state that a run began with; ValueError if it is damaged."""
+    """Return the step of an initial state. Raise ValueError if it is damaged."""
     return msgspec.json.decode(data, type=_Form).step
 
 
 def is_of_step(entry: LogEntry) -> bool:
-    """Tell whether a snapshot holds the state that its digest says. DecodeError if it is damaged."""
+    """Return whether a snapshot contains the state of its digest. Raise DecodeError if it is damaged."""
     return msgspec.json.decode(_decompressed(entry.body), type=_Form).digest == bytes(entry.digest).hex()
 
 
 def blobs_of_snapshot(entry: LogEntry, blob: Lookup) -> Iterator[tuple[str, bytes]]:
-    """The contents that a snapshot refers to: digest and content. DecodeError if it is damaged."""
+    """Yield digest and content of the blobs of a snapshot. Raise DecodeError if it is damaged."""
     body = _decompressed(entry.body)
     yield from blobs_of(body, blob)
     for pieces in msgspec.json.decode(body, type=_Form).pieces.values():
@@ -242,7 +242,7 @@ def _decompressed(data: bytes) -> bytes:
     try:
         return decompress(data)
     except ZlibError as error:
-        raise DecodeError(f"it is not compressed as it should be: {error}") from error
+        raise DecodeError(f"it cannot be decompressed: {error}") from error
 
 
 class _Form(msgspec.Struct, forbid_unknown_fields=True):
@@ -271,7 +271,7 @@ def _state(data: bytes, digest: str, blob: Lookup, classes: bool, *, keeps: bool
         form = msgspec.json.decode(data, type=_Form)
         where = f"the state at step {form.step}"
         if form.digest and form.digest != digest:
-            raise ValueError("it is of another state")
+            raise ValueError("it belongs to a different state")
         stored, held = part_kept(bytes(form.values), where) if keeps else (bytes(form.values), {})
         values: dict[str, Any] = {**read(stored), **held}
         for name, reference in form.kept.items():
@@ -284,7 +284,7 @@ def _state(data: bytes, digest: str, blob: Lookup, classes: bool, *, keeps: bool
         rest = read(bytes(form.rest))
         return _assembled(values, rest, digest), weight
     except (msgspec.MsgspecError, LookupError, TypeError, ValueError, AttributeError) as error:
-        raise StoreCorruptError(f"its parts do not fit: {error}") from error
+        raise StoreCorruptError(f"its parts are inconsistent: {error}") from error
 
 
 def _assembled(values: dict[str, Any], rest: dict[str, Any], digest: str) -> GraphState:

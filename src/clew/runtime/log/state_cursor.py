@@ -1,10 +1,10 @@
-"""A state that is moved forward step by step, without keeping the steps: how a long run is loaded in little memory.
+"""A cursor that moves a state forward step by step without keeping the steps, to load long runs with little memory.
 
-What comes out is what a `Chain` of the same steps would say, computed in one pass: values, versions, the latest
-execution of each node. Digests are not made: a stored step has its own, and whoever reads it has checked it.
+The result equals that of a `Chain` of the same steps, in one pass: values, versions, and the latest execution of each
+node. Digests are not computed: each stored step has one, which the reader has verified.
 
-A step may hold large values that were not fetched (`Kept`). They are fetched where a reducer needs them, and when
-somebody asks for the state.
+A step may contain large values that were not fetched (`Kept`). They are fetched when a reducer needs them, or with the
+final state.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from clew.state import GraphState
 
 
 class StateCursor:
-    """Stands at a step of a run; `add` moves it on. `fetch` gives the content of a large value."""
+    """A position in a run; `add` moves it to the next step. `fetch` returns the content of a large value."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class StateCursor:
     ) -> None:
         self._program = program
         self._start: GraphState | None = (
-            start  # until it is moved: then it must not be held, or lists are copied
+            start  # None after the first step: a second reference would force a copy of its lists
         )
         self._seed = seed
         self._on_conflict = on_conflict
@@ -47,21 +47,21 @@ class StateCursor:
         self.digest = start.digest
 
     def add(self, step: Step, digest: str) -> None:
-        """Move on by the next step; `digest` is that of the state after it."""
+        """Apply the next step; `digest` is that of the state after it."""
         if self._view is None:
             assert self._start is not None
             self._view = WorkingState.restore(self._program, self._start)
             self._history = dict(self._start.node_history)
             self._start = None
         if self.has_kept and self._program.reducers:
-            step = self._needed(self._view, step)
+            step = self._with_reduced(self._view, step)
         for execution in executions_of(self._program, self._view, step, self._on_conflict):
             self._history[execution.node_name] = execution
         self.digest = digest
         self.step = step.number
 
-    def _needed(self, view: WorkingState, step: Step) -> Step:
-        """Fetch what a reducer of this step looks at."""
+    def _with_reduced(self, view: WorkingState, step: Step) -> Step:
+        """Fetch the large values that reducers of this step use."""
         reduced = {
             name for outcome in step.outcomes for name in outcome.update if name in self._program.reducers
         }
@@ -83,7 +83,7 @@ class StateCursor:
         return replace(step, outcomes=tuple(outcomes))
 
     def state(self, *, fetched: bool = True) -> GraphState:
-        """The state where it stands. It is not moved on after that. Unless `fetched`, large values may be `Kept`."""
+        """Return the current state; call `add` no more after that. Without `fetched`, large values may be `Kept`."""
         if self._view is None:
             assert self._start is not None
             return self._start

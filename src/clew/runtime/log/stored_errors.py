@@ -1,21 +1,20 @@
-"""Failures as data: an error that is stored says its type, message, notes and place, and comes back as far as is safe.
+"""Stored errors: failures as plain data with type, message, notes and place, and back as far as is safe.
 
-Every exception can be stored. Its class may do as it likes: whatever of the class's own code raises is left out, and
-type and message are always there. The place of a failure (step, node, path, attempt) is stored beside the error, never
-in the error's notes.
+Every exception can be stored. If code of its class raises, that part is omitted; type and message are always stored.
+The place of a failure (step, node, path, attempt) is stored next to the error, never in its notes.
 
-No code of a class runs while an error is read, and nothing is imported. There are two ways back:
+Decoding runs no code of a class and imports nothing. There are two ways to decode an error:
 
-- **To look at.** Errors of Python itself and of this library come back as they were. For any other one there is a
-  stand-in: of a class made for it, with the same name, derived from the nearest base that is Python's or this
-  library's (``Exception`` if there is no nearer one), with the message that it had. `RecordedError` is for the rest:
-  what only stops a process (``KeyboardInterrupt``), and what has no name that a class can have.
-- **To handle** (`to_handle`), for the node that made a recorded call and must meet the same exception again. It comes
-  back as its own class, if this process has imported that class already, so that the same ``except`` clauses catch
-  it. It is built by the builtin exception below it, without the class's own ``__new__`` and ``__init__``; attributes
-  are put into place directly. If something of it could not be stored, it is a stand-in derived from its own class.
+- **For inspection.** Errors of Python and of this library come back unchanged. For other errors a stand-in class is
+  made, with the same name and message, derived from the nearest base that belongs to Python or this library (otherwise
+  ``Exception``). `RecordedError` is for the rest: exceptions that stop a process (``KeyboardInterrupt``), and names
+  that no class can have.
+- **For handling** (`to_handle`), for a node whose recorded call raised. The error has its original class if this
+  process has imported it, so that the same ``except`` clauses catch it. It is built with the nearest builtin base,
+  without ``__new__`` and ``__init__`` of the class, and attributes are set directly. If a part could not be stored, it
+  is a stand-in derived from its class.
 
-What data names is only ever looked up among the classes that are there, and has to be an exception class.
+Names in stored data are only looked up among imported classes, and have to be exception classes.
 """
 
 from __future__ import annotations
@@ -41,11 +40,11 @@ from clew.error_text import (
 from clew.errors import ClewError
 from clew.state import encode
 
-_DEEP = 16  # causes of causes, groups in groups and errors in errors that are stored whole
+_DEEP = 16  # depth of causes, groups and errors in errors that are stored with their content
 
 
 class RecordedError(ClewError):
-    """An error of a stored run whose class is not built again: ``kind`` is its name."""
+    """A stored error whose class is not rebuilt; ``kind`` is the name of the class."""
 
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(f"{kind}: {message}")
@@ -57,7 +56,7 @@ class RecordedError(ClewError):
 
 
 def plain_failure(failure: Failure) -> dict[str, Any]:
-    """A failure as plain data: its error, and under ``at`` its place."""
+    """Return a failure as plain data: its error, with its place under ``at``."""
     at: dict[str, Any] = {"step": failure.step, "node": failure.node, "path": failure.path}
     at["attempt"] = failure.attempt
     if failure.around:
@@ -68,12 +67,12 @@ def plain_failure(failure: Failure) -> dict[str, Any]:
 
 
 def plain_error(error: BaseException) -> dict[str, Any]:
-    """An error as plain data."""
+    """Return an error as plain data."""
     return _plain(error, ())
 
 
 def name_of(error: BaseException) -> tuple[str, str]:
-    """An error's class, as it is stored, and its message: what makes two errors the same."""
+    """Return the stored class name and the message of an error; two errors with the same pair are equal."""
     if issubclass(type(error), RecordedError):
         known = attributes_of(error)
         return known["kind"], known["message"]
@@ -87,7 +86,7 @@ def _plain(error: BaseException, around: tuple[BaseException, ...]) -> dict[str,
         return plain
     inside = (*around, error)
     if issubclass(type(error), BaseExceptionGroup):
-        # past the class: it may define members of its own under these names
+        # not through the class: it may redefine these names
         said, members = _GROUP_MESSAGE.__get__(error), _GROUP_MEMBERS.__get__(error)
         plain["group"] = [encodable(said), [_plain(each, inside) for each in members]]
     if not issubclass(type(error), RecordedError):
@@ -107,7 +106,7 @@ def _plain(error: BaseException, around: tuple[BaseException, ...]) -> dict[str,
 
 
 def _add_content(plain: dict[str, Any], error: BaseException, inside: tuple[BaseException, ...]) -> None:
-    """Add what an error is made of: its arguments, its attributes, the errors among both, the classes below its own."""
+    """Add the arguments and attributes of an error, the errors among them, and its base classes."""
     cls = type(error)
     args, attributes, within, is_whole = _made_of(error)
     if args != [plain["message"]]:
@@ -126,8 +125,8 @@ def _add_content(plain: dict[str, Any], error: BaseException, inside: tuple[Base
 def _made_of(
     error: BaseException,
 ) -> tuple[list[Any] | None, dict[str, Any], dict[str, BaseException], bool]:
-    """What an error is made of: its arguments (None if they cannot be stored), its attributes, the errors among both by
-    place or name, and whether that is all of it."""
+    """Return the arguments of an error (None if they cannot be stored), its attributes, the errors among both by
+    place or name, and whether that is complete."""
     made = safely(lambda: _native(type(error)).__reduce__(error), None)
     args = list(made[1]) if isinstance(made, tuple) else list(native(error, "args"))
     state = {**attributes_of(error), **dict(_slots(error))}
@@ -144,7 +143,7 @@ def _made_of(
         else:
             is_whole = False
     if issubclass(type(error), BaseExceptionGroup):
-        return [], attributes, within, is_whole  # what it is made of is stored as its members
+        return [], attributes, within, is_whole  # its arguments are stored as its members
     for place, value in enumerate(args):
         if _is_error(value):
             within[str(place)], args[place] = value, None
@@ -154,7 +153,7 @@ def _made_of(
 
 
 def _slots(error: BaseException) -> Iterator[tuple[str, Any]]:
-    """The attributes that a class keeps in slots."""
+    """Yield the attributes in slots."""
     for cls in bases_of(type(error)):
         if cls not in _NATIVE:
             for name, slot in _namespace(cls).items():
@@ -173,7 +172,7 @@ def _is_storable(value: Any) -> bool:
 
 
 _NOTHING = object()
-_MARK = "_clew_stand_in"  # a class that was made for a stored error
+_MARK = "_clew_stand_in"  # marks a class that was made for a stored error
 _COMMON = (Exception, BaseException)
 _NATIVE = {cls for cls in vars(builtins).values() if isinstance(cls, type) and issubclass(cls, BaseException)}
 _GROUP_MESSAGE: Any = vars(BaseExceptionGroup)["message"]
@@ -181,7 +180,7 @@ _GROUP_MEMBERS: Any = vars(BaseExceptionGroup)["exceptions"]
 
 
 def _native(cls: type) -> Any:
-    """The builtin exception that a class is built on."""
+    """Return the nearest builtin base of an exception class."""
     return next(each for each in bases_of(cls) if each in _NATIVE)
 
 
@@ -189,14 +188,14 @@ def _native(cls: type) -> Any:
 
 
 def failure_of(plain: Mapping[str, Any]) -> Failure:
-    """The failure that `plain_failure` wrote."""
+    """Decode the result of `plain_failure`."""
     at = plain["at"]
     step, attempt, around = at["step"], at["attempt"], at.get("around", [])
     texts = (at["node"], at["path"], at.get("refused", ""), *around)
     if not all(type(number) is int for number in (step, attempt)):
-        raise TypeError("the step and the attempt of a failure are numbers")
+        raise TypeError("the step and the attempt of a failure have to be integers")
     if type(around) is not list or not all(type(text) is str for text in texts):
-        raise TypeError("the node and the path of a failure are text")
+        raise TypeError("the node and the path of a failure have to be strings")
     return Failure(
         error_of(plain),
         step,
@@ -209,10 +208,10 @@ def failure_of(plain: Mapping[str, Any]) -> Failure:
 
 
 def error_of(plain: Mapping[str, Any], *, to_handle: bool = False) -> Exception:
-    """The error that `plain_error` wrote; `to_handle` by code that saw it before, and must not see a difference."""
+    """Decode the result of `plain_error`; with `to_handle`, for code that handled the original error."""
     kind, message = plain["type"], plain["message"]
     if type(kind) is not str or type(message) is not str:
-        raise TypeError("the type and the message of an error are text")
+        raise TypeError("the type and the message of an error have to be strings")
     args = plain.get("args", [message])
     within = {name: error_of(each, to_handle=to_handle) for name, each in plain.get("within", {}).items()}
     attributes = {**plain.get("attributes", {}), **{n: e for n, e in within.items() if not n.isdecimal()}}
@@ -237,7 +236,7 @@ def error_of(plain: Mapping[str, Any], *, to_handle: bool = False) -> Exception:
 
 
 def _class_of(kind: Any) -> type[Exception] | None:
-    """An exception class that this process has imported, or None. Only names are looked up: nothing is called."""
+    """Return an exception class that this process has imported, or None. Look up names only; call nothing."""
     if type(kind) is not str:
         return None
     module, _, name = kind.partition(":")
@@ -249,7 +248,7 @@ def _class_of(kind: Any) -> type[Exception] | None:
 
 
 def _namespace(holder: Any) -> Mapping[str, Any]:
-    """The names that a module or a class has itself; nothing for anything else."""
+    """Return the namespace of a module or class, without inherited names; {} for any other object."""
     if ModuleType in bases_of(type(holder)):
         names = object.__getattribute__(holder, "__dict__")
         return names if type(names) is dict else {}
@@ -264,12 +263,12 @@ def _is_class(value: Any) -> bool:
 
 
 def _is_ours(cls: type) -> bool:
-    """Whether a class is Python's or this library's, and not a program's."""
+    """Return whether a class belongs to Python or this library."""
     return cls in _NATIVE or kind_of(cls).startswith("clew.")
 
 
 def _built(cls: type[Exception], args: Any, attributes: Mapping[str, Any]) -> Exception | None:
-    """An error of a class, without any code of that class; None if it needs more than was stored."""
+    """Build an error without running code of its class; return None if data is missing."""
     below = _native(cls)
     try:
         error: Exception = below.__new__(cls, *args)
@@ -281,7 +280,7 @@ def _built(cls: type[Exception], args: Any, attributes: Mapping[str, Any]) -> Ex
 
 
 def _put(error: Exception, attributes: Mapping[str, Any]) -> None:
-    """Set attributes past the class: in its slots, and else in its dictionary."""
+    """Set attributes directly in slots or in the instance dictionary, without code of the class."""
     slots: dict[str, Any] = {}
     for cls in reversed(bases_of(type(error))):
         if cls not in _NATIVE:
@@ -301,7 +300,7 @@ def _stand_in(
     attributes: Mapping[str, Any],
     to_handle: bool,
 ) -> Exception:
-    """An error that handlers take for the one that was stored, with its message."""
+    """Build an error that the handlers of the original error catch, with the same message."""
     known = [cls for base in bases if (cls := _class_of(base)) is not None and cls not in _COMMON]
     if to_handle:
         known = [cls for cls in (*known, Exception) if _may_be_derived_from(cls)]
@@ -317,11 +316,11 @@ def _stand_in(
             try:
                 error = below.__new__(made, *args)
                 below.__init__(error, *args)
-            except Exception:  # it was made of something else, or of what could not be stored
+            except Exception:  # its arguments differ, or could not be stored
                 error = below.__new__(made, message)
                 set_native(error, "args", tuple(args or (message,)))
             _put(error, attributes)
-        except Exception:  # nobody may derive from it, or it needs more than was stored
+        except Exception:  # the class cannot be subclassed, or data is missing
             continue
         if issubclass(type(error), Exception):
             return error  # type: ignore[no-any-return]
@@ -329,13 +328,13 @@ def _stand_in(
 
 
 def _may_be_a_name(kind: str) -> bool:
-    """Whether this can be the name of an exception class of a program. One of Python's own would have been found."""
+    """Return whether this can be the name of a user's exception class. Builtin ones would have been found."""
     module, _, name = kind.partition(":")
     return module != "builtins" and name.rpartition(".")[2].isidentifier()
 
 
 def _may_be_derived_from(cls: type) -> bool:
-    """Whether deriving from a class runs no code of it or of its metaclass."""
+    """Return whether subclassing runs no code of the class or its metaclass."""
     if type(cls) is not type:
         return False
     return not any("__init_subclass__" in _namespace(each) for each in bases_of(cls) if each is not object)

@@ -1,22 +1,21 @@
-"""The writer: carries what a session has to say to the store, as durable as was asked for.
+"""The log writer: writes the records of a session to the store with the configured durability.
 
-``sync``   what a step did is durable before the next one can be observed;
-``async``  a writer thread follows, in order and not too far behind; before a call to the outside world the writer is
-           brought up to date, so no call is made on the strength of something that could be lost. That goes for the
-           run itself too, which may have been created without waiting for the disk (`owes`);
-``exit``   all is written at the end, in one go, and after it the snapshots that it would have had on the way.
+``sync``   each step is durable before the next one can be observed. ``async``  a background writer appends in order,
+with a bounded delay. Before a call to the outside world everything is written, so no call depends on a step that could
+be lost. This includes the run itself, which may have been created without waiting for the disk (`owes`). ``exit``
+everything is written at the end in one append, followed by the snapshots that were due on the way.
 
-A snapshot of the whole state is written whenever the updates since the last one outweigh it several times, so reading
-any state takes a bounded multiple of its size, and the snapshots together weigh a fraction of the updates.
+The writer adds a snapshot of the whole state when the updates since the last one are several times larger than it.
+So loading a state reads a bounded multiple of its size, and snapshots take a fraction of the space of the updates.
 
-The last appends of a run do not wait for the disk, where the store can do without: the update that ends the run does.
+If the store can defer syncs, the last appends of a run do not wait for the disk; the update that ends the run does.
 
-A run that an event loop drives never has it wait (`never_wait`): what the store does not take at once is queued, and
-whoever needs it to be durable before going on waits for that on a thread (`catch_up`), or where waiting is allowed
-(`ensure`, `barrier`). While anything is queued all that follows is, so the order stays.
+A run on an event loop never waits (`never_wait`). Writes that the store cannot take at once are queued, and later ones
+queue behind them, so the order stays. Code that needs them durable waits on a thread (`catch_up`), or where blocking is
+allowed (`ensure`, `barrier`).
 
-A write that fails is the last one: whatever came after it would build on something that is not there. A value that has
-no encoding is found before anything of its record is written; what came before it is kept.
+After a failed write the writer rejects all others, because they would depend on missing entries. A value without an
+encoding is found before any part of its record is written; the records before it are written.
 """
 
 from __future__ import annotations
@@ -41,8 +40,8 @@ from clew.state import GraphState
 from clew.stores import LogEntry, Statement, Store, WouldWait
 
 Durability = Literal["sync", "async", "exit"]
-_TOGETHER = 64  # steps that are cheaper to hand to the background writer in one go
-LONG = 0.01  # seconds after which a step is not kept back any longer
+_TOGETHER = 64  # steps that are handed to the background writer together, because each hand-over costs time
+LONG = 0.01  # seconds after which a step is handed over even if the batch is not full
 FIRST_SNAPSHOT = 256 * 1024
 OUTWEIGH = 8
 
@@ -50,7 +49,7 @@ _NO_BLOBS: Mapping[str, bytes] = {}
 
 
 class _Elsewhere:
-    """Stands for a store that is never written to without waiting."""
+    """A store that cannot write without waiting."""
 
     def append(self, *args: Any, **kwargs: Any) -> None:
         raise WouldWait
@@ -61,10 +60,10 @@ Name = tuple[str, tuple[int, ...]]
 
 
 class LogWriter:
-    """Writes for one run. Without `encoder` the store keeps the records as they are, and there is little to do."""
+    """Writes the log of one run. Without `encoder`, the store keeps the records themselves."""
 
     _background: BackgroundWriter | None = None
-    _failure: BaseException | None = None  # nothing is written after it: the log would have a hole
+    _failure: BaseException | None = None  # nothing is written after it: the log would have a gap
     _is_closing = False
     _never_waits = False
     _owes_snapshot = False
@@ -86,37 +85,41 @@ class LogWriter:
         asked: Mapping[str, Question] | None = None,
     ) -> None:
         self._store = store
-        self._first: Any = store  # what a write is tried with before it is queued
-        self.records: list[Any] = []  # written, where it is not encoded
-        self._counted = [0, 0]  # how many of them, and the latency of these steps
+        self._first: Any = store  # tries a write without waiting, before it is queued
+        self.records: list[Any] = []  # all written records, if they are not encoded
+        self._counted = [0, 0]  # number of records that were counted, and the latency of their steps
         self._run_id = run_id
         self._fence = fence
         self._encoder = encoder
-        self.attached: dict[Name, Sequence[Statement]] = {}  # to be executed with an item's outcome
+        self.attached: dict[
+            Name, Sequence[Statement]
+        ] = {}  # executed in the transaction of the item's outcome
         if encoder is None:
             return
         self._lock = Lock()
         self._durability = durability
         self._snapshot = snapshot
-        self._snapshots = snapshots  # those that are missing in the store
-        self._since = since  # bytes of steps since the last snapshot, with what they keep apart
+        self._snapshots = snapshots  # creates the snapshots that the store lacks
+        self._since = since  # bytes of steps since the last snapshot, with their blobs
         self._weight = weight  # bytes of the last snapshot
-        self._finished = dict(finished or {})  # items that were journaled and are not in a step yet
-        self._asked = dict(asked or {})  # by path: what waits for an answer
+        self._finished = dict(
+            finished or {}
+        )  # numbers of the entries of finished items without a committed step
+        self._asked = dict(asked or {})  # open questions, by path
         self._late: list[Work] = []
         if owes:
             self._background = BackgroundWriter(self._append, self._settle)
 
     @property
     def often(self) -> int:
-        """How many steps of a driver's short loop may be handed over in one go; 0 if all of them."""
+        """The number of steps that a driver's fast path may hand over together; 0 means any number."""
         if self._encoder is None or self._durability == "exit":
             return 0
         return 1 if self._durability == "sync" else _TOGETHER
 
     @property
     def latency(self) -> int:
-        """The latency of all steps that were written, in microseconds."""
+        """The total latency of all written steps, in microseconds."""
         if self._encoder is not None:
             return self._encoder.latency
         done, latency = self._counted
@@ -125,27 +128,27 @@ class LogWriter:
 
     @property
     def encodes(self) -> bool:
-        """Whether what is written has to have an encoding."""
+        """Whether records are encoded, so that each value needs an encoding."""
         return self._encoder is not None
 
     @property
     def is_lasting(self) -> bool:
-        """Whether what is written is in the store before the run has ended."""
+        """Whether records reach the store before the run ends."""
         return self._encoder is not None and self._durability != "exit"
 
     def rehearse(self, statements: Sequence[Statement]) -> None:
-        """Raise what the database would raise."""
+        """Execute statements and roll them back; raise the error of the database."""
         self._store.rehearse(statements)
 
     def attach(self, item: Name, statements: Sequence[Statement]) -> None:
-        """Execute these in the transaction that keeps the item's outcome; () to take back."""
+        """Execute these statements in the transaction that stores the item's outcome; () removes them."""
         if statements:
             self.attached[item] = statements
         else:
             self.attached.pop(item, None)
 
     def never_wait(self) -> None:
-        """From now on `write` does not wait for the store."""
+        """Make `write` return without waiting for the store from now on."""
         if self._encoder is None or self._never_waits:
             return
         self._never_waits = True
@@ -155,7 +158,7 @@ class LogWriter:
             self._first = _Elsewhere()
 
     def write(self, records: Sequence[Any], blobs: Mapping[str, bytes] = _NO_BLOBS) -> None:
-        """Keep records, in order, and large contents that they speak of."""
+        """Write records in order, with the blobs that they refer to."""
         encoder = self._encoder
         if encoder is None:
             self._store.append(self._run_id, records, self._fence)
@@ -172,14 +175,12 @@ class LogWriter:
                     self._write(encoder, records)
             except EncodeError:
                 raise
-            except (
-                BaseException
-            ) as error:  # an interrupt, for instance: nobody knows how much of it is written
+            except BaseException as error:  # for example an interrupt: it is unknown how much was written
                 self.fail(error)
                 raise
 
     def _write_step(self, encoder: EntryEncoder, step: SingleItemStep) -> None:
-        """What `_write` does, for the most frequent record of all: there is nothing beside it."""
+        """Write a single step: the fast path of `_write` for the most frequent record."""
         if self._finished:
             self._write(encoder, [step.step()])
             return
@@ -192,13 +193,13 @@ class LogWriter:
         if encoder.blobs or self._durability != "sync" or not (background is None or background.is_idle):
             blobs, encoder.blobs = encoder.blobs, {}
             self._since += sum(map(len, blobs.values()))
-            self._carry(([entry], (), blobs, ()))
+            self._dispatch(([entry], (), blobs, ()))
         else:
             reach("before-append")
             try:
                 self._first.append(self._run_id, (entry,), self._fence)
             except WouldWait:
-                self._behind_us().queue(([entry], (), {}, ()))
+                self._background_writer().queue(([entry], (), {}, ()))
             reach("after-append")
         self._since += len(entry.body)
         if self._since > FIRST_SNAPSHOT and self._since > OUTWEIGH * self._weight:
@@ -208,7 +209,7 @@ class LogWriter:
         entries: list[LogEntry] = []
         drop: list[tuple[str, str, int]] = []
         statements: list[Statement] = []
-        refused: EncodeError | None = None
+        rejected: EncodeError | None = None
         for record in records:
             if type(record) is FinishedItem:
                 numbers = self._finished.setdefault((record.path, record.epoch), [])
@@ -226,30 +227,30 @@ class LogWriter:
             try:
                 entries.append(encoder.entry(record))
             except EncodeError as error:
-                refused = error
+                rejected = error
                 if type(record) is RecordedCall:
-                    continue  # its node is told; nothing else builds on it
+                    continue  # its node gets the error; no other record depends on it
                 self._failure = error
-                break  # what came before it is kept
+                break  # the records before it are written
             if type(record) is Question:
-                self._make_room(encoder, record, entries[-1])
+                self._replace_question(encoder, record, entries[-1])
             if self.attached:
                 statements += self._detached(record)
         blobs, encoder.blobs = encoder.blobs, {}
         if entries or drop:
-            self._carry((entries, drop, blobs, statements))
+            self._dispatch((entries, drop, blobs, statements))
         steps = [len(entry.body) for entry in entries if is_own_step(entry)]
         if steps:
             self._since += sum(steps) + sum(map(len, blobs.values()))
-        if refused is not None:
-            raise refused
+        if rejected is not None:
+            raise rejected
         if self._is_due():
             self._write_snapshot()
 
-    def _make_room(self, encoder: EntryEncoder, question: Question, entry: LogEntry) -> None:
-        """A question that is asked again in other words, by an item that starts over, takes the place of the first one.
+    def _replace_question(self, encoder: EntryEncoder, question: Question, entry: LogEntry) -> None:
+        """Drop the stored question of an item that restarted and rephrased it.
 
-        Should the process die in between, it is asked again by whoever goes on.
+        If the process dies in between, the next resume asks again.
         """
         known = self._asked.get(question.path)
         if (
@@ -257,14 +258,14 @@ class LogWriter:
             and known.number == question.number
             and encoder.entry(known).digest != entry.digest
         ):
-            self._carry(([], [entry.name], {}, ()))
+            self._dispatch(([], [entry.name], {}, ()))
         self._asked[question.path] = question
 
     def _is_due(self) -> bool:
         return self._since > max(FIRST_SNAPSHOT, OUTWEIGH * self._weight)
 
     def _detached(self, record: Any) -> list[Statement]:
-        """What was attached to the items whose outcomes a record keeps."""
+        """Return the statements attached to the items whose outcomes are in a record, and remove them."""
         if isinstance(record, FinishedItem):
             items = [(record.path, record.epoch)]
         elif isinstance(record, Step):
@@ -286,26 +287,26 @@ class LogWriter:
             raise
         reach("after-append")
 
-    def _carry(self, work: Work) -> None:
+    def _dispatch(self, work: Work) -> None:
         if self._durability == "exit":
             self._late.append(work)
         elif self._durability == "sync":
             if not self._never_waits:
                 self._append(work)
-            elif not self._is_taken_at_once(work):
-                self._behind_us().queue(work)
+            elif not self._is_appended_at_once(work):
+                self._background_writer().queue(work)
         elif self._never_waits:
-            self._behind_us().follow(work)
+            self._background_writer().follow(work)
         else:
-            self._behind_us().put(work)
+            self._background_writer().put(work)
 
-    def _behind_us(self) -> BackgroundWriter:
+    def _background_writer(self) -> BackgroundWriter:
         if self._background is None:
             self._background = BackgroundWriter(self._append)
         return self._background
 
-    def _is_taken_at_once(self, work: Work) -> bool:
-        """Append a work without waiting, unless something waits already that has to come before it."""
+    def _is_appended_at_once(self, work: Work) -> bool:
+        """Append without waiting, and return whether it succeeded. Queued work goes first, so then it returns False."""
         if not (self._background is None or self._background.is_idle):
             return False
         entries, drop, blobs, statements = work
@@ -322,7 +323,7 @@ class LogWriter:
         return True
 
     def _settle(self) -> None:
-        """The run was created without waiting for the disk: do so now."""
+        """Wait for the disk now: the run was created without waiting."""
         try:
             self._store.sync()
         except BaseException as error:
@@ -334,12 +335,12 @@ class LogWriter:
             raise self._failure
 
     def fail(self, error: BaseException) -> None:
-        """Write nothing any more: the run cannot go on here."""
+        """Reject all further writes with this error."""
         if self._failure is None:
             self._failure = error
 
     def barrier(self) -> None:
-        """Return when all that was written is durable. Not for ``exit``, which promises nothing before the end."""
+        """Return when all writes are durable. With ``exit`` nothing is durable before the end."""
         self._raise()
         if self._background is not None:
             self._background.join()
@@ -347,12 +348,12 @@ class LogWriter:
 
     @property
     def is_settled(self) -> bool:
-        """Whether nothing waits to be written."""
+        """Whether nothing is queued."""
         return self._background is None or self._background.is_idle
 
     @property
     def is_behind(self) -> bool:
-        """Whether whoever drives the run must not go on before it has waited for `catch_up`."""
+        """Whether the driver has to wait for `catch_up` before it continues."""
         if self._owes_snapshot:
             return True
         background = self._background
@@ -361,15 +362,15 @@ class LogWriter:
         return not background.is_idle if self._durability == "sync" else background.is_far
 
     def mark(self) -> int:
-        """Stands for all that was written so far; see `is_past`."""
+        """Return a mark for everything written so far; see `is_past`."""
         return 0 if self._background is None else self._background.put_so_far
 
     def is_past(self, mark: int) -> bool:
-        """Whether all that was written before a mark is in the store."""
+        """Return whether everything written before a mark is in the store."""
         return not self._owes_snapshot and (self._background is None or self._background.done_so_far >= mark)
 
     def catch_up(self) -> None:
-        """Write all that waits, and the snapshot that is due."""
+        """Write everything that is queued, and the snapshot if one is due."""
         self.barrier()
         if self._owes_snapshot:
             self._owes_snapshot = False
@@ -380,18 +381,18 @@ class LogWriter:
                 raise
 
     def ensure(self) -> None:
-        """Return when all that was written is as durable as was asked for."""
+        """Return when all writes are as durable as the configured durability demands."""
         if self._never_waits and self._durability == "sync":
             self.barrier()
 
     def abandon(self, error: BaseException) -> None:
-        """Write nothing any more, and drop what waits."""
+        """Reject all further writes, and discard what is queued."""
         self.fail(error)
         if self._background is not None:
             self._background.close()
 
     def close(self, *, at_once: bool = False) -> None:
-        """Write what is left."""
+        """Write everything that is left, and end the background writer."""
         if self._encoder is None:
             return
         if at_once and (self._late or not self.is_settled):
@@ -419,7 +420,7 @@ class LogWriter:
         self.barrier()
         work = self._next_snapshot()
         reach("before-snapshot")
-        self._carry(work)
+        self._dispatch(work)
         reach("after-snapshot")
 
     def _next_snapshot(self) -> Work:

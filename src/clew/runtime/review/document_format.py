@@ -1,15 +1,14 @@
-"""The form of an exported document: its types, its digest, and numbers that survive any JSON tool.
+"""The format of an exported document: its types, its digest, and numbers that survive any JSON tool.
 
-``jq`` and JavaScript know one kind of number, a 64-bit float. A round trip through them writes 0.0 as 0, and changes
-integers beyond 2^53. So:
+``jq`` and JavaScript have one kind of number, a 64-bit float. They write 0.0 as 0, and change integers beyond 2^53. So:
 
-- What an import takes over is text: each log entry in the exact bytes that a store has, the state that the run began
-  with, the description of its graph, the seed, the failures.
-- What people read beside it is derived from that. Integers beyond 2^53 in it are ``{"$int": "0x..."}``.
-- The digest of a document, and the comparison of its readable part, take numbers as floats and ignore the order of
-  keys: 1 and 1.0 are equal there, 1 and 2 are not. Values do not come from there.
+- An import uses only text: each log entry in its stored bytes, the initial state, the description of the graph, the
+  seed and the failures.
+- The readable part is derived from that. Its integers beyond 2^53 are ``{"$int": "0x..."}``.
+- The digest of a document and the comparison of its readable part treat numbers as floats and ignore the order of keys:
+  1 equals 1.0, but not 2. No value is imported from there.
 
-A document comes from anywhere. `document_of` checks the type of everything that an import uses.
+Documents are untrusted input. `document_of` checks the type of everything that an import uses.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ FORMAT = 3
 
 Json = dict[str, Any]
 
-_LARGEST = 2**53 - 1  # the largest integer that all readers of JSON keep
+_LARGEST = 2**53 - 1  # the largest integer that all JSON readers preserve
 _Number = Annotated[int, msgspec.Meta(ge=-_LARGEST, le=_LARGEST)]
 _Seed = Annotated[str, msgspec.Meta(pattern=r"^-?[0-9]{1,4000}$")]
 _Digest = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}$")]
@@ -82,30 +81,31 @@ class Document(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def document_of(document: Any) -> Document:
-    """A document with the types that it has to have. CheckpointError if it is none, or of another format."""
-    what = "this is no export of a run"
+    """Check the types of a document. Raise CheckpointError if one is invalid, or if the format differs."""
+    what = "this is not an exported run"
     if not isinstance(document, Mapping) or not isinstance(document.get("clew"), Mapping):
-        raise CheckpointError(f'{what}: it has no object "clew"; make one with engine.export_run(run_id)')
+        raise CheckpointError(
+            f'{what}: it has no object "clew"; export the run with engine.export_run(run_id)'
+        )
     known = document["clew"].get("format")
     if type(known) is not int or known != FORMAT:
         raise CheckpointError(
-            f"{what} that this version reads: its format is {short(known)}, and {FORMAT} is known; import it with the "
-            f"version that wrote it"
+            f"{what} of format {FORMAT}: its format is {short(known)}; import it with the version that exported it"
         )
     try:
         found: Document = msgspec.convert(document, Document)
     except (msgspec.ValidationError, TypeError, ValueError, OverflowError) as error:
-        raise CheckpointError(f"{what}: {error}; export it again") from error
-    beside = found.clew
-    names = [(entry.kind, entry.path, entry.n) for entry in beside.entries]
+        raise CheckpointError(f"{what}: {error}; export the run again") from error
+    run = found.clew
+    names = [(entry.kind, entry.path, entry.n) for entry in run.entries]
     if len(set(names)) != len(names):
-        raise CheckpointError(f"{what}: an entry of its log is there twice; export it again")
-    texts = [found.run_id, beside.graph, beside.target, beside.parent or "", beside.structure]
-    texts += [part for pair in beside.codes.items() for part in pair]
+        raise CheckpointError(f"{what}: its log contains an entry twice; export the run again")
+    texts = [found.run_id, run.graph, run.target, run.parent or "", run.structure]
+    texts += [part for pair in run.codes.items() for part in pair]
     texts += [part for name in names for part in name[:2]]
     for text in texts:
-        if "\0" in text:  # half a surrogate pair is found with the digest, which has to be encoded
-            raise CheckpointError(f"{what}: {short(text)} is no name; export it again")
+        if "\0" in text:  # a lone surrogate is found by the digest, which has to be encoded
+            raise CheckpointError(f"{what}: {short(text)} is not a valid name; export the run again")
     return found
 
 
@@ -113,7 +113,7 @@ def document_of(document: Any) -> Document:
 
 
 def entry_json(entry: LogEntry) -> Json:
-    """An entry of a log, its body as it is in a store."""
+    """Return a log entry as JSON, with the stored text of its body."""
     return {
         "kind": entry.kind,
         "path": entry.path,
@@ -124,7 +124,7 @@ def entry_json(entry: LogEntry) -> Json:
 
 
 def entries_of(form: RunForm) -> list[LogEntry]:
-    """The entries of a document's log."""
+    """Return the log entries of a document."""
     return [
         LogEntry(each.kind, each.path, each.n, each.body.encode(), bytes.fromhex(each.digest))
         for each in form.entries
@@ -132,7 +132,7 @@ def entries_of(form: RunForm) -> list[LogEntry]:
 
 
 def blobs_json(blobs: Mapping[str, bytes]) -> Json:
-    """Large contents by digest: those that are text, and the others in Base64."""
+    """Return blobs by digest: as text, or in Base64 if they are not UTF-8."""
     found: Json = {"blobs": {}, "blobs64": {}}
     for digest in sorted(blobs):
         try:
@@ -143,12 +143,12 @@ def blobs_json(blobs: Mapping[str, bytes]) -> Json:
 
 
 def blobs_of_document(form: RunForm) -> dict[str, bytes]:
-    """The large contents of a document. CheckpointError if one is not what its digest says."""
+    """Return the blobs of a document. Raise CheckpointError if one does not match its digest."""
     found = {digest: text.encode() for digest, text in form.blobs.items()}
     found |= {digest: b64decode(text, validate=True) for digest, text in form.blobs64.items()}
     for digest, content in found.items():
         if sha256(content).hexdigest() != digest:
-            raise CheckpointError(f"the content {digest[:12]}… is another; export it again")
+            raise CheckpointError(f"the content {digest[:12]}… was changed; export the run again")
     return found
 
 
@@ -156,7 +156,7 @@ def blobs_of_document(form: RunForm) -> dict[str, bytes]:
 
 
 def portable(tree: Any) -> Any:
-    """A tree of JSON without integers that a reader may change."""
+    """Return a JSON tree without integers that a reader may change."""
     if isinstance(tree, dict):
         return {name: portable(value) for name, value in tree.items()}
     if isinstance(tree, list | tuple):
@@ -167,7 +167,7 @@ def portable(tree: Any) -> Any:
 
 
 def normal(tree: Any) -> Any:
-    """A tree of JSON in which all numbers are floats: what is left of them in every reader."""
+    """Return a JSON tree in which all numbers are floats, as in every JSON reader."""
     if isinstance(tree, Mapping):
         return {name: normal(value) for name, value in tree.items()}
     if isinstance(tree, list):
@@ -178,15 +178,15 @@ def normal(tree: Any) -> Any:
 
 
 def digest_of(document: Mapping[str, Any]) -> str:
-    """The digest of a document, over all but itself."""
-    beside = {name: value for name, value in document["clew"].items() if name != "digest"}
-    tree = normal({**document, "clew": beside})
+    """Return the digest of a document, without its field ``digest``."""
+    run = {name: value for name, value in document["clew"].items() if name != "digest"}
+    tree = normal({**document, "clew": run})
     text = json.dumps(tree, sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
     return f"sha256:{sha256(text.encode()).hexdigest()}"
 
 
 def short(value: Any) -> str:
-    """A value of a document for a message."""
+    """Return a value of a document, shortened for a message."""
     try:
         text = json.dumps(value, ensure_ascii=True)
     except (TypeError, ValueError, RecursionError):

@@ -1,8 +1,8 @@
-"""Checkpoints, work items and recorded calls as JSON: exactly the specification's fields, under its names.
+"""Checkpoints, work items and recorded calls as JSON, with exactly the fields of the specification.
 
-What the specification has no field for is in one object ``clew`` beside them. Order keys are 16 hexadecimal digits and
-seeds are text, because numbers beyond 2^53 survive few readers of JSON; times are RFC 3339 in UTC; values are trees of
-the canonical codec, so they come back as they were.
+Other data is in one additional object ``clew``. Order keys are 16 hexadecimal digits and seeds are strings, because
+many JSON readers change numbers beyond 2^53. Times are RFC 3339 in UTC. Values are JSON trees of the canonical codec,
+which decodes them unchanged.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from clew.state import NodeExecution, to_tree
 
 
 def work_item_json(item: WorkItem) -> Json:
-    """A work item of the specification."""
+    """Return a work item of the specification."""
     return {
         "step_id": item.step_id,
         "order_key": f"{item.order_key:016x}",
@@ -34,13 +34,13 @@ def work_item_json(item: WorkItem) -> Json:
 
 
 def recorded_io_json(call: RecordedCall) -> Json:
-    """A recorded call of the specification; the response of one that raised is null."""
+    """Return a recorded call of the specification; the response is null if the call raised."""
     args, kwargs = call.request
-    beside: Json = {"path": call.path, "call": call.number, "name": call.name, "awaited": call.awaited}
+    extra: Json = {"path": call.path, "call": call.number, "name": call.name, "awaited": call.awaited}
     if call.within:
-        beside["within"] = list(call.within)
+        extra["within"] = list(call.within)
     if call.error is not None:
-        beside["error"] = values_json(error_json(call.error))
+        extra["error"] = values_json(error_json(call.error))
     return {
         "node_id": call.node_id,
         "attempt": call.attempt,
@@ -49,14 +49,14 @@ def recorded_io_json(call: RecordedCall) -> Json:
         "hash": call.hash,
         "timestamp": time_json(call.timestamp),
         "duration_ms": round(call.duration * 1000.0, 3),
-        "clew": beside,
+        "clew": extra,
     }
 
 
 def checkpoint_json(checkpoint: Checkpoint, history: Mapping[str, NodeExecution] | None = None) -> Json:
-    """A checkpoint of the specification. `history`, if somebody has it at hand, is that of its state."""
+    """Return a checkpoint of the specification. `history` is that of its state, if the caller already has it."""
     state = checkpoint.state
-    beside: Json = {
+    extra: Json = {
         "format": FORMAT,
         "digest": checkpoint.digest,
         "items": list(checkpoint.items),
@@ -71,9 +71,9 @@ def checkpoint_json(checkpoint: Checkpoint, history: Mapping[str, NodeExecution]
         },
     }
     if len(checkpoint.labels) > 1:
-        beside["labels"] = list(checkpoint.labels)
+        extra["labels"] = list(checkpoint.labels)
     if checkpoint.nested:
-        beside["nested"] = {
+        extra["nested"] = {
             path: [checkpoint_json(inner) for inner in chain] for path, chain in checkpoint.nested.items()
         }
     return {
@@ -86,27 +86,27 @@ def checkpoint_json(checkpoint: Checkpoint, history: Mapping[str, NodeExecution]
         "idempotency_key": checkpoint.idempotency_key,
         "timestamp": time_json(checkpoint.timestamp),
         "label": checkpoint.label or "",
-        "clew": beside,
+        "clew": extra,
     }
 
 
 def values_json(values: Mapping[str, Any]) -> Json:
-    """Values by name, each as a tree of the codec: names are text, so the object needs no form of its own."""
+    """Return values by name, each as a JSON tree of the codec."""
     return {name: to_tree(value, at=name) for name, value in values.items()}
 
 
 def error_json(error: BaseException) -> Json:
-    """An error: its type, message and notes. Where it was raised stays in the log."""
+    """Return an error without its traceback, which stays in the log."""
     return {key: value for key, value in plain_error(error).items() if key != "traceback"}
 
 
 def failure_json(failure: Failure) -> Json:
-    """A failure: its error, and under ``at`` its step, node, path and attempt."""
+    """Return a failure: its error, with step, node, path and attempt under ``at``."""
     return {key: value for key, value in plain_failure(failure).items() if key != "traceback"}
 
 
 def time_json(seconds: float) -> str:
-    """Return seconds since the epoch as RFC 3339 in UTC; as a number if no calendar has them."""
+    """Return seconds since the epoch as RFC 3339 in UTC; as a number if the time is out of range."""
     try:
         moment = datetime.fromtimestamp(seconds, UTC)
     except (OverflowError, ValueError, OSError):
@@ -115,7 +115,7 @@ def time_json(seconds: float) -> str:
 
 
 def is_time(text: str) -> bool:
-    """Tell whether `time_json` found a time in the calendar."""
+    """Return whether `time_json` returned an RFC 3339 time."""
     return text.endswith("Z")
 
 

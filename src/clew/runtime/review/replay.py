@@ -1,20 +1,19 @@
-"""Replay: run the nodes of a recorded run once more, against its recordings, and say where today's code differs.
+"""Replay: call the nodes of a recorded run again with its recordings, and report where the current code differs.
 
-Nothing outside is touched. Recorded calls are answered from the log, and so are questions; `ctx.sleep` does not sleep;
-nodes with side effects that were not recorded call by call are not called, their recorded outcome stands, and so does
-that of items that were reused from elsewhere. All other nodes are called for real, each with exactly what it saw then,
-because the recorded outcome is what the chain goes on with, whatever the node returned now. So one difference does not
-hide the next: `strict` stops at the first, otherwise all are listed.
+A replay has no external effects. Recorded calls and questions are answered from the log, and `ctx.sleep` does not
+sleep. Nodes with side effects that were not recorded call by call are not called; their recorded outcome is used. The
+same applies to reused items. All other nodes are called with their recorded inputs, because the chain always continues
+with the recorded outcome. So one difference does not hide the next: `strict` stops at the first, otherwise all are
+listed.
 
-An item that failed is called too, as its last attempt, and has to fail with the same error. What cannot come out
-the same is not asked for: that something took too long, that nobody knew whether a call was made, that something
-could not be stored, that an input changed while the node ran. An update that a reducer refused is that of an item
-which returned.
+A failed item is called as its last attempt, and has to fail with the same error. Errors that cannot be reproduced are
+not checked: timeouts, ambiguous calls, values that could not be stored, and inputs that changed while the node ran. An
+item whose update a reducer rejected has to return.
 
-Custom reducers are not called: what they made then is in the steps. That one is another now is a difference by itself.
+Custom reducers are not called, because steps contain their results. A changed reducer is a difference by itself.
 
-A run that has not ended is replayed as far as it got. An item that has no recording because the run had ended is a
-difference, and as its outcome is unknown, the chain is followed no further than its step.
+An unfinished run is replayed as far as it was recorded. In a completed run, an item without a recording is a
+difference. Its outcome is unknown, so the replay follows the chain only up to its step.
 """
 
 from __future__ import annotations
@@ -74,7 +73,7 @@ Kind = Literal[
 
 
 class Divergence(msgspec.Struct, frozen=True):
-    """One place where a replay is not what was recorded."""
+    """One difference between a replay and the recording."""
 
     kind: Kind
     step: int
@@ -84,12 +83,12 @@ class Divergence(msgspec.Struct, frozen=True):
     diff: str = ""
 
     def __str__(self) -> str:
-        told = f"step {self.step}, {self.path or 'the chain'}: {self.message}"
-        return f"{told}\n{self.diff}" if self.diff else told
+        line = f"step {self.step}, {self.path or 'the chain'}: {self.message}"
+        return f"{line}\n{self.diff}" if self.diff else line
 
 
 class ReplayReport(msgspec.Struct, frozen=True):
-    """What a replay found. It is true if nothing differs."""
+    """The result of a replay. It is true if nothing differs."""
 
     run_id: str
     steps: int
@@ -97,14 +96,14 @@ class ReplayReport(msgspec.Struct, frozen=True):
     calls: int
     divergences: tuple[Divergence, ...]
     graph: str = ""
-    """In what the graph is another than when the run was recorded, if something differs and that may be why."""
+    """The structural changes of the graph since the recording, if the replay differs."""
 
     def __bool__(self) -> bool:
         return not self.divergences
 
     @property
     def ok(self) -> bool:
-        """Whether the replay ended in the same digests."""
+        """Whether nothing differs."""
         return not self.divergences
 
     def check(self) -> None:
@@ -122,7 +121,7 @@ class ReplayReport(msgspec.Struct, frozen=True):
             )
 
     def _why(self) -> str:
-        return f"it was recorded with another graph ({self.graph}); " if self.graph else ""
+        return f"it was recorded with a different graph ({self.graph}); " if self.graph else ""
 
     def __str__(self) -> str:
         seen = ", ".join(
@@ -131,16 +130,16 @@ class ReplayReport(msgspec.Struct, frozen=True):
         )
         if self.ok:
             return f"run {self.run_id!r} replays: {seen}"
-        told = "\n".join(str(each) for each in self.divergences)
-        why = f"\nit was recorded with another graph ({self.graph})" if self.graph else ""
-        return f"run {self.run_id!r} does not replay ({seen}):{why}\n{told}"
+        lines = "\n".join(str(each) for each in self.divergences)
+        why = f"\nit was recorded with a different graph ({self.graph})" if self.graph else ""
+        return f"run {self.run_id!r} does not replay ({seen}):{why}\n{lines}"
 
 
 _RAISED: dict[str, type[ReplayError]] = {"call": ReplayMismatchError, "missing": ReplayMissingError}
 
 
 class RecordedCallSource:
-    """Answers `ctx.record` from recordings; what it cannot answer is noted, should the node swallow the error."""
+    """Answers `ctx.record` from recordings. It collects calls without one, in case the node catches the error."""
 
     def __init__(self, run_id: str, calls: Iterable[RecordedCall], asked: Mapping[str, Question]) -> None:
         self._run_id = run_id
@@ -150,10 +149,10 @@ class RecordedCallSource:
         self._histories = {path: ItemCalls(found) for path, found in by_path.items()}
         self._asked = asked
         self.answered = 0
-        self.wrong: list[tuple[Kind, str, str]] = []
+        self.mismatches: list[tuple[Kind, str, str]] = []
 
     def has(self, path: str) -> bool:
-        """Whether an item's calls to the outside world were recorded one by one."""
+        """Return whether the external calls of an item were recorded."""
         history = self._histories.get(path)
         return history is not None and any(not call.name.startswith(OWN) for call in history.calls)
 
@@ -167,7 +166,12 @@ class RecordedCallSource:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> Any:
-        """The recording of a call: of this attempt, or a success of another one."""
+        """Return the recorded result of a call: of this attempt, or a successful one of another attempt.
+
+        Raises:
+            ReplayMissingError: If the call was not recorded.
+            ReplayMismatchError: If a different call was recorded.
+        """
         history = self._histories.get(item.path, _NOTHING)
         known = history.candidates(item.frame.epoch, attempt, scope.place)
         at = told_place(scope.place)
@@ -175,31 +179,29 @@ class RecordedCallSource:
         if not known:
             question = self._asked.get(item.path)
             if question is not None and question.position.startswith(f"{at}."):
-                raise Asking(
-                    question.question
-                )  # the call was left with it: what it did before was not recorded
-            told = f"{where} was never recorded: it is new, or the node went another way"
-            self.wrong.append(("missing", told, ""))
-            raise ReplayMissingError(told)
+                raise Asking(question.question)  # the call ended with this question, so it has no recording
+            message = f"{where} was never recorded; it is new, or the node took a different path"
+            self.mismatches.append(("missing", message, ""))
+            raise ReplayMissingError(message)
         for found in known:
             if found.name == name and same(found.request, (args, kwargs)):
                 self.answered += 1
                 return answer(found, item, self._run_id)
         found = known[0]
         if found.name != name:
-            told, diff = f"{where} was {found.name!r} when recorded", ""
+            message, diff = f"{where} was {found.name!r} when recorded", ""
         else:
-            told = f"{where} asks for something else than was recorded"
+            message = f"{where} has different arguments than when recorded"
             diff = difference(_readable(found.request), _readable((args, kwargs)))
-        self.wrong.append(("call", told, diff))
-        raise ReplayMismatchError(f"{told}\n{diff}" if diff else told)
+        self.mismatches.append(("call", message, diff))
+        raise ReplayMismatchError(f"{message}\n{diff}" if diff else message)
 
 
 _NOTHING = ItemCalls()
 
 
 class _ReplayHost(Host):
-    """Has nodes called with recordings for the outside world; nobody listens, and nothing sleeps."""
+    """Calls nodes with recordings instead of external calls, without listeners and sleeps."""
 
     def __init__(
         self, run_id: str, machine: Machine, settings: Settings, recordings: RecordedCallSource
@@ -209,7 +211,7 @@ class _ReplayHost(Host):
 
 
 class _CallResult(msgspec.Struct):
-    """How a call of a node ended: with a value, a question or an error."""
+    """The result of calling a node: a value, a question or an error."""
 
     value: Any = None
     asking: Asking | None = None
@@ -225,25 +227,25 @@ class Replayer:
         self._strict = strict
         self._items = 0
         self._settled: set[str] = set()  # items that have an outcome in this replay
-        self._reached: set[str] = set()  # items that had failed, and were called
-        self._broken: list[str] = []  # subgraphs of which today's code makes nothing
+        self._reached: set[str] = set()  # items that failed when recorded, and were called
+        self._broken: list[str] = []  # subgraph items that fail with the current code
         self._recordings = RecordedCallSource(log.row.run_id, log.calls, log.asked)
         self._steps = log.steps_by_place()
         self._outcomes = log.outcomes()
-        # of the step that was not committed
+        # failures of the step that was not committed
         self._failed = {failure.path: failure for failure in log.row.failures if failure.node}
         options = Options(
             seed=log.row.seed,
             max_steps=settings.max_steps,
-            on_error="continue",  # a recorded failure is taken over like any outcome
+            on_error="continue",  # a recorded failure is adopted like any outcome
             on_conflict=log.on_conflict,  # type: ignore[arg-type]
         )
-        memory = PriorWork(answers=log.answers, attempts=log.attempts, retraced=self._steps)
-        self._machine = Machine.restore(program, log.start, options, memory)
+        prior_work = PriorWork(answers=log.answers, attempts=log.attempts, retraced=self._steps)
+        self._machine = Machine.restore(program, log.start, options, prior_work)
         self._host = _ReplayHost(log.row.run_id, self._machine, settings, self._recordings)
 
     def run(self) -> ReplayReport:
-        """Replay to the end of what was recorded."""
+        """Replay to the end of the recording."""
         found = tuple(islice(self._differences(), 1 if self._strict else None))
         return ReplayReport(
             run_id=self._log.row.run_id,
@@ -257,7 +259,7 @@ class Replayer:
     def _differences(self) -> Iterator[Divergence]:
         machine, log = self._machine, self._log
         yield from self._reducers()
-        stuck_at: int | None = None  # the step of the first item whose outcome nobody knows
+        stuck_at: int | None = None  # the step of the first item without a recorded outcome
         while (item := machine.take()) is not None:
             recorded = self._outcomes.get(item.path)
             if recorded is not None:
@@ -276,13 +278,13 @@ class Replayer:
                 yield from self._check_question(item, log.asked[item.path].question)
             elif log.row.status == "completed":
                 stuck_at = min(stuck_at or item.order[0], item.order[0])
-                yield _at(item, "extra", "it runs now, and did not when the run was recorded")
+                yield _at(item, "extra", "it runs now, but did not when recorded")
             yield from self._check_records()
         yield from self._check_records()
         yield from self._absent(stuck_at)
 
     def _may_be_called(self, item: Item) -> bool:
-        """Whether calling an item's function touches nothing outside, as far as its node says."""
+        """Return whether an item can be called without side effects, according to its node."""
         effects = item.node.side_effects
         return not (effects.recordable or effects.requires_idempotency) or self._recordings.has(item.path)
 
@@ -302,17 +304,17 @@ class Replayer:
             return _CallResult(error=error)
         return _CallResult(value)
 
-    def _wrong_calls(self, item: Item) -> list[Divergence]:
-        """What the recordings could not answer. Whatever the node did after that says nothing."""
-        wrong, self._recordings.wrong = self._recordings.wrong, []
-        return [_at(item, kind, message, diff) for kind, message, diff in wrong]
+    def _call_mismatches(self, item: Item) -> list[Divergence]:
+        """Return the calls without a matching recording. After one, the result of the node is meaningless."""
+        found, self._recordings.mismatches = self._recordings.mismatches, []
+        return [_at(item, kind, message, diff) for kind, message, diff in found]
 
     def _check_outcome(self, item: Item, recorded: Outcome) -> Iterator[Divergence]:
         ended = self._call(item)
-        if wrong := self._wrong_calls(item):
-            yield from wrong
+        if found := self._call_mismatches(item):
+            yield from found
         elif ended.asking is not None:
-            yield _at(item, "question", f"it asks {ended.asking.question!r}, and did not when recorded")
+            yield _at(item, "question", f"it asks {ended.asking.question!r}, but did not when recorded")
         elif ended.error is not None:
             yield _at(item, "error", _raises(ended.error))
         else:
@@ -324,8 +326,8 @@ class Replayer:
             else:
                 yield from self._compare(item, recorded, dict(update), decision)
 
-    def _check_failure(self, item: Item, error: BaseException, is_refused: bool) -> Iterator[Divergence]:
-        """It failed when recorded: it has to do so now, in the same way. If its update was refused, it had returned."""
+    def _check_failure(self, item: Item, error: BaseException, is_rejected: bool) -> Iterator[Divergence]:
+        """Check that a failed item fails with the same error. If its update was rejected, it has to return."""
         if issubclass(type(error), _NOT_AGAIN) or not self._may_be_called(item):
             return
         ended, view = self._call(item), item.batch.working_state
@@ -333,54 +335,56 @@ class Replayer:
         if now is None and ended.asking is None:
             try:
                 read(view.program, item.node, ended.value, view)
-            except ClewError as refused:
-                now = refused
-        was = _told(error)
-        if wrong := self._wrong_calls(item):
-            yield from wrong
+            except ClewError as invalid:
+                now = invalid
+        was = _error_text(error)
+        if found := self._call_mismatches(item):
+            yield from found
         elif ended.asking is not None:
-            yield _at(item, "question", f"it asks {ended.asking.question!r}, and raised {was} when recorded")
-        elif is_refused:
+            yield _at(item, "question", f"it asks {ended.asking.question!r}, but raised {was} when recorded")
+        elif is_rejected:
             if now is not None:
                 yield _at(item, "error", _raises(now))
         elif now is None:
-            yield _at(item, "error", f"it raised {was} when recorded, and returns now")
-        elif _told(now) != was:
-            yield _at(item, "error", "it raises something else", difference(was, _told(now)))
+            yield _at(item, "error", f"it raised {was} when recorded, but returns now")
+        elif _error_text(now) != was:
+            yield _at(item, "error", "it raises a different error", difference(was, _error_text(now)))
 
     def _compare(self, item: Item, recorded: Outcome, update: Any, decision: Any) -> Iterator[Divergence]:
         if not same(dict(recorded.update), update):
-            yield _at(item, "update", "it returns something else", difference(dict(recorded.update), update))
+            yield _at(
+                item, "update", "it returns a different value", difference(dict(recorded.update), update)
+            )
         elif not same(_plain(recorded.decision), _plain(decision)):
-            told = difference(_plain(recorded.decision), _plain(decision))
-            yield _at(item, "decision", "it decides something else", told)
+            diff = difference(_plain(recorded.decision), _plain(decision))
+            yield _at(item, "decision", "it makes a different decision", diff)
 
     def _check_question(self, item: Item, question: Any) -> Iterator[Divergence]:
         ended = self._call(item)
         asked = ended.value if item.node.kind == "interrupt" else ended.asking and ended.asking.question
-        if wrong := self._wrong_calls(item):
-            yield from wrong
+        if found := self._call_mismatches(item):
+            yield from found
         elif ended.error is not None or (ended.asking is None and item.node.kind != "interrupt"):
-            yield _at(item, "question", f"it asked {question!r} when recorded, and does not now")
+            yield _at(item, "question", f"it asked {question!r} when recorded, but does not now")
         elif not same(asked, question):
-            yield _at(item, "question", "it asks something else", difference(question, asked))
+            yield _at(item, "question", "it asks a different question", difference(question, asked))
 
     def _reducers(self) -> Iterator[Divergence]:
-        """Values that other reducers than today's were applied to: from there on, what nodes see may be another."""
+        """Yield the first step of each value whose reducer has changed: later inputs may differ."""
         for value in changed_reducers(self._log.row, self._machine.root.program.graph):
             inside, _, name = value.rpartition("/")
             for (prefix, number), step in sorted(self._steps.items()):
                 nodes = "/".join(part.partition("#")[0] for part in prefix.split("/")[:-1])
                 if nodes == inside and any(name in outcome.update for outcome in step.outcomes):
                     at = number if not prefix else self._step_of(prefix[:-1])
-                    told = f"the reducer of {name!r} is another than when the run was recorded"
-                    yield Divergence("reducer", at, prefix[:-1], "", told)
+                    message = f"the reducer of {name!r} has changed since the run was recorded"
+                    yield Divergence("reducer", at, prefix[:-1], "", message)
                     break
 
     # -- the chain ---------------------------------------------------------------------------------------
 
     def _check_records(self) -> Iterator[Divergence]:
-        """What the machine made of the outcomes: the steps, and what subgraphs began with."""
+        """Compare the records of the machine: steps, and initial states of subgraphs."""
         records = list(self._machine.outbox)
         self._machine.outbox.clear()
         for record in records:
@@ -396,38 +400,38 @@ class Replayer:
         known = self._log.frames.get(start.prefix)
         if known is not None and not same(dict(known[0].values), dict(start.values)):
             path = start.prefix[:-1]
-            told = difference(dict(known[0].values), dict(start.values))
-            message = "the graph inside begins with something else"
-            yield Divergence("start", self._step_of(path), path, _node_of(path), message, told)
+            diff = difference(dict(known[0].values), dict(start.values))
+            message = "the subgraph starts with different values"
+            yield Divergence("start", self._step_of(path), path, _node_of(path), message, diff)
 
     def _check_step(self, step: Step) -> Iterator[Divergence]:
         then = self._steps.get((step.prefix, step.number))
         if then is None:
             if self._log.row.status == "completed":
-                told = (
-                    f"{', '.join(step.prefix + o.path for o in step.outcomes)} is a step that was not there"
-                )
-                yield Divergence("step", step.number, "", "", told)
+                items = ", ".join(step.prefix + o.path for o in step.outcomes)
+                yield Divergence("step", step.number, "", "", f"the step of {items} is not in the recording")
             return
         was, now = [o.path for o in then.outcomes], [o.path for o in step.outcomes]
         if was != now:
-            told = "its items are something else"
-            yield Divergence("step", step.number, step.prefix[:-1], "", told, difference(was, now))
+            message = "the step has different items"
+            yield Divergence("step", step.number, step.prefix[:-1], "", message, difference(was, now))
             return
         for old, new in zip(then.outcomes, step.outcomes, strict=True):
             path = step.prefix + new.path
             if old.error is not None:
                 continue
-            if new.error is not None:  # of a subgraph that could not begin or end
+            if new.error is not None:  # a subgraph that could not start or end
                 self._broken.append(path)
                 yield Divergence("error", step.number, path, new.node, _raises(new.error))
-            elif not same(dict(old.update), dict(new.update)):  # a subgraph's, or an answer
-                told = difference(dict(old.update), dict(new.update))
-                yield Divergence("update", step.number, path, new.node, "it gives something else", told)
+            elif not same(dict(old.update), dict(new.update)):  # of a subgraph, or an answer
+                diff = difference(dict(old.update), dict(new.update))
+                yield Divergence("update", step.number, path, new.node, "it returns a different value", diff)
 
     def _absent(self, stuck_at: int | None) -> Iterator[Divergence]:
-        """What ran when recorded, and does not now. How far a run was ahead of its last step, and what was let fall
-        inside an item that failed, is a matter of time, and says nothing."""
+        """Yield the items that ran when recorded, but do not now.
+
+        Lookahead beyond the last step and discarded work in failed items depend on timing, so they are ignored.
+        """
         last = self._log.start.step + len(self._log.steps)
         failed = [path for path, outcome in self._outcomes.items() if outcome.error is not None]
         around = [path for failure in self._failed.values() for path in failure.around]
@@ -439,16 +443,16 @@ class Replayer:
             if step > last or path.startswith(over):
                 continue
             if path not in self._settled and (stuck_at is None or step <= stuck_at):
-                yield Divergence("absent", step, path, outcome.node, "it ran when recorded, and does not now")
+                yield Divergence("absent", step, path, outcome.node, "it ran when recorded, but does not now")
         for path, failure in self._failed.items():
             is_known = path in self._reached or path in self._settled or path in self._outcomes
             begun = any(prefix.startswith((f"{path}/", f"{path}[")) for prefix in self._log.frames)
             if not is_known and not begun and (stuck_at is None or failure.step <= stuck_at):
-                told = "it failed when recorded, and does not run now"
-                yield Divergence("absent", failure.step, path, failure.node, told)
+                message = "it failed when recorded, but does not run now"
+                yield Divergence("absent", failure.step, path, failure.node, message)
 
     def _step_of(self, path: str) -> int:
-        """The step of the run in which an item, or what is around it, was recorded."""
+        """Return the step of the run that contains an item or its enclosing item."""
         root, is_inside, _ = path.partition("/")
         for step in self._log.steps:
             for outcome in step.outcomes:
@@ -465,14 +469,14 @@ _NOT_AGAIN = (NodeTimeoutError, AmbiguousCallError, EncodeError, MutationError)
 _ADDRESS = re.compile(r"\b0x[0-9a-fA-F]+")
 
 
-def _told(error: BaseException) -> str:
-    """An error in words that are the same in every process."""
+def _error_text(error: BaseException) -> str:
+    """Return an error as text without addresses, which differ between processes."""
     kind, message = name_of(error)
     return f"{kind.rpartition(':')[2]}: {_ADDRESS.sub('0x...', message)}"
 
 
 def _raises(error: BaseException) -> str:
-    return f"it raises {type_name(error)}: {message_of(error)}, and returned when recorded"
+    return f"it raises {type_name(error)}: {message_of(error)}, but returned when recorded"
 
 
 def _node_of(path: str) -> str:
@@ -480,7 +484,7 @@ def _node_of(path: str) -> str:
 
 
 def _readable(request: Request) -> dict[str, Any]:
-    """A request by the places and names of its arguments."""
+    """Return the arguments of a request by position and name."""
     args, kwargs = request
     return {**{f"argument {place}": value for place, value in enumerate(args, 1)}, **kwargs}
 

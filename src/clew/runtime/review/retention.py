@@ -1,11 +1,11 @@
-"""Retention: which runs may go. Nothing is ever dropped unless somebody asks, and says what.
+"""Retention: select and delete old runs.
 
 Rules:
 
-- A run that is running or waiting stays, unless its status is asked for; one that a living process owns stays always.
-- A run that another one was forked from stays for as long as that one does.
-- `keep` counts the newest of the runs that could go; `older_than` looks at when a run last changed. With both, a run
-  goes if both say so.
+- Running and waiting runs are kept unless `status` selects them. A run that a live process owns is always kept.
+- The parent of a fork is kept as long as the fork exists.
+- `keep` keeps the newest of the candidates; `older_than` compares the time of the last change. With both, a run is
+  deleted only if both select it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from clew.runtime.log.repository import fresh_owner
 from clew.runtime.log.run_rows import STATUSES
 from clew.stores import RunRow, Store
 
-_UNDER_WAY = ("running", "waiting")
+_ACTIVE = ("running", "waiting")
 _LEASE = 30.0
 
 
@@ -33,21 +33,21 @@ def prune(
     spare: Container[str] = (),
     delete: Callable[[str], None] | None = None,
 ) -> list[str]:
-    """Delete runs; their ids, oldest first. With `dry_run` nothing is deleted; `spare` stays in any case.
+    """Delete runs and return their ids, oldest first. With `dry_run`, delete nothing. Runs in `spare` are always kept.
 
-    `delete` removes one of them: an engine knows its own runs again, should the store not say that it has claimed one.
+    `delete` deletes one run: an engine recognises its own runs even if the store did not confirm a claim.
     """
     _check(keep, older_than, status)
     rows = store.rows()
     candidates = [
-        row for row in rows if (row.status == status if status is not None else row.status not in _UNDER_WAY)
+        row for row in rows if (row.status == status if status is not None else row.status not in _ACTIVE)
     ]
     if keep is not None:
         candidates = candidates[: max(len(candidates) - keep, 0)]
     if older_than is not None:
         candidates = [row for row in candidates if row.updated < now - older_than]
     going = {row.run_id for row in candidates if row.run_id not in spare and not _is_owned(store, row)}
-    for row in reversed(rows):  # a fork is younger than its parent
+    for row in reversed(rows):  # a fork is newer than its parent
         if row.run_id not in going and row.parent is not None:
             going.discard(row.parent)
     chosen = [row.run_id for row in rows if row.run_id in going]
@@ -61,23 +61,23 @@ def prune(
             else:
                 _delete(store, run_id)
         except RunError:
-            continue  # somebody else has deleted it, or has it now
+            continue  # another process deleted or claimed it
         except StoreError:
             if any(row.parent == run_id for row in store.rows()):
-                continue  # it was forked meanwhile
+                continue  # it was forked in the meantime
             raise
         gone.add(run_id)
     return [run_id for run_id in chosen if run_id in gone]
 
 
 def _delete(store: Store, run_id: str) -> None:
-    """Delete a run that nobody has, and that nobody gets meanwhile."""
+    """Claim a run, so that no other process can use it, and delete it."""
     fence = store.claim(run_id, fresh_owner(), lease=_LEASE) if store.encodes else 0
     try:
         store.delete(run_id)
     except BaseException:
         if store.encodes:
-            with suppress(ClewError):  # what went wrong first is told
+            with suppress(ClewError):  # the first error is raised
                 store.release(run_id, fence)
         raise
 
@@ -85,21 +85,21 @@ def _delete(store: Store, run_id: str) -> None:
 def _check(keep: int | None, older_than: float | None, status: str | None) -> None:
     if keep is None and older_than is None and status is None:
         raise DefinitionError(
-            "prune deletes runs; say which: keep=..., older_than=... (seconds) or status=..."
+            "prune needs a selection; give keep=..., older_than=... (seconds) or status=..."
         )
     if keep is not None and (type(keep) is not int or keep < 0):
-        raise DefinitionError(f"keep is a number of runs, not {keep!r}")
+        raise DefinitionError(f"keep: expected an int >= 0, got {keep!r}")
     if older_than is not None and not older_than >= 0:
-        raise DefinitionError(f"older_than is a number of seconds, not {older_than!r}")
+        raise DefinitionError(f"older_than: expected seconds >= 0, got {older_than!r}")
     if status is not None and status not in STATUSES:
-        raise DefinitionError(f"status is one of {', '.join(STATUSES)}, not {status!r}")
+        raise DefinitionError(f"status: expected one of {', '.join(STATUSES)}, got {status!r}")
 
 
 def _is_owned(store: Store, row: RunRow) -> bool:
-    if row.status not in _UNDER_WAY or not store.encodes:
+    if row.status not in _ACTIVE or not store.encodes:
         return False
     try:
         owner = store.owner(row.run_id)
-    except (UnknownRunError, StoreCorruptError):  # nobody can tell
+    except (UnknownRunError, StoreCorruptError):  # unknown: keep the run
         return True
     return owner is not None and owner.holds

@@ -1,9 +1,9 @@
-"""Diff: where two runs part, and what became of it.
+"""Run diff: where two runs differ, and how.
 
-Two runs are compared from where they have to be the same: the step at which one was forked from the other, or both from
-a third; else from their starts. What is compared is what happened: the items of each step, by path, with the updates as
-they were given and the decisions. Times, attempts and recordings are no differences. What happened inside a subgraph is
-compared likewise, and told under the step of the item that it is inside, by the whole path.
+Runs are compared from their last common step: where one was forked from the other, or both from a third run; otherwise
+from the start. The comparison covers the items of each step by path, with their updates and decisions. Times, attempts
+and recordings do not count. Items in subgraphs are compared too, and listed with their full path under the step of the
+enclosing item.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _WIDE = 100
 
 
 class _Missing:
-    """Stands for a value that one of the two runs does not have."""
+    """The type of `MISSING`, for a value that one of the runs does not have."""
 
     def __repr__(self) -> str:
         return "MISSING"
@@ -36,7 +36,7 @@ MISSING: Any = _Missing()
 
 
 class ValueChange(msgspec.Struct, frozen=True):
-    """A value, or a part of what an item did, that differs; `MISSING` where there is none."""
+    """A value, decision or error that differs; `MISSING` if a run does not have it."""
 
     name: str
     old: Any
@@ -48,7 +48,7 @@ class ValueChange(msgspec.Struct, frozen=True):
             return f"{self.name}: {old} -> {new}"
         if self.old is MISSING or self.new is MISSING:
             return f"{self.name}: {_cut(old)} -> {_cut(new)}"
-        lines = difference(self.old, self.new).splitlines()[2:]  # without the two headings
+        lines = difference(self.old, self.new).splitlines()[2:]  # without the two header lines
         if max(map(len, lines), default=0) > _WIDE and "\n" not in old + new:
             at = next((i for i, (x, y) in enumerate(zip(old, new)) if x != y), min(len(old), len(new)))
             lines = [f"- {_around(old, at)}", f"+ {_around(new, at)}"]
@@ -56,66 +56,66 @@ class ValueChange(msgspec.Struct, frozen=True):
 
 
 class ItemDiff(msgspec.Struct, frozen=True):
-    """An item that one run has and the other has not, or that did something else."""
+    """An item that only one run has, or whose outcome differs."""
 
     path: str
-    only_in: str | None  # the run's id, if only one of them has it
+    only_in: str | None  # the id of the only run that has it
     changes: tuple[ValueChange, ...] = ()
 
     def __str__(self) -> str:
         if self.only_in is not None:
             return f"{self.path} is only in {self.only_in!r}"
-        return "\n".join([f"{self.path} did something else", *_indented(self.changes)])
+        return "\n".join([f"{self.path} has a different outcome", *_indented(self.changes)])
 
 
 class StepDiff(msgspec.Struct, frozen=True):
-    """A step in which the runs differ. `values` are those that they were given, or that were set from outside."""
+    """A step in which the runs differ. `values` are input values, or values set by a fork."""
 
     step: int
     items: tuple[ItemDiff, ...] = ()
     values: tuple[ValueChange, ...] = ()
 
     def __str__(self) -> str:
-        told = [f"step {self.step}"] if self.items else [f"before step {self.step + 1}: other values"]
-        return "\n".join([*told, *_indented(self.values), *_indented(self.items)])
+        heading = f"step {self.step}" if self.items else f"before step {self.step + 1}: different values"
+        return "\n".join([heading, *_indented(self.values), *_indented(self.items)])
 
 
 class RunDiff(msgspec.Struct, frozen=True):
-    """How run `b` differs from run `a`. It is true if it does."""
+    """The differences between runs `a` and `b`. It is true if they differ."""
 
     a: str
     b: str
     since: int
-    """The step from which they are compared; what comes before is common."""
+    """The last common step; the comparison starts after it."""
     common: str | None
-    """The run that both have come from, if they have: `a`, `b` or a third."""
+    """The common ancestor, if any: `a`, `b` or a third run."""
     steps: tuple[StepDiff, ...]
     values: tuple[ValueChange, ...]
     """Values that differ at the end."""
     status: tuple[str, str]
     ends: tuple[int, int]
-    """The last steps of the two."""
+    """The last step of each run."""
 
     def __bool__(self) -> bool:
         return bool(self.steps or self.values or self.status[0] != self.status[1])
 
     @property
     def first(self) -> StepDiff | None:
-        """Where they part."""
+        """The first step that differs."""
         return self.steps[0] if self.steps else None
 
     def __str__(self) -> str:
         runs = f"runs {self.a!r} and {self.b!r}"
         if not self:
             return f"{runs} are the same: {self.ends[0]} steps, {self.status[0]}"
-        told = [f"{runs} part {self._where()}"]
-        told += [str(step) for step in self.steps[:_SHOWN_STEPS]]
+        lines = [f"{runs} differ {self._where()}"]
+        lines += [str(step) for step in self.steps[:_SHOWN_STEPS]]
         if len(self.steps) > _SHOWN_STEPS:
-            told.append(f"... and {len(self.steps) - _SHOWN_STEPS} more steps differ")
+            lines.append(f"... and {len(self.steps) - _SHOWN_STEPS} more steps differ")
         (was, now), (last, end) = self.status, self.ends
-        told.append(f"at the end ({was} after step {last}; {now} after step {end})")
-        told += _indented(self.values) or ["  all values are the same"]
-        return "\n".join(told)
+        lines.append(f"at the end ({was} after step {last}; {now} after step {end})")
+        lines += _indented(self.values) or ["  all values are the same"]
+        return "\n".join(lines)
 
     def _where(self) -> str:
         origin = (
@@ -130,23 +130,23 @@ class RunDiff(msgspec.Struct, frozen=True):
 def compare(
     a: str, b: str, log_of: Callable[[str], RunLog], state_of: Callable[[str, int | None], GraphState]
 ) -> RunDiff:
-    """The difference of two runs."""
+    """Compare two runs."""
     logs = log_of(a), log_of(b)
-    common, since = _parting(logs, log_of)
-    stories = [lineage_of(log, log_of) for log in logs]
-    after = [[step for step in story.steps if step.number > since] for story in stories]
-    if common is None and stories[0].start.step == stories[1].start.step:
-        since = stories[0].start.step
+    common, since = _common_run(logs, log_of)
+    lineages = [lineage_of(log, log_of) for log in logs]
+    after = [[step for step in lineage.steps if step.number > since] for lineage in lineages]
+    if common is None and lineages[0].start.step == lineages[1].start.step:
+        since = lineages[0].start.step
     found: list[StepDiff] = []
-    sets = [_set_by_hand(log, since, log_of) for log in logs]
+    sets = [_set_values(log, since, log_of) for log in logs]
     if common is None:
-        given = _changes(stories[0].start.values, stories[1].start.values)
+        given = _changes(lineages[0].start.values, lineages[1].start.values)
         if given:
             found.append(StepDiff(since, values=given))
     for step in sorted({*sets[0], *sets[1]}):
         old, new = ({n: sets[i].get(step, {}).get(n, MISSING) for n in _names(sets, step)} for i in (0, 1))
         base = log_of(common) if common is not None else None
-        if base is not None and step == since:  # what was not set is as it was in the common run
+        if base is not None and step == since:  # values that were not set are those of the common run
             before = state_of(base.row.run_id, step)
             for values in (old, new):
                 values.update({n: before.values.get(n, MISSING) for n, v in values.items() if v is MISSING})
@@ -172,8 +172,8 @@ def compare(
     )
 
 
-def _lineage(log: RunLog, log_of: Callable[[str], RunLog]) -> Iterator[tuple[RunLog, int]]:
-    """A run and those that it came from, each with the last step of it that the run shares."""
+def _ancestors(log: RunLog, log_of: Callable[[str], RunLog]) -> Iterator[tuple[RunLog, int]]:
+    """Yield a run and its ancestors, each with the last step that the run shares with it."""
     shared = 1 << 62
     yield log, shared
     while log.row.parent is not None:
@@ -183,20 +183,20 @@ def _lineage(log: RunLog, log_of: Callable[[str], RunLog]) -> Iterator[tuple[Run
         yield log, shared
 
 
-def _parting(logs: Sequence[RunLog], log_of: Callable[[str], RunLog]) -> tuple[str | None, int]:
-    """The nearest run that two runs have both come from, and the last step that they share."""
-    mine = {log.row.run_id: step for log, step in _lineage(logs[0], log_of)}
-    for log, step in _lineage(logs[1], log_of):
+def _common_run(logs: Sequence[RunLog], log_of: Callable[[str], RunLog]) -> tuple[str | None, int]:
+    """Return the nearest common ancestor of two runs, and the last common step."""
+    mine = {log.row.run_id: step for log, step in _ancestors(logs[0], log_of)}
+    for log, step in _ancestors(logs[1], log_of):
         run_id = log.row.run_id
         if run_id in mine:
             return run_id, min(step, mine[run_id], log.start.step + len(log.steps))
     return None, 0
 
 
-def _set_by_hand(log: RunLog, since: int, log_of: Callable[[str], RunLog]) -> dict[int, dict[str, Any]]:
-    """What was set from outside in a run and those that it came from, from step `since` on."""
+def _set_values(log: RunLog, since: int, log_of: Callable[[str], RunLog]) -> dict[int, dict[str, Any]]:
+    """Return the values set by a run and its ancestors, by step, from step `since` on."""
     found: dict[int, dict[str, Any]] = {}
-    for each, _ in _lineage(log, log_of):
+    for each, _ in _ancestors(log, log_of):
         start = each.start
         if each.row.parent is not None and start.step >= since and start.position.touched:
             found.setdefault(start.step, {}).update(
@@ -214,9 +214,9 @@ Frames = Mapping[str, Sequence[Step]]
 
 
 def _frames(log: RunLog, log_of: Callable[[str], RunLog]) -> Frames:
-    """What happened inside the subgraphs of a run, and of those that it came from."""
+    """Return the frames of a run and its ancestors."""
     found: dict[str, Sequence[Step]] = {}
-    for each, _ in reversed(list(_lineage(log, log_of))):
+    for each, _ in reversed(list(_ancestors(log, log_of))):
         found.update((prefix, steps) for prefix, (_, steps) in each.frames.items())
     return found
 
@@ -228,7 +228,7 @@ def _items(
     frames: Mapping[str, Sequence[str]],
     prefix: str = "",
 ) -> Iterator[ItemDiff]:
-    """What differs between two steps: items, and what happened inside those that both have."""
+    """Yield the items that differ between two steps, also inside common subgraph items."""
     old, new = ({o.path: o for o in step.outcomes} if step is not None else {} for step in pair)
     for name in [*old, *(name for name in new if name not in old)]:
         path = prefix + name
@@ -236,7 +236,7 @@ def _items(
             yield ItemDiff(path, runs[0] if name in old else runs[1])
             continue
         changes = _changes(old[name].update, new[name].update)
-        changes += _changes(_told(old[name]), _told(new[name]))
+        changes += _changes(_decision_and_error(old[name]), _decision_and_error(new[name]))
         if changes:
             yield ItemDiff(path, None, changes)
         for within in frames.get(path, ()):
@@ -245,7 +245,7 @@ def _items(
 
 
 def _by_item(inside: Sequence[Frames]) -> dict[str, list[str]]:
-    """The frames right inside each item: one, or one for each element that it is mapped over."""
+    """Return the frames of each item: one, or one for each element of a mapped item."""
     found: dict[str, list[str]] = {}
     for prefix in dict.fromkeys(prefix for frames in inside for prefix in frames):
         path = prefix[:-1]
@@ -255,16 +255,16 @@ def _by_item(inside: Sequence[Frames]) -> dict[str, list[str]]:
     return found
 
 
-def _told(outcome: Outcome) -> dict[str, Any]:
-    """What an item did beside writing."""
-    told: dict[str, Any] = {}
+def _decision_and_error(outcome: Outcome) -> dict[str, Any]:
+    """Return the decision and the error of an outcome."""
+    found: dict[str, Any] = {}
     if outcome.decision is not None:
-        told["its decision"] = [
+        found["its decision"] = [
             [c.target, dict(c.payload)] if isinstance(c, Send) else str(c) for c in outcome.decision
         ]
     if outcome.error is not None:
-        told["its error"] = f"{type(outcome.error).__name__}: {outcome.error}"
-    return told
+        found["its error"] = f"{type(outcome.error).__name__}: {outcome.error}"
+    return found
 
 
 def _changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[ValueChange, ...]:
@@ -293,7 +293,7 @@ def _cut(text: str) -> str:
 
 
 def _around(text: str, at: int) -> str:
-    """The part of a long text where it starts to differ."""
+    """Return the part of a long text around the first difference."""
     begin = max(at - _WIDE // 3, 0)
     return ("…" if begin else "") + _cut(text[begin:])
 

@@ -1,16 +1,16 @@
 """Export and import: a run as one JSON document, and back into any store.
 
-The document is for two readers. People and other programs read ``checkpoints``: the specification's checkpoints, one
-for each state. Clew reads the object ``clew``: the run's row, the description of its graph, the state that it began
-with, and its log entry by entry, each in the exact text that a store has. So a document may go through any JSON tool
-(``clew.runtime.review.document_format``). No graph is needed for any of it, and no class is built.
+``checkpoints`` is for people and other programs: the checkpoints of the specification, one for each state. The object
+``clew`` is for Clew: the row of the run, the description of its graph, its initial state, and its log entries, each in
+its stored text. So a document survives any JSON tool (``clew.runtime.review.document_format``). Export and import need
+no graph and build no registered class.
 
-An import trusts nothing. Types, the digest of every entry, every chain, what people read (it is made once more from the
-log and compared) and the digest of the document are checked before anything is written. Whatever is wrong is a
-`CheckpointError`. Then the run is created with its whole log in one transaction: all of it is there, or nothing.
+An import treats the document as untrusted. Before it writes, it checks the types, the digest of every entry, all
+chains, the readable part (rebuilt from the log and compared) and the digest of the document. Any problem is a
+`CheckpointError`. Then it creates the run with its whole log in one transaction.
 
-A fork is exported whole, with the state that it went on from. Imported where its parent is, it shares that one's
-storage again; elsewhere it stands alone.
+A fork is exported with its full initial state. If its parent is in the target store, the imported fork shares the
+parent's storage again; otherwise it is independent.
 """
 
 from __future__ import annotations
@@ -62,87 +62,83 @@ from clew.state import GraphState, decode, encode
 from clew.stores import LogEntry, RunRow, Statement, Store
 
 _ROW = ("graph", "target", "status", "created", "updated", "parent", "parent_step", "structure")
-"""What a document has of a row as it is; the seed is text there, and codes and failures are taken apart."""
+"""The columns of a row that a document contains unchanged."""
 
 _LEASE = 30.0  # seconds
 
 
 def export_run(store: Store, run_id: str, on_conflict: str, *, latest: bool = False) -> Json:
-    """A run as a document; with `latest`, its readable part has the last checkpoint only."""
+    """Return a run as a document; with `latest`, its readable part has only the last checkpoint."""
     run = RunReader(None, store, on_conflict).open(run_id)
     log = run.whole()
     row, blobs = log.row, Blobs()
     start = stored_start(log.start, blobs)
     description = store.blob(row.description) if store.encodes else description_of(run.graph)[1]
     entries = _entries(store, log, start, blobs)
-    log = _read(
-        row, log.start, entries, blobs
-    )  # what an import would read: times are rounded when they are written
+    log = _read(row, log.start, entries, blobs)  # as an import reads it: written times are rounded
     failures = [failure_json(failure) for failure in row.failures]
-    beside: Json = {"format": FORMAT, **{name: getattr(row, name) for name in _ROW}}
-    beside["structure"] = run.graph.structure_hash
-    beside["seed"], beside["codes"] = str(row.seed), dict(row.codes)
-    beside["failures"] = encode(failures, at="failures", ordered=True).decode()
-    beside["description"], beside["start"] = description.decode(), start.decode()
-    beside["start_digest"] = log.start.digest
-    beside["entries"] = [entry_json(entry) for entry in entries]
-    beside |= blobs_json(blobs)
-    beside["latest"] = latest
+    extra: Json = {"format": FORMAT, **{name: getattr(row, name) for name in _ROW}}
+    extra["structure"] = run.graph.structure_hash
+    extra["seed"], extra["codes"] = str(row.seed), dict(row.codes)
+    extra["failures"] = encode(failures, at="failures", ordered=True).decode()
+    extra["description"], extra["start"] = description.decode(), start.decode()
+    extra["start_digest"] = log.start.digest
+    extra["entries"] = [entry_json(entry) for entry in entries]
+    extra |= blobs_json(blobs)
+    extra["latest"] = latest
     readable = _readable(run.graph, log, failures, latest=latest)
-    document: Json = {"run_id": run_id, "checkpoints": readable.pop("checkpoints"), "clew": beside | readable}
+    document: Json = {"run_id": run_id, "checkpoints": readable.pop("checkpoints"), "clew": extra | readable}
     document["clew"]["digest"] = digest_of(document)
     return document
 
 
 def import_run(store: Store, repository: RunRepository, document: Mapping[str, Any]) -> RunRow:
-    """Keep the run of a document; its row. CheckpointError if the document is not what was exported."""
+    """Store the run of a document and return its row. Raise CheckpointError if the document was changed."""
     try:
         log, graph, entries, blobs = _checked(document)
     except CheckpointError:
         raise
-    except Exception as error:  # it may be wrong in ways that nobody thought of; nothing was written yet
+    except Exception as error:  # any other invalid input; nothing was written yet
         raise CheckpointError(
             f"this document cannot be imported ({line_of(error)}); export the run again"
         ) from error
-    _keep(store, repository, log, graph, entries, blobs)
+    _store_run(store, repository, log, graph, entries, blobs)
     return repository.runs.open(log.row.run_id).row
 
 
 def _checked(document: Mapping[str, Any]) -> tuple[RunLog, Graph, list[LogEntry], Blobs]:
-    """The log of a document, its graph without code, its entries and large contents, when all of it is known to be what
-    was exported."""
+    """Check a document; return its log, its graph without code, its entries and its blobs."""
     form = document_of(document)
-    run_id, beside = form.run_id, form.clew
-    entries = entries_of(beside)
+    run_id, extra = form.run_id, form.clew
+    entries = entries_of(extra)
     try:
-        blobs = blobs_of_document(beside)
+        blobs = blobs_of_document(extra)
         row, failures = _opened(form)
-        wrong = next(iter(check_log(row, entries)[1]), None)
+        problem = next(iter(check_log(row, entries)[1]), None)
         start = read_start(row.start, row.start_digest, _lookup(blobs), classes=False)
         log = _read(row, start, entries, blobs)
-        graph = described(beside.description.encode())
-        blobs[row.description] = beside.description.encode()
+        graph = described(extra.description.encode())
+        blobs[row.description] = extra.description.encode()
     except ClewError as error:
-        wrong = str(error)
-    if wrong is not None:
-        raise CheckpointError(f"{_changed(run_id)}: {wrong}; export it again")
+        problem = str(error)
+    if problem is not None:
+        raise CheckpointError(f"{_changed(run_id)}: {problem}; export the run again")
     _check_times(run_id, [time_json(row.created), time_json(row.updated)])
     _compare(graph, log, failures, form)
-    if beside.digest != digest_of(document):
+    if extra.digest != digest_of(document):
         raise CheckpointError(
-            f"{_changed(run_id)}: something about the run itself (status, times, error, ...) is not what was written; "
-            f"export it again"
+            f"{_changed(run_id)}: its digest does not match (status, times, error, ...); export the run again"
         )
     return log, graph, entries, blobs
 
 
 def _read(row: RunRow, start: GraphState, entries: Sequence[LogEntry], blobs: Mapping[str, bytes]) -> RunLog:
-    """The log that entries make; no class is built."""
+    """Build the log from entries, without registered classes."""
     reader = EntryDecoder(row.run_id, _lookup(blobs), row.created, classes=False)
     log = read_log(row, start, [reader.record(entry) for entry in entries], "error")
     chains = Chains(row.run_id, entries, start.step, start.digest)
     for _ in chains.damage(row):
-        pass  # whoever reads has checked that, or does so
+        pass  # computes the digests; callers report damage
     log.digests = {
         prefix: chains.digests[with_epoch(prefix, inner.epoch)] for prefix, (inner, _) in log.frames.items()
     }
@@ -154,7 +150,7 @@ def _read(row: RunRow, start: GraphState, entries: Sequence[LogEntry], blobs: Ma
 
 
 class _EntryCollector:
-    """Stands where a writer has its store: entries as a store that encodes would have them in the end."""
+    """Takes the place of a store, and collects the entries that an encoding store would contain."""
 
     def __init__(self) -> None:
         self.entries: dict[tuple[str, str, int], LogEntry] = {}
@@ -171,7 +167,7 @@ class _EntryCollector:
         statements: Sequence[Statement] = (),
         wait: bool = True,
     ) -> None:
-        """Add and remove entries; there are no statements in a log."""
+        """Add and drop entries; a log has no statements."""
         self.entries.update((entry.name, entry) for entry in entries)
         for name in drop:
             self.entries.pop(name, None)
@@ -179,14 +175,14 @@ class _EntryCollector:
 
 
 def _entries(store: Store, log: RunLog, start: bytes, blobs: Blobs) -> Sequence[LogEntry]:
-    """The entries of a run as bytes; the large contents that they and `start` speak of go to `blobs`."""
+    """Return the encoded entries of a run, and add the blobs that they refer to."""
     run_id = log.row.run_id
     if not store.encodes:
-        capture = _EntryCollector()
+        collector = _EntryCollector()
         encoder = EntryEncoder({"": log.start.digest}, log.row.created)
-        LogWriter(capture, run_id, 0, encoder=encoder).write(store.entries(run_id))  # type: ignore[arg-type]
-        blobs.update(capture.blobs)
-        return sorted(capture.entries.values(), key=lambda entry: entry.name)
+        LogWriter(collector, run_id, 0, encoder=encoder).write(store.entries(run_id))  # type: ignore[arg-type]
+        blobs.update(collector.blobs)
+        return sorted(collector.entries.values(), key=lambda entry: entry.name)
     found = store.entries(run_id, after=log.start.step, skip=(SNAPSHOT.name,))
     for entry in found:
         blobs.update(blobs_of(entry.body, store.blob))
@@ -194,7 +190,7 @@ def _entries(store: Store, log: RunLog, start: bytes, blobs: Blobs) -> Sequence[
 
 
 def _readable(graph: Graph, log: RunLog, failures: Sequence[Json], *, latest: bool) -> Json:
-    """What people read: made from the log and the failures alone, so that an import can make it again."""
+    """Return the readable part, built only from the log and the failures, so that an import can rebuild it."""
     chain = log.chain(program_of(graph, log.start.position.given))
     checkpoints = log.checkpoints(chain, graph, nested=True)
     history = dict(log.start.node_history)
@@ -221,18 +217,18 @@ def _changed(run_id: str) -> str:
 
 
 def _opened(form: Document) -> tuple[RunRow, list[Json]]:
-    """The row of a document, and the failures as they are written."""
-    beside = form.clew
-    failures: list[Json] = decode(beside.failures.encode(), classes=False)
+    """Return the row of a document, and its failures as JSON."""
+    extra = form.clew
+    failures: list[Json] = decode(extra.failures.encode(), classes=False)
     row = RunRow(
         form.run_id,
-        start=beside.start.encode(),
-        start_digest=beside.start_digest,
-        description=sha256(beside.description.encode()).hexdigest(),
-        seed=int(beside.seed),
-        codes=beside.codes,
+        start=extra.start.encode(),
+        start_digest=extra.start_digest,
+        description=sha256(extra.description.encode()).hexdigest(),
+        seed=int(extra.seed),
+        codes=extra.codes,
         failures=tuple(failure_of(plain) for plain in failures),
-        **{name: getattr(beside, name) for name in _ROW},
+        **{name: getattr(extra, name) for name in _ROW},
     )
     if row.failures:
         row.error = row.failures[0].error
@@ -249,25 +245,28 @@ def _lookup(blobs: Mapping[str, bytes]) -> Any:
 
 
 def _compare(graph: Graph, log: RunLog, failures: Sequence[Json], form: Document) -> None:
-    """Refuse a document whose readable part is not that of its log."""
+    """Raise CheckpointError if the readable part does not match the log."""
     made = json.loads(json.dumps(_readable(graph, log, failures, latest=form.clew.latest)))
     _check_times(log.row.run_id, _times(made["checkpoints"]))
     _check_times(log.row.run_id, [call["timestamp"] for call in made["open_ios"]])
     given = {"checkpoints": form.checkpoints, "open_ios": form.clew.open_ios, "error": form.clew.error}
-    for where, told, logged in differences(normal(given), normal(made)):
+    for where, written, logged in differences(normal(given), normal(made)):
         raise CheckpointError(
-            f"{_changed(log.row.run_id)}: {where} is {short(told)}, and the log says {short(logged)}; export it again"
+            f"{_changed(log.row.run_id)}: {where} is {short(written)}, but the log has {short(logged)}; "
+            f"export the run again"
         )
 
 
 def _check_times(run_id: str, times: Iterable[str]) -> None:
     for time in times:
         if not is_time(time):
-            raise CheckpointError(f"{_changed(run_id)}: {short(time)} is no time; export it again")
+            raise CheckpointError(
+                f"{_changed(run_id)}: {short(time)} is not a valid time; export the run again"
+            )
 
 
 def _times(checkpoints: Sequence[Json]) -> Iterator[str]:
-    """All times in checkpoints of a document, nested ones too."""
+    """Yield all times in checkpoints, including nested ones."""
     for checkpoint in checkpoints:
         yield checkpoint["timestamp"]
         yield from (call["timestamp"] for call in checkpoint["recorded_ios"])
@@ -277,7 +276,7 @@ def _times(checkpoints: Sequence[Json]) -> Iterator[str]:
 
 
 def differences(one: Any, other: Any, at: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """Where two trees of JSON differ, as paths like ``checkpoints[3].state.answer``."""
+    """Yield the differences of two JSON trees, with paths like ``checkpoints[3].state.answer``."""
     if isinstance(one, dict) and isinstance(other, dict):
         for name in [*one, *(name for name in other if name not in one)]:
             yield from differences(one.get(name), other.get(name), f"{at}.{name}" if at else name)
@@ -288,10 +287,10 @@ def differences(one: Any, other: Any, at: str = "") -> Iterator[tuple[str, Any, 
         yield at, one, other
 
 
-# -- keeping -----------------------------------------------------------------------------------------------------
+# -- storing -----------------------------------------------------------------------------------------------------
 
 
-def _keep(
+def _store_run(
     store: Store,
     repository: RunRepository,
     log: RunLog,
@@ -299,7 +298,7 @@ def _keep(
     entries: Sequence[LogEntry],
     blobs: Blobs,
 ) -> None:
-    """Write a run, all of it or nothing."""
+    """Write a run atomically."""
     row, run_id = log.row, log.row.run_id
     failures, row.failures = row.failures, ()
     row.parent = row.parent if _has_parent(store, repository, row, log.start) else None
@@ -311,14 +310,14 @@ def _keep(
         row.error, row.description = failures or None, graph
         store.create(row, entries=[reader.record(entry) for entry in entries])
         return
-    apart = dict(blobs)
+    all_blobs = dict(blobs)
     if row.parent is not None:
-        row.start = stored_fork(row.parent, log.start, apart)
+        row.start = stored_fork(row.parent, log.start, all_blobs)
     row.error = sealed_failures(failures) if failures else None
-    owner = fresh_owner()  # else somebody could continue it already
+    owner = fresh_owner()  # owned, so that no other process continues it yet
     try:
-        fence = store.create(row, apart, entries=entries, owner=owner, lease=_LEASE)
-        # The run is whole from here on; what follows makes it quick to read, and counts its log.
+        fence = store.create(row, all_blobs, entries=entries, owner=owner, lease=_LEASE)
+        # The run is complete here. Snapshots make it fast to load; `close` stores the census.
         for snapshot, pieces in repository.runs.open(run_id).missing_snapshots():
             store.append(run_id, [snapshot], fence, blobs=pieces)
         repository.close(run_id, fence, row.status, row.updated, failures)
@@ -343,7 +342,7 @@ def _take_back(store: Store, run_id: str, owner: str) -> None:
 
 
 def _has_parent(store: Store, repository: RunRepository, row: RunRow, start: GraphState) -> bool:
-    """Whether the run that this one was forked from is here, and its state is the one that it continued from."""
+    """Return whether the parent of a fork is in the store with the same state."""
     if row.parent is None or row.parent_step is None:
         return False
     try:

@@ -1,8 +1,8 @@
-"""Two values as a diff that a person can read.
+"""Readable diffs of two values.
 
-A value is laid out one leaf a line, each with the way to it; a text of several lines is laid out line by line, so that
-a changed word in a long prompt is one changed line. An instance is its class and its fields by name. Which fields of a
-model were set is shown only where nothing else differs.
+Each leaf of a value is one line with its path. A text of several lines is compared line by line, so a changed word in a
+long prompt is one changed line. An instance is shown as its class and its fields. The set of explicitly set fields of a
+model is shown only if nothing else differs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from clew.state.stored_object import UNSET
 
 
 def difference(then: Any, now: Any) -> str:
-    """What was recorded, and what is there now."""
+    """Return a unified diff of a recorded value and the current one."""
     for whole in (False, True):
         old, new = list(_lines(then, whole)), list(_lines(now, whole))
         if old != new:

@@ -28,7 +28,7 @@ from clew.explore.checking.faulty_store import WRITES
 from clew.explore.checking.simulated_disk import SimulatedDisk
 from clew.runtime.log.reader import RunReader
 from clew.runtime.log.run_log import RunLog
-from clew.runtime.log.verification import complaints
+from clew.runtime.log.verification import problems
 from tests.explore.checking.driving.case import Case
 from tests.explore.checking.driving.program import (
     LEASE,
@@ -234,7 +234,7 @@ class Path:
         """The store is sound, and so is each run in it."""
         found = [*self.disk.check()]
         for row in self.disk.rows():
-            found += complaints(self.disk, row)
+            found += problems(self.disk, row)
         if found:
             self.fail(f"the store is not sound: {found[0]}")
 
