@@ -73,7 +73,7 @@ class TestOpening:
             PostgresStore("host=/nowhere dbname=x", patience=0.1)
 
     def test_an_address_that_is_none(self) -> None:
-        with pytest.raises(StoreError, match="no address"):
+        with pytest.raises(StoreError, match="invalid URL"):
             PostgresStore("host=a =b")
 
     def test_passwords_are_not_shown(self, server: PostgresServer, schema: str) -> None:
@@ -391,7 +391,7 @@ class TestServer:
         fence = _owned(store)
         own.stop()
         with pytest.raises(
-            StoreUnavailableError, match=r"run 'r': PostgreSQL at .* did not take it .*nothing is lost"
+            StoreUnavailableError, match=r"run 'r': PostgreSQL at .* is unavailable .*nothing is lost"
         ):
             store.append("r", [step(1)], fence)
         own.start()
