@@ -136,7 +136,7 @@ def test_what_cannot_be_replayed_fails_with_the_reason(one_test: pytest.Pytester
     [
         ("'none.db'", "store 'none.db' does not exist*"),
         ("'recorded.db', runs=['friday']", "run 'friday' does not exist*"),
-        ("__import__('clew').SQLiteStore('new.db')", "there is nothing to replay*"),
+        ("__import__('clew').SQLiteStore('new.db')", "*has no runs to replay"),
     ],
 )
 def test_nothing_to_replay_is_a_failure(recorded: pytest.Pytester, call: str, told: str) -> None:

@@ -1,17 +1,17 @@
 """Clew: graphs of Python functions over immutable, versioned state.
 
-The layers, lowest first; imports only ever point down::
+The layers, lowest first. Imports only point down::
 
-    errors      the tree of errors
+    errors         all error classes
     state       0  values: GraphState, reducers, the canonical codec, digests, checkpoints
-    graph       1  definitions: nodes, gates, policies, Context, Graph, subgraphs, validation, drawing
-    stores      1  where runs are kept: memory, SQLite, PostgreSQL, and the suite that any store must pass
-    incremental 2  the dependency graph: values that are computed when asked for, and again only when they must be
-    engine      2  the pure machine: what runs next, merging, planning ahead; no clock, no I/O
-    runtime     3  drivers (blocking, asyncio), the Engine; what is durable, recorded, replayed and used again
-    explore     4  every state that a world can reach; checks of workflows; the systems that go back
-    cli         5  the command line, one file a verb
-    testing        a virtual clock, a driver that completes items in any order, the stores' suite
+    graph       1  definitions: nodes, gates, policies, Context, Graph, subgraphs, validation
+    stores      1  storage of runs: memory, SQLite, PostgreSQL, and the conformance suite for stores
+    incremental 2  the dependency graph: values computed on demand, and recomputed only if necessary
+    engine      2  the pure state machine: what runs next, merging, lookahead; no clock, no I/O
+    runtime     3  the Engine and its drivers (blocking, asyncio): durability, recorded calls, replay, reuse
+    explore     4  exploration of every reachable state; checks of workflows; systems that can roll back
+    cli         5  the command line, one module for each command
+    testing        a virtual clock, completion in any order, the conformance suite
     pytest_plugin  recorded runs as regression tests
 """
 

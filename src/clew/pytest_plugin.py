@@ -1,13 +1,13 @@
-"""A pytest plugin: recorded runs as regression tests.
+"""A pytest plugin: use recorded runs as regression tests.
 
-It is there as soon as Clew is installed, and imports nothing of it until a fixture is used.
+Installing Clew installs the plugin. It imports Clew only when a fixture is used.
 
-``clew_store``   a fresh SQLite store in the test's own folder;
-``clew_replay``  a function that replays recorded runs and fails the test with a report that a person can read:
+``clew_store``   a new SQLite store in ``tmp_path``
+``clew_replay``  a function that replays recorded runs, and fails the test with a report of the differences:
                  ``clew_replay("recorded.db", graph=graph)``, ``clew_replay(store, graph=graph, runs=["monday"])``.
-                 Without `graph`, each run is replayed with the graph of its name in the project's own list,
-                 ``[tool.clew] graphs`` in the pyproject.toml of the working directory. A store names no code,
-                 and what it holds is printed without control characters.
+                 Without `graph`, each run uses the graph of its name in ``[tool.clew] graphs`` in the pyproject.toml
+                 of the working directory. A store never names code to import, and what it
+                 holds is printed without control characters.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Replay(Protocol):
-    """What ``clew_replay`` is."""
+    """The type of ``clew_replay``."""
 
     def __call__(
         self,
@@ -33,12 +33,12 @@ class Replay(Protocol):
         graph: Graph | None = None,
         runs: Iterable[str] | None = None,
     ) -> list[ReplayReport]:
-        """Replay runs, all of the store by default, with `graph` or with the graphs that the project lists."""
+        """Replay some runs, or all of the store, with `graph` or the graphs that the project lists."""
 
 
 @pytest.fixture
 def clew_store(tmp_path: Path) -> Iterator[SQLiteStore]:
-    """A fresh SQLite store in tmp_path, closed after the test."""
+    """Return a new SQLite store in tmp_path, and close it after the test."""
     from clew import SQLiteStore
 
     store = SQLiteStore(tmp_path / "clew.db")
@@ -48,7 +48,7 @@ def clew_store(tmp_path: Path) -> Iterator[SQLiteStore]:
 
 @pytest.fixture
 def clew_replay() -> Replay:
-    """Replay recorded runs, and fail with what differs."""
+    """Return a function that replays recorded runs and fails the test if they differ."""
     return _replay
 
 
@@ -65,7 +65,7 @@ def _replay(
         runs = [runs]
     if not isinstance(store, (str, os.PathLike)) and not hasattr(store, "encodes"):
         raise TypeError(
-            f"clew_replay takes the store first, and then the graph: clew_replay(store, graph=...), not {store!r}"
+            f"clew_replay: expected a store as the first argument, got {store!r}; write clew_replay(store, graph=...)"
         )
     opened: Store | None = None
     try:
@@ -78,9 +78,9 @@ def _replay(
         if opened is not None:
             opened.close()
     if not found:
-        pytest.fail(printable(f"there is nothing to replay: {store!r} has no runs"), pytrace=False)
+        pytest.fail(printable(f"{store!r} has no runs to replay"), pytrace=False)
     bad = [verdict for verdict in found if not verdict.ok]
     if bad:
-        told = printable("\n\n".join(map(str, bad)))
-        pytest.fail(f"{len(bad)} of {len(found)} recorded runs do not replay\n\n{told}", pytrace=False)
+        report = printable("\n\n".join(map(str, bad)))
+        pytest.fail(f"{len(bad)} of {len(found)} recorded runs do not replay\n\n{report}", pytrace=False)
     return [verdict.report for verdict in found if verdict.report is not None]

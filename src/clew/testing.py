@@ -1,12 +1,10 @@
-"""Tools for tests of graphs, Clew's own and yours: time that obeys, and completion in any order.
+"""Tools for tests of graphs: virtual time, and completion in any order.
 
-`VirtualClock` makes an hour of backoff pass at once: ``Engine(graph, clock=VirtualClock())``. Time moves only when
-nothing else can happen.
-
-`Stepper` holds a run still between completions: it starts whatever may run, and you say which item completes, fails
-or times out next. `run_in_order` lets a function choose, for instance at random: the chain must not depend on it.
-
-`crash_points` kills the process at a named point, as ``kill -9`` would. `store_conformance` checks a store of your own.
+- `VirtualClock` skips waiting: ``Engine(graph, clock=VirtualClock())``. Time moves only when nothing else can run.
+- `Stepper` starts the items that can run, and completes, fails or times out the item that you choose.
+- `run_in_order` completes items in the order of a function, such as `random_order`. The result must not depend on it.
+- `crash_points` kills the process at a named point, like ``kill -9``.
+- `store_conformance` checks your own store.
 """
 
 from __future__ import annotations
@@ -31,29 +29,29 @@ __all__ = ["Stepper", "VirtualClock", "crash_points", "random_order", "run_in_or
 
 
 class VirtualClock:
-    """A clock that stands still until somebody moves it; drivers do, to the next timer, when all else is done."""
+    """A clock that moves only when a driver advances it to the next timer, after all other work."""
 
     virtual = True
     boot = "virtual"
 
     def __init__(self, start: float = 1_700_000_000.0) -> None:
         if not _is_time(start):
-            raise ValueError(f"start is a time in seconds since the epoch, not {start!r}")
+            raise ValueError(f"start: expected seconds since the epoch, got {start!r}")
         self._start = start
         self._now = 0.0
 
     def time(self) -> float:
-        """Seconds since the epoch."""
+        """Return seconds since the epoch."""
         return self._start + self._now
 
     def monotonic(self) -> float:
-        """Seconds since the clock was made."""
+        """Return seconds since the creation of the clock."""
         return self._now
 
     def advance(self, to: float) -> None:
-        """Move to a time of `monotonic`; never back."""
+        """Move forward to a time of `monotonic`. An earlier time changes nothing."""
         if not _is_time(to):
-            raise ValueError(f"advance moves to a time in seconds, not {to!r}")
+            raise ValueError(f"advance: expected a time in seconds, got {to!r}")
         self._now = max(self._now, to)
 
     def __repr__(self) -> str:
@@ -61,7 +59,7 @@ class VirtualClock:
 
 
 class Stepper:
-    """A run that goes on only when told to: ``running`` items complete in the order that you choose."""
+    """A run whose ``running`` items complete in the order that you choose."""
 
     def __init__(
         self,
@@ -74,7 +72,7 @@ class Stepper:
     ) -> None:
         most: Any = workers
         if most is not None and (not isinstance(most, int) or isinstance(most, bool) or most < 1):
-            raise ValueError(f"workers is a whole number of at least 1, or None, not {workers!r}")
+            raise ValueError(f"workers: expected an int >= 1 or None, got {workers!r}")
         if isinstance(graph, Engine):
             if options:
                 raise TypeError("give options to the Engine, not to the Stepper")
@@ -88,11 +86,11 @@ class Stepper:
 
     @property
     def running(self) -> list[str]:
-        """Paths of the items that were started and have not completed, in the order of their start."""
+        """Return the paths of started items that have not completed, in the order of their start."""
         return list(self._running)
 
     def complete(self, path: str) -> None:
-        """Execute the item at `path` and let it complete."""
+        """Execute the item at `path` and complete it."""
         item = self._pick(path)
         session, attempt = self._session, item.attempt
         try:
@@ -106,22 +104,22 @@ class Stepper:
         self._fill()
 
     def fail(self, path: str, error: Exception) -> None:
-        """Let the item at `path` fail with `error`, without executing it."""
+        """Fail the item at `path` with `error`, without executing it."""
         if not isinstance(error, BaseException):
-            raise TypeError(f"error is an exception, like ValueError('no'), not {error!r}")
+            raise TypeError(f"error: expected an exception such as ValueError('no'), got {error!r}")
         item = self._pick(path)
         self._session.raised(item, item.attempt, error, self._session.clock.time(), 0.0)
         self._fill()
 
     def time_out(self, path: str) -> None:
-        """Let the item at `path` take too long."""
+        """Time out the item at `path`, without executing it."""
         item = self._pick(path)
         error = NodeTimeoutError(f"node {item.node.name!r} at {item.path} was timed out by a test")
         self._session.raised(item, item.attempt, error, self._session.clock.time(), 0.0)
         self._fill()
 
     def finish(self) -> RunResult:
-        """End the run where it stands and return its result; what is still running is dropped."""
+        """End the run, discard items that are still running, and return the result."""
         if self._running:
             self._session.cancelled = True
         return self.engine.close_session(self._session)
@@ -157,9 +155,9 @@ def run_in_order(
     run_id: str | None = None,
     **options: Any,
 ) -> RunResult:
-    """Run a graph, completing its items in the order in which `choose` picks them from those running."""
+    """Run a graph; `choose` gets the paths of the running items and returns the one to complete next."""
     if not callable(choose):
-        raise TypeError(f"choose is a function that picks one of the paths it is given, not {choose!r}")
+        raise TypeError(f"choose: expected a function that returns one of the given paths, got {choose!r}")
     stepper = Stepper(graph, values, run_id=run_id, workers=workers, **options)
     while stepper.running:
         stepper.complete(choose(stepper.running))
@@ -167,7 +165,7 @@ def run_in_order(
 
 
 def random_order(seed: int) -> Callable[[Sequence[str]], str]:
-    """For `run_in_order`: pick at random, the same way for the same seed."""
+    """Return a random choice for `run_in_order`. The same seed gives the same order."""
     rng = Random(seed)
     return lambda running: running[rng.randrange(len(running))]
 

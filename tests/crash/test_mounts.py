@@ -60,7 +60,7 @@ def test_a_disk_that_may_only_be_read_from_now_on(tmp_path: Path, place: str) ->
     found = on_a_disk_of_its_own("read-only", tmp_path, place)
     for kind, told in (found["told"], found["new"]):
         assert kind == "StoreUnavailableError"
-        assert "may only be read here" in told
+        assert "is read-only" in told
     runs, step = found["seen"]
     assert runs == ["killed"]
     assert step < len(found["digests"]) - 1

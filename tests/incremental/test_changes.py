@@ -540,7 +540,7 @@ class TestAStoreThatDoesNotTakeIt:
             lambda: graph.set("c", 5),
             lambda: graph.invalidate("b"),
         ):
-            with pytest.raises(StoreUnavailableError, match="right to write"):
+            with pytest.raises(StoreUnavailableError, match="writable"):
                 change()
         assert graph.revision == 2
         assert [graph.freshness(node) for node in "abcd"] == [FRESH] * 4

@@ -180,7 +180,7 @@ def test_a_file_that_may_only_be_read_in_an_open_folder_too(sealed: Path) -> Non
 
 def test_whoever_writes_there_is_told(sealed: Path) -> None:
     told = unprivileged(lambda: str(Engine(GRAPH, store=sealed).run({"a": 1}, run_id="new")))
-    assert told.startswith(f"{StoreUnavailableError.__name__}: run 'new': {sealed} may only be read here")
+    assert told.startswith(f"{StoreUnavailableError.__name__}: run 'new': {sealed} is read-only")
 
 
 def test_a_folder_without_a_store_that_may_only_be_read(sealed: Path) -> None:

@@ -138,7 +138,7 @@ def test_a_write_that_the_store_cannot_try_out_is_no_failure_of_its_node(tmp_pat
             assert session.call(item) == "not paid"
             other.execute("ROLLBACK")
         session.returned(item, 0, "not paid", 0.0, 0.0)
-        with pytest.raises(StoreUnavailableError, match=r"another process keeps .* locked"):
+        with pytest.raises(StoreUnavailableError, match=r"another process has locked"):
             engine.close_session(session)
         store.release("one", session.fence)
         engine._execution.leave(session)

@@ -50,7 +50,7 @@ def test_a_dropped_run_takes_its_contents_along() -> None:
 
 
 def test_less_than_none_is_refused() -> None:
-    with pytest.raises(ValueError, match="keep is a number of runs"):
+    with pytest.raises(ValueError, match="number of runs"):
         MemoryStore(keep=-1)
 
 

@@ -88,7 +88,7 @@ class TestOpening:
             assert time.monotonic() - began < 10  # the driver's least is 2
 
     def test_an_address_that_is_none(self) -> None:
-        with pytest.raises(StoreError, match="no address"):
+        with pytest.raises(StoreError, match="invalid URL"):
             PostgresStore("host=a =b")
 
     def test_passwords_are_not_shown(self, server: PostgresServer, schema: str) -> None:
@@ -406,7 +406,7 @@ class TestServer:
         fence = _owned(store)
         own.stop()
         with pytest.raises(
-            StoreUnavailableError, match=r"run 'r': PostgreSQL at .* did not take it .*nothing is lost"
+            StoreUnavailableError, match=r"run 'r': PostgreSQL at .* is unavailable .*nothing is lost"
         ):
             store.append("r", [step(1)], fence)
         own.start()

@@ -58,7 +58,7 @@ class TestOpening:
         assert store._db.execute("PRAGMA synchronous").fetchone() == (1,)
 
     def test_other_words_are_refused(self, path: Path) -> None:
-        with pytest.raises(StoreError, match="'normal', 'full' or 'off', not 'extra'"):
+        with pytest.raises(StoreError, match="synchronous"):
             SQLiteStore(path, synchronous="extra")  # type: ignore[arg-type]
         assert not path.exists()
 
@@ -68,7 +68,7 @@ class TestOpening:
             SQLiteStore(name)
 
     def test_a_folder_that_is_not_there(self, tmp_path: Path) -> None:
-        with pytest.raises(StoreUnavailableError, match="is its folder there"):
+        with pytest.raises(StoreUnavailableError, match="its folder"):
             SQLiteStore(tmp_path / "nowhere" / "runs.db")
 
     def test_an_empty_file_becomes_a_store(self, path: Path) -> None:
@@ -194,7 +194,7 @@ class TestNoRoom:
     def test_a_file_that_may_only_be_read(self, store: SQLiteStore) -> None:
         fence = _owned(store)
         store._db.execute("PRAGMA query_only = on")
-        with pytest.raises(StoreUnavailableError, match="right to write"):
+        with pytest.raises(StoreUnavailableError, match="writable"):
             store.append("r", [step(1)], fence)
         with pytest.raises(StoreUnavailableError):
             store.append("r", [step(1), step(2)], fence)

@@ -1,8 +1,8 @@
 """A store in memory: for tests, for graphs that need no durability, and the default of `Graph.run`.
 
-It keeps the last `keep` runs that have ended (all of them with ``keep=None``); runs that are running or waiting,
-and runs that another one was forked from, are never dropped. Entries may be any objects; what is not an `LogEntry`
-is kept in order and handed out as it is.
+- It keeps the last `keep` finished runs, or all with ``keep=None``. It never drops running and waiting runs, nor
+  parents of forks.
+- Entries can be any objects. Those that are not a `LogEntry` are stored in order and returned unchanged.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from clew.stores.protocol import OWN_STEP, LogEntry, Owner, RunRow, Statement
 
 class _Run(msgspec.Struct):
     row: RunRow
-    number: int  # never given twice, so that a fence fits one run only
+    number: int  # never reused, so that a fence belongs to one run
     log: list[Any] = []
     named: dict[tuple[str, str, int], LogEntry] = {}
     blobs: set[str] = set()
@@ -58,7 +58,7 @@ def _census(named: Iterable[tuple[str, str, int]]) -> dict[str, int]:
 
 
 class MemoryStore:
-    """Runs in a dict."""
+    """A store in memory."""
 
     encodes = False
     defers = False
@@ -66,7 +66,7 @@ class MemoryStore:
     def __init__(self, keep: int | None = 1_000, *, clock: LeaseClock = BOOT_CLOCK) -> None:
         count: Any = keep
         if count is not None and (not isinstance(count, int) or isinstance(count, bool) or count < 0):
-            raise ValueError(f"keep is a number of runs, or None for all, not {keep!r}")
+            raise ValueError(f"keep: expected a number of runs >= 0 or None, got {keep!r}")
         self._keep = keep
         self._clock = clock
         self._runs: dict[str, _Run] = {}
@@ -96,7 +96,7 @@ class MemoryStore:
         entries: Sequence[Any] = (),
         wait: bool = True,
     ) -> int:
-        """Keep a new run, and claim it for an `owner`. RunExistsError if its id is taken."""
+        """Create a run, and claim it for `owner` if given. Raise RunExistsError if the id exists."""
         with self._lock:
             if row.parent is not None:
                 self._find(row.parent)
@@ -139,12 +139,12 @@ class MemoryStore:
             raise UnknownRunError(unknown(run_id)) from None
 
     def row(self, run_id: str) -> RunRow:
-        """One run."""
+        """Return a run. Raise UnknownRunError if it does not exist."""
         with self._lock:
             return replace(self._find(run_id).row)
 
     def rows(self, status: str | None = None) -> list[RunRow]:
-        """All runs, or those of one status, in the order in which they were created."""
+        """Return all runs, or those with a status, in the order of their creation."""
         with self._lock:
             return [
                 replace(run.row) for run in self._runs.values() if status is None or run.row.status == status
@@ -153,7 +153,7 @@ class MemoryStore:
     def update(
         self, run_id: str, *, status: str, updated: float, error: Any, fence: int, release: bool = False
     ) -> None:
-        """Change what is known about a run."""
+        """Update the row of a run, and release the run if `release` is set."""
         with self._lock:
             run = self._owned(run_id, fence)
             row = run.row
@@ -163,7 +163,7 @@ class MemoryStore:
                 row.census = _census(run.named)
 
     def delete(self, run_id: str) -> None:
-        """Forget a run; forks of it must be gone first."""
+        """Delete a run. Its forks must be deleted first."""
         with self._lock:
             self._find(run_id)
             fork = next((other for other, run in self._runs.items() if run.row.parent == run_id), None)
@@ -174,7 +174,7 @@ class MemoryStore:
     # -- owners ------------------------------------------------------------------------------------------
 
     def claim(self, run_id: str, owner: str, *, lease: float) -> int:
-        """Become the owner of a run."""
+        """Become the owner of a run, and return its fence. Raise RunOwnedError if it has a living owner."""
         with self._lock:
             run, now = self._find(run_id), self._clock.monotonic()
             if run.owner and run.owner != owner and run.until > now:
@@ -184,19 +184,19 @@ class MemoryStore:
             return run.fence
 
     def renew(self, run_id: str, fence: int, *, lease: float) -> None:
-        """Stay the owner."""
+        """Extend the lease."""
         with self._lock:
             self._owned(run_id, fence).until = self._clock.monotonic() + lease
 
     def release(self, run_id: str, fence: int) -> None:
-        """Stop being the owner."""
+        """Give up the ownership."""
         with self._lock:
             run = self._runs.get(run_id)
             if run is not None and run.fence == fence:
                 run.owner, run.until = "", 0.0
 
     def owner(self, run_id: str) -> Owner | None:
-        """Who owns a run."""
+        """Return the owner of a run, or None."""
         with self._lock:
             run = self._find(run_id)
             return Owner(run.owner, run.until - self._clock.monotonic()) if run.owner else None
@@ -220,7 +220,7 @@ class MemoryStore:
         statements: Sequence[Statement] = (),
         wait: bool = True,
     ) -> None:
-        """Add entries, all or nothing."""
+        """Add entries atomically."""
         if statements:
             raise StoreError(NO_DATABASE)
         with self._lock:
@@ -248,7 +248,7 @@ class MemoryStore:
                 self._put(run, blobs)
 
     def rehearse(self, statements: Sequence[Statement]) -> None:
-        """There is nothing to execute statements on."""
+        """Raise StoreError: memory has no database for statements."""
         raise StoreError(NO_DATABASE)
 
     def _put(self, run: _Run, blobs: Mapping[str, bytes]) -> None:
@@ -259,7 +259,7 @@ class MemoryStore:
     def entries(
         self, run_id: str, *, after: int = 0, upto: int | None = None, skip: Collection[str] = ()
     ) -> Sequence[Any]:
-        """A run's log."""
+        """Return the log of a run."""
         with self._lock:
             run = self._find(run_id)
             found = list(run.log)
@@ -296,44 +296,44 @@ class MemoryStore:
         ]
 
     def census(self, run_id: str) -> Mapping[str, int]:
-        """What the log of a run has now, by kind."""
+        """Count the entries of a run by kind."""
         with self._lock:
             return _census(self._find(run_id).named)
 
     def find(self, run_id: str, kind: str, path: str) -> Sequence[Any]:
-        """The entries of one kind and path, by n."""
+        """Return the entries of one kind and path, by n."""
         with self._lock:
             named = self._find(run_id).named
             return [named[name] for name in sorted(n for n in named if n[0] == kind and n[1] == path)]
 
     def last(self, run_id: str, kind: str, path: str, n: int) -> Any:
-        """The entry of one kind and path with the largest n up to `n`, or None."""
+        """Return the entry of one kind and path with the largest n up to `n`, or None."""
         return next((entry for entry in reversed(self.find(run_id, kind, path)) if entry.n <= n), None)
 
     def blob(self, digest: str) -> bytes:
-        """A large content."""
+        """Return a blob."""
         try:
             return self._blobs[digest]
         except KeyError:
             raise StoreCorruptError(lost_content(digest, "the store", is_there=False)) from None
 
     def check(self) -> Iterator[str]:
-        """Memory does not rot."""
+        """Yield nothing: memory is not checked."""
         return iter(())
 
     def close(self) -> None:
-        """Nothing to let go of: the runs stay readable."""
+        """Do nothing: the runs stay readable."""
 
 
 class _NullStore(MemoryStore):
-    """Keeps nothing, and looks like a store in memory that has dropped the run already."""
+    """A store that keeps nothing, like a memory store that has already dropped the run."""
 
     def create(self, row: RunRow, *_: Any, **__: Any) -> int:
-        """Let the run go."""
+        """Discard the run."""
         return 0
 
     def update(self, run_id: str, **_: Any) -> None:
-        """Let it go."""
+        """Discard the update."""
 
     def append(
         self,
@@ -344,10 +344,10 @@ class _NullStore(MemoryStore):
         statements: Sequence[Statement] = (),
         **_: Any,
     ) -> None:
-        """Let them go; statements would have to go somewhere."""
+        """Discard entries. Raise StoreError for statements, which need a database."""
         if statements:
             raise StoreError(NO_DATABASE)
 
 
 NOWHERE = _NullStore()
-"""For a run of which nothing is left but the result that its caller has: what `Graph.run` makes."""
+"""The store of `Graph.run`: only the returned result remains of a run."""

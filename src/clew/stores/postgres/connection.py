@@ -1,14 +1,13 @@
-"""Connections to PostgreSQL that come back after the server went away.
+"""Connections to PostgreSQL that survive a restart of the server.
 
-Work that was under way when its connection broke is done again from its start, because nobody can know whether the
-server finished it: whatever is given to `run` must be safe to repeat, and is told when it is repeated. A server that
-stays away for longer than `patience` seconds is a `StoreUnavailableError`. That holds for the first connection too,
-unless the server refuses for a reason that waiting does not change, such as a wrong password. No attempt to open a
-store lasts longer than what is left of its patience (or 2 seconds, the least that the driver waits).
+If a connection breaks, its work is repeated from the start, because the server may or may not have finished it. So the
+work given to `run` must be safe to repeat; an argument says that it is repeated. If the server is unavailable for more
+than `patience` seconds, `run` raises `StoreUnavailableError`. That includes the first connection, unless waiting cannot
+help, as with an invalid password. No attempt to open a store takes longer than the rest of its patience, or
+2 seconds, the minimum of the driver.
 
-An owner is alive while a connection of its store holds its advisory lock. Every connection takes the lock, shared,
-before it does anything else. So whatever the store writes, it writes while it counts as alive; and when one connection
-breaks, the others keep the owner alive.
+An owner is alive while a connection of its store holds its advisory lock. Every connection first takes the lock,
+shared. So a store is alive whenever it writes, and if one connection breaks, the others keep the owner alive.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from weakref import WeakSet
 
 from clew.errors import StoreCorruptError, StoreError, StoreUnavailableError
 from clew.stores.messages import refused
-from clew.stores.postgres.migrations import bring_up_to_date
+from clew.stores.postgres.migrations import migrate
 from clew.stores.postgres.pool import Loan, Pool
 from clew.stores.protocol import Statement
 
@@ -39,18 +38,18 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Values = Sequence[Any] | Mapping[str, Any]
 
-LIVES = 0x436C6577  # the class of the advisory locks of owners; the other half of the key is the owner's slot
+LIVES = 0x436C6577  # class of the advisory locks of owners; the second half of the key is the slot
 
-_GRACE = "200ms"  # a server takes a moment to notice that a client was killed
+_GRACE = "200ms"  # the server needs a moment to detect a killed client
 _REPEATABLE = ("40001", "40P01")  # serialization failure, deadlock
-# A refused connection has a text and no code. In another language it is waited for, and then shown.
+# A rejected connection has a text and no code. With a text in another language, the store waits before it raises.
 _HOPELESS = re.compile(
     "authentication failed|does not exist|no pg_hba.conf entry|no password supplied|not permitted"
 )
 
 
 class ConstraintViolation(Exception):
-    """A row breaks a constraint; the store knows what that means."""
+    """A row violates a constraint; the store knows the reason."""
 
 
 class StoreConnection:
@@ -63,7 +62,7 @@ class StoreConnection:
             raise StoreError("PostgresStore needs psycopg; install it with: pip install 'clew[postgres]'")
         most: Any = pool_size
         if not isinstance(most, int) or isinstance(most, bool) or most < 1:
-            raise StoreError(f"pool_size is a number of connections, 1 or more, not {pool_size!r}")
+            raise StoreError(f"pool_size: expected an int >= 1, got {pool_size!r}")
         self._schema = schema
         self._patience = patience
         self.slot = _fresh_slot()
@@ -71,7 +70,9 @@ class StoreConnection:
         try:
             given = psycopg.conninfo.conninfo_to_dict(dsn)
         except psycopg.Error as error:
-            raise StoreError(f"this is no address of a PostgreSQL server ({str(error).strip()})") from error
+            raise StoreError(
+                f"invalid URL ({str(error).strip()}); give postgresql://host/database"
+            ) from error
         self._options: dict[str, Any] = {"application_name": "clew", **defaults, **given}
         self.name = (
             f"PostgreSQL at {given.get('host', 'localhost')}/{given.get('dbname', '')}, schema {schema}"
@@ -90,9 +91,9 @@ class StoreConnection:
             options = {**options, "connect_timeout": min(left, _seconds(options["connect_timeout"]) or left)}
         db = psycopg.connect(autocommit=True, **options)
         try:
-            # Fences rely on a statement seeing what was committed while it waited for a row.
+            # Fences require that a statement sees what was committed while it waited for a row.
             db.execute("SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED")
-            bring_up_to_date(db, self._schema, self.name)
+            migrate(db, self._schema, self.name)
             db.execute("SELECT pg_advisory_lock_shared(%s, %s)", (LIVES, self.slot))
         except BaseException:
             db.close()
@@ -100,7 +101,7 @@ class StoreConnection:
         return db
 
     def outlives(self, slot: int) -> bool:
-        """Whether the owner with this slot is gone, or goes within a moment."""
+        """Return whether the owner with this slot is dead, or ends within a moment."""
 
         def wait(cursor: Cursor, _: bool) -> bool:
             cursor.execute(f"SET lock_timeout = '{_GRACE}'")
@@ -118,15 +119,15 @@ class StoreConnection:
         return slot not in (0, self.slot) and self.run("an owner", wait)
 
     def fetch(self, what: str, statement: str, values: Values = ()) -> list[tuple[Any, ...]]:
-        """The rows that a statement answers with; it may be repeated."""
+        """Return the rows of a statement, which may be repeated."""
         return self.run(what, lambda cursor, _: cursor.execute(statement, values).fetchall())
 
     def change(self, what: str, statement: str, values: Values) -> int:
-        """How many rows a statement changed; it may be repeated."""
+        """Execute a statement, which may be repeated, and return the number of changed rows."""
         return self.run(what, lambda cursor, _: cursor.execute(statement, values, prepare=True).rowcount)
 
     def run(self, what: str, work: Callable[[Cursor, bool], T]) -> T:
-        """Do some work with a cursor: ``work(cursor, again)``. If the connection breaks meanwhile, again."""
+        """Return ``work(cursor, again)``, repeated with ``again=True`` if the connection breaks."""
         deadline, again, pause = None if self._was_open else self._opening_until, False, 0.02
         while True:
             loan = Loan()
@@ -134,10 +135,10 @@ class StoreConnection:
                 try:
                     session = self.pool.take(loan)
                     if session is None:
-                        raise StoreError(f"{what}: the store ({self.name}) is closed")
+                        raise StoreError(f"{what}: the store ({self.name}) is closed; open it again")
                     return work(session.cursor, again)
                 except UnicodeError as error:
-                    raise StoreError(f"{what}: {self.name} cannot keep this ({error})") from error
+                    raise StoreError(f"{what}: {self.name} cannot store this ({error})") from error
                 except psycopg.Error as error:
                     is_connected = loan.session is not None and not loan.session.db.closed
                     if not self._may_pass(error, is_connected=is_connected):
@@ -149,14 +150,14 @@ class StoreConnection:
                 finally:
                     self.pool.give(loan)
             except BaseException:
-                self.pool.give(loan)  # once more: an interrupt may have come while it was given back
+                self.pool.give(loan)  # again: an interrupt may have stopped the first call
                 raise
             again = True
             time.sleep(pause)
             pause = min(2 * pause, 1.0)
 
     def _may_pass(self, error: psycopg.Error, *, is_connected: bool) -> bool:
-        """Whether the same may succeed in a moment."""
+        """Return whether a repetition may succeed."""
         if is_connected:
             return error.sqlstate in _REPEATABLE
         return self._was_open or (
@@ -164,7 +165,7 @@ class StoreConnection:
         )
 
     def leave_to_parent(self) -> None:
-        """Start over in a forked child: its parent owns what was owned, and what both said would get mixed up."""
+        """Reset the connections in a forked child; the runs belong to the parent."""
         self.slot = _fresh_slot()
         self.pool.leave_to_parent()
 
@@ -175,14 +176,14 @@ class StoreConnection:
             return ConstraintViolation(said)
         if state in ("XX001", "XX002"):
             return StoreCorruptError(f"{what}: {self.name} is damaged ({said})")
-        if isinstance(error, psycopg.OperationalError) or state == "25006":  # a server that only reads
+        if isinstance(error, psycopg.OperationalError) or state == "25006":  # a read-only server
             return StoreUnavailableError(
-                f"{what}: {self.name} did not take it ({said}); nothing is lost, resume when it does"
+                f"{what}: {self.name} is unavailable ({said}); nothing is lost, resume when it is available"
             )
-        return StoreError(f"{what}: {self.name} cannot keep this ({said})")
+        return StoreError(f"{what}: {self.name} cannot store this ({said})")
 
     def close(self) -> None:
-        """Close the connections; the owner's lock goes with them."""
+        """Close the connections, which releases the lock of the owner."""
         self.pool.close()
 
 
@@ -211,9 +212,9 @@ if hasattr(os, "register_at_fork"):  # not on Windows
 
 
 def execute(cursor: Cursor, statements: Sequence[Statement], run_id: str | None = None) -> None:
-    """Execute statements within a transaction; for a run, what the server refuses is a StoreError.
+    """Execute statements in a transaction. With a run, an error of the server is raised as StoreError.
 
-    Names of tables mean what they mean to anybody who connects as this user.
+    Table names are resolved with the default search path of the user.
     """
     cursor.execute("SET LOCAL search_path TO DEFAULT")
     for statement in statements:
@@ -221,7 +222,9 @@ def execute(cursor: Cursor, statements: Sequence[Statement], run_id: str | None 
             if statement.many:
                 cursor.executemany(statement.sql, statement.values)
             else:
-                cursor.execute(statement.sql, statement.values)  # with values, it can be one statement only
+                cursor.execute(
+                    statement.sql, statement.values
+                )  # with parameters, only one statement is possible
         except psycopg.Error as error:
             if run_id is None or cursor.connection.closed or error.sqlstate in _REPEATABLE:
                 raise
@@ -229,7 +232,7 @@ def execute(cursor: Cursor, statements: Sequence[Statement], run_id: str | None 
 
 
 def rehearsed(cursor: Cursor, statements: Sequence[Statement]) -> psycopg.Error | None:
-    """What the server has against statements, which are taken back."""
+    """Execute statements, roll them back, and return the error of the server or None."""
     try:
         with cursor.connection.transaction(force_rollback=True):
             execute(cursor, statements)

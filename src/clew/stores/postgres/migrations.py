@@ -1,13 +1,11 @@
 """The tables of a `PostgresStore`, and their migrations.
 
-A run's own steps, most of what is ever written, have a table with a small key; all other entries lie in `log`. What a
-run began with is apart from its row, which is rewritten when an owner renews its lease.
-
-Indexes of PostgreSQL take keys of some 2,700 bytes, so a long id or path stands there by its beginning and its digest
-(`key_of`); the whole of it is kept beside.
-
-Migrations run under an advisory lock: of several processes that open a new schema at once, one makes the tables. A
-schema that a newer version of this library has changed, or of a format before `OLDEST`, is refused.
+- `steps` holds the steps of the runs themselves, which are most of the data, under a small key. `log` holds all other
+  entries. `origins` holds the initial state of a run, apart from the row, which every lease renewal rewrites.
+- An index of PostgreSQL accepts keys of about 2,700 bytes. So the index of a long id or path contains its beginning and
+  its digest (`key_of`), and another column contains all of it.
+- Migrations run under an advisory lock, so one process creates the tables when several open a new schema.
+- A schema of a newer version of this library, or of a format before `OLDEST`, is rejected.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ if TYPE_CHECKING:
     import psycopg
 
 OLDEST = 6
-"""The oldest format that is read. Logs of older ones need the graph that made them."""
+"""The oldest supported format. Logs in older formats need the graph that wrote them."""
 
 MIGRATIONS: tuple[str, ...] = (
     """
@@ -54,30 +52,30 @@ MIGRATIONS: tuple[str, ...] = (
     CREATE INDEX uses_by_digest ON uses (digest);
     """,
 )
-"""One script for each version of the schema, from `OLDEST` on; it is brought up to date when it is opened."""
+"""One script for each version of the schema, from `OLDEST`. Opening a store migrates it."""
 
 
 def _newest() -> int:
     return OLDEST + len(MIGRATIONS) - 1
 
 
-_MIGRATES = 0x436C6578  # the class of the advisory locks under which tables are changed
+_MIGRATES = 0x436C6578  # class of the advisory locks for migrations
 _SHORT = 1000  # bytes
 
 
 def key_of(text: str) -> str:
-    """What stands for an id or a path in an index: itself, or if it is long, its beginning and its digest."""
+    """Return the index key of an id or a path: itself, or for a long text its beginning and its digest."""
     if len(text) <= _SHORT // 4:
         return text
-    data = text.encode(errors="surrogatepass")  # PostgreSQL refuses it, with its name
+    data = text.encode(errors="surrogatepass")  # PostgreSQL rejects it and names it
     if len(data) <= _SHORT:
         return text
-    # Longer than any text that stands for itself, so the two kinds never meet.
+    # Longer than any text that is its own key, so the two kinds never collide.
     return data[: _SHORT - 60].decode(errors="ignore") + sha256(data).hexdigest()
 
 
-def bring_up_to_date(db: psycopg.Connection[Any], schema: str, name: str) -> None:
-    """Make the tables, or change them to today's form, and let names mean those of `schema`."""
+def migrate(db: psycopg.Connection[Any], schema: str, name: str) -> None:
+    """Set the search path to `schema`, and create or migrate its tables."""
     from psycopg.sql import SQL, Identifier
 
     db.execute(SQL("SET search_path TO {}").format(Identifier(schema)))
@@ -86,10 +84,10 @@ def bring_up_to_date(db: psycopg.Connection[Any], schema: str, name: str) -> Non
     with db.transaction():
         db.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", (_MIGRATES, schema))
         db.execute(SQL("CREATE SCHEMA IF NOT EXISTS {}").format(Identifier(schema)))
-        version = _version(db, name)  # again: another process may have been quicker
+        version = _version(db, name)  # again: another process may have been faster
         if not version:
             if db.execute("SELECT 1 FROM pg_tables WHERE schemaname = %s LIMIT 1", (schema,)).fetchone():
-                raise StoreError(f"{name} has tables of another program; give Clew a schema of its own")
+                raise StoreError(f"{name} has tables of another program; give Clew a separate schema")
             db.execute("CREATE TABLE version (version integer NOT NULL)")
             db.execute("INSERT INTO version VALUES (0)")
         for script in MIGRATIONS[max(version - OLDEST + 1, 0) :]:

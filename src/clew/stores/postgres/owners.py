@@ -1,9 +1,8 @@
-"""What a row in PostgreSQL says about the owner of a run, in SQL.
+"""Owners of runs in PostgreSQL, as SQL.
 
-A lease lasts until a time of the server's clock; no client brings a time. The owner's slot is the key of the
-advisory lock that its connections hold (`clew.stores.postgres.connection`). A restart of the server releases all
-locks, so a row has the time at which the server was started, too: a lock that is free says nothing about an owner
-from before a restart, and its lease decides.
+A lease ends at a time of the server's clock; clients send no times. The slot of an owner is the key of the advisory
+lock that its connections hold (`clew.stores.postgres.connection`). A restart of the server releases all locks, so a row
+also holds the start time of the server: for an owner from before a restart, only the lease decides.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from clew.stores.postgres.connection import LIVES
 NOW = "extract(epoch FROM clock_timestamp())::double precision"
 SERVER = "extract(epoch FROM pg_postmaster_start_time())::double precision"
 UNTIL = f"{NOW} + %s::double precision"
-"""When a lease of so many seconds that begins now runs out."""
+"""The end of a lease of some seconds that starts now."""
 
 LEASE = f"until = {UNTIL}, server = {SERVER}"
 RELEASED = "owner = '', slot = 0, until = 0.0"
@@ -28,4 +27,4 @@ CLAIM = f"""
 OWNER = (
     f"SELECT owner, CASE server WHEN {SERVER} THEN slot ELSE 0 END, until - {NOW} FROM runs WHERE key = %s"
 )
-"""Selects an owner, its slot (0 if its lock says nothing), and for how many seconds its lease lasts."""
+"""Selects an owner, its slot (0 if only the lease decides), and the seconds until its lease ends."""

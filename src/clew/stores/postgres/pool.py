@@ -1,17 +1,17 @@
-"""The connections of one PostgreSQL store: opened when they are needed, at most `size`, and used again.
+"""The connection pool of a PostgreSQL store: at most `size` connections, opened on demand and reused.
 
-Whoever works takes a connection and gives it back; when all are in use, it waits. A connection is opened by the thread
-that needs it, so an error reaches whoever asked, with its cause, and there is no thread in the background. The last one
-given back is taken first: a store that does one thing at a time has one connection.
+- A caller takes a connection and gives it back. If all are in use, it waits.
+- The calling thread opens the connection, so it gets the error, and the pool needs no background thread.
+- The connection returned last is taken first, so sequential work uses one connection.
+- A connection that the server has closed is detected before use and dropped. One that is returned during a transaction
+  (after an interrupt) is closed.
+- An interrupt can happen between taking a connection and storing it in a variable. So a caller creates a `Loan` first
+  and returns the connection by its loan, however far it got.
+- Each waiting caller has its own lock, its turn. `threading.Condition` is not used: an interrupt in its Python code can
+  lose its lock.
 
-A connection that the server has closed while nobody used it is noticed before it is used, and dropped. One that comes
-back in the middle of something (an interrupt) is closed. An interrupt may also come between taking a connection and
-knowing that it was taken. So whoever works makes a `Loan` first, and gives back by it, whatever it has come to. Whoever
-waits does so at a lock of its own, its turn. There is no `threading.Condition`: its Python code can lose its lock when
-an interrupt comes.
-
-A forked child must not speak on its parent's connections, nor keep them open: the server would take the parent for
-alive after it was killed. So the child puts /dev/null in the place of each socket, and opens connections of its own.
+A forked child must not use the connections of its parent, nor keep them open: the server would believe that a killed
+parent is alive. So the child replaces each socket with /dev/null and opens its own connections.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
     import psycopg
 
-_IDLE = 0  # the status of a connection on which nothing is under way, as libpq has it
+_IDLE = 0  # libpq's PQTRANS_IDLE: no transaction is open
 
 
 class Session:
-    """A connection and a cursor of it."""
+    """A connection and its cursor."""
 
-    loan: Loan | None = None  # the last one
+    loan: Loan | None = None  # the latest
 
     def __init__(self, db: psycopg.Connection[Any]) -> None:
         self.db = db
@@ -44,16 +44,16 @@ class Session:
 
     @property
     def is_idle(self) -> bool:
-        """Whether it can be used for something else."""
+        """Return whether the connection is open and has no transaction."""
         return not self.db.closed and self.db.pgconn.transaction_status == _IDLE
 
     @property
     def is_cut(self) -> bool:
-        """Whether the server has closed an idle connection."""
+        """Return whether the server has closed the idle connection."""
         if self.db.closed:
             return True
         if self._poll is not None and not self._poll.poll(0):
-            return False  # the server has said nothing
+            return False  # no input from the server
         try:
             self.db.pgconn.consume_input()
         except Exception:
@@ -62,17 +62,17 @@ class Session:
 
 
 class Loan:
-    """What somebody has taken from a pool, if it has come to that."""
+    """A request for a connection, and the connection once it is taken."""
 
     __slots__ = ("session", "turn")
 
     def __init__(self) -> None:
         self.session: Session | None = None
-        self.turn: LockType | None = None  # released when it may be worth another look
+        self.turn: LockType | None = None  # released when a connection may be available
 
 
 class Pool:
-    """Connections, in use and idle. `connect` opens one."""
+    """A pool of connections. `connect` opens one."""
 
     def __init__(self, connect: Callable[[], psycopg.Connection[Any]], size: int) -> None:
         self._connect = connect
@@ -81,14 +81,14 @@ class Pool:
 
     def _begin(self) -> None:
         self._lock = threading.Lock()
-        self._turns: list[LockType] = []  # of those who wait
+        self._turns: list[LockType] = []  # of waiting callers
         self._idle: list[Session] = []
         self.sessions: set[Session] = set()
         self._opening: set[Loan] = set()
         self._is_closed = False
 
     def take(self, loan: Loan) -> Session | None:
-        """Take a connection, or None if the pool is closed; what `connect` raises if it cannot be opened."""
+        """Take a connection, or return None if the pool is closed. Raise the error of `connect`."""
         while True:
             with self._lock:
                 if self._is_closed:
@@ -116,10 +116,10 @@ class Pool:
         return session
 
     def give(self, loan: Loan) -> None:
-        """Give back what was taken, if anything was; once more does nothing."""
+        """Return the connection of a loan, if it has one. A second call does nothing."""
         with self._lock:
             session = loan.session
-            if loan in self._opening:  # it did not get there
+            if loan in self._opening:  # opening was interrupted
                 if session is not None:
                     session.db.close()
                 self._opening.discard(loan)
@@ -129,10 +129,10 @@ class Pool:
                 elif session not in self._idle:
                     self._idle.append(session)
             loan.session = None
-            if loan.turn in self._turns:  # it waits no more
+            if loan.turn in self._turns:  # it no longer waits
                 self._turns.remove(loan.turn)
             if self._turns:
-                _call(self._turns[0])
+                _wake(self._turns[0])
                 del self._turns[0]
 
     def _drop(self, session: Session) -> None:
@@ -140,35 +140,33 @@ class Pool:
         session.db.close()
 
     def close(self) -> None:
-        """Close all connections: idle ones now, those in use when they are given back."""
+        """Close idle connections now, and those in use when they are returned."""
         with self._lock:
             self._is_closed = True
             while self._idle:
                 self._drop(self._idle.pop())
             while self._turns:
-                _call(self._turns[-1])
+                _wake(self._turns[-1])
                 del self._turns[-1]
 
     def leave_to_parent(self) -> None:
-        """Start over in a forked child, without the parent's connections."""
+        """Reset the pool in a forked child, without the connections of the parent."""
         was_closed = self._is_closed
         if self.sessions:
-            nowhere = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+            null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
             for session in self.sessions:
                 if not session.db.closed:
-                    os.dup2(nowhere, session.db.fileno(), inheritable=False)
+                    os.dup2(null, session.db.fileno(), inheritable=False)
                     _inherited.append(session)
-            os.close(nowhere)
+            os.close(null)
         self._begin()
         self._is_closed = was_closed
 
 
-def _call(turn: LockType) -> None:
-    """Wake the one whose turn it is; once more does nothing."""
+def _wake(turn: LockType) -> None:
+    """Wake a waiting caller. A second call does nothing."""
     if turn.locked():
         turn.release()
 
 
-_inherited: list[
-    Session
-] = []  # never closed: to close one says goodbye to a server that somebody else speaks to
+_inherited: list[Session] = []  # never closed: closing one would end the session of the parent

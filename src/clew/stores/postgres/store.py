@@ -1,11 +1,10 @@
-"""A store in PostgreSQL, for runs on several machines.
+"""Runs in PostgreSQL: for several machines, or if a server is already available.
 
-A step takes one round trip: one statement that commits, checks the fence and adds the entry. It locks the run's row, so
-an append and a concurrent claim are ordered: either the claim sees the entry, or the entry is rejected. Several entries
-with their drops and blobs are also one statement.
-
-An owner is alive while its connections are: each holds an advisory lock, which the server releases when the process
-ends. Leases use the server's clock. After a server restart, the store reconnects, locks again and repeats its work.
+- A step is one round trip: one statement that checks the fence, adds the entry and commits. It locks the row of the
+  run, so an append and a claim are serialized: either the claim sees the entry, or the entry is rejected. Several
+  entries are one statement too.
+- An owner is alive while its connections are open: each holds an advisory lock. Leases use the clock of the server.
+- When the server restarts, the store connects again, takes its lock and repeats the interrupted operation.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ _ADD_ENTRY = f"""
     INSERT INTO log (run, kind, key, path, n, body, digest, crc)
     SELECT id, %s::text, %s::text, %s::text, %s::bigint, %s::bytea, %s::bytea, %s::integer {_MINE}
 """
-# A name that is taken: nothing with the same digest; with another one NOT NULL stops the whole statement.
+# An existing name with the same digest is ignored; with another digest, NOT NULL fails the whole statement.
 _ADD_ALL = """
     WITH mine AS MATERIALIZED (
         SELECT id FROM runs WHERE key = %s AND fence = %s FOR NO KEY UPDATE
@@ -85,12 +84,12 @@ _CREATE = f"""
     )
     SELECT fence FROM made
 """
-_STAYS = "SELECT id FROM runs WHERE key = %s FOR KEY SHARE"  # a parent, until its fork is there
+_STAYS = "SELECT id FROM runs WHERE key = %s FOR KEY SHARE"  # locks a parent until its fork exists
 _RUN = "WHERE run = (SELECT id FROM runs WHERE key = %s)"
 _STEPS = f"SELECT '{OWN_STEP}', '', n, body, digest, crc FROM steps {_RUN}"
 _OTHERS = f"SELECT kind, coalesce(path, key), n, body, digest, crc FROM log {_RUN}"
 _SPANS = "unnest(%s::text[], %s::text[], %s::text[], %s::text[]) AS span (low, high, first, beyond)"
-_IN_SPAN = (  # by the index, and then exactly: of a long path the index has the beginning only
+_IN_SPAN = (  # by the index, then exactly: the index has only the beginning of a long path
     "log.key >= low AND log.key <= high AND coalesce(path, log.key) >= first AND coalesce(path, log.key) < beyond"
 )
 _CENSUS = """(
@@ -99,12 +98,12 @@ _CENSUS = """(
         UNION ALL SELECT '', max(n) FROM steps WHERE run = runs.id HAVING max(n) IS NOT NULL
     ) AS counted (kind, number)
 )"""
-_SURE = 200  # characters that a key has in common with its path, however long that is
+_SURE = 200  # characters that a key always shares with its path
 _by_name = attrgetter("kind", "path", "n")
 
 
 class PostgresStore(Store):
-    """Runs in a schema of a PostgreSQL database."""
+    """A store in a schema of a PostgreSQL database."""
 
     encodes = True
 
@@ -118,7 +117,7 @@ class PostgresStore(Store):
         pool_size: int = 8,
     ) -> None:
         if not schema:
-            raise StoreError("schema is the name of a schema, for Clew alone")
+            raise StoreError("schema: expected the name of a schema that only Clew uses, got an empty string")
         self._link = StoreConnection(
             dsn, schema, connect_timeout=connect_timeout, patience=patience, pool_size=pool_size
         )
@@ -136,7 +135,7 @@ class PostgresStore(Store):
         entries: Sequence[LogEntry] = (),
         wait: bool = True,
     ) -> int:
-        """Keep a new run, and claim it for an `owner`, in one statement. RunExistsError if its id is taken."""
+        """Create a run, and claim it for `owner` if given, in one statement. Raise RunExistsError if the id exists."""
         first, origin = row_values(row)
         key, slot = key_of(row.run_id), self._link.slot if owner else 0
         values = (owner, owner, slot, lease, key, *first, *origin, *_columns(blobs.items(), 2), list(blobs))
@@ -152,7 +151,9 @@ class PostgresStore(Store):
                     made = cursor.execute(_CREATE, values).fetchone()
                     if made is not None and entries:
                         cursor.execute(_ADD_ALL, _added(row.run_id, made[0], entries, (), {}))
-            if made is None and again and self._row(cursor, row.run_id) == row:  # the first time made it
+            if (
+                made is None and again and self._row(cursor, row.run_id) == row
+            ):  # the first attempt created it
                 select = "SELECT fence FROM runs WHERE key = %s AND owner = %s"
                 made = cursor.execute(select, (key, owner)).fetchone()
             return None if made is None else int(made[0])
@@ -163,7 +164,7 @@ class PostgresStore(Store):
         return fence
 
     def row(self, run_id: str) -> RunRow:
-        """One run."""
+        """Return a run. Raise UnknownRunError if it does not exist."""
         found = self._link.run(f"run {run_id!r}", lambda cursor, _: self._row(cursor, run_id))
         if found is None:
             raise UnknownRunError(unknown(run_id))
@@ -176,7 +177,7 @@ class PostgresStore(Store):
         return None if found is None else read_row(found)
 
     def rows(self, status: str | None = None) -> list[RunRow]:
-        """All runs, or those of one status, in the order in which they were created."""
+        """Return all runs, or those with a status, in the order of their creation."""
         where, values = ("", ()) if status is None else ("WHERE status = %s", (status,))
         statement = f"{ROW} {where} ORDER BY runs.id"
         return [read_row(found) for found in self._link.fetch("the list of runs", statement, values)]
@@ -184,13 +185,13 @@ class PostgresStore(Store):
     def update(
         self, run_id: str, *, status: str, updated: float, error: Any, fence: int, release: bool = False
     ) -> None:
-        """Change what is known about a run."""
+        """Update the row of a run, and release the run if `release` is set."""
         then = f", {RELEASED}, census = coalesce({_CENSUS}, '{{}}')" if release else ""
         what = f"status = %s, updated = %s, error = %s{then}"
         self._change(run_id, fence, what, status, updated, error)
 
     def delete(self, run_id: str) -> None:
-        """Forget a run; forks of it must be gone first."""
+        """Delete a run. Its forks must be deleted first."""
 
         def work(cursor: Cursor, again: bool) -> None:
             with cursor.connection.transaction():
@@ -198,7 +199,7 @@ class PostgresStore(Store):
                     "SELECT id FROM runs WHERE key = %s FOR UPDATE", (key_of(run_id),)
                 ).fetchone()
                 if found is None:
-                    if again:  # the first time did it
+                    if again:  # the first attempt deleted it
                         return
                     raise UnknownRunError(unknown(run_id))
                 select = "SELECT run_id FROM runs WHERE parent = %s ORDER BY id LIMIT 1"
@@ -208,7 +209,7 @@ class PostgresStore(Store):
                 cursor.execute("DELETE FROM log WHERE run = %s", found)
                 digests = cursor.execute("DELETE FROM uses WHERE run = %s RETURNING digest", found).fetchall()
                 if digests:
-                    # Nobody brings a content while it is looked at whether anybody needs it.
+                    # No other transaction may start to use a blob between the check and the deletion.
                     cursor.execute("LOCK TABLE blobs IN SHARE ROW EXCLUSIVE MODE")
                     cursor.execute(
                         "DELETE FROM blobs WHERE digest = ANY(%s) "
@@ -223,7 +224,7 @@ class PostgresStore(Store):
     # -- owners ------------------------------------------------------------------------------------------
 
     def claim(self, run_id: str, owner: str, *, lease: float) -> int:
-        """Become the owner of a run. To find that a living owner has it takes a moment."""
+        """Become the owner of a run, and return its fence. Detecting a living owner takes a moment."""
         key, what = key_of(run_id), f"run {run_id!r}"
         values = (owner, self._link.slot, lease, key, owner)
         while True:
@@ -237,18 +238,18 @@ class PostgresStore(Store):
                 raise RunOwnedError(owned(run_id, holder, expires_in))
 
     def renew(self, run_id: str, fence: int, *, lease: float) -> None:
-        """Stay the owner."""
+        """Extend the lease."""
         self._change(run_id, fence, LEASE, lease)
 
     def release(self, run_id: str, fence: int) -> None:
-        """Stop being the owner."""
+        """Give up the ownership."""
         try:
             self._change(run_id, fence, RELEASED)
         except (RunOwnedError, UnknownRunError):
             pass
 
     def owner(self, run_id: str) -> Owner | None:
-        """Who owns a run, or died owning it."""
+        """Return the owner of a run, alive or dead, or None."""
         found = self._link.fetch(f"run {run_id!r}", OWNER, (key_of(run_id),))
         if not found:
             raise UnknownRunError(unknown(run_id))
@@ -282,7 +283,7 @@ class PostgresStore(Store):
         statements: Sequence[Statement] = (),
         wait: bool = True,
     ) -> None:
-        """Add entries, all or nothing, in one round trip unless there are statements."""
+        """Add entries atomically, in one round trip unless there are statements."""
         if len(entries) == 1 and fence and not drop and not blobs and not statements:
             entry: LogEntry = entries[0]
             mine = (fence >> 32, fence, key_of(run_id))
@@ -296,7 +297,7 @@ class PostgresStore(Store):
                 if done:
                     return
             except ConstraintViolation:
-                pass  # the name is taken: see below by what
+                pass  # the name exists: `_append` finds out with which content
         self._append(run_id, entries, fence, drop, blobs, statements)
 
     def _append(
@@ -315,7 +316,7 @@ class PostgresStore(Store):
             if entry.name not in gone and kept.setdefault(entry.name, entry).digest != entry.digest:
                 twice = twice or entry
         if twice is not None:
-            self._check_fence(run_id, fence)  # which comes before any other reason
+            self._check_fence(run_id, fence)  # a lost run is reported first
             raise CommitConflictError(conflict(run_id, twice))
         values = _added(run_id, fence, kept.values(), gone, blobs)
         try:
@@ -338,7 +339,7 @@ class PostgresStore(Store):
                 if found is None:
                     return 0
                 if kept and self._has(cursor, found[0], kept[0]):
-                    return 1  # it was done already, and only the answer was lost
+                    return 1  # the first attempt succeeded, and only the response was lost
                 cursor.execute(_ADD_ALL, values)
                 execute(cursor, statements, run_id)
                 return 1
@@ -354,8 +355,8 @@ class PostgresStore(Store):
         return cursor.fetchone() is not None
 
     def rehearse(self, statements: Sequence[Statement]) -> None:
-        """Execute statements and take them back."""
-        error = self._link.run("a rehearsal", lambda cursor, _: rehearsed(cursor, statements))
+        """Execute statements and roll them back."""
+        error = self._link.run("a transaction", lambda cursor, _: rehearsed(cursor, statements))
         if error is not None:
             raise error
 
@@ -364,12 +365,12 @@ class PostgresStore(Store):
             known = self.last(run_id, entry.kind, entry.path, entry.n)
             if known is not None and known.n == entry.n and known.digest != entry.digest:
                 return entry
-        raise AssertionError("a name was taken, and is not")
+        raise AssertionError("no entry conflicts after a conflict")
 
     def entries(
         self, run_id: str, *, after: int = 0, upto: int | None = None, skip: Collection[str] = ()
     ) -> Sequence[LogEntry]:
-        """A run's log by kind, path and n; of its own steps those after `after` and up to `upto` only."""
+        """Return the log of a run by kind, path and n; of its own steps only those after `after` and up to `upto`."""
         statement = (
             f"{_STEPS} AND n > %s AND n <= %s AND NOT %s UNION ALL {_OTHERS} AND kind <> ALL(%s::text[])"
         )
@@ -385,7 +386,7 @@ class PostgresStore(Store):
         after: int = 0,
         upto: int | None = None,
     ) -> Sequence[LogEntry]:
-        """A part of a run's log: some kinds, and of these the paths in some ranges; each is looked up in the index."""
+        """Return the entries of some kinds, with paths in some ranges, by the index."""
         key, last = key_of(run_id), (1 << 63) - 1 if upto is None else upto
         has_own = OWN_STEP in kinds and (paths is None or any(high and not low for low, high in paths))
         statement, values = _OTHERS, list[Any]([key])
@@ -399,7 +400,7 @@ class PostgresStore(Store):
         )
 
     def census(self, run_id: str) -> Mapping[str, int]:
-        """What the log of a run has now, by kind."""
+        """Count the entries of a run by kind."""
         statement = f"SELECT {_CENSUS} FROM runs WHERE key = %s"
         found = self._link.fetch(f"run {run_id!r}", statement, (key_of(run_id),))
         if not found:
@@ -407,7 +408,7 @@ class PostgresStore(Store):
         return counted(found[0][0] or "{}")
 
     def find(self, run_id: str, kind: str, path: str) -> Sequence[LogEntry]:
-        """The entries of one kind and path, by n."""
+        """Return the entries of one kind and path, by n."""
         if _is_own_step(kind, path):
             return self._read(run_id, _STEPS, (key_of(run_id),))
         return self._read(
@@ -415,7 +416,7 @@ class PostgresStore(Store):
         )
 
     def last(self, run_id: str, kind: str, path: str, n: int) -> LogEntry | None:
-        """The entry of one kind and path with the largest n up to `n`, or None."""
+        """Return the entry of one kind and path with the largest n up to `n`, or None."""
         up_to = "AND n <= %s ORDER BY n DESC LIMIT 1"
         if _is_own_step(kind, path):
             found = self._read(run_id, f"{_STEPS} {up_to}", (key_of(run_id), n))
@@ -433,7 +434,7 @@ class PostgresStore(Store):
         return sorted(checked(run_id, found), key=_by_name)
 
     def blob(self, digest: str) -> bytes:
-        """A large content, checked."""
+        """Return a blob, verified by its digest."""
         found = self._link.fetch(
             f"the content {digest[:12]}…", "SELECT body FROM blobs WHERE digest = %s", (digest,)
         )
@@ -444,7 +445,7 @@ class PostgresStore(Store):
     # -- the server --------------------------------------------------------------------------------------
 
     def check(self) -> Iterator[str]:
-        """Look at everything: the server finds damaged pages when it reads them, and checksums the rest."""
+        """Read and verify everything, and yield a line for each problem."""
         names: list[tuple[Callable[[str], object], str]] = [(self.entries, row.run_id) for row in self.rows()]
         names += [
             (self.blob, digest)
@@ -453,16 +454,16 @@ class PostgresStore(Store):
         yield from problems(names)
 
     def close(self) -> None:
-        """Close the connection, and let go of what this store owned."""
+        """Close the connections and release the runs of this store."""
         self._link.close()
 
     def __del__(self) -> None:
-        if hasattr(self, "_link"):  # it could be opened
+        if hasattr(self, "_link"):  # opening succeeded
             self.close()
 
 
 def _added(run_id: str, fence: int, entries: Any, gone: Any, blobs: Any) -> tuple[Any, ...]:
-    """The values of `_ADD_ALL`: entries to add, names to drop, blobs."""
+    """Return the parameters of `_ADD_ALL`: entries to add, names to drop, blobs."""
     steps = (_content(e) for e in entries if _is_own_step(e.kind, e.path))
     others = ((*_named(e), *_content(e)) for e in entries if not _is_own_step(e.kind, e.path))
     return (
@@ -481,7 +482,7 @@ def _is_own_step(kind: str, path: str) -> bool:
 
 
 def _named(entry: LogEntry) -> tuple[str, str, str | None]:
-    """Kind, key, and the path if it is not its own key."""
+    """Return kind, key, and the path if it differs from the key."""
     key = key_of(entry.path)
     return entry.kind, key, None if key is entry.path else entry.path
 
@@ -491,7 +492,7 @@ def _content(entry: LogEntry) -> tuple[int, bytes, bytes, int]:
 
 
 def _bounds(first: str, beyond: str) -> tuple[str, str, str, str]:
-    """Between which keys the paths of a range lie, and the range."""
+    """Return the smallest and the largest key of the paths in a range, and the range."""
     return first[:_SURE], beyond if len(beyond) <= _SURE else beyond[:_SURE] + chr(0x10FFFF), first, beyond
 
 

@@ -1,8 +1,8 @@
 """A SQLite store for callers that must not wait, such as an event loop.
 
-It is a connection of its own with no busy timeout: where another writer has the file, in this process or another, its
-operations raise `WouldWait` at once, and the caller repeats them elsewhere with the store that waits. It shares no lock
-with that store, whose lock may be held by a thread that waits.
+It has its own connection without a busy timeout. If another writer has locked the file, an operation raises `WouldWait`
+at once, and the caller repeats it on a thread with the store that waits. The two stores share no lock, because a
+waiting thread may hold it.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from clew.stores.sqlite.store import SQLiteStore
 
 
 class HastySQLiteStore(SQLiteStore):
-    """Runs in a file, of which nothing waits for anybody."""
+    """A SQLite store that never waits for another writer."""
 
     def at_once(self) -> HastySQLiteStore:
-        """This one."""
+        """Return this store."""
         return self
 
     def _explained(self, error: Exception, what: str) -> Exception:
@@ -34,7 +34,7 @@ class HastySQLiteStore(SQLiteStore):
 
 
 def hasty(path: Path, synchronous: Any, clock: LeaseClock) -> HastySQLiteStore:
-    """Open one; WouldWait if not even that is possible now."""
+    """Open a store that never waits. Raise WouldWait if that is not possible now."""
     try:
         return HastySQLiteStore(path, synchronous=synchronous, timeout=0.0, clock=clock)
     except StoreError as error:

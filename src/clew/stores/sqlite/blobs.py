@@ -1,8 +1,8 @@
-"""Large contents in a SQLite file: each once, for as long as a run that brought it is there.
+"""Blobs (large values) in a SQLite file, each stored once while a run uses it.
 
-A content lies in `blobs` under its digest and the run 0, and once more, without its body, under each run that brought
-it. SQLite copies what it is given twice, so a content of more than a part is cut into rows of `parts`, and `blobs` says
-which. Everything here runs within a transaction that somebody else began.
+`blobs` has a row for each blob with its digest and the run 0, and a row without a body for each run that uses it.
+SQLite copies its parameters twice, so a blob larger than a part is split into rows of `parts`. The caller opens the
+transaction.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ from collections.abc import Mapping
 from io import BytesIO
 
 _PART = 1 << 20
-_KEEP = "INSERT INTO blobs (digest, run, body, first, last) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
-_IS_KEPT = "SELECT 1 FROM blobs WHERE digest = ? AND run = 0"
+_PUT = "INSERT INTO blobs (digest, run, body, first, last) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
+_EXISTS = "SELECT 1 FROM blobs WHERE digest = ? AND run = 0"
 
 
 def put_blobs(db: sqlite3.Connection, number: int, blobs: Mapping[str, bytes]) -> None:
-    """Keep contents for a run."""
+    """Store blobs for a run."""
     for digest, content in blobs.items():
         if len(content) <= _PART:
-            db.execute(_KEEP, (digest, 0, content, None, None))
-        elif db.execute(_IS_KEPT, (digest,)).fetchone() is None:
-            db.execute(_KEEP, (digest, 0, None, *_cut(db, content)))
-        db.execute(_KEEP, (digest, number, None, None, None))
+            db.execute(_PUT, (digest, 0, content, None, None))
+        elif db.execute(_EXISTS, (digest,)).fetchone() is None:
+            db.execute(_PUT, (digest, 0, None, *_split(db, content)))
+        db.execute(_PUT, (digest, number, None, None, None))
 
 
-def _cut(db: sqlite3.Connection, content: bytes) -> tuple[int, int]:
-    """Keep a content in parts: the numbers of the first and the last."""
+def _split(db: sqlite3.Connection, content: bytes) -> tuple[int, int]:
+    """Store a blob in parts, and return the numbers of the first and the last."""
     (before,) = db.execute("SELECT coalesce(max(id), 0) FROM parts").fetchone()
     view = memoryview(content)
     rows = [
@@ -38,7 +38,7 @@ def _cut(db: sqlite3.Connection, content: bytes) -> tuple[int, int]:
 
 
 def read_blob(db: sqlite3.Connection, digest: str) -> bytes | None:
-    """A content as it lies there, whatever it is; None if there is none."""
+    """Return a blob without verifying it, or None if it does not exist."""
     found = db.execute(
         "SELECT body, first, last FROM blobs WHERE digest = ? AND run = 0", (digest,)
     ).fetchone()
@@ -51,15 +51,15 @@ def read_blob(db: sqlite3.Connection, digest: str) -> bytes | None:
 
 
 def _content(body: object) -> bytes:
-    """Return a body; nothing for a value of another type, which fits no digest."""
+    """Return a body, or nothing for a damaged value of another type, so that its digest does not match."""
     return body if type(body) is bytes else b""
 
 
 def drop_blobs(db: sqlite3.Connection, number: int) -> None:
-    """A run is deleted: its contents go, unless another run has brought them too."""
-    brought = db.execute("SELECT digest FROM blobs WHERE run = ? AND run > 0", (number,)).fetchall()
+    """Delete the blobs of a run that no other run uses."""
+    used = db.execute("SELECT digest FROM blobs WHERE run = ? AND run > 0", (number,)).fetchall()
     db.execute("DELETE FROM blobs WHERE run = ? AND run > 0", (number,))
-    for (digest,) in brought:
+    for (digest,) in used:
         if db.execute("SELECT 1 FROM blobs WHERE digest = ? AND run > 0", (digest,)).fetchone() is None:
             found = db.execute(
                 "SELECT first, last FROM blobs WHERE digest = ? AND run = 0", (digest,)

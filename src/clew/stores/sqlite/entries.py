@@ -1,8 +1,7 @@
-"""The logs of runs in a SQLite file: how entries are found.
+"""Read and write the log entries of runs in a SQLite file.
 
-A run has a number in the file, and its own steps lie in a table of their own, each under one integer: the run's number
-times `SPAN`, plus the step's n. Steps that do not fit there, and all other entries, lie in `log`. Everything here runs
-within a transaction that somebody else began.
+A run has a number in the file. Its own steps are in the table `steps`, whose key is the number of the run times `SPAN`
+plus the n of the step. Steps with a larger n, and all other entries, are in `log`. The caller opens the transaction.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ SPAN = 1 << 32
 MOST = (1 << 63) - 1
 _ENTRY = "kind, path, n, body, digest, crc"
 
-# A name that is taken: nothing with the same digest; with another one NOT NULL stops the whole append.
+# An existing name with the same digest is ignored; with another digest, NOT NULL fails the whole append.
 _UNLESS_SAME = "DO UPDATE SET body = NULL WHERE digest <> excluded.digest"
 _PUT_STEPS = ("INSERT INTO steps (id, body, digest, crc)", 4, f"ON CONFLICT (id) {_UNLESS_SAME}")
 _PUT_ENTRIES = (
@@ -32,16 +31,16 @@ _PUT_ENTRIES = (
 )
 
 Found = list[tuple[Any, ...]]
-"""Rows with kind, path, n, body, digest and checksum."""
+"""Rows of kind, path, n, body, digest and checksum."""
 
 
 def is_own_step(entry: LogEntry) -> bool:
-    """Whether an entry lies in the table of steps."""
+    """Return whether an entry belongs in the table `steps`."""
     return entry.kind == OWN_STEP and not entry.path and 0 <= entry.n < SPAN
 
 
 def put(db: sqlite3.Connection, number: int, entries: Sequence[LogEntry]) -> None:
-    """Add entries. IntegrityError if the name of one is taken by another content."""
+    """Add entries. Raise IntegrityError if a name exists with another content."""
     steps = [entry for entry in entries if is_own_step(entry)]
     others = [entry for entry in entries if not is_own_step(entry)] if len(steps) < len(entries) else ()
     insert(db, *_PUT_STEPS, [(number * SPAN + e.n, *_content(e)) for e in steps])
@@ -53,7 +52,7 @@ def _content(entry: LogEntry) -> tuple[bytes, bytes, int]:
 
 
 def own_steps(db: sqlite3.Connection, number: int, after: int, last: int) -> Found:
-    """The run's own steps after one, and up to one."""
+    """Return the steps of the run itself with after < n <= last."""
     base = number * SPAN
     return db.execute(
         f"SELECT '{OWN_STEP}', '', id - ?1, body, digest, crc FROM steps WHERE id > ?2 AND id <= ?1 + ?3 ORDER BY id",
@@ -62,7 +61,7 @@ def own_steps(db: sqlite3.Connection, number: int, after: int, last: int) -> Fou
 
 
 def others(db: sqlite3.Connection, number: int, after: int, last: int, skip: Collection[str]) -> Found:
-    """All other entries, without some kinds."""
+    """Return all other entries, without some kinds."""
     without = f"AND kind NOT IN ({', '.join('?' * len(skip))})" if skip else ""
     return db.execute(
         f"SELECT {_ENTRY} FROM log WHERE run = ? "
@@ -79,8 +78,10 @@ def within(
     after: int,
     last: int,
 ) -> Found:
-    """Entries of some kinds, with paths in some ranges. Each pair is looked up by itself: SQLite would go through all
-    paths of a kind for the sake of several ranges."""
+    """Return the entries of some kinds, with paths in some ranges.
+
+    Each pair is a separate query: for several ranges, SQLite would read all paths of a kind.
+    """
     spans: Sequence[tuple[str, str | None]] = [("", None)] if paths is None else paths
     found: Found = []
     if OWN_STEP in kinds and any(not first and beyond != "" for first, beyond in spans):
@@ -97,7 +98,7 @@ def within(
 
 
 def named(db: sqlite3.Connection, number: int, kind: str, path: str) -> Found:
-    """The entries of one kind and path."""
+    """Return the entries of one kind and path."""
     found = db.execute(
         f"SELECT {_ENTRY} FROM log WHERE run = ? AND kind = ? AND path = ?", (number, kind, path)
     ).fetchall()
@@ -107,7 +108,7 @@ def named(db: sqlite3.Connection, number: int, kind: str, path: str) -> Found:
 def newest(
     db: sqlite3.Connection, number: int, kind: str, path: str, n: int
 ) -> tuple[int, bytes, bytes, int] | None:
-    """Of the entry of one kind and path with the largest n up to `n`: n, body, digest and checksum."""
+    """Return n, body, digest and checksum of the entry of one kind and path with the largest n up to `n`."""
     found = db.execute(
         "SELECT n, body, digest, crc FROM log WHERE run = ? AND kind = ? AND path = ? AND n <= ? "
         "ORDER BY n DESC LIMIT 1",
@@ -123,7 +124,7 @@ def newest(
 
 
 def census(db: sqlite3.Connection, number: int) -> str:
-    """How many entries of each kind there are, and which own step is the last, as JSON."""
+    """Return the number of entries of each kind, and the last step of the run itself, as JSON."""
     select = f"SELECT kind, count(*) FROM log WHERE run = ? AND NOT (kind = '{OWN_STEP}' AND path = '') GROUP BY kind"
     counts: dict[str, int] = dict(db.execute(select, (number,)))
     if last := newest(db, number, OWN_STEP, "", MOST):

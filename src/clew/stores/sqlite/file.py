@@ -1,13 +1,13 @@
-"""The file of a `SQLiteStore`: its format, its migrations, and how it is opened.
+"""The file of a `SQLiteStore`: its format, its migrations, and how to open it.
 
-A run's own steps, most of what is ever written, lie in a table whose key is one integer (the run's number, then the
-step's), so a step costs one insert at the end of one tree, and neither run nor path is repeated in it. All other
-entries lie in `log`. What a run began with is apart from its row, which is rewritten when an owner renews its lease.
-Large contents are in ``clew.stores.sqlite.blobs``. Each table and each index takes a page, which a small file should
-not have to pay for, so there are few.
+- `steps` holds the steps of the runs themselves, which are most of the data. Its key is one integer, made of the number
+  of the run and of the step. So a step is one insert at the end of one tree, and repeats neither run nor path.
+- `log` holds all other entries.
+- `origins` holds the initial state of a run, apart from the row, which every lease renewal rewrites.
+- `clew.stores.sqlite.blobs` stores large values.
+- Each table and each index takes at least a page, so a small file has few of them.
 
-A file of another program, of a newer version of this library, or of a format before `OLDEST`, is refused before
-anything is changed in it.
+A file of another program, of a newer version of this library, or of a format before `OLDEST` is rejected unchanged.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from clew.stores.protocol import Statement
 APPLICATION_ID = 0x436C6577  # "Clew"
 
 OLDEST = 6
-"""The oldest format that is read. Logs of older ones need the graph that made them."""
+"""The oldest supported format. Logs in older formats need the graph that wrote them."""
 
 MIGRATIONS: tuple[str, ...] = (
     """
@@ -63,7 +63,7 @@ MIGRATIONS: tuple[str, ...] = (
     CREATE INDEX blobs_by_run ON blobs (run) WHERE run > 0;
     """,
 )
-"""One script for each version of the format, from `OLDEST` on; a file is brought up to date when it is opened."""
+"""One script for each version of the format, from `OLDEST`. Opening a file migrates it."""
 
 
 def _newest() -> int:
@@ -71,19 +71,19 @@ def _newest() -> int:
 
 
 def check_options(path: Any, synchronous: str, timeout: Any) -> None:
-    """Refuse options of a store that are wrong."""
+    """Raise StoreError for invalid options of a store."""
     if synchronous not in ("normal", "full", "off"):
-        raise StoreError(f"synchronous is 'normal', 'full' or 'off', not {synchronous!r}")
+        raise StoreError(f"synchronous: expected 'normal', 'full' or 'off', got {synchronous!r}")
     if not isinstance(path, (str, os.PathLike)) or not isinstance(os.fspath(path), str):
-        raise StoreError(f"the path of a SQLiteStore is the name of a file, not {path!r}")
+        raise StoreError(f"path of a SQLiteStore: expected the name of a file, got {path!r}")
     if not isinstance(timeout, (int, float)) or isinstance(timeout, bool) or not timeout >= 0:
-        raise StoreError(f"timeout is a number of seconds, 0 or more, not {timeout!r}")
+        raise StoreError(f"timeout: expected a number of seconds >= 0, got {timeout!r}")
     if os.fspath(path) in ("", ":memory:"):
-        raise StoreError(f"{os.fspath(path)!r} is no file; use MemoryStore() to keep runs in memory")
+        raise StoreError(f"{os.fspath(path)!r} is not a file; use MemoryStore() for runs in memory")
 
 
 def check_place(path: Path, file: os.stat_result, run_id: str) -> None:
-    """Refuse to write to a file that nobody else can open: another one is under its path now, or none."""
+    """Raise UnknownRunError if the file was removed or replaced: other processes could not see the write."""
     try:
         if os.path.samestat(file, os.stat(path)):
             return
@@ -93,15 +93,15 @@ def check_place(path: Path, file: os.stat_result, run_id: str) -> None:
 
 
 def open_file(path: Path, synchronous: str, timeout: float) -> sqlite3.Connection:
-    """A connection to a file of this library, made if it is not there, in today's format."""
+    """Open a file, create it if it does not exist, and migrate it to the current format."""
     if path.exists() and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
         return _open_to_read(path, timeout)
     try:
         db = sqlite3.connect(path, timeout=timeout, isolation_level=None, check_same_thread=False)
     except sqlite3.OperationalError as error:
         if path.parent.is_dir() and not os.access(path.parent, os.W_OK):
-            raise StoreUnavailableError(f"cannot make {path}: {_locked_folder(path)}") from error
-        raise StoreUnavailableError(f"cannot open {path}: {error}; is its folder there?") from error
+            raise StoreUnavailableError(f"cannot create {path}: {_locked_folder(path)}") from error
+        raise StoreUnavailableError(f"cannot open {path}: {error}; check that its folder exists") from error
     try:
         deadline = time.monotonic() + timeout
         while True:
@@ -109,7 +109,7 @@ def open_file(path: Path, synchronous: str, timeout: float) -> sqlite3.Connectio
                 _prepare(db, path, synchronous)
                 return db
             except sqlite3.OperationalError as error:
-                # SQLite waits for others by itself, but not when the journal of a new file is switched to WAL.
+                # SQLite waits for other writers, except when it switches a new file to WAL.
                 if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
                     raise
             time.sleep(0.005)
@@ -119,22 +119,24 @@ def open_file(path: Path, synchronous: str, timeout: float) -> sqlite3.Connectio
 
 
 def _open_to_read(path: Path, timeout: float) -> sqlite3.Connection:
-    """A connection to a file that this process may not write. Without a log beside it, nobody is writing it either."""
+    """Open a file that this process cannot write. Without a WAL file, no other process writes it either."""
     log = path.with_name(f"{path.name}-wal")
-    is_still = not log.exists() or not log.stat().st_size
-    address = f"{path.resolve().as_uri()}?mode=ro{'&immutable=1' if is_still else ''}"
+    is_immutable = not log.exists() or not log.stat().st_size
+    address = f"{path.resolve().as_uri()}?mode=ro{'&immutable=1' if is_immutable else ''}"
     try:
         db = sqlite3.connect(
             address, uri=True, timeout=timeout, isolation_level=None, check_same_thread=False
         )
     except sqlite3.OperationalError as error:
-        raise StoreUnavailableError(f"cannot open {path}: {error}; is there a right to read it?") from error
+        raise StoreUnavailableError(
+            f"cannot open {path}: {error}; check the permission to read it"
+        ) from error
     try:
         version = _version(db, path)
         if version < _newest():
             raise StoreVersionError(
-                f"{path} was written by an older Clew (format {version}, today's is {_newest()}), and may only be "
-                f"read here; open it once where it may be written, to bring it up to date"
+                f"{path} was written by an older Clew (format {version}, this version writes {_newest()}) and is "
+                f"read-only here; open it once where it is writable, to migrate it"
             )
     except BaseException:
         db.close()
@@ -145,22 +147,22 @@ def _open_to_read(path: Path, timeout: float) -> sqlite3.Connection:
 def _prepare(db: sqlite3.Connection, path: Path, synchronous: str) -> None:
     version = _version(db, path)
     if not version:
-        # A step is a few hundred bytes, and a commit writes whole pages: small ones halve what goes to the log.
+        # A step has a few hundred bytes, and a commit writes whole pages: small pages halve the WAL traffic.
         db.execute("PRAGMA page_size = 2048")
     db.execute("PRAGMA journal_mode = WAL")
-    db.execute("PRAGMA wal_autocheckpoint = 4000")  # each waits for the disk: not more often than every 8 MB
+    db.execute("PRAGMA wal_autocheckpoint = 4000")  # a checkpoint waits for the disk: at most one every 8 MB
     db.execute(f"PRAGMA synchronous = {synchronous}")
     if version < _newest():
         _migrate(db, path)
 
 
 def _version(db: sqlite3.Connection, path: Path) -> int:
-    # Tables first: another process may make them, and mark the file, between these lines.
+    # Tables first: another process may create them, and mark the file, between these lines.
     tables = db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
     application = db.execute("PRAGMA application_id").fetchone()[0]
     version = int(db.execute("PRAGMA user_version").fetchone()[0])
     if application != APPLICATION_ID and (tables or application):
-        raise StoreError(f"{path} is a SQLite file of another program; give Clew a file of its own")
+        raise StoreError(f"{path} is a SQLite file of another program; give Clew a separate file")
     check_version(version, OLDEST, _newest(), str(path))
     return version
 
@@ -168,7 +170,7 @@ def _version(db: sqlite3.Connection, path: Path) -> int:
 def _migrate(db: sqlite3.Connection, path: Path) -> None:
     db.execute("BEGIN IMMEDIATE")
     try:
-        version = _version(db, path)  # again: another process may have been quicker
+        version = _version(db, path)  # again: another process may have been faster
         for script in MIGRATIONS[max(version - OLDEST + 1, 0) :]:
             for statement in script.split(";"):
                 if statement.strip():
@@ -183,26 +185,26 @@ def _migrate(db: sqlite3.Connection, path: Path) -> None:
 
 
 class ForkedConnection:
-    """Stands for a connection in a forked process, which must not use its parent's: opens another one when asked."""
+    """A placeholder in a forked process, which must not use its parent's connection. Opens its own on use."""
 
     in_transaction = False
 
     def __init__(
         self, parents: sqlite3.Connection | ForkedConnection, reopen: Callable[[], sqlite3.Connection]
     ) -> None:
-        self._parents = parents  # kept, because closing it here would disturb the parent
+        self._parents = parents  # stays open: closing it here would disturb the parent
         self._reopen = reopen
 
     def execute(self, statement: str, values: Sequence[Any] = ()) -> sqlite3.Cursor:
-        """Every use of a connection begins with this."""
+        """Open a connection and execute a statement. Every use of a connection starts with this."""
         return self._reopen().execute(statement, values)
 
     def close(self) -> None:
-        """Nothing of this process is open."""
+        """Do nothing: this process has no connection."""
 
 
 def execute(db: sqlite3.Connection, statements: Sequence[Statement], run_id: str | None = None) -> None:
-    """Execute statements within a transaction; for a run, what SQLite refuses is a StoreError."""
+    """Execute statements in a transaction. With a run, an error of SQLite is raised as StoreError."""
     for statement in statements:
         try:
             if statement.many:
@@ -215,14 +217,14 @@ def execute(db: sqlite3.Connection, statements: Sequence[Statement], run_id: str
             raise StoreError(refused(run_id, statement.sql, error)) from error
 
 
-_ROWS = 64  # as many as go into one statement
+_ROWS = 64  # rows per statement
 
 
 def insert(db: sqlite3.Connection, into: str, width: int, tail: str, rows: Sequence[Sequence[Any]]) -> None:
-    """Insert many rows, a good number with each statement.
+    """Insert many rows with few statements.
 
-    Each statement lets go of the interpreter's lock, and a busy thread beside this one gives it back late: with one
-    statement a row, a thread that follows a run would spend its time waiting.
+    Each statement releases the GIL, and a busy thread returns it late. With one statement per row, the background
+    writer would spend its time waiting.
     """
     one = f"({', '.join('?' * width)})"
     whole = len(rows) - len(rows) % _ROWS
@@ -234,7 +236,7 @@ def insert(db: sqlite3.Connection, into: str, width: int, tail: str, rows: Seque
 
 
 def rehearse(db: sqlite3.Connection, statements: Sequence[Statement]) -> None:
-    """Execute statements and take them back, with the transaction that was begun for them."""
+    """Execute statements and roll back the open transaction."""
     try:
         execute(db, statements)
     finally:
@@ -242,8 +244,8 @@ def rehearse(db: sqlite3.Connection, statements: Sequence[Statement]) -> None:
 
 
 def closed(path: Path) -> str:
-    """Say that a store was closed."""
-    return f"the store {path} is closed; open another one"
+    """Return the message for a closed store."""
+    return f"the store {path} is closed; open it again"
 
 
 def _locked_folder(path: Path) -> str:
@@ -254,25 +256,25 @@ def _locked_folder(path: Path) -> str:
 
 
 def explained(error: Exception, what: str, path: Path) -> StoreError:
-    """An error of SQLite in the words of this library."""
+    """Return the StoreError for an error of SQLite."""
     name = getattr(error, "sqlite_errorname", "") or ""
     if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_FORMAT")):
-        return StoreCorruptError(f"{what}: {path} is damaged ({error}); `clew doctor` looks at all of it")
+        return StoreCorruptError(f"{what}: {path} is damaged ({error}); check it with `clew doctor`")
     if name.startswith("SQLITE_BUSY"):
-        return StoreUnavailableError(f"{what}: another process keeps {path} locked; try again")
+        return StoreUnavailableError(f"{what}: another process has locked {path}; try again")
     if name.startswith("SQLITE_READONLY") and not os.access(path, os.W_OK):
-        return StoreUnavailableError(f"{what}: {path} may only be read here; write where there is a right to")
+        return StoreUnavailableError(f"{what}: {path} is read-only; make it writable, or use another file")
     if name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN")) and not os.access(path.parent, os.W_OK):
         return StoreUnavailableError(f"{what}: {_locked_folder(path)}")
     if name.startswith("SQLITE_CANTOPEN"):
         return StoreUnavailableError(
-            f"{what}: {path} cannot be opened ({error}); is it there, and may it be read?"
+            f"{what}: {path} cannot be opened ({error}); check that it exists and is readable"
         )
     if isinstance(error, sqlite3.OperationalError):
         return StoreUnavailableError(
-            f"{what}: {path} did not take it ({error}); nothing is lost, resume when there is room and a "
-            f"right to write"
+            f"{what}: {path} rejected the write ({error}); nothing is lost, free disk space or make the file "
+            f"writable, then resume"
         )
     if "closed" in str(error):
         return StoreError(f"{what}: {closed(path)}")
-    return StoreError(f"{what}: {path} cannot keep this ({error})")
+    return StoreError(f"{what}: {path} cannot store this ({error})")

@@ -1,10 +1,10 @@
-"""Forking a process while its threads use SQLite.
+"""Make forks safe while threads use SQLite.
 
-SQLite guards itself with locks, and a fork copies them as they are: a child of a process whose other thread was inside
-SQLite just then would wait for ever when it opens a file. So a fork waits until no thread of ours is inside: everyone
-who uses a connection does so under a lock, and a fork holds all of these locks while it happens.
+A fork copies the internal locks of SQLite. If another thread was inside SQLite at that moment, the child would wait
+forever when it opens a file. So every connection is used under a lock, and a fork holds all of these locks.
 
-It waits for a moment only. A thread that stays inside for longer waits for the disk or for another process.
+A fork waits at most a second for each lock: a thread that is longer inside SQLite waits for the disk or for another
+process.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from _thread import RLock
 from typing import Protocol
 from weakref import WeakSet
 
-_MOMENT = 1.0  # seconds
+_TIMEOUT = 1.0  # seconds
 
 
 class ForkGuard(Protocol):
-    """Whoever uses connections under a lock."""
+    """An object that uses a connection under a lock."""
 
     _lock: RLock
 
@@ -28,14 +28,14 @@ _held: list[RLock] = []
 
 
 def guard(user: ForkGuard) -> None:
-    """Have forks wait for this one."""
+    """Make forks wait for the lock of an object."""
     _users.add(user)
 
 
 def _before() -> None:
     for user in list(_users):
         lock = user._lock
-        if lock.acquire(timeout=_MOMENT):
+        if lock.acquire(timeout=_TIMEOUT):
             _held.append(lock)
 
 
@@ -44,5 +44,5 @@ def _after() -> None:
         _held.pop().release()
 
 
-if hasattr(os, "register_at_fork"):  # not everywhere
+if hasattr(os, "register_at_fork"):  # not on Windows
     os.register_at_fork(before=_before, after_in_parent=_after, after_in_child=_after)

@@ -1,26 +1,26 @@
-"""Owner locks: whether the owner of a run is alive, for the processes of one machine.
+"""Owner locks: detect whether the owner of a run on the same machine is alive.
 
-A store that owns runs holds a lock (`flock`) on a file of its own beside the database. The operating system releases
-the lock when the process ends, however it ends. Others find the file by the number that the run's row carries, its
-slot: if the lock is free or the file is gone, the owner is dead.
+A store that owns runs holds a lock (`flock`) on its own file next to the database. The operating system releases the
+lock when the process ends, however it ends. The row of a run contains the number of the file, its slot. If the lock is
+free or the file does not exist, the owner is dead.
 
 Why a file for each owner, and `flock`:
 
 - The lock belongs to the open file, not to the process. Closing another descriptor, as a copy of the folder does,
-  does not release it. (POSIX byte locks, which SQLite uses on the database, are released by any close in the process.
-  That is why this lock is on no file that SQLite opens.)
-- A probe opens its own description, so it also sees the locks of its own process. Probes share their lock: two of
-  them never take each other for an owner.
+  does not release it. (Any close in the process releases POSIX byte locks, which SQLite uses on the database. That is
+  why this lock is on a separate file.)
+- A probe opens the file itself, so it also sees the locks of its own process. Probes take a shared lock, so two probes
+  never mistake each other for an owner.
 
-A forked child would share the lock and keep it after its parent was killed. So the child closes the descriptor first
-thing, and takes a lock of its own when it claims a run. (A lock is taken under the lock of its store, which a fork
-waits for; so no descriptor is unknown to a child.) A program that is executed never gets the descriptor.
+A forked child would share the lock and keep it after its parent was killed. So the child closes the descriptor at
+once, and takes its own lock when it claims a run. (A lock is taken under the lock of its store, which a fork
+waits for, so a child knows every descriptor.) A program started with exec never gets the descriptor.
 
-`close` removes the file. A killed owner leaves its file behind; the next store that takes a lock removes it. A file
-that is removed by mistake is noticed when the lease is renewed (`is_visible`), and the store then takes another lock.
+`close` removes the file. A killed owner leaves its file, which the next store that takes a lock removes. If a file
+is removed by mistake, the next lease renewal detects it (`is_visible`) and takes another lock.
 
-A file system without locks gives the slot 0: nobody can tell whether such an owner lives, and its lease decides
-alone. A platform without `flock` (Windows) is not supported: there, claiming a run is a `StoreError`.
+On a file system without locks the slot is 0, and only the lease decides. Platforms without `flock` (Windows) are not
+supported: claiming a run raises `StoreError`.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ try:
 except ImportError:  # pragma: no cover - Windows
     fcntl = None  # type: ignore[assignment]
 
-_TRIES = 100  # others may remove a new file before it is locked; not a hundred times
+_TRIES = 100  # another process may remove a new file before it is locked
 _SUFFIX = "-owner-"
 _descriptors: set[int] = set()  # of locks that this process holds
 
 
 class OwnerLock:
-    """A lock that is held until `close`, or until the process ends."""
+    """A lock that lasts until `close` or the end of the process."""
 
     def __init__(self, store: Path) -> None:
         if fcntl is None:
             raise StoreError(
-                f"{store}: runs in a SQLite file need file locks that this platform does not have; they can be read "
-                f"here, to run them use a PostgresStore"
+                f"{store}: runs in a SQLite file need file locks, which this platform lacks; use a PostgresStore "
+                f"to run them (reading works here)"
             )
         self.slot = 0
         self._process = os.getpid()
@@ -58,12 +58,12 @@ class OwnerLock:
             _sweep(store)
             self.slot, self._descriptor = _take(store)
             _descriptors.add(self._descriptor)
-        except OSError:  # no locks here, or no right to write: the lease decides
+        except OSError:  # no locks, or no write permission: only the lease decides
             pass
         self._file = _file(store, self.slot)
 
     def is_visible(self) -> bool:
-        """Whether others still find this lock; not if its file was removed or replaced."""
+        """Return whether other processes still find this lock: its file was not removed or replaced."""
         if not self.slot:
             return True
         try:
@@ -73,7 +73,7 @@ class OwnerLock:
 
     def close(self) -> None:
         """Release the lock and remove its file."""
-        if self._descriptor >= 0 and self._process == os.getpid():  # else it is closed, or the parent's
+        if self._descriptor >= 0 and self._process == os.getpid():  # otherwise closed, or of the parent
             _descriptors.discard(self._descriptor)
             if self.is_visible():
                 with suppress(OSError):  # the next store that takes a lock removes it
@@ -83,7 +83,7 @@ class OwnerLock:
 
 
 def is_alive(store: Path, slot: int) -> bool:
-    """Tell whether the owner with this slot is alive; True where nobody can tell."""
+    """Return whether the owner with this slot is alive; True if that is unknown."""
     if not slot or fcntl is None:
         return True
     try:
@@ -95,7 +95,7 @@ def is_alive(store: Path, slot: int) -> bool:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
         return False
-    except OSError:  # somebody holds it, or there are no locks here
+    except OSError:  # the owner holds it, or the file system has no locks
         return True
     finally:
         os.close(descriptor)
@@ -106,23 +106,23 @@ def _file(store: Path, slot: int) -> Path:
 
 
 def _take(store: Path) -> tuple[int, int]:
-    """Create a file and lock it: its slot and its descriptor."""
+    """Create a file, lock it, and return its slot and its descriptor."""
     for _ in range(_TRIES):
         slot = secrets.randbelow(1 << 62) + 1
         file = _file(store, slot)
         descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if os.fstat(descriptor).st_nlink:  # else somebody swept it away before it was locked
+            if os.fstat(descriptor).st_nlink:  # otherwise another store removed it before it was locked
                 return slot, descriptor
-        except BlockingIOError:  # somebody is about to sweep it away
+        except BlockingIOError:  # another store is about to remove it
             pass
         except BaseException:
             os.close(descriptor)
             file.unlink(missing_ok=True)
             raise
         os.close(descriptor)
-    raise OSError(f"no file beside {store} stays")
+    raise OSError(f"cannot lock a file next to {store}")
 
 
 def _sweep(store: Path) -> None:

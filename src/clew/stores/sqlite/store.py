@@ -1,18 +1,15 @@
 """Runs in a SQLite file: the embedded default.
 
-One statement and one commit a step. WAL, so other processes read while this one writes; ``synchronous="full"`` to
-survive a power cut with the last step, at the price of an fsync a step.
-
-Owners hold a lock on a file beside the database for as long as they live (`clew.stores.sqlite.owner_lock`): a dead
-owner is noticed at once, also after ``kill -9``. Where locks are not to be had, the lease decides alone. Leases run
-by the machine's clock since boot, and an owner from another boot is dead (`clew.stores.lease_clock`). A
-fence is the run's number in the file (never used twice) and a count of its claims, so a step's insert needs no
-other key than the fence.
-
-A file that is removed or replaced while a store has it open is noticed when a run is created, claimed, renewed or
-updated; SQLite itself would go on writing to a file that nobody can open any more.
-
-Damage is found when something is read, and named by run and entry.
+- A step is one statement and one commit. The file uses WAL, so other processes can read while this one writes.
+  ``synchronous="full"`` keeps the last step after a power failure, and costs an fsync per step.
+- An owner holds a lock on a file next to the database as long as it lives (`clew.stores.sqlite.owner_lock`), so a dead
+  owner is detected at once, also after ``kill -9``. Without file locks, only the lease decides.
+- Leases use the clock since boot; an owner from an earlier boot is dead (`clew.stores.lease_clock`).
+- A fence contains the number of the run in the file, which is never reused, and the number of its claims. So the
+  insert of a step needs no key other than the fence.
+- Creating, claiming, renewing and updating a run detect that the file was removed or replaced. SQLite itself would
+  continue to write to the removed file.
+- Reads detect damage, and the error names the run and the entry.
 """
 
 from __future__ import annotations
@@ -90,12 +87,12 @@ def _after_fork() -> None:
         store._forked()
 
 
-if hasattr(os, "register_at_fork"):  # not everywhere
+if hasattr(os, "register_at_fork"):  # not on Windows
     os.register_at_fork(after_in_child=_after_fork)
 
 
 class SQLiteStore:
-    """Runs in a file."""
+    """A store in a SQLite file."""
 
     encodes = True
 
@@ -111,12 +108,12 @@ class SQLiteStore:
         self._given = os.fspath(path)
         self.path = Path(path).absolute()  # the working directory may change
         self._options = (synchronous, timeout)
-        self.defers = synchronous == "full"  # else nobody waits for the disk anyway
+        self.defers = synchronous == "full"  # otherwise no commit waits for the disk
         self._lock = threading.RLock()
         self._clock = clock
         self._owners = Owners(self.path, clock)
         self._hasty: SQLiteStore | None = None
-        self._is_open = False  # a transaction is, or an interrupt has left it so
+        self._is_open = False  # a transaction is open, perhaps left by an interrupt
         self._is_closed = False
         with self._translated("the file"):
             self._open()
@@ -124,14 +121,14 @@ class SQLiteStore:
         guard(self)
 
     def _open(self) -> sqlite3.Connection:
-        if self._is_closed:  # a forked process opens what its parent had open
+        if self._is_closed:  # a forked process reopens the file of its parent
             raise StoreError(closed(self.path))
         self._db = open_file(self.path, *self._options)
         self._file = os.stat(self.path)
         return self._db
 
     def _forked(self) -> None:
-        """This process is a child of the one that opened the store, and needs a connection of its own."""
+        """Prepare the store in a forked child, which needs its own connection."""
         self._lock = threading.RLock()
         self._owners.leave_to_parent()
         self._is_open = False
@@ -144,7 +141,7 @@ class SQLiteStore:
 
             self._hasty = hasty(self.path, self._options[0], self._clock)
         if self._hasty is None or self._is_closed:
-            self.close()  # another thread may have closed it meanwhile
+            self.close()  # another thread may have closed it concurrently
             raise StoreError(closed(self.path))
         return self._hasty
 
@@ -163,7 +160,7 @@ class SQLiteStore:
         wait: bool = True,
         entries: Sequence[LogEntry] = (),
     ) -> int:
-        """Keep a new run, and claim it for an `owner`. RunExistsError if its id is taken."""
+        """Create a run, and claim it for `owner` if given. Raise RunExistsError if the id exists."""
         check_place(self.path, self._file, row.run_id)
         with self._lock, self._writing(f"run {row.run_id!r}", wait=wait) as db:
             values, origin = row_values(row)
@@ -180,7 +177,7 @@ class SQLiteStore:
             return self._take(db, number, 0, owner, lease) if owner else 0
 
     def row(self, run_id: str) -> RunRow:
-        """One run."""
+        """Return a run. Raise UnknownRunError if it does not exist."""
         with self._lock, self._reading(f"run {run_id!r}") as db:
             found = db.execute(f"{ROW} WHERE run_id = ?", (run_id,)).fetchone()
         if found is None:
@@ -191,7 +188,7 @@ class SQLiteStore:
         return row
 
     def rows(self, status: str | None = None) -> list[RunRow]:
-        """All runs, or those of one status, in the order in which they were created."""
+        """Return all runs, or those with a status, in the order of their creation."""
         where, values = ("", ()) if status is None else ("WHERE status = ?", (status,))
         with self._lock, self._reading("the list of runs") as db:
             return [read_row(found) for found in db.execute(f"{ROW} {where} ORDER BY runs.id", values)]
@@ -199,7 +196,7 @@ class SQLiteStore:
     def update(
         self, run_id: str, *, status: str, updated: float, error: Any, fence: int, release: bool = False
     ) -> None:
-        """Change what is known about a run."""
+        """Update the row of a run, and release the run if `release` is set."""
         check_place(self.path, self._file, run_id)
         what = "status = ?, updated = ?, error = ?"
         if not release:
@@ -211,7 +208,7 @@ class SQLiteStore:
             db.execute(f"UPDATE runs SET {what}, census = ?, {RELEASED} WHERE id = ?", values)
 
     def delete(self, run_id: str) -> None:
-        """Forget a run; forks of it must be gone first."""
+        """Delete a run. Its forks must be deleted first."""
         with self._lock, self._writing(f"run {run_id!r}") as db:
             number = self._number(db, run_id)
             fork = db.execute(
@@ -229,41 +226,41 @@ class SQLiteStore:
     # -- owners ------------------------------------------------------------------------------------------
 
     def claim(self, run_id: str, owner: str, *, lease: float) -> int:
-        """Become the owner of a run."""
+        """Become the owner of a run, and return its fence. Raise RunOwnedError if it has a living owner."""
         check_place(self.path, self._file, run_id)
         with self._lock, self._writing(f"run {run_id!r}") as db:
             number = self._number(db, run_id)
-            fence, holder, *said = checked_owner(run_id, db.execute(OWNER, (number,)).fetchone())
-            if holder and holder != owner and (other := self._owners.read(holder, *said)).holds:
+            fence, holder, *lease_data = checked_owner(run_id, db.execute(OWNER, (number,)).fetchone())
+            if holder and holder != owner and (other := self._owners.read(holder, *lease_data)).holds:
                 raise RunOwnedError(owned(run_id, holder, other.expires_in))
             return self._take(db, number, fence, owner, lease)
 
     def _take(self, db: sqlite3.Connection, number: int, fence: int, owner: str, lease: float) -> int:
-        """Write down an owner."""
+        """Store an owner and its lease, and return the new fence."""
         fence = (fence or number * SPAN) + 1
         values = (fence, owner, *self._owners.lease(lease), number)
         db.execute(f"UPDATE runs SET fence = ?, owner = ?, {LEASE} WHERE id = ?", values)
         return int(fence)
 
     def renew(self, run_id: str, fence: int, *, lease: float) -> None:
-        """Stay the owner."""
+        """Extend the lease."""
         check_place(self.path, self._file, run_id)
         with self._lock:
             self._change(run_id, fence, LEASE, *self._owners.lease(lease))
 
     def release(self, run_id: str, fence: int) -> None:
-        """Stop being the owner."""
+        """Give up the ownership."""
         try:
             self._change(run_id, fence, RELEASED)
         except (RunOwnedError, UnknownRunError):
             pass
 
     def owner(self, run_id: str) -> Owner | None:
-        """Who owns a run, or died owning it."""
+        """Return the owner of a run, alive or dead, or None."""
         with self._lock, self._reading(f"run {run_id!r}") as db:
             found = db.execute(OWNER, (self._number(db, run_id),)).fetchone()
-        _, name, *said = checked_owner(run_id, found)
-        return self._owners.read(name, *said) if name else None
+        _, name, *lease_data = checked_owner(run_id, found)
+        return self._owners.read(name, *lease_data) if name else None
 
     def _change(self, run_id: str, fence: int, what: str, *values: Any) -> None:
         with self._translated(f"run {run_id!r}"), self._lock:
@@ -284,7 +281,7 @@ class SQLiteStore:
         statements: Sequence[Statement] = (),
         wait: bool = True,
     ) -> None:
-        """Add entries, all or nothing; one statement and one commit if it is one entry."""
+        """Add entries atomically. A single entry is one statement and one commit."""
         if len(entries) == 1 and fence and wait and not drop and not blobs and not statements:
             entry: LogEntry = entries[0]
             kind, path, n, body, digest = entry.kind, entry.path, entry.n, entry.body, entry.digest
@@ -302,7 +299,7 @@ class SQLiteStore:
                     if done.rowcount:
                         return
             except sqlite3.IntegrityError:
-                pass  # the name is taken: see below by what
+                pass  # the name exists: `_append` finds out with which content
             except (sqlite3.Error, OverflowError, UnicodeError) as error:
                 raise self._explained(error, f"run {run_id!r}") from error
         self._append(run_id, entries, fence, drop, blobs, statements, wait)
@@ -341,9 +338,9 @@ class SQLiteStore:
         return known is not None and bool(known[0] == entry.n)
 
     def rehearse(self, statements: Sequence[Statement]) -> None:
-        """Execute statements and take them back."""
+        """Execute statements and roll them back."""
         with self._lock:
-            with self._translated("a transaction"):  # from here on it is what the statements are told
+            with self._translated("a transaction"):  # errors of the statements themselves are not translated
                 db = clean(self)
                 self._is_open = True
                 db.execute("BEGIN IMMEDIATE")
@@ -351,7 +348,7 @@ class SQLiteStore:
             self._is_open = False
 
     def _differing(self, number: int, entries: Iterable[LogEntry]) -> LogEntry:
-        """The first entry whose name is taken by another digest, in the store or before it in the append."""
+        """Return the first entry whose name exists with another digest, in the store or earlier in `entries`."""
         digests: dict[tuple[str, str, int], bytes] = {}
         for entry in entries:
             known = newest(self._db, number, entry.kind, entry.path, entry.n)
@@ -359,12 +356,12 @@ class SQLiteStore:
                 digests.setdefault(entry.name, known[2])
             if digests.setdefault(entry.name, entry.digest) != entry.digest:
                 return entry
-        raise AssertionError("a name was taken, and is not")
+        raise AssertionError("no entry conflicts after a conflict")
 
     def entries(
         self, run_id: str, *, after: int = 0, upto: int | None = None, skip: Collection[str] = ()
     ) -> Sequence[LogEntry]:
-        """A run's log by kind, path and n; of its own steps those after `after` and up to `upto` only."""
+        """Return the log of a run by kind, path and n; of its own steps only those after `after` and up to `upto`."""
         last = MOST if upto is None else upto
         with self._lock, self._reading(f"run {run_id!r}") as db:
             number = self._number(db, run_id)
@@ -372,7 +369,7 @@ class SQLiteStore:
             rest = others(db, number, after, last, skip)
         if not rest:
             return checked(run_id, steps)
-        return sorted(checked(run_id, rest + steps), key=_by_name)  # two sorted runs: a merge
+        return sorted(checked(run_id, rest + steps), key=_by_name)  # two sorted parts, which sorted() merges
 
     def within(
         self,
@@ -383,31 +380,31 @@ class SQLiteStore:
         after: int = 0,
         upto: int | None = None,
     ) -> Sequence[LogEntry]:
-        """A part of a run's log: some kinds, and of these the paths in some ranges."""
+        """Return the entries of some kinds, with paths in some ranges."""
         last = MOST if upto is None else upto
         with self._lock, self._reading(f"run {run_id!r}") as db:
             found = within(db, self._number(db, run_id), kinds, paths, after, last)
         return sorted(checked(run_id, found), key=_by_name)
 
     def census(self, run_id: str) -> Mapping[str, int]:
-        """What the log of a run has now, by kind."""
+        """Count the entries of a run by kind."""
         with self._lock, self._reading(f"run {run_id!r}") as db:
             return counted(census(db, self._number(db, run_id)))
 
     def find(self, run_id: str, kind: str, path: str) -> Sequence[LogEntry]:
-        """The entries of one kind and path, by n."""
+        """Return the entries of one kind and path, by n."""
         with self._lock, self._reading(f"run {run_id!r}") as db:
             found = named(db, self._number(db, run_id), kind, path)
         return sorted(checked(run_id, found), key=_by_name)
 
     def last(self, run_id: str, kind: str, path: str, n: int) -> LogEntry | None:
-        """The entry of one kind and path with the largest n up to `n`, or None."""
+        """Return the entry of one kind and path with the largest n up to `n`, or None."""
         with self._lock, self._reading(f"run {run_id!r}") as db:
             found = newest(db, self._number(db, run_id), kind, path, n)
         return None if found is None else checked(run_id, [(kind, path, *found)])[0]
 
     def blob(self, digest: str) -> bytes:
-        """A large content, checked."""
+        """Return a blob, verified by its digest."""
         with self._lock, self._reading(f"the content {digest[:12]}…") as db:
             found = read_blob(db, digest)
         if found is None or sha256(found).hexdigest() != digest:
@@ -417,17 +414,17 @@ class SQLiteStore:
     # -- the file ----------------------------------------------------------------------------------------
 
     def sync(self) -> None:
-        """Wait for the disk: all that was written with ``wait=False`` is on it then."""
+        """Wait until everything written with ``wait=False`` is on the disk."""
         if self.defers:
             with self._translated("the file"), self._lock:
-                # The log is one file, so any commit that is waited for does. This one writes what is there already.
+                # Any synchronous commit flushes the whole WAL. This one changes nothing.
                 clean(self).execute(f"PRAGMA application_id = {APPLICATION_ID}")
 
     def check(self) -> Iterator[str]:
-        """Look at everything."""
+        """Check the whole file, and yield a line for each problem."""
         names: list[tuple[Callable[[str], object], str]] = []
         try:
-            # A connection of its own: this takes long, and nobody shall wait for it.
+            # A separate connection: the check takes long and must not block the store.
             with closing(open_file(self.path, *self._options)) as db:
                 lines = [line for (line,) in db.execute("PRAGMA integrity_check(100)") if line != "ok"]
                 ids = db.execute("SELECT run_id FROM runs ORDER BY id").fetchall()
@@ -438,14 +435,14 @@ class SQLiteStore:
                     if type(digest) is str:
                         names.append((self.blob, digest))
                     else:
-                        lines.append("a content has no digest")
+                        lines.append("a blob has no digest")
         except sqlite3.Error as error:
             lines = [str(error)]
         yield from (f"{self.path}: {line}" for line in lines)
         yield from problems(names)
 
     def close(self) -> None:
-        """Close the file, and let go of what this store owned."""
+        """Close the file and release the runs of this store."""
         self._is_closed = True
         with self._lock:
             self._owners.close()
@@ -454,7 +451,7 @@ class SQLiteStore:
             self._hasty.close()
 
     def __del__(self) -> None:
-        if hasattr(self, "_db"):  # it could be opened
+        if hasattr(self, "_db"):  # opening succeeded
             self.close()
 
     def _number(self, db: sqlite3.Connection, run_id: str) -> int:
@@ -481,5 +478,5 @@ class SQLiteStore:
         return Translated(self, what)
 
     def _explained(self, error: Exception, what: str) -> Exception:
-        """An error of SQLite in the words of this library."""
+        """Translate an error of SQLite."""
         return explained(error, what, self.path)

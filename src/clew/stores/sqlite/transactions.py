@@ -1,9 +1,9 @@
-"""Transactions of a `SQLiteStore`, and its errors in the words of this library.
+"""Transactions of a `SQLiteStore`, and the translation of its errors.
 
-A transaction runs under the store's lock. An interrupt may come at any instant, and must leave neither behind. So the
-lock is taken by a `with` statement of its own, which the interpreter does not interrupt halfway, and these are classes,
-not generators: a generator that is interrupted would live, with what it holds, until the traceback is gone. A
-transaction that was interrupted between its statements is rolled back by the next one (`clean`).
+A transaction runs under the lock of the store. An interrupt can happen at any time, and must leave neither the lock nor
+the transaction behind. So a ``with`` statement takes the lock itself, which the interpreter does not interrupt, and the
+context managers are classes: an interrupted generator would hold its resources as long as the traceback lives. The next
+transaction rolls back one that was interrupted between its statements (`clean`).
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 
 class Connected(Protocol):
-    """What a transaction needs of a store, whose lock the caller holds."""
+    """The store of a transaction. The caller holds its lock."""
 
     defers: bool
     _db: sqlite3.Connection
     _lock: RLock
-    _is_open: bool  # a transaction is, or an interrupt has left it so
+    _is_open: bool  # a transaction is open, perhaps left by an interrupt
 
     @property
     def _hasty(self) -> Connected | None: ...
@@ -31,9 +31,9 @@ class Connected(Protocol):
 
 
 def clean(store: Connected) -> sqlite3.Connection:
-    """The connection of a store, without the transaction that an interrupt may have left open."""
+    """Return the connection of a store, after rolling back a transaction that an interrupt left open."""
     hasty = store._hasty
-    if hasty is not None and hasty._is_open:  # that one would keep this one out
+    if hasty is not None and hasty._is_open:  # its transaction would block this one
         with hasty._lock:
             clean(hasty)
     db = store._db
@@ -47,13 +47,13 @@ def clean(store: Connected) -> sqlite3.Connection:
 
 
 class Explaining(Protocol):
-    """Whoever has words for the errors of SQLite."""
+    """An object that translates the errors of SQLite."""
 
     def _explained(self, error: Exception, what: str) -> Exception: ...
 
 
 class Translated:
-    """Raises the errors of SQLite in the words of this library."""
+    """A context manager that translates the errors of SQLite."""
 
     __slots__ = ("_store", "_what")
 
@@ -72,9 +72,9 @@ class Translated:
 
 
 class Transaction:
-    """A transaction: committed at the end of its block, rolled back if the block raises.
+    """A transaction that commits at the end of its block and rolls back if the block raises.
 
-    Without `waits` the commit is handed to the operating system only.
+    Without `waits`, the commit does not wait for the disk.
     """
 
     __slots__ = ("_begin", "_store", "_waits", "_what")
@@ -93,7 +93,7 @@ class Transaction:
             if not self._waits:
                 db.execute("PRAGMA synchronous = NORMAL")
             db.execute(self._begin)
-        return store._db  # a forked process has connected with its first statement
+        return store._db  # a forked process connects with its first statement
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
