@@ -159,8 +159,9 @@ class _EntryCollector:
         *,
         drop: Sequence[tuple[str, str, int]] = (),
         blobs: Mapping[str, bytes] = {},
+        **_: Any,
     ) -> None:
-        """Take entries in and out."""
+        """Add and remove entries."""
         self.entries.update((entry.name, entry) for entry in entries)
         for name in drop:
             self.entries.pop(name, None)
