@@ -203,7 +203,4 @@ def test_neither_replay_nor_rerun_write_again(file: Path, verb: str) -> None:
 def test_a_store_in_memory_has_no_database() -> None:
     error = Graph([pay]).run({"amount": 5}).error
     assert isinstance(error, StoreError)
-    assert str(error) == (
-        "ctx.transaction() writes to the store's own database, and a memory store has none; give the engine a "
-        "SQLiteStore or a PostgresStore"
-    )
+    assert "a memory store has none" in str(error)
