@@ -232,7 +232,7 @@ ENGINES: list[Row] = [
     ("checkpoint", "does not exist", lambda v: ran().label_checkpoint(v, label="a"), NO_RUN),
     ("checkpoint", "label", lambda v: ran().label_checkpoint("r", label=v), (*NO_TEXT, "")),
     ("why", "does not exist", lambda v: ran().why(v, "y"), NO_RUN),
-    ("why", "target|no node and no value", lambda v: ran().why("r", v), (*NO_TEXT, "nope")),
+    ("why", "target|no node or value", lambda v: ran().why("r", v), (*NO_TEXT, "nope")),
     ("diff", "does not exist", lambda v: ran().diff("r", v), NO_RUN),
     ("result", "does not exist", lambda v: ran().result(v), NO_RUN),
     ("cancel", "does not exist", lambda v: ran().cancel(v), NO_RUN),

@@ -92,8 +92,8 @@ def test_an_aborted_exploration_is_exit_code_1_with_the_result_so_far(shop: Fold
     [
         (["shop:nothing"], "has no 'nothing'"),
         (["shop:number"], "is int, not an agent; name a clew.explore.Agent"),
-        (["nowhere:agent"], "there is no module 'nowhere'"),
-        (["shop.py"], "names no agent"),
+        (["nowhere:agent"], "module 'nowhere' does not exist"),
+        (["shop.py"], "does not name an agent"),
         (["shop:buggy", "--report", "report.pdf"], "unknown report format"),
         (["shop:buggy", "--max-steps", "-1"], "max-steps"),
         ([], "MODULE:AGENT"),

@@ -98,7 +98,7 @@ def test_replay_of_all_runs_lists_what_differs(ran: Folder) -> None:
 def test_a_run_whose_graph_is_gone_is_not_replayed(ran: Folder) -> None:
     (ran.path / "flow.py").write_text("")
     done = ran.clew("replay", "--all", code=1)
-    assert "run 'r' is not replayed: module 'flow' has no 'graph'" in done.stdout
+    assert "run 'r' was not replayed: module 'flow' has no 'graph'" in done.stdout
 
 
 def test_export_and_import(ran: Folder) -> None:

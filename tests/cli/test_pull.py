@@ -108,7 +108,7 @@ def test_a_database_is_made_for_what_needs_no_value_that_was_set(folder: Folder)
         (["events:graph", "context"], "'context' has one argument, not 0", "clew pull --help"),
         (["events:grahp", "meta"], "module 'events' has no 'grahp'", "did you mean 'graph'?"),
         (["events", "meta"], "'events'", "events:schemas, events:graph"),
-        (["evnets:graph", "meta"], "there is no module 'evnets'", "PYTHONPATH"),
+        (["evnets:graph", "meta"], "module 'evnets' does not exist", "PYTHONPATH"),
         (["events.py:graph", "meta"], "'events.py:graph'", "MODULE:GRAPH"),
         (["events:SOME", "meta"], "module 'events' has no 'SOME'", "known names"),
         (["events:DependencyGraph", "meta"], "events:DependencyGraph is type", "clew.DependencyGraph"),

@@ -117,7 +117,7 @@ def test_values_that_are_no_mapping_are_refused() -> None:
 def test_a_state_of_another_graph_is_refused() -> None:
     state = CHAIN.run(a=1).state
     other = Graph([first.rename(name="other"), second])
-    with pytest.raises(InputError, match="knows a node 'first' that this graph does not have"):
+    with pytest.raises(InputError, match="node 'first'"):
         Engine(other).run(state)
 
 
@@ -170,9 +170,7 @@ def test_a_failed_run_is_returned() -> None:
 
 def test_asking_a_failed_run_for_what_it_never_made_raises_from_the_cause() -> None:
     result = Engine(Graph([first, breaks])).run({"a": 1}, run_id="r")
-    with pytest.raises(
-        RunFailedError, match="run 'r' failed before it made 'broken': ValueError: no"
-    ) as raised:
+    with pytest.raises(RunFailedError, match="'broken': ValueError: no") as raised:
         result["broken"]
     assert raised.value.__cause__ is result.error
 
@@ -182,15 +180,13 @@ def test_a_failed_run_still_gives_what_it_made() -> None:
 
 
 def test_asking_for_a_value_that_no_node_makes_suggests_the_nearest() -> None:
-    with pytest.raises(UnknownValueError, match="run 'r' made no 'cc'; did you mean 'c'"):
+    with pytest.raises(UnknownValueError, match="'cc'; did you mean 'c'"):
         Engine(CHAIN).run({"a": 1}, run_id="r")["cc"]
 
 
 def test_asking_a_waiting_run_for_a_value_says_what_it_waits_for() -> None:
     result = Engine(Graph([first, approve])).run({"a": 1}, run_id="r")
-    with pytest.raises(
-        UnknownValueError, match="has not made 'approved' yet: it waits for an answer to approve#0"
-    ):
+    with pytest.raises(UnknownValueError, match=r"'approved' .* approve#0"):
         result["approved"]
     assert repr(result) == "<RunResult 'r': waiting after 1 steps, questions=1>"
 

@@ -56,24 +56,24 @@ def test_a_target_names_a_graph_or_says_how_it_is_made(target: str, name: str, y
     "path",
     ["make(", "make(limit)", "make(__import__('os'))", "make()()", "make(**{'limit': 1})", "(make)(1)"],
 )
-def test_only_plain_values_stand_in_the_parentheses(path: str) -> None:
-    with pytest.raises(DefinitionError, match=r"cannot be read; in the parentheses stand plain values"):
+def test_arguments_must_be_literals(path: str) -> None:
+    with pytest.raises(DefinitionError, match="literals"):
         load_graph(f"flows:{path}")
 
 
 def test_a_graph_that_is_made_already_takes_no_arguments() -> None:
-    with pytest.raises(DefinitionError, match="'graph' is no function, so it takes no arguments"):
+    with pytest.raises(DefinitionError, match="'graph' is not a function"):
         load_graph("flows:graph(1)")
 
 
-def test_what_the_function_does_not_take_is_told() -> None:
-    with pytest.raises(DefinitionError, match="called with what is in the parentheses"):
+def test_arguments_that_the_function_does_not_take_are_rejected() -> None:
+    with pytest.raises(DefinitionError, match="unexpected keyword argument"):
         load_graph("flows:make(size=1)")
 
 
 def test_a_function_that_needs_arguments_says_where_to_give_them(flows: ModuleType) -> None:
     flows.needs = lambda size: flows.make(limit=size)
-    with pytest.raises(DefinitionError, match=r"called without arguments; give it some: flows:needs\(...\)"):
+    with pytest.raises(DefinitionError, match=r"write flows:needs\(...\)"):
         load_graph("flows:needs")
     assert load_graph("flows:needs(4)").run(x=1)["y"] == 5
 

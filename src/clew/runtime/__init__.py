@@ -1,4 +1,4 @@
-"""Running graphs: drivers, the engine, events and results."""
+"""Run graphs: the engine, its drivers, events and results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Time, as drivers see it. The system's clock here; a virtual one is in ``clew.testing``."""
+"""Clocks for drivers: the protocol and the system clock. A virtual clock is in ``clew.testing``."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """What a driver asks of time. `virtual`: nothing really waits, and `advance` moves it."""
+    """The time source of a driver. A `virtual` clock stands still until `advance` moves it, so nothing really waits."""
 
     virtual: bool
 
     def time(self) -> float:
-        """Seconds since the epoch, for timestamps."""
+        """Return seconds since the epoch, for timestamps."""
 
     def monotonic(self) -> float:
-        """Seconds that never go back, for durations and timers."""
+        """Return seconds that never decrease, for durations and timers."""
 
     def advance(self, to: float) -> None:
-        """Move a virtual clock; the system's clock moves by itself."""
+        """Move a virtual clock to this monotonic time."""
 
 
 class SystemClock:
-    """The clock of the machine."""
+    """The clock of the operating system."""
 
     virtual = False
     time = staticmethod(_time.time)
     monotonic = staticmethod(_time.perf_counter)
 
     def advance(self, to: float) -> None:
-        """Nothing: waiting moves this clock."""
+        """Do nothing; this clock moves by itself."""
 
 
 SYSTEM_CLOCK = SystemClock()

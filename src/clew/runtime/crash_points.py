@@ -1,13 +1,13 @@
-"""Named points at which a test may have the process die, as `kill -9` would: between any two things that a run does.
+"""Crash points: named places at which a test can kill the process, as `kill -9` would.
 
-``CLEW_CRASH="before-append:3"`` has the process kill itself when it comes to `before-append` for the third time. A
-program that survives every count of every point, resumed each time until it is done, survives a crash anywhere::
+With ``CLEW_CRASH="before-append:3"`` the process kills itself when it reaches `before-append` for the third time. A
+program that can be resumed after a crash at every count of every point survives a crash anywhere::
 
     for point in crash_points.POINTS:
         for count in range(1, 100):
             subprocess.run([...], env={**os.environ, "CLEW_CRASH": f"{point}:{count}"})
 
-A process that was forked from one that has this module says `arm` itself. Unarmed, a point costs one look at a global.
+A forked process does not read ``CLEW_CRASH`` again; it calls `arm` itself. An unarmed point costs one global lookup.
 """
 
 from __future__ import annotations
@@ -19,43 +19,43 @@ from typing import Final
 from clew.errors import DefinitionError
 
 POINTS: Final = (
-    "before-create",  # a new run, which is this process's
+    "before-create",  # a new run, owned by this process
     "after-create",
-    "before-claim",  # a run that was there becomes this process's
+    "before-claim",  # this process becomes the owner of an existing run
     "after-claim",
-    "before-append",  # steps, journaled outcomes, calls, retries, questions, answers, labels
+    "before-append",  # steps, finished items, calls, retries, questions, answers, labels
     "after-append",
     "before-snapshot",
     "after-snapshot",
-    "before-call",  # of ctx.record
-    "after-call",  # it has returned or raised, and nothing is journaled
+    "before-call",  # made by ctx.record
+    "after-call",  # it returned or raised, and is not recorded yet
     "after-journal",
-    "before-update",  # the run's status and, at the end, that it is nobody's
+    "before-update",  # the status of the run and, at its end, the release
     "after-update",
 )
-"""All points, in the order in which a run comes to them."""
+"""All points, in the order in which a run reaches them."""
 
 _on_reach: Callable[[str], None] | None = None
 
 
 def reach(name: str) -> None:
-    """The process has come to a point."""
+    """Report that the process has reached a point."""
     if _on_reach is not None:
         _on_reach(name)
 
 
 def watch(on_reach: Callable[[str], None] | None) -> None:
-    """Have a function called with the name of each point that is reached; None to stop."""
+    """Call `on_reach` with the name of each point that is reached; None stops that."""
     global _on_reach
     _on_reach = on_reach
 
 
-def arm(what: str) -> None:
-    """Have this process kill itself: ``arm("before-append:3")`` at the third time that this point is reached."""
-    name, _, count = what.partition(":")
+def arm(setting: str) -> None:
+    """Kill this process when it reaches a point: ``arm("before-append:3")`` at the third time."""
+    name, _, count = setting.partition(":")
     if name not in POINTS or not (count or "1").isdecimal():
         raise DefinitionError(
-            f"CLEW_CRASH is 'POINT:COUNT', not {what!r}; the points are {', '.join(POINTS)}"
+            f"CLEW_CRASH must be 'POINT:COUNT', got {setting!r}; the points are {', '.join(POINTS)}"
         )
     left = int(count or 1)
 

@@ -1,18 +1,18 @@
-"""The stream of events: what `stream` yields and listeners are told.
+"""Events: what `stream` yields and listeners receive.
 
-An event is a frozen record with a kind, the run, the step, the item's path, the time, and data that depends on the
-kind:
+An event is a frozen record with a kind, the run, the step, the path of the item, the time, and data that depends on
+the kind:
 
 ===================  ==========================================================================
 run_started          graph, values
 step_planned         nodes
-item_queued          node, items (how many of the batch)
+item_queued          node, items (the size of the batch)
 item_started         node, attempt
 item_finished        node, duration, update
 item_failed          node, error, attempt
 item_retried         node, attempt, delay
 gate_decided         node, decision
-decision_withdrawn   node, decision (what no longer holds)
+decision_withdrawn   node, decision (the one that is no longer valid)
 call_recorded        node, name, reused
 chunk                node, chunk
 emitted              node, name, data (``ctx.emit``)
@@ -23,8 +23,8 @@ checkpoint           label
 run_finished         status, error, metrics (``SchedulerMetrics``)
 ===================  ==========================================================================
 
-Events are made only when somebody listens, and told after what they tell of is committed. A listener cannot break
-a run: one that raises is logged and not told anything more.
+Events are created only if the run has a listener or is streamed. They are sent after the change that they report is
+committed. A listener cannot break a run: if it raises, the exception is logged and the listener is removed.
 """
 
 from __future__ import annotations
@@ -66,18 +66,18 @@ class Event(msgspec.Struct, frozen=True):
     data: Mapping[str, Any] = {}
 
     def __getattr__(self, name: str) -> Any:
-        # reached only for names that are no field: an event's data reads like its attributes
+        # called only for names that are not fields
         data = object.__getattribute__(self, "data")
         if name in data:
             return data[name]
-        raise AttributeError(f"a {self.kind!r} event has no {name!r}; it has {', '.join(data)}")
+        raise AttributeError(f"a {self.kind!r} event has no {name!r}; available: {', '.join(data)}")
 
 
 Listener = Callable[[Event], Any]
 
 
 class Listeners:
-    """Those who are told."""
+    """The listeners of one run."""
 
     def __init__(self, listeners: Sequence[Listener]) -> None:
         self._listeners = list(listeners)
@@ -86,7 +86,7 @@ class Listeners:
         return bool(self._listeners)
 
     def tell(self, event: Event) -> None:
-        """Tell all; whoever raises is told no more."""
+        """Send an event to all listeners; remove a listener that raises."""
         for listener in tuple(self._listeners):
             try:
                 listener(event)
@@ -94,5 +94,5 @@ class Listeners:
                 import logging
 
                 log = logging.getLogger("clew.events")
-                log.exception("listener %r raised on %s and is dropped", listener, event.kind)
+                log.exception("listener %r raised on %s and was removed", listener, event.kind)
                 self._listeners.remove(listener)

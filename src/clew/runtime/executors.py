@@ -1,15 +1,15 @@
-"""Executors for ``Engine(executor=...)`` beside those of the standard library.
+"""Executors for ``Engine(executor=...)``, in addition to those of the standard library.
 
-`Processes` runs sync nodes in processes, one call at a time in each. It differs from the standard library's pool in
-what a timeout needs: cancelling a call that is running kills its process, and no other. In that pool the death of one
-worker fails every call that is under way, so there a call that has timed out is only abandoned.
+`Processes` runs sync nodes in worker processes, one call at a time in each. Cancelling a running call kills its process
+and no other, which is what a timeout needs. In a `ProcessPoolExecutor` the death of one worker fails all running calls,
+so there a call that timed out is only abandoned.
 
 Rules:
 
-- A call is pickled when it is submitted, so what cannot cross fails then, and there.
-- A process is started when it is first needed, and again after it was killed or died. A process that dies takes
-  with it the call that it was running, which fails with `NodeError`, and nothing else.
-- Processes end with the executor, and with the process that made it, however that ends.
+- A call is pickled when it is submitted, so a value that cannot be pickled fails there.
+- A process starts when it is first needed, and again after it was killed or died. If a process dies, the call that it
+  was running fails with `NodeError`; other calls are not affected.
+- Processes end with the executor, and with the process that created it, even if that one is killed.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ T = TypeVar("T")
 
 
 def processes(workers: int | None = None, *, mp_context: BaseContext | None = None) -> Processes:
-    """As many processes as there are cores, or `workers` of them, for sync nodes that can be killed."""
+    """Return an executor with `workers` processes, by default one for each core."""
     return Processes(workers, mp_context=mp_context)
 
 
 class Processes(Executor):
-    """Processes that run one call each; cancelling a call that runs kills its process."""
+    """Worker processes with one call each; cancelling a running call kills its process."""
 
     def __init__(self, workers: int | None = None, *, mp_context: BaseContext | None = None) -> None:
         count: Any = (cpu_count() or 1) if workers is None else workers
         if not isinstance(count, int) or isinstance(count, bool) or count < 1:
-            raise DefinitionError(f"workers is a whole number of at least 1, or None, not {workers!r}")
-        # spawned: a forked process would hold the pipes of its sisters open, and copy threads half
+            raise DefinitionError(f"workers must be an int >= 1 or None, got {workers!r}")
+        # spawn: a forked process would keep the pipes of other workers open and inherit locks of threads that it lacks
         context = mp_context or get_context("spawn")
         self._work: SimpleQueue[tuple[_PoolCall, bytes] | None] = SimpleQueue()
         self._slots = [_Slot(self._work, context) for _ in range(count)]
@@ -58,12 +58,12 @@ class Processes(Executor):
         self._closed = False
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """Run `fn` in the next process that is free."""
+        """Run `fn` in the next free process."""
         payload = pickle.dumps((fn, args, kwargs))
         call = _PoolCall()
         with self._lock:
             if self._closed:
-                raise RuntimeError("these processes were shut down")
+                raise RuntimeError("this executor was shut down; create a new one")
             if self._started < len(self._slots):
                 self._slots[self._started].start()
                 self._started += 1
@@ -71,7 +71,7 @@ class Processes(Executor):
         return call
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Take no more calls; the processes end when those that were taken are done."""
+        """Accept no more calls; the processes end after the calls that were accepted."""
         with self._lock:
             started, self._closed = self._slots[: self._started], True
         if cancel_futures:
@@ -86,12 +86,12 @@ class Processes(Executor):
 
 
 class _PoolCall(Future[Any]):
-    """A call, and the slot that runs it."""
+    """The future of a call, and the slot that runs it."""
 
     slot: _Slot | None = None
 
     def cancel(self) -> bool:
-        """Take a waiting call back; end a running one with its process."""
+        """Cancel a waiting call, or kill the process of a running one."""
         if super().cancel():
             return True
         if self.slot is not None:
@@ -100,31 +100,31 @@ class _PoolCall(Future[Any]):
 
 
 class _Slot:
-    """A thread of this process, and the process that it hands calls to."""
+    """A thread, and the worker process to which it sends calls."""
 
     def __init__(self, work: SimpleQueue[tuple[_PoolCall, bytes] | None], context: BaseContext) -> None:
         self._work = work
-        self._context: Any = context  # a BaseContext, whose type lacks Process
+        self._context: Any = context  # the type BaseContext lacks Process
         self._lock = Lock()
         self._current: _PoolCall | None = None
         self._process: BaseProcess | None = None
         self._pipe: Connection | None = None
-        self._is_over = False  # the process was killed, or died
+        self._is_dead = False  # the process was killed, or died
         self._thread = Thread(target=self._serve, name="clew-process", daemon=True)
 
     def start(self) -> None:
-        if self._thread.ident is None:  # else an interrupt came when it had begun
+        if self._thread.ident is None:  # an interrupt may come just after the thread started
             self._thread.start()
 
     def join(self) -> None:
         self._thread.join()
 
     def kill(self, call: _PoolCall) -> None:
-        """End the process, if it is this call that it runs."""
+        """Kill the process if it is running this call."""
         with self._lock:
             if self._current is call and self._process is not None:
                 self._process.kill()
-                self._is_over = True
+                self._is_dead = True
 
     def _serve(self) -> None:
         while (work := self._work.get()) is not None:
@@ -143,7 +143,7 @@ class _Slot:
         self._end()
 
     def _begin(self) -> Connection:
-        """A process that is ready: the time that it takes to start is not the call's."""
+        """Return the pipe of a process that is ready; its start does not count as time of the call."""
         if self._process is not None and self._pipe is not None and self._process.is_alive():
             return self._pipe
         self._end()
@@ -152,11 +152,11 @@ class _Slot:
         process = self._context.Process(target=_work, args=(theirs,), daemon=True)
         process.start()
         theirs.close()
-        self._process, self._pipe, self._is_over = process, pipe, False
+        self._process, self._pipe, self._is_dead = process, pipe, False
         try:
             pipe.recv()
         except (EOFError, OSError):
-            raise NodeError("its process did not start; what it said is on the standard error") from None
+            raise NodeError("the worker process did not start; its error is on standard error") from None
         return pipe
 
     def _run(self, call: _PoolCall, pipe: Connection, payload: bytes) -> None:
@@ -168,14 +168,14 @@ class _Slot:
         except (EOFError, OSError):
             is_value, answer = (
                 False,
-                NodeError("its process was killed, or died; nothing of the call is left"),
+                NodeError("the worker process was killed or died; the result of the call is lost"),
             )
-            self._is_over = True
-        except Exception as error:  # what came back cannot be read
+            self._is_dead = True
+        except Exception as error:  # the answer cannot be unpickled
             is_value, answer = False, error
         with self._lock:
             self._current = None
-        if self._is_over:
+        if self._is_dead:
             self._end()
         if is_value:
             call.set_result(answer)
@@ -184,17 +184,15 @@ class _Slot:
 
     def _end(self) -> None:
         if self._pipe is not None:
-            self._pipe.close()  # which the process takes for its end
+            self._pipe.close()  # the process ends when its pipe is closed
         if self._process is not None:
             self._process.join()
         self._pipe = self._process = None
 
 
 def _work(pipe: Connection) -> None:
-    """What a process does: one call after another, until nobody holds the other end."""
-    signal.signal(
-        signal.SIGINT, signal.SIG_IGN
-    )  # an interrupt from the keyboard is for the process that asks
+    """Run calls in a worker process until the other end of the pipe is closed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is handled by the parent process
     pipe.send(None)
     while True:
         try:
@@ -205,18 +203,16 @@ def _work(pipe: Connection) -> None:
             fn, args, kwargs = pickle.loads(payload)
             answer: tuple[bool, Any] = (True, fn(*args, **kwargs))
         except BaseException as error:
-            answer = (False, _told(error))
+            answer = (False, _with_traceback(error))
         try:
             pipe.send(answer)
         except OSError:
             return
         except Exception as error:
-            pipe.send(
-                (False, NodeError(f"what it returned or raised cannot leave its process: {line_of(error)}"))
-            )
+            pipe.send((False, NodeError(f"the result or the exception cannot be pickled: {line_of(error)}")))
 
 
-def _told(error: BaseException) -> BaseException:
-    """The error with the traceback as text, which does not cross by itself."""
+def _with_traceback(error: BaseException) -> BaseException:
+    """Add the traceback as a note, because pickle drops it."""
     add_note(error, safely(lambda: "".join(format_exception(error)).rstrip(), line_of(error)))
     return error

@@ -1,9 +1,9 @@
-"""Graphs and stores by name, as commands and tests give them.
+"""Load a graph, or another object, by its import string.
 
-A graph is ``MODULE:GRAPH``: the module is imported with the current folder first on the path, as ``python -m`` would,
-and GRAPH is a `Graph` in it, or a function that makes one. What the function is to be given stands in the name, as
-plain values: ``flows:make_graph("staging", limit=10)``. So a run that keeps its target keeps how its graph was made.
-``MODULE`` alone will do where the module has one graph. A store is a file (SQLite) or ``postgresql://...``.
+An import string is ``MODULE:NAME``. The module is imported with the working directory first on the path, as
+``python -m`` does. NAME is an object in the module, or a function that returns one. Arguments of the function are
+literals in the string: ``flows:make_graph("staging", limit=10)``. A run stores the string, and so how its graph was
+made. ``MODULE`` is enough if the module has only one such object.
 """
 
 from __future__ import annotations
@@ -25,30 +25,32 @@ from clew.graph.node import Node
 T = TypeVar("T")
 
 
-def load_graph(target: str) -> Graph:
-    """The graph that ``MODULE:GRAPH`` names. DefinitionError says what is wrong with the name or the module."""
-    return load_target(target, Graph, "graph", "flow")
+def load_graph(import_string: str) -> Graph:
+    """Return the graph that ``MODULE:GRAPH`` names; raise DefinitionError if it cannot be loaded."""
+    return load_target(import_string, Graph, "graph", "flow")
 
 
-def load_target(target: str, kind: type[T] | tuple[type[T], ...], what: str, example: str) -> T:
-    """What ``MODULE:NAME`` names, of that kind, or made by a function of that name.
+def load_target(import_string: str, kind: type[T] | tuple[type[T], ...], what: str, example: str) -> T:
+    """Return the object of type `kind` that ``MODULE:NAME`` names, or that a function of that name returns.
 
-    `what` and `example` are for messages: what it is called, and the name of a module that has one.
+    `what` and `example` are used in messages: a word for the object, and a sample module name.
     """
-    name, _, path = target.partition(":")
+    name, _, path = import_string.partition(":")
     if not name or name.endswith(".py") or "/" in name:
         raise DefinitionError(
-            f"{target!r} names no {what}; give MODULE:{what.upper()}, like {example}:{what} for the {what} `{what}` in "
-            f"{example}.py"
+            f"{import_string!r} does not name {_article(what)}; give MODULE:{what.upper()}, such as {example}:{what} "
+            f"for `{what}` in {example}.py"
         )
     module = _module(name)
     known = [key for key, value in vars(module).items() if isinstance(value, kind)]
     if not path:
         if len(known) != 1:
-            told = ", ".join(f"{name}:{key}" for key in known) or "none"
-            raise DefinitionError(f"which {what} of {name!r} is meant? name it; there are: {told}")
+            names = ", ".join(f"{name}:{key}" for key in known)
+            if names:
+                raise DefinitionError(f"module {name!r} has more than one {what}; choose one of {names}")
+            raise DefinitionError(f"module {name!r} has no {what}; give MODULE:{what.upper()}")
         path = known[0]
-    path, arguments = _call(target, path)
+    path, arguments = _parse_call(import_string, path)
     found: Any = module
     for part in path.split("."):
         if not hasattr(found, part):
@@ -56,16 +58,17 @@ def load_target(target: str, kind: type[T] | tuple[type[T], ...], what: str, exa
         found = getattr(found, part)
     if arguments is not None and (isinstance(found, kind) or not callable(found)):
         raise DefinitionError(
-            f"{target}: {path!r} is no function, so it takes no arguments; name it without parentheses"
+            f"{import_string}: {path!r} is not a function and takes no arguments; remove the parentheses"
         )
-    if isinstance(found, Node):  # it can be called, and must not be
-        raise DefinitionError(f"{target} is a node, not a {what}; put it into a clew.Graph, and name that")
-    if not isinstance(found, kind) and callable(found) and not isinstance(found, type):
-        found = _made(target, found, what, arguments)
-    if not isinstance(found, kind):
-        article = "an" if what[0] in "aeiou" else "a"
+    if isinstance(found, Node):  # a node is callable, but does not return a graph
         raise DefinitionError(
-            f"{target} is {type(found).__name__}, not {article} {what}; name a {_path(kind)}"
+            f"{import_string} is a node, not {_article(what)}; put it into a clew.Graph and name the graph"
+        )
+    if not isinstance(found, kind) and callable(found) and not isinstance(found, type):
+        found = _call(import_string, found, what, arguments)
+    if not isinstance(found, kind):
+        raise DefinitionError(
+            f"{import_string} must be {_article(what)}, got {type(found).__name__}; name a {_path(kind)}"
         )
     return found
 
@@ -73,8 +76,8 @@ def load_target(target: str, kind: type[T] | tuple[type[T], ...], what: str, exa
 Arguments = tuple[list[Any], dict[str, Any]]
 
 
-def _call(target: str, path: str) -> tuple[str, Arguments | None]:
-    """The name in ``NAME(...)``, and the plain values that it is called with; None without parentheses."""
+def _parse_call(import_string: str, path: str) -> tuple[str, Arguments | None]:
+    """Split ``NAME(...)`` into the name and its literal arguments; None without parentheses."""
     name, opened, _ = path.partition("(")
     if not opened:
         return path, None
@@ -90,28 +93,28 @@ def _call(target: str, path: str) -> tuple[str, Arguments | None]:
             raise ValueError
     except (SyntaxError, ValueError):
         raise DefinitionError(
-            f"{target!r} cannot be read; in the parentheses stand plain values (text, numbers, None, lists), like "
+            f"{import_string!r} cannot be parsed; arguments must be literals, such as "
             f"""{name or "make"}("staging", limit=10)"""
         ) from None
     return name.strip(), (positional, named)
 
 
-def _made(target: str, maker: Any, what: str, arguments: Arguments | None) -> Any:
+def _call(import_string: str, function: Any, what: str, arguments: Arguments | None) -> Any:
     positional, named = arguments or ([], {})
     try:
-        return maker(*positional, **named)
+        return function(*positional, **named)
     except ClewError:
         raise
     except Exception as error:
-        told = (
-            "it is called without arguments"
-            if arguments is None
-            else "it is called with what is in the parentheses"
-        )
-        hint = f"; give it some: {target}(...)" if arguments is None and isinstance(error, TypeError) else ""
+        needs = arguments is None and isinstance(error, TypeError)
+        hint = f"; if it needs arguments, write {import_string}(...)" if needs else ""
         raise DefinitionError(
-            f"{target} could not make {'an' if what[0] in 'aeiou' else 'a'} {what}: {_told(error)}; {told}{hint}"
+            f"{import_string} raised instead of returning {_article(what)}: {_describe(error)}{hint}"
         ) from error
+
+
+def _article(what: str) -> str:
+    return f"{'an' if what[0] in 'aeiou' else 'a'} {what}"
 
 
 def _path(kind: Any) -> str:
@@ -130,23 +133,23 @@ def _module(name: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
             raise DefinitionError(
-                f"there is no module {name!r}; go to the folder that has it, or set PYTHONPATH"
+                f"module {name!r} does not exist; change to its directory, or set PYTHONPATH"
             ) from error
         raise DefinitionError(
-            f"module {name!r} cannot be imported: {_told(error)}; install what it needs"
+            f"module {name!r} cannot be imported: {_describe(error)}; install the missing module"
         ) from error
     except ClewError as error:
-        raise DefinitionError(f"module {name!r} cannot be imported: {_told(error)}") from error
+        raise DefinitionError(f"module {name!r} cannot be imported: {_describe(error)}") from error
     except (Exception, SystemExit) as error:
         raise DefinitionError(
-            f"module {name!r} cannot be imported: {_told(error)}; `python -c 'import {name}'` shows where"
+            f"module {name!r} cannot be imported: {_describe(error)}; run `python -c 'import {name}'` for the traceback"
         ) from error
 
 
-def _told(error: BaseException) -> str:
-    told = str(error).splitlines()
+def _describe(error: BaseException) -> str:
+    lines = str(error).splitlines()
     where = ""
     frames = traceback.extract_tb(error.__traceback__)
     if not isinstance(error, (SyntaxError, ClewError)) and frames:
         where = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})"
-    return f"{type(error).__name__}: {told[0] if told else ''}{where}"
+    return f"{type(error).__name__}: {lines[0] if lines else ''}{where}"

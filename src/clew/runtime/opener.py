@@ -1,7 +1,7 @@
-"""Opening runs: from values, a state, another run or a log to a session that a driver can drive.
+"""Open a run: turn values, a state, another run or a log into a session that a driver can execute.
 
-Whatever way a run begins or goes on, it ends up the same: a machine that stands somewhere, a writer that goes on
-writing where the log ends, and ownership of the run where the store is one that others may use too.
+Every way of opening gives the same three things: a machine at the current position of the run, a writer that appends to
+the log, and ownership of the run if other processes can use the store.
 """
 
 from __future__ import annotations
@@ -72,36 +72,35 @@ class RunOpener(Ownership):
 
     @property
     def runs(self) -> RunReader:
-        """The runs of the store, for reading."""
+        """Return the reader of the store's runs."""
         return self.repository.runs
 
     @property
     def has_graph(self) -> bool:
-        """Whether there is a graph that nodes can be run of."""
+        """Return whether this opener can run nodes."""
         return self._graph is not None
 
     @property
     def graph(self) -> Graph:
-        """The graph that nodes are run of."""
+        """Return the graph; raise InputError without one."""
         if self._graph is None:
             raise InputError(
-                "this engine has no graph, so it can inspect runs and not run nodes; pass the graph: Engine(graph, "
-                "store=...)"
+                "this engine has no graph and can only inspect runs; to run nodes, use Engine(graph, store=...)"
             )
         return self._graph
 
     def state(self, run_id: str, step: int | str | None = None) -> GraphState:
-        """The latest state of a run, or S(step); `step` may be a label."""
+        """Return the latest state of a run, or S(step); `step` may be a label."""
         return self.at(run_id, step)[0]
 
     def at(self, run_id: str, step: int | str | None) -> tuple[GraphState, StoredRun]:
-        """A state of a run, by number or label, and the run."""
+        """Return a state of a run, by number or label, and the run."""
         check_step(step)
         run = self.runs.open(run_id)
         return run.state(run.log().label(step) if isinstance(step, str) else step), run
 
     def program(self, start: GraphState) -> Program:
-        """The program of a run that started from this state."""
+        """Return the program of a run that started from this state."""
         return program_of(self.graph, start.position.given)
 
     def new(
@@ -113,7 +112,7 @@ class RunOpener(Ownership):
         owner: str = "",
         at_once: bool = False,
     ) -> Session:
-        """A new run on values, or one that goes on from a state; with `at_once`, WouldWait if the store would wait."""
+        """Start a run with values or from a state. With `at_once`, raise WouldWait if the store would have to wait."""
         run_id = new_run_id(run_id)
         if isinstance(values, GraphState):
             return self._from_state(values, run_id, None, listener, owner=owner, at_once=at_once)
@@ -134,14 +133,14 @@ class RunOpener(Ownership):
         )
 
     def _mapping(self, values: Any) -> Mapping[str, Any]:
-        """The values that were given, by name: nothing, a mapping, or an instance of the state schema."""
+        """Return input values as a mapping; None and instances of the state schema are valid too."""
         if values is None:
             return {}
         if isinstance(values, Mapping):
             return values
         schema = self.graph.schema
         if schema is None or not isinstance(values, schema.cls):
-            raise InputError(f"values are a mapping of names to values, not {values!r}")
+            raise InputError(f"values must map names to values, got {values!r}")
         return schema.given(values)
 
     def _from_state(
@@ -157,9 +156,9 @@ class RunOpener(Ownership):
     ) -> Session:
         filled = gained(self.graph, state.values)
         state = with_defaults(state, filled)
-        wrong = complaint(self.graph, frozenset(state.values))
-        if wrong:
-            raise InputError(wrong)
+        problem = complaint(self.graph, frozenset(state.values))
+        if problem:
+            raise InputError(problem)
         position = state.position
         targets = {**position.selections, **position.sends}
         gates = {gate for pending in position.selections.values() for gate, _ in pending}
@@ -167,7 +166,7 @@ class RunOpener(Ownership):
         for name in sorted({*position.visits, *targets, *gates, *position.failed}):
             if name not in self.graph.nodes:
                 raise InputError(
-                    f"the state knows a node {name!r} that this graph does not have: it belongs to another graph"
+                    f"the state refers to node {name!r}, which this graph does not have; use a state of this graph"
                 )
         seed = state.seed if state.seed is not None else self._seed(run_id)
         options, listeners = self._options(seed, listener, on_conflict, state.values)
@@ -175,7 +174,9 @@ class RunOpener(Ownership):
         session = self._session(
             run_id, machine, state, seed, listeners, parent=parent, owner=owner, at_once=at_once
         )
-        if filled and parent is not None and self.store.encodes:  # a fork keeps only what was set by hand
+        if (
+            filled and parent is not None and self.store.encodes
+        ):  # a fork stores only the values that the caller set
             codes = kept_codes(self.graph, options.on_conflict)
             description = description_of(self.graph)[0]
             session.writer.write(
@@ -191,7 +192,7 @@ class RunOpener(Ownership):
         run_id: str | None,
         owner: str = "",
     ) -> Session:
-        """A new run that goes on from a step of another one, with other values."""
+        """Start a run from a step of another one, with changed values."""
         graph = self.graph
         state, run = self.at(parent, step)
         check_nodes(state, graph, parent)
@@ -202,13 +203,15 @@ class RunOpener(Ownership):
     def rerun(
         self, parent: str, values: Mapping[str, Any] | None, run_id: str | None, owner: str = ""
     ) -> Session:
-        """A new run on the values of another one, and some others, that uses again what it can of it."""
+        """Start a run with the input values of another one and changes to them; reuse results that are still valid."""
         from clew.runtime.calls.reuse import ResultReuse
 
-        log = self.runs.open(parent).whole()  # where a reducer is another, none of its states is used
+        log = self.runs.open(parent).whole()  # its states may have been made with other reducers
         start = log.start
-        reuse = ResultReuse(log, self.program(start), self.graph, self.settings)  # before there is a run
-        if start.step or log.row.parent is not None:  # it went on from a state, and so does this one
+        reuse = ResultReuse(
+            log, self.program(start), self.graph, self.settings
+        )  # raises before the new run is created
+        if start.step or log.row.parent is not None:  # the parent started from a state, and so does this run
             state = self._with(self._known(start, parent), values, f"rerun of {parent!r}")
             session = self._from_state(
                 state,
@@ -225,23 +228,23 @@ class RunOpener(Ownership):
             check_mapping(values)
             rule = self._on_conflict(log.on_conflict)
             session = self.new({**given, **values}, run_id, on_conflict=rule, owner=owner)
-        session.use_again(reuse)
+        session.reuse_results(reuse)
         return session
 
     def _known(self, state: GraphState, parent: str) -> GraphState:
-        """A state of another run without the values that the graph has lost since, with a warning that names them."""
+        """Return a state without the values that the graph no longer has; warn about them."""
         known = without_unknown(self.graph, state)
         if known is not state:
             lost = ", ".join(repr(name) for name in state.values if not known.has(name))
             warnings.warn(
-                f"run {parent!r} has values that this graph does not know any more; the new run goes on without {lost}",
+                f"run {parent!r} has values that this graph no longer has; the new run drops {lost}",
                 GraphWarning,
                 stacklevel=4,
             )
         return known
 
     def _with(self, state: GraphState, values: Mapping[str, Any] | None, what: str) -> GraphState:
-        """A state with other values, checked against the schema."""
+        """Return a state with changed values, after checking them against the schema."""
         if values is None:
             return state
         check_mapping(values)
@@ -265,18 +268,15 @@ class RunOpener(Ownership):
         *,
         unless_completed: bool = False,
     ) -> Session | StoredRun:
-        """Continue a run. With `unless_completed`, give the run for reading if it has completed and is asked nothing.
+        """Resume a run. With `unless_completed`, return a completed run for reading if nothing else was asked for.
 
-        The row is read once, after the claim: before it, somebody else might still change it.
+        The row is read after the claim, because before it another process may change the row.
         """
         graph = self.graph  # before the run is claimed
         is_plain = unless_completed and answer is NO_ANSWER and not answers and not accept_changes
         try:
             fence, owner = self.claim(run_id, owner)
-        except (
-            RunOwnedError,
-            StoreError,
-        ):  # nobody has to own a completed run, or to be able to, to be told so
+        except (RunOwnedError, StoreError):  # reading a completed run does not need ownership
             run = self.runs.open(run_id)
             if is_plain and run.row.status == "completed":
                 return run
@@ -289,13 +289,13 @@ class RunOpener(Ownership):
                 self.release(run_id, fence, owner)
                 return run
             log = run.log()
-            self._check_structure(log.row, accept_changes)  # before an answer is kept: it is asked for again
+            self._check_structure(log.row, accept_changes)  # before an answer is stored
             filled = self._fill(log, run.program(log.start))
             on_conflict = self._on_conflict(log.on_conflict)
             if answers is not None and not isinstance(answers, Mapping):
-                raise InputError(f"answers maps the paths of questions to answers, not {answers!r}")
+                raise InputError(f"answers must map question paths to answers, got {answers!r}")
             if not isinstance(accept_changes, bool):
-                raise InputError(f"accept_changes is True or False, not {accept_changes!r}")
+                raise InputError(f"accept_changes must be True or False, got {accept_changes!r}")
             given = log.check_answers({} if answer is NO_ANSWER else {"answer": answer}, answers or {}, graph)
             accepted, contents = self._accepted(log, filled, accept_changes, on_conflict)
             asked, now = log.asked, self.settings.clock.time()
@@ -303,7 +303,7 @@ class RunOpener(Ownership):
                 AnswerRecord(path, value, asked[path].number, asked[path].position, now)
                 for path, value in given.items()
             ]
-            if answered:  # a run that has its answer does not wait any more, whatever comes now
+            if answered:  # an answered run no longer waits, even if resuming fails later
                 self.repository.begin(run_id, fence, self.settings.clock.time())
                 has_begun = True
             if accepted or answered:
@@ -338,7 +338,7 @@ class RunOpener(Ownership):
         except Exception:
             if is_answered:
                 self.give_up(run_id, owner)
-            elif has_begun:  # it is what it was before
+            elif has_begun:
                 self._restore(row, fence, owner)
             else:
                 self.release(run_id, fence, owner)
@@ -349,25 +349,25 @@ class RunOpener(Ownership):
         return session
 
     def _restore(self, row: RunRow, fence: int, owner: str) -> None:
-        """Let others have a run that was to go on, and does not."""
+        """Reset the row of a run that could not be resumed, and release the run."""
         try:
             self.repository.close(row.run_id, fence, row.status, row.updated, row.failures)
         except ClewError:
             self.left(row.run_id, owner)
 
     def _on_conflict(self, rule: str) -> str:
-        """What a run that continues does about conflicts, given its rule: once the last one counts, that stays."""
+        """Return the conflict rule of a resumed run: "last" if the run or the settings say so."""
         return "last" if "last" in (rule, self.settings.on_conflict) else "error"
 
     def _fill(self, log: RunLog, own: Program) -> Filled:
-        """Give a run that goes on, and the frames inside it, the defaults of fields that their schemas have gained.
+        """Add the defaults of new schema fields to a resumed run and to its frames; return the values added so far.
 
-        GraphChangedError if the run could not do its work for want of an input.
+        Raises GraphChangedError if the run cannot continue because an input is missing.
         """
         if is_made_with(log.row, self.graph):
             return {}
         program = self.program(log.start)
-        chain = log.chain(own)  # what has run, it ran with the run's own graph
+        chain = log.chain(own)  # recorded steps belong to the graph that the run was made with
         state = chain.state(chain.last)
         check_nodes(state, self.graph, log.row.run_id)
         filled = {"": gained(self.graph, state.values)}
@@ -388,7 +388,7 @@ class RunOpener(Ownership):
     def _accepted(
         self, log: RunLog, filled: Filled, accept_changes: bool, on_conflict: str
     ) -> tuple[list[AcceptedChanges], dict[str, bytes]]:
-        """Record what a run continues with, if it is not what it was made with; and large contents of that."""
+        """Return a record of the accepted changes, if any, and blobs to store with it."""
         row = log.row
         structure, codes = structure_of(row), dict(row.codes)
         description, content = row.description, b""
@@ -405,26 +405,26 @@ class RunOpener(Ownership):
         return [found], {description: content} if content else {}
 
     def _check_structure(self, row: RunRow, accept_changes: bool) -> None:
-        """Refuse a changed structure, and warn of changed code."""
+        """Reject a changed structure; warn about changed code."""
         if not accept_changes and not is_made_with(row, self.graph):
             raise GraphChangedError(changed_structure(row, self.graph))
         warn_of_reducers(row, self.graph)
         changed = changed_code(row, self.graph)
         if changed:
-            told = ", ".join(map(repr, changed))
+            names = ", ".join(map(repr, changed))
             warnings.warn(
-                f"run {row.run_id!r} goes on with changed code in {told}", GraphWarning, stacklevel=4
+                f"run {row.run_id!r} continues with changed code in {names}", GraphWarning, stacklevel=4
             )
 
     def machine_at(
         self, log: RunLog, program: Program, options: Options | None = None, now: Program | None = None
     ) -> Machine:
-        """A machine where a run's log ends. `program` is the run's own; the machine continues with that of `now`."""
+        """Return a machine at the end of a log. `program` made the recorded steps; the machine continues with `now`."""
         chain = log.chain(program)
         state = chain.state(chain.last)
         if now is not None and now is not program:
             check_nodes(state, now.graph, log.row.run_id)
-        memory = PriorWork(
+        prior_work = PriorWork(
             finished=log.finished,
             answers=log.answers,
             answered=log.answered,
@@ -438,13 +438,13 @@ class RunOpener(Ownership):
         answers = [dict(answers) for answers in log.answers.values()]
         if log.frames or holds_stored(state.values.values(), finished, answers):
             options = msgspec.structs.replace(options, step_by_step=have_been_made())
-        return Machine.restore(now or program, state, options, memory)
+        return Machine.restore(now or program, state, options, prior_work)
 
     def _options(
         self, seed: int, listener: Listener | None, on_conflict: str | None, values: Mapping[str, Any]
     ) -> tuple[Options, Listeners | None]:
         settings = self.settings
-        told = (*self._listeners, listener) if listener is not None else self._listeners
+        listeners = (*self._listeners, listener) if listener is not None else self._listeners
         return (
             Options(
                 seed=seed,
@@ -452,10 +452,10 @@ class RunOpener(Ownership):
                 max_steps=settings.max_steps,
                 on_error=settings.on_error,
                 on_conflict=settings.on_conflict if on_conflict is None else on_conflict,  # type: ignore[arg-type]
-                listening=bool(told),
+                listening=bool(listeners),
                 step_by_step=holds_stored(values.values()),
             ),
-            Listeners(told) if told else None,
+            Listeners(listeners) if listeners else None,
         )
 
     def _session(
@@ -473,7 +473,7 @@ class RunOpener(Ownership):
         settings = self.settings
         created = settings.clock.time()
         owner = owner or (fresh_owner() if self.store.encodes else "")
-        # Whoever listens is told of a run that is on the disk; else its writer thread may wait for that.
+        # Listeners get events of a durable run. Without listeners, the background writer may create the run later.
         wait = settings.durability != "async" or listeners is not None or not self.store.defers
         try:
             fence = self.repository.create(
@@ -490,7 +490,7 @@ class RunOpener(Ownership):
                 wait=wait,
                 at_once=at_once,
             )
-        except StoreError:  # the run may be there all the same, and this process's
+        except StoreError:  # the run may exist nevertheless, owned by this process
             self.left(run_id, owner)
             raise
         writer = self.repository.new_writer(run_id, start, created, fence, settings.durability, owes=not wait)

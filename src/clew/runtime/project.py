@@ -1,13 +1,13 @@
 """The graphs that a project lists, and which graph a recorded run may be run with.
 
-A run records the import string of the graph that made it, such as ``shop:graph``. That string is data: whoever wrote
-the store chose it. So it is never imported. A command that runs nodes takes its graph from the caller, or from the list
+A run records the import string of the graph that made it, such as ``shop:graph``. That string is untrusted
+data, so Clew never imports it. A command that runs nodes takes its graph from the caller, or from the list
 that the user keeps in the ``pyproject.toml`` of the working directory::
 
     [tool.clew]
     graphs = ["shop:graph", "shop:make_graph('staging')"]
 
-The recorded string is only compared with this list. A file next to the store does not count.
+The recorded string is only compared with this list. Files next to the store are ignored.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def graph_for(
     listed = listed_graphs()
     if row.target in listed:
         return load(row.target), row.target
-    if not row.target:  # it was started from Python: one of the listed graphs may have its structure
+    if not row.target:  # a run that was started from Python: find a listed graph with the same structure
         for name in listed:
             graph = load(name)
             if row.structure and graph.structure_hash == row.structure:
@@ -68,10 +68,10 @@ def graph_for(
 
 
 def _missing(row: RunRow, listed: tuple[str, ...]) -> str:
-    made = f"it was made by {row.target!r}" if row.target else "it does not record which graph made it"
-    there = f"which lists {', '.join(map(repr, listed))}" if listed else "which lists none"
+    made = f"was made by {row.target!r}" if row.target else "has no import string"
+    known = f"lists {', '.join(map(repr, listed))}" if listed else "is empty"
     name = repr(row.target) if row.target else "MODULE:GRAPH"
     return (
-        f"run {row.run_id!r} needs its graph: {made}, and Clew imports nothing that a store names, only graphs in "
-        f"{LIST}, {there}; if the graph is yours, pass --graph {name}, or add it to the list"
+        f"run {row.run_id!r} {made}, and Clew imports only graphs in {LIST}, which {known}; if you trust the graph, "
+        f"pass --graph {name} or add it to the list"
     )

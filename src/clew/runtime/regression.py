@@ -1,4 +1,4 @@
-"""Replaying recorded runs, one or all of a store, as a check of today's code."""
+"""Replay recorded runs of a store to check that the current code still produces their results."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from clew.stores import Store
 
 
 class ReplayVerdict(msgspec.Struct, frozen=True):
-    """What became of replaying one run: a report, or the reason why there is none."""
+    """The result of replaying one run: a report, or the problem that prevented the replay."""
 
     run_id: str
     report: ReplayReport | None
@@ -24,15 +24,13 @@ class ReplayVerdict(msgspec.Struct, frozen=True):
 
     @property
     def ok(self) -> bool:
-        """Whether the run was replayed, and nothing differs."""
+        """Return whether the run was replayed and nothing differs."""
         return self.report is not None and self.report.ok
 
     def __str__(self) -> str:
-        return (
-            str(self.report)
-            if self.report is not None
-            else f"run {self.run_id!r} is not replayed: {self.problem}"
-        )
+        if self.report is not None:
+            return str(self.report)
+        return f"run {self.run_id!r} was not replayed: {self.problem}"
 
 
 def replays(

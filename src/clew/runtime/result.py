@@ -1,4 +1,4 @@
-"""What a run gives back: its status, its values, and what can be said about how it went."""
+"""The result of a run: its status, values, failures, questions and metrics."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from clew.state import GraphState
 
 
 class SchedulerState(msgspec.Struct, frozen=True):
-    """A run while it runs."""
+    """A snapshot of a run while it executes."""
 
     active_nodes: int
     queue_depth: int
@@ -29,7 +29,7 @@ class SchedulerState(msgspec.Struct, frozen=True):
 
 
 class RunResult:
-    """The end of a run, or where it stands: ``status`` is completed, failed, waiting or cancelled."""
+    """The result of a run, or its progress so far: ``status`` is completed, failed, waiting or cancelled."""
 
     __slots__ = ("_machine", "_state", "_totals", "failures", "questions", "run_id", "status")
 
@@ -52,7 +52,7 @@ class RunResult:
 
     @property
     def error(self) -> BaseException | None:
-        """Why the run failed: the error of the first of `failures`, as the node raised it."""
+        """The first exception in `failures`, or None."""
         return self.failures[0].error if self.failures else None
 
     @property
@@ -69,31 +69,28 @@ class RunResult:
 
     @property
     def provisional(self) -> Mapping[str, Any]:
-        """What branches have finished beyond the last step, while one waits: committed when the answer comes."""
-        levels = self._machine.root.open_steps
+        """Values of finished items that are not committed yet because another item waits for an answer."""
         found: dict[str, Any] = {}
-        for level in levels:
-            for outcome in level.outcomes():
+        for step in self._machine.root.open_steps:
+            for outcome in step.outcomes():
                 found.update(outcome.update)
         return found
 
     @property
     def never_ran(self) -> Mapping[str, tuple[str, ...]]:
-        """The nodes that never ran, each with the inputs that it lacked."""
+        """The nodes that never ran, each with its missing inputs."""
         root = self._machine.root
-        view, began = (
-            root.working_state,
-            {number for level in root.startable_steps() for number in level.batches},
-        )
+        state = root.working_state
+        started = {number for step in root.startable_steps() for number in step.batches}
         return {
-            name: view.lacking(i)
-            for i, name in enumerate(view.program.names)
-            if not view.visits[i] and i not in began
+            name: state.lacking(i)
+            for i, name in enumerate(state.program.names)
+            if not state.visits[i] and i not in started
         }
 
     @property
     def metrics(self) -> SchedulerMetrics:
-        """Counters of the run, from its beginning to where it stands."""
+        """Counters of the whole run so far."""
         return self._totals().metrics()
 
     def __getitem__(self, name: str) -> Any:
@@ -104,19 +101,19 @@ class RunResult:
             pass
         if self.error is not None:
             raise RunFailedError(
-                f"run {self.run_id!r} failed before it made {name!r}: {line_of(self.error)} ({self.failures[0]})"
+                f"run {self.run_id!r} failed before it produced {name!r}: {line_of(self.error)} ({self.failures[0]})"
             ) from self.error
         if self.status == "waiting":
             asked = ", ".join(question.path for question in self.questions)
             raise UnknownValueError(
-                f"run {self.run_id!r} has not made {name!r} yet: it waits for an answer to {asked}; go on with "
+                f"run {self.run_id!r} has not produced {name!r} yet: it waits for an answer to {asked}; call "
                 f"engine.resume({self.run_id!r}, answer=...)"
             )
         if self.status == "cancelled":
             raise RunCancelledError(
-                f"run {self.run_id!r} was cancelled before it made {name!r}; go on with engine.resume({self.run_id!r})"
+                f"run {self.run_id!r} was cancelled before it produced {name!r}; call engine.resume({self.run_id!r})"
             )
-        raise UnknownValueError(f"run {self.run_id!r} made no {name!r}; {nearest(name, values)}")
+        raise UnknownValueError(f"run {self.run_id!r} did not produce {name!r}; {nearest(name, values)}")
 
     def __contains__(self, name: object) -> bool:
         return name in self._machine.root.working_state.values
@@ -125,28 +122,25 @@ class RunResult:
         return iter(self._machine.root.working_state.plain_values())
 
     def get(self, name: str, default: Any = None) -> Any:
-        """A value, or `default` if the run did not make it."""
+        """Return a value, or `default` if the run did not produce it."""
         return self._machine.root.working_state.values.get(name, default)
 
     @property
     def values(self) -> Mapping[str, Any]:
-        """All values at the end of the chain."""
+        """All values of the last state."""
         return self._machine.root.working_state.plain_values()
 
     def __repr__(self) -> str:
-        told = (
-            f", error={safely(lambda: repr(self.error), line_of(self.error))}"
-            if self.error is not None
-            else ""
-        )
+        error = self.error
+        failed = f", error={safely(lambda: repr(error), line_of(error))}" if error is not None else ""
         asked = f", questions={len(self.questions)}" if self.questions else ""
-        return f"<RunResult {self.run_id!r}: {self.status} after {self.last_step} steps{told}{asked}>"
+        return f"<RunResult {self.run_id!r}: {self.status} after {self.last_step} steps{failed}{asked}>"
 
 
 def scheduler_state(
     machine: Machine, latency: int, cancel: Callable[[], object], earlier: Totals
 ) -> SchedulerState:
-    """A machine that is being driven, in the words of the specification; `earlier` is what others counted before."""
+    """Return the scheduler state of a running machine; `earlier` has the totals of earlier resumptions."""
     total = earlier.plus(totals_of(machine, latency))
     return SchedulerState(
         active_nodes=machine.counters.active,

@@ -1,7 +1,7 @@
 """Run ids: which strings may name a run.
 
-A run id has 1 to 255 characters and no control characters, so that it fits in one line of a terminal, a log or a
-database column. The rule holds when a run is created: by `run`, `fork`, `rerun` and `import_run`.
+A run id has 1 to 255 characters and no control characters, so that it can be printed on one line and stored in a
+database column. The rule is checked when a run is created: by `run`, `fork`, `rerun` and `import_run`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The options of an engine and its store, checked when it is made."""
+"""The options of an engine, checked when the engine is created."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from clew.stores import Store
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """How an engine runs its graph."""
+    """The options of an engine."""
 
     max_concurrent_nodes: int = 8
     queue_depth: int = 1024
@@ -47,60 +47,62 @@ _CHOICES: dict[str, tuple[str, ...]] = {
 
 
 def read_settings(options: dict[str, Any]) -> Settings:
-    """Settings from keyword options, with a clear error for each mistake."""
+    """Return settings from keyword options; raise DefinitionError for an unknown name or an invalid value."""
     if not options:
         return DEFAULTS
     for name, value in options.items():
         if name not in Settings.__struct_fields__:
             raise DefinitionError(
                 f"the engine has no option {name!r}; {nearest(name, Settings.__struct_fields__)} "
-                f"(values go in one mapping, the first argument, when options are given)"
+                f"(if you pass options, pass values as one mapping)"
             )
         if name in _POSITIVE and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
-            raise DefinitionError(f"{name} is a whole number of at least 1, not {value!r}")
+            raise DefinitionError(f"{name} must be an int >= 1, got {value!r}")
         if name in _CHOICES and (not isinstance(value, str) or value not in _CHOICES[name]):
-            raise DefinitionError(f"{name} is {' or '.join(map(repr, _CHOICES[name]))}, not {value!r}")
+            raise DefinitionError(f"{name} must be {' or '.join(map(repr, _CHOICES[name]))}, got {value!r}")
         if name == "default_node_timeout" and value is not None and not _is_positive(value):
             raise DefinitionError(
-                f"default_node_timeout is a number of seconds above 0, or None, not {value!r}"
+                f"default_node_timeout must be a number of seconds > 0 or None, got {value!r}"
             )
         if name == "lease" and not _is_positive(value):
-            raise DefinitionError(f"lease is a number of seconds above 0, not {value!r}")
+            raise DefinitionError(f"lease must be a number of seconds > 0, got {value!r}")
         if name == "executor" and value is not None and not callable(getattr(value, "submit", None)):
-            raise DefinitionError(f"executor is a concurrent.futures.Executor, not {value!r}")
+            raise DefinitionError(f"executor must be a concurrent.futures.Executor, got {value!r}")
         if name == "seed" and value is not None and (not isinstance(value, int) or isinstance(value, bool)):
-            raise DefinitionError(f"seed is a whole number or None, not {value!r}")
+            raise DefinitionError(f"seed must be an int or None, got {value!r}")
         if name == "check_mutation" and not isinstance(value, bool):
-            raise DefinitionError(f"check_mutation is True or False, not {value!r}")
+            raise DefinitionError(f"check_mutation must be True or False, got {value!r}")
         if name == "import_string" and not isinstance(value, str):
             raise DefinitionError(f"import_string must be a string such as 'shop:graph', got {value!r}")
         if name == "clock" and not all(callable(getattr(value, verb, None)) for verb in _CLOCK):
             raise DefinitionError(
-                f"clock has time(), monotonic() and advance(), like VirtualClock(); {value!r} has not"
+                f"clock must have time(), monotonic() and advance(), like VirtualClock(); got {value!r}"
             )
     return Settings(**options)
 
 
 def graph_of(graph: Any) -> Graph:
-    """What an engine is made for."""
+    """Return the argument if it is a graph."""
     if not isinstance(graph, Graph):
-        raise DefinitionError(f"an Engine takes a graph, not {graph!r}; write Engine(Graph([...]))")
+        raise DefinitionError(f"Engine expects a graph, got {graph!r}; write Engine(Graph([...]))")
     return graph
 
 
 def listeners_of(listeners: Any) -> tuple[Listener, ...]:
-    """Functions that are told every event."""
+    """Return the listeners as a tuple of functions."""
     if not isinstance(listeners, Iterable) or isinstance(listeners, (str, Mapping)):
-        raise DefinitionError(f"listeners is a list of functions of an event, not {listeners!r}")
+        raise DefinitionError(f"listeners must be a list of functions that take an event, got {listeners!r}")
     functions = tuple(listeners)
     for function in functions:
         if not callable(function):
-            raise DefinitionError(f"listeners is a list of functions of an event, and {function!r} is none")
+            raise DefinitionError(
+                f"listeners must be a list of functions that take an event; {function!r} is not callable"
+            )
     return functions
 
 
 def store_of(store: Any) -> Store:
-    """A store: itself, or the one at an address."""
+    """Return a store; open it if a file or a URL is given."""
     if hasattr(store, "encodes"):
         found: Store = store
         return found
@@ -108,7 +110,7 @@ def store_of(store: Any) -> Store:
         from clew.stores.factory import open_store
 
         return open_store(store)
-    raise DefinitionError(f"store is a store, a file or postgresql://..., not {store!r}")
+    raise DefinitionError(f"store must be a store, a file path or a postgresql:// URL, got {store!r}")
 
 
 def _is_positive(value: Any) -> bool:

@@ -227,7 +227,7 @@ def test_a_state_that_sends_to_a_node_of_another_graph_is_refused() -> None:
     engine.run({"x": 1}, run_id="r")
     pending = engine.state("r", 1)
     other = Graph([fan.rename(name="fan2"), w, node(lambda y: y, name="fan", output="q")])
-    with pytest.raises(InputError, match="knows a node 'w' that this graph does not have"):
+    with pytest.raises(InputError, match="node 'w'"):
         Graph([node(lambda x: x, name="fan", output="q")]).run(pending)
     assert other.nodes
 

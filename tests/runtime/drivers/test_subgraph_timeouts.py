@@ -90,9 +90,7 @@ def test_a_cancelled_run_says_so_when_it_is_asked_for_a_value() -> None:
     engine = Engine(Graph([stop, never]))
     result = engine.run({"x": 1}, run_id="r")
     assert result.status == "cancelled"
-    with pytest.raises(
-        RunCancelledError, match=r"run 'r' was cancelled before it made 'z'; go on with engine.resume"
-    ):
+    with pytest.raises(RunCancelledError, match="run 'r' was cancelled"):
         result["z"]
 
 

@@ -55,7 +55,7 @@ def test_the_same_graph_goes_on_without_a_word(store: SQLiteStore) -> None:
 
 def test_changed_code_goes_on_with_a_warning_that_names_the_nodes(store: SQLiteStore) -> None:
     failed(store)
-    with pytest.warns(GraphWarning, match=r"^run 'r' goes on with changed code in 'second'$"):
+    with pytest.warns(GraphWarning, match="changed code in 'second'$"):
         result = Engine(Graph([FIRST, WORKS]), store=store).resume("r")
     assert result["c"] == 20
 

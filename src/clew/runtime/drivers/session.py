@@ -290,7 +290,7 @@ class Session(Host):
             self._held = dict(due)
             self.take = self._take
 
-    def use_again(self, reuse: ResultReuse) -> None:
+    def reuse_results(self, reuse: ResultReuse) -> None:
         """Settle items from what another run computed."""
         self.reuse = reuse
         self.take = self._take
