@@ -13,7 +13,7 @@ from clew import Event
 from clew_nl2sql import Pipeline
 from clew_nl2sql.planner.catalog import Catalog
 from clew_nl2sql.sample_data import make_samples
-from clew_nl2sql.sources import Result, open_source
+from clew_nl2sql.sources import QueryResult, open_source
 from clew_nl2sql.sql.guard import CheckedQuery
 from nl2sql.tests.scripted import TICKETS, TOP_CUSTOMERS, TOP_FIVE, UNPAID, Scripted
 
@@ -36,7 +36,7 @@ class Counted:
     def explain(self, query: CheckedQuery) -> str:
         return self._source.explain(query)
 
-    def run(self, query: CheckedQuery, max_rows: int) -> Result:
+    def run(self, query: CheckedQuery, max_rows: int) -> QueryResult:
         with self._log.open("a") as log:
             log.write("ran\n")
         if self._hangs:

@@ -45,7 +45,7 @@ class Scripted:
 
 def one_plan(pipeline: Pipeline, source: str, sql: str) -> Scripted:
     """Make a pipeline's scripted planner answer with one query."""
-    planner = pipeline.equipment.planner
+    planner = pipeline.resources.planner
     assert isinstance(planner, Scripted)
     planner.plans = {**planner.plans, source: sql}
     return planner

@@ -20,7 +20,7 @@ def test_queries_by_source_and_a_second_one_beside_the_first() -> None:
 
 
 def test_plain_data_for_json() -> None:
-    plain = answer(columns=("n",), rows=((Decimal("1.50"),),)).as_dict()
+    plain = answer(columns=("n",), rows=((Decimal("1.50"),),)).to_dict()
     assert plain["rows"] == [[1.5]]
     assert plain["sql"] == {}
 

@@ -20,7 +20,7 @@ from clew_nl2sql.artifacts import ArtifactStore, content_hash
 from clew_nl2sql.columnar import to_table
 from clew_nl2sql.errors import ArtifactCorruptError
 from clew_nl2sql.schemas import ArtifactRef
-from clew_nl2sql.sources import Result
+from clew_nl2sql.sources import QueryResult
 
 ROWS: tuple[tuple[Any, ...], ...] = ((1, "a", 2.5), (2, "b", None), (3, None, 0.1))
 
@@ -28,7 +28,7 @@ ROWS: tuple[tuple[Any, ...], ...] = ((1, "a", 2.5), (2, "b", None), (3, None, 0.
 def write(
     store: ArtifactStore, rows: Any = ROWS, *, ordered: bool = True, node: str = "scan_1"
 ) -> ArtifactRef:
-    result = Result(columns=("id", "name", "x")[: len(rows[0])], rows=tuple(rows))
+    result = QueryResult(columns=("id", "name", "x")[: len(rows[0])], rows=tuple(rows))
     return store.write(result, tenant_id="acme", trace_id="t1", node_id=node, roles=[], ordered=ordered)
 
 
@@ -73,7 +73,7 @@ def test_rows_without_an_order_are_a_set_whatever_their_numbers() -> None:
     rows = [(nan, 1), (2.0, 2), (nan, 0), (1.0, 4), (None, 5), (3.0, 6), (float("inf"), 7)]
     orders = [rows, rows[::-1], rows[3:] + rows[:3], sorted(rows, key=lambda row: row[1])]
     found = {
-        content_hash(to_table(Result(columns=("a", "b"), rows=tuple(order)), ordered=False))
+        content_hash(to_table(QueryResult(columns=("a", "b"), rows=tuple(order)), ordered=False))
         for order in orders
     }
     assert len(found) == 1
@@ -148,7 +148,7 @@ MOMENT = datetime(2024, 5, 1, 12, 30, tzinfo=UTC)
 def test_what_databases_give_is_brought_to_a_few_types(
     values: list[Any], kind: str, stored: list[Any] | None
 ) -> None:
-    table = to_table(Result(columns=("c",), rows=tuple((value,) for value in values)), ordered=True)
+    table = to_table(QueryResult(columns=("c",), rows=tuple((value,) for value in values)), ordered=True)
     assert str(table.schema.field("c").type) == kind
     if stored is not None:
         assert table.column("c").to_pylist() == stored
@@ -157,6 +157,11 @@ def test_what_databases_give_is_brought_to_a_few_types(
 def test_no_rows_are_a_result_too(tmp_path: Path) -> None:
     store = ArtifactStore(tmp_path)
     ref = store.write(
-        Result(columns=("a",), rows=()), tenant_id="t", trace_id="t", node_id="n", roles=[], ordered=False
+        QueryResult(columns=("a",), rows=()),
+        tenant_id="t",
+        trace_id="t",
+        node_id="n",
+        roles=[],
+        ordered=False,
     )
     assert store.read(ref).num_rows == 0

@@ -26,7 +26,7 @@ from nl2sql.tests.scripted import Scripted
 
 
 @pytest.fixture
-def equipment(tmp_path: Path) -> Resources:
+def resources(tmp_path: Path) -> Resources:
     return Resources(
         sources={},
         artifacts=ArtifactStore(tmp_path),
@@ -40,8 +40,8 @@ def targets(graph: Graph, name: str) -> set[str]:
     return {str(target) for target in graph.nodes[name].targets}
 
 
-def test_the_main_graph(equipment: Resources) -> None:
-    graph = build_graph(equipment)
+def test_the_main_graph(resources: Resources) -> None:
+    graph = build_graph(resources)
     assert set(graph.nodes) == {
         "datasource_resolver",
         "resolver_route",
@@ -57,8 +57,8 @@ def test_the_main_graph(equipment: Resources) -> None:
     assert set(graph.required_inputs) == {"user_query"}
 
 
-def test_the_subgraph(equipment: Resources) -> None:
-    graph = build_sql_agent_graph(equipment)
+def test_the_subgraph(resources: Resources) -> None:
+    graph = build_sql_agent_graph(resources)
     steps = [
         "schema_retriever",
         "ast_planner",

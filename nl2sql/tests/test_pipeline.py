@@ -18,7 +18,7 @@ from clew_nl2sql.pipeline import run_with_graph
 from clew_nl2sql.planner.catalog import Catalog
 from clew_nl2sql.sample_data import CUSTOMERS, _invoices, _orders, _tickets, make_samples
 from clew_nl2sql.schemas import CandidateModel, DecomposerResponse, SubQuery
-from clew_nl2sql.sources import Result, Source, open_source
+from clew_nl2sql.sources import QueryResult, Source, open_source
 from clew_nl2sql.sql.guard import CheckedQuery, check
 from clew_nl2sql.state import GraphState
 from nl2sql.tests.scripted import (
@@ -54,7 +54,7 @@ class Watched:
         self.sent.append(f"EXPLAIN {query.sql}")
         return self.source.explain(query)
 
-    def run(self, query: CheckedQuery, max_rows: int) -> Result:
+    def run(self, query: CheckedQuery, max_rows: int) -> QueryResult:
         self.sent.append(query.sql)
         return self.source.run(query, max_rows)
 
@@ -187,7 +187,7 @@ def test_one_source_that_goes_down_costs_its_part_and_the_answer_says_so(
 def test_a_source_that_is_down_is_remembered_as_it_was(tmp_path: Path, new_pipeline: New) -> None:
     sources = make_samples(tmp_path / "data")
     pipeline = new_pipeline(
-        sources, planner=Scripted({**PLANS, "sales": SPENDING}), catalog_seconds=0.0
+        sources, planner=Scripted({**PLANS, "sales": SPENDING}), catalog_ttl=0.0
     )  # no catalog is kept for longer than a question
     pipeline.ask(FOR_EACH)
     Path(sources["erp"].partition(":///")[2]).rename(tmp_path / "away")
@@ -408,7 +408,7 @@ def test_a_query_that_changes_after_it_was_looked_at_is_not_sent(
     forbidden = "SELECT count(*) FROM customers"
     monkeypatch.setattr("clew_nl2sql.nodes.generator.rendered", lambda sql, catalog: forbidden)
     for name in also:
-        monkeypatch.setattr(name, lambda state, equipment, ctx, sql: check(sql, equipment.catalog("sales")))
+        monkeypatch.setattr(name, lambda state, resources, ctx, sql: check(sql, resources.catalog("sales")))
     clerk = UserContext(user_id="clerk", policies=("sales.orders",))
     pipeline = new_pipeline(watched, planner=Scripted({"sales": GOOD}))
     answer = pipeline.ask("How many orders are there?", user=clerk)
@@ -699,7 +699,7 @@ def test_a_changed_database_gives_another_hash(tmp_path: Path, new_pipeline: New
 def test_results_of_a_pipeline_in_memory_are_gone_with_it(samples: dict[str, str]) -> None:
     with Pipeline(samples, planner=Scripted({"sales": GOOD})) as pipeline:
         answer = pipeline.ask("How many orders are there?")
-        folder = pipeline.equipment.artifacts.root
+        folder = pipeline.resources.artifacts.root
         assert (folder / str(answer.scans[0].artifact)).exists()
     assert not folder.exists()
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
         SubgraphOutput,
         SubQuery,
     )
-    from clew_nl2sql.sources import Result, Source, open_source
+    from clew_nl2sql.sources import QueryResult, Source, open_source
     from clew_nl2sql.state import GraphState, SubgraphExecutionState
 
 __all__ = [
@@ -62,7 +62,7 @@ __all__ = [
     "PlanModel",
     "Planner",
     "PostOp",
-    "Result",
+    "QueryResult",
     "Scan",
     "Source",
     "SubQuery",
@@ -85,7 +85,7 @@ _MODULES = {
     "schemas": (
         "ArtifactRef", "CombineGroup", "DecomposerResponse", "PlanModel", "PostOp", "SubQuery", "SubgraphOutput",
     ),
-    "sources": ("Result", "Source", "open_source"),
+    "sources": ("QueryResult", "Source", "open_source"),
     "state": ("GraphState", "SubgraphExecutionState"),
 }  # fmt: skip
 _DEFINED_IN = {name: f"clew_nl2sql.{module}" for module, names in _MODULES.items() for name in names}

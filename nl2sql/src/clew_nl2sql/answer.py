@@ -87,7 +87,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
         ]
         return (*lines, *self.notes)
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """All of it as plain data, for JSON."""
         plain: dict[str, Any] = msgspec.json.decode(_ENCODER.encode(self))
         return {**plain, "sql": self.sql, "provenance": list(self.provenance)}

@@ -22,7 +22,7 @@ import msgspec
 from clew_nl2sql.columnar import to_table
 from clew_nl2sql.errors import ArtifactCorruptError
 from clew_nl2sql.schemas import ArtifactRef, ColumnRef
-from clew_nl2sql.sources.protocol import Result
+from clew_nl2sql.sources.protocol import QueryResult
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
@@ -40,7 +40,7 @@ class ArtifactStore:
 
     def write(
         self,
-        result: Result,
+        result: QueryResult,
         *,
         tenant_id: str,
         trace_id: str,

@@ -12,13 +12,13 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from clew_nl2sql.sources.protocol import Result
+from clew_nl2sql.sources.protocol import QueryResult
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
 
 
-def to_table(result: Result, *, ordered: bool) -> pa.Table:
+def to_table(result: QueryResult, *, ordered: bool) -> pa.Table:
     """A result as an Arrow table; one that has no order is given one."""
     import pyarrow as pa
 

@@ -196,7 +196,7 @@ def _answered(verb: Callable[[], Answer], run_id: str, explain: bool, as_json: b
             code=1,
         ) from None
     if as_json:
-        say_json(answer.as_dict())
+        say_json(answer.to_dict())
     else:
         say_answer(answer, explain)
     return 0 if answer.status in ("answered", "partial") else 1
@@ -310,7 +310,7 @@ def _lines(at_terminal: bool) -> Iterator[str]:
 
 def _command(line: str, pipeline: Pipeline) -> None:
     if line == ".sources":
-        for name, source in pipeline.equipment.sources.items():
+        for name, source in pipeline.resources.sources.items():
             say(f"{name}: {source!r}")
         return
     if line != ".help":

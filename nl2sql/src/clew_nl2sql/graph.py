@@ -40,7 +40,7 @@ from clew_nl2sql.state import GraphState, SubgraphExecutionState
 SQL_AGENT = "sql_agent"
 
 
-def build_sql_agent_graph(equipment: Resources) -> Graph:
+def build_sql_agent_graph(resources: Resources) -> Graph:
     """The subgraph that asks one source."""
     graph = Graph(
         [
@@ -64,10 +64,10 @@ def build_sql_agent_graph(equipment: Resources) -> Graph:
         edges=[("refiner", "ast_planner")],
         entry="ast_planner",
     )
-    return graph.bind(equipment=equipment)
+    return graph.bind(resources=resources)
 
 
-def build_graph(equipment: Resources) -> Graph:
+def build_graph(resources: Resources) -> Graph:
     """The pipeline."""
     graph = Graph(
         [
@@ -76,7 +76,7 @@ def build_graph(equipment: Resources) -> Graph:
             DecomposerNode,
             GlobalPlannerNode,
             build_scan_layer_router(SQL_AGENT),
-            wrap_subgraph(build_sql_agent_graph(equipment), SQL_AGENT),
+            wrap_subgraph(build_sql_agent_graph(resources), SQL_AGENT),
             EngineAggregatorNode,
             AnswerSynthesizerNode,
         ],
@@ -84,4 +84,4 @@ def build_graph(equipment: Resources) -> Graph:
         state=GraphState,
         edges=[("decomposer", "global_planner"), ("aggregator", "answer_synthesizer")],
     )
-    return graph.bind(equipment=equipment)
+    return graph.bind(resources=resources)

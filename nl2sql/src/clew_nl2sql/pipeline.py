@@ -65,7 +65,7 @@ class Pipeline:
         timeout: float = 30.0,
         max_rows: int = 1_000,
         max_scan_rows: int = 50_000,
-        catalog_seconds: float = 60.0,
+        catalog_ttl: float = 60.0,
         listeners: Iterable[Callable[[Event], Any]] = (),
         **options: Any,
     ) -> None:
@@ -74,7 +74,7 @@ class Pipeline:
                 raise UsageError(f"{limit} is {value}; it must be more than 0")
         self._policies = check_policies(policies)
         self._remove: Callable[[], Any] = _nothing
-        self.equipment = Resources(
+        self.resources = Resources(
             sources=_opened(sources, timeout),
             artifacts=self._artifacts(artifacts, store),
             planner=planner if planner is not None else OfflinePlanner(),
@@ -83,16 +83,16 @@ class Pipeline:
             policies=self._policies or {},
             max_rows=max_rows,
             max_scan_rows=max_scan_rows,
-            catalog_seconds=catalog_seconds,
+            catalog_ttl=catalog_ttl,
         )
-        self.graph = build_graph(self.equipment)
+        self.graph = build_graph(self.resources)
         self.engine = Engine(
             self.graph,
             store=SQLiteStore(store) if isinstance(store, str | Path) else store or MemoryStore(),
             listeners=tuple(listeners),
             # sources have limits of their own, and what exceeds them is an error of one scan, not of the run
             default_node_timeout=options.pop("default_node_timeout", None),
-            import_string=options.pop("import_string", target_for(self.equipment)),
+            import_string=options.pop("import_string", target_for(self.resources)),
             **options,
         )
 
@@ -140,7 +140,7 @@ class Pipeline:
     def close(self) -> None:
         """Close the store, and let go of the catalogs; results in a temporary folder are gone after this."""
         self.engine.close()
-        self.equipment.forget()
+        self.resources.forget()
         self._remove()
 
     def __enter__(self) -> Pipeline:
@@ -161,8 +161,8 @@ class Pipeline:
             raise UsageError(
                 f"the question has {len(question):,} characters, and {LONGEST_QUESTION:,} are the most; ask in parts"
             )
-        if source is not None and source not in self.equipment.sources:
-            known = ", ".join(self.equipment.sources)
+        if source is not None and source not in self.resources.sources:
+            known = ", ".join(self.resources.sources)
             raise UsageError(f"there is no source {source!r}; there are: {known}")
         if user is None:
             if self._policies is not None:

@@ -29,12 +29,12 @@ class PipelineShape(msgspec.Struct, frozen=True, array_like=True):
     models: tuple[bool, bool, bool]  # whether planner, decomposer and synthesizer are language models
 
 
-def target_for(equipment: Resources) -> str:
+def target_for(resources: Resources) -> str:
     """What a run remembers as its graph."""
-    roles = (equipment.planner, equipment.decomposer, equipment.synthesizer)
+    roles = (resources.planner, resources.decomposer, resources.synthesizer)
     planner, decomposer, synthesizer = (hasattr(role, "through") for role in roles)
     shape = PipelineShape(
-        {name: source.dialect for name, source in equipment.sources.items()},
+        {name: source.dialect for name, source in resources.sources.items()},
         (planner, decomposer, synthesizer),
     )
     return f"{__name__}:{_BEGINNING}{msgspec.json.encode(shape).hex()}"

@@ -41,7 +41,7 @@ class Resources:
     policies: Mapping[str, Iterable[str]] = field(default_factory=dict)
     max_scan_rows: int = 50_000
     max_rows: int = 1_000
-    catalog_seconds: float = 60.0
+    catalog_ttl: float = 60.0
     _known: dict[str, tuple[float, Catalog]] = field(default_factory=dict)
     _seen: dict[tuple[str, tuple[str, ...]], tuple[Catalog, Catalog]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -51,10 +51,10 @@ class Resources:
         return Access(user or UserContext(), self.policies)
 
     def catalog(self, source: str) -> Catalog:
-        """The catalog of a source, at most `catalog_seconds` old unless the source is down."""
+        """The catalog of a source, at most `catalog_ttl` old unless the source is down."""
         with self._lock:
             at, known = self._known.get(source, (0.0, None))
-        if known is not None and time.monotonic() - at < self.catalog_seconds:
+        if known is not None and time.monotonic() - at < self.catalog_ttl:
             return known
         try:
             fresh = msgspec.structs.replace(self.sources[source].catalog(), name=source)

@@ -12,7 +12,7 @@ from clew_nl2sql.artifacts import ArtifactStore
 from clew_nl2sql.errors import AggregationError
 from clew_nl2sql.nodes.global_planner import execution_dag
 from clew_nl2sql.schemas import AggregatorResponse, CombineGroup, DecomposerResponse, PostOp, SubQuery
-from clew_nl2sql.sources import Result
+from clew_nl2sql.sources import QueryResult
 
 A, M, C = ("attribute", ""), ("measure", ""), ("count", "")
 
@@ -35,7 +35,7 @@ def combined(tmp_path: Path) -> Any:
         for number, part in enumerate(parts, 1):
             query = SubQuery(id=f"scan_{number}", datasource_id=part.source, intent="?")
             queries.append(query)
-            result = Result(columns=tuple(part.columns), rows=part.rows)
+            result = QueryResult(columns=tuple(part.columns), rows=part.rows)
             refs[query.id] = store.write(
                 result,
                 tenant_id="t",

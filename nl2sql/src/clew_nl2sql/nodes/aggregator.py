@@ -18,7 +18,7 @@ NAME = "aggregator"
 
 
 @node(name=NAME, writes=("aggregator_response", "errors", "reasoning"), timeout=600.0)
-def EngineAggregatorNode(state: GraphState, equipment: Resources, ctx: Context) -> dict[str, Any]:
+def EngineAggregatorNode(state: GraphState, resources: Resources, ctx: Context) -> dict[str, Any]:
     """Combine the artifacts as the plan says."""
     dag = state.global_planner_response.execution_dag if state.global_planner_response else None
     scans = [scan.node_id for scan in dag.scans] if dag else []
@@ -28,8 +28,8 @@ def EngineAggregatorNode(state: GraphState, equipment: Resources, ctx: Context) 
         return {"aggregator_response": AggregatorResponse(missing=missing)}
 
     def combined(_: str, __: dict[str, ArtifactRef]) -> AggregatorResponse:
-        tables = {name: equipment.artifacts.read(ref) for name, ref in refs.items()}
-        return aggregate(dag, refs, tables, equipment.max_rows)
+        tables = {name: resources.artifacts.read(ref) for name, ref in refs.items()}
+        return aggregate(dag, refs, tables, resources.max_rows)
 
     try:
         response: AggregatorResponse = ctx.record("aggregate", combined, _identity(dag), refs)

@@ -19,7 +19,7 @@ NAME = "answer_synthesizer"
 
 
 @node(name=NAME, writes=("answer_synthesizer_response", "errors"), timeout=600.0)
-def AnswerSynthesizerNode(state: GraphState, equipment: Resources, ctx: Context) -> dict[str, Any]:
+def AnswerSynthesizerNode(state: GraphState, resources: Resources, ctx: Context) -> dict[str, Any]:
     """Say what was found, and what was not."""
     result = state.aggregator_response or AggregatorResponse()
     remarks = what_is_missing(state)
@@ -30,7 +30,7 @@ def AnswerSynthesizerNode(state: GraphState, equipment: Resources, ctx: Context)
     try:
         asked = (state.user_query, result)
         identity = (state.user_query, result.content_hash)
-        text = consult(ctx, equipment.synthesizer, "synthesize", identity, known=asked, full=lambda: asked)
+        text = consult(ctx, resources.synthesizer, "synthesize", identity, known=asked, full=lambda: asked)
     except Nl2sqlError as error:
         errors = [PipelineError.of(error, NAME, severity=ErrorSeverity.WARNING)]
         text = TemplateSynthesizer().synthesize(state.user_query, result)

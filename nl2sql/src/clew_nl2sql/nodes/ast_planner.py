@@ -19,11 +19,11 @@ NAME = "ast_planner"
 
 
 @node(name=NAME, writes=("ast_planner_response", "errors", "reasoning", "warnings"), timeout=600.0)
-def ASTPlannerNode(state: SubgraphExecutionState, equipment: Resources, ctx: Context) -> dict[str, Any]:
+def ASTPlannerNode(state: SubgraphExecutionState, resources: Resources, ctx: Context) -> dict[str, Any]:
     """Ask the planner; after a retry tell it what was wrong, if it wants to know."""
     query = query_of(state)
-    catalog = visible_catalog(state, equipment)
-    planner, feedback = equipment.planner, state.refiner_response
+    catalog = visible_catalog(state, resources)
+    planner, feedback = resources.planner, state.refiner_response
     refines = feedback is not None and hasattr(planner, "refine")
     more = (feedback,) if refines else ()
     try:
@@ -33,7 +33,7 @@ def ASTPlannerNode(state: SubgraphExecutionState, equipment: Resources, ctx: Con
             "refine" if refines else "plan",
             identity=(query.intent, query.datasource_id, fingerprint(catalog), state.retry_count),
             known=(query.intent, catalog, *more),
-            full=lambda: (query.intent, equipment.seen(state.user_context, query.datasource_id), *more),
+            full=lambda: (query.intent, resources.seen(state.user_context, query.datasource_id), *more),
         )
         plan = next_untried(plan_model(found), feedback)
     except Nl2sqlError as error:

@@ -26,19 +26,19 @@ NAME = "datasource_resolver"
     description="which sources may answer",
 )
 def DatasourceResolverNode(
-    user_query: str, state: GraphState, equipment: Resources, ctx: Context
+    user_query: str, state: GraphState, resources: Resources, ctx: Context
 ) -> dict[str, Any]:
     """Resolve the sources that the user may see and that are there."""
-    access = equipment.access(state.user_context)
-    wanted = [state.datasource_id] if state.datasource_id else list(equipment.sources)
-    allowed = [name for name in wanted if name in equipment.sources and access.source(name)]
+    access = resources.access(state.user_context)
+    wanted = [state.datasource_id] if state.datasource_id else list(resources.sources)
+    allowed = [name for name in wanted if name in resources.sources and access.source(name)]
     denied = [name for name in wanted if name not in allowed]
     resolved: list[ResolvedDatasource] = []
     errors: list[PipelineError] = []
     empty: list[str] = []
     for name in allowed:
         try:
-            whole: Catalog = ctx.record(f"catalog:{name}", equipment.outline, name)
+            whole: Catalog = ctx.record(f"catalog:{name}", resources.outline, name)
         except Nl2sqlError as error:
             errors.append(PipelineError.of(error, NAME, source=name))
             continue

@@ -26,15 +26,15 @@ NAME = "decomposer"
     timeout=600.0,
     description="which part goes to which source",
 )
-def DecomposerNode(state: GraphState, equipment: Resources, ctx: Context) -> dict[str, Any]:
+def DecomposerNode(state: GraphState, resources: Resources, ctx: Context) -> dict[str, Any]:
     """Decompose the question over the sources that were resolved."""
     resolver = state.datasource_resolver_response
-    access = equipment.access(state.user_context)
+    access = resources.access(state.user_context)
     seen: dict[str, Catalog] = {}
     hidden: dict[str, frozenset[str]] = {}
     for source in resolver.resolved_datasources if resolver else ():
         name = source.datasource_id
-        whole: Catalog = ctx.record(f"catalog:{name}", equipment.outline, name)
+        whole: Catalog = ctx.record(f"catalog:{name}", resources.outline, name)
         seen[name] = access.visible(name, whole)
         hidden[name] = frozenset(t.name for t in whole.tables) - {t.name for t in seen[name].tables}
     if denied := denied_words(state.user_query, seen, hidden):
@@ -48,13 +48,13 @@ def DecomposerNode(state: GraphState, equipment: Resources, ctx: Context) -> dic
     try:
         response: DecomposerResponse = consult(
             ctx,
-            equipment.decomposer,
+            resources.decomposer,
             "decompose",
             identity=(state.user_query, versions),
             known=(state.user_query, seen),
             full=lambda: (
                 state.user_query,
-                {name: equipment.seen(state.user_context, name) for name in seen},
+                {name: resources.seen(state.user_context, name) for name in seen},
             ),
         )
     except Nl2sqlError as error:

@@ -26,12 +26,12 @@ NAME = "executor"
     timeout=600.0,
     side_effects=SideEffectPolicy(recordable=True),
 )
-def ExecutorNode(state: SubgraphExecutionState, equipment: Resources, ctx: Context) -> dict[str, Any]:
+def ExecutorNode(state: SubgraphExecutionState, resources: Resources, ctx: Context) -> dict[str, Any]:
     """Run the query that was validated twice."""
     source = query_of(state).datasource_id
     draft = state.generator_response.sql_draft if state.generator_response else None
     try:
-        query = checked(state, equipment, ctx, draft or "")
+        query = checked(state, resources, ctx, draft or "")
         request = ExecutorRequest(
             trace_id=state.trace_id,
             subgraph_id=state.subgraph_id or "",
@@ -40,7 +40,7 @@ def ExecutorNode(state: SubgraphExecutionState, equipment: Resources, ctx: Conte
             tenant_id=state.user_context.tenant_id if state.user_context else "default",
             sql=query.sql,
         )
-        artifact: ArtifactRef = ctx.record("execute", lambda asked: execute(equipment, asked, query), request)
+        artifact: ArtifactRef = ctx.record("execute", lambda asked: execute(resources, asked, query), request)
     except Nl2sqlError as error:
         failed = PipelineError.of(error, NAME, source=source)
         return {"executor_response": ExecutorResponse(), "errors": [failed]}
@@ -51,10 +51,10 @@ def ExecutorNode(state: SubgraphExecutionState, equipment: Resources, ctx: Conte
     }
 
 
-def execute(equipment: Resources, request: ExecutorRequest, query: CheckedQuery) -> ArtifactRef:
+def execute(resources: Resources, request: ExecutorRequest, query: CheckedQuery) -> ArtifactRef:
     """Send a query and store what comes back."""
-    result = equipment.sources[request.datasource_id].run(query, equipment.max_scan_rows)
-    return equipment.artifacts.write(
+    result = resources.sources[request.datasource_id].run(query, resources.max_scan_rows)
+    return resources.artifacts.write(
         result,
         tenant_id=request.tenant_id,
         trace_id=request.trace_id,

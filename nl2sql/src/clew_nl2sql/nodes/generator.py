@@ -24,10 +24,10 @@ NAME = "generator"
 
 
 @node(name=NAME, writes=("generator_response", "errors"))
-def GeneratorNode(state: SubgraphExecutionState, equipment: Resources) -> dict[str, Any]:
+def GeneratorNode(state: SubgraphExecutionState, resources: Resources) -> dict[str, Any]:
     """Render the query that was validated."""
     plan = state.ast_planner_response.plan if state.ast_planner_response else None
-    catalog = visible_catalog(state, equipment)
+    catalog = visible_catalog(state, resources)
     try:
         draft = rendered((plan.sql if plan else None) or "", catalog)
     except Nl2sqlError as error:

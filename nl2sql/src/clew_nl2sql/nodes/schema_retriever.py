@@ -19,25 +19,25 @@ NAME = "schema_retriever"
 
 @node(name=NAME, writes=("relevant_tables", "relevant_keys", "errors"), timeout=600.0)
 def SchemaRetrieverNode(
-    sub_query: SubQuery, state: SubgraphExecutionState, equipment: Resources, ctx: Context
+    sub_query: SubQuery, state: SubgraphExecutionState, resources: Resources, ctx: Context
 ) -> dict[str, Any]:
     """The visible part of the source's catalog."""
     source = sub_query.datasource_id
     try:
-        catalog: Catalog = ctx.record(f"catalog:{source}", equipment.outline, source)
+        catalog: Catalog = ctx.record(f"catalog:{source}", resources.outline, source)
     except Nl2sqlError as error:
         return {"errors": [PipelineError.of(error, NAME, source=source)]}
-    visible = equipment.access(state.user_context).visible(source, catalog)
+    visible = resources.access(state.user_context).visible(source, catalog)
     return {"relevant_tables": list(visible.tables), "relevant_keys": list(visible.foreign_keys)}
 
 
-def visible_catalog(state: SubgraphExecutionState, equipment: Resources) -> Catalog:
+def visible_catalog(state: SubgraphExecutionState, resources: Resources) -> Catalog:
     """The catalog that the state holds for this scan."""
     source = query_of(state).datasource_id
     return Catalog(
         tables=tuple(state.relevant_tables),
         foreign_keys=tuple(state.relevant_keys),
-        dialect=equipment.sources[source].dialect,
+        dialect=resources.sources[source].dialect,
         name=source,
     )
 

@@ -20,11 +20,11 @@ LOGICAL, PHYSICAL = "logical_validator", "physical_validator"
 
 
 @node(name=LOGICAL, writes=("logical_validator_response", "errors", "reasoning"), timeout=600.0)
-def LogicalValidatorNode(state: SubgraphExecutionState, equipment: Resources, ctx: Context) -> dict[str, Any]:
+def LogicalValidatorNode(state: SubgraphExecutionState, resources: Resources, ctx: Context) -> dict[str, Any]:
     """Let the guard read the proposal."""
     plan = state.ast_planner_response.plan if state.ast_planner_response else None
     try:
-        query = checked(state, equipment, ctx, (plan.sql if plan else None) or "")
+        query = checked(state, resources, ctx, (plan.sql if plan else None) or "")
     except Nl2sqlError as error:
         denied = isinstance(error, SecurityViolationError)
         failed = PipelineError.of(
@@ -42,14 +42,14 @@ def LogicalValidatorNode(state: SubgraphExecutionState, equipment: Resources, ct
 
 @node(name=PHYSICAL, writes=("physical_validator_response", "errors", "reasoning"), timeout=600.0)
 def PhysicalValidatorNode(
-    state: SubgraphExecutionState, equipment: Resources, ctx: Context
+    state: SubgraphExecutionState, resources: Resources, ctx: Context
 ) -> dict[str, Any]:
     """Let the database explain the query."""
     source = query_of(state).datasource_id
     draft = state.generator_response.sql_draft if state.generator_response else None
     try:
-        query = checked(state, equipment, ctx, draft or "")
-        plan = ctx.record("explain", lambda *_: equipment.sources[source].explain(query), source, query.sql)
+        query = checked(state, resources, ctx, draft or "")
+        plan = ctx.record("explain", lambda *_: resources.sources[source].explain(query), source, query.sql)
     except Nl2sqlError as error:
         failed = PipelineError.of(error, PHYSICAL, source=source)
         return {"physical_validator_response": PhysicalValidatorResponse(valid=False), "errors": [failed]}
@@ -59,9 +59,9 @@ def PhysicalValidatorNode(
     }
 
 
-def checked(state: SubgraphExecutionState, equipment: Resources, ctx: Context, sql: str) -> CheckedQuery:
+def checked(state: SubgraphExecutionState, resources: Resources, ctx: Context, sql: str) -> CheckedQuery:
     """A query that may be sent for this user, or the guard's refusal."""
-    catalog = visible_catalog(state, equipment)
-    every: tuple[str, ...] = ctx.record("tables", equipment.table_names, catalog.name)
+    catalog = visible_catalog(state, resources)
+    every: tuple[str, ...] = ctx.record("tables", resources.table_names, catalog.name)
     hidden = frozenset(every) - {table.name for table in catalog.tables}
     return check(sql, catalog, hidden)

@@ -4,6 +4,6 @@ methods."""
 from __future__ import annotations
 
 from clew_nl2sql.sources.factory import open_source
-from clew_nl2sql.sources.protocol import Result, Source
+from clew_nl2sql.sources.protocol import QueryResult, Source
 
-__all__ = ["Result", "Source", "open_source"]
+__all__ = ["QueryResult", "Source", "open_source"]

@@ -13,7 +13,7 @@ from typing import Any
 
 from clew_nl2sql.errors import QueryFailedError, QueryTimeoutError, RefusedQueryError, SourceDownError
 from clew_nl2sql.planner.catalog import Catalog, ForeignKey
-from clew_nl2sql.sources.protocol import Result, distinct_names
+from clew_nl2sql.sources.protocol import QueryResult, distinct_names
 from clew_nl2sql.sources.table_samples import SECONDS, ColumnDescription, sampled_table
 from clew_nl2sql.sql.function_calls import called_names, refuse_defined
 from clew_nl2sql.sql.guard import CheckedQuery
@@ -74,7 +74,7 @@ class DuckDBSource:
             raise RefusedQueryError(f"DuckDB refuses the query: {_first_line(error)}") from error
         return "\n".join(str(row[-1]) for row in rows)
 
-    def run(self, query: CheckedQuery, max_rows: int) -> Result:
+    def run(self, query: CheckedQuery, max_rows: int) -> QueryResult:
         """The rows of a query."""
         import duckdb
 
@@ -88,7 +88,7 @@ class DuckDBSource:
             ) from error
         except duckdb.Error as error:
             raise QueryFailedError(f"DuckDB failed: {_first_line(error)}") from error
-        return Result(
+        return QueryResult(
             columns=distinct_names(names), rows=tuple(rows[:max_rows]), truncated=len(rows) > max_rows
         )
 

@@ -19,7 +19,7 @@ from typing import Any
 from clew_nl2sql.errors import QueryFailedError, QueryTimeoutError, RefusedQueryError, SourceDownError
 from clew_nl2sql.planner.catalog import Catalog, ForeignKey
 from clew_nl2sql.sources.postgres_dates import tell_odd_moments
-from clew_nl2sql.sources.protocol import Result, distinct_names
+from clew_nl2sql.sources.protocol import QueryResult, distinct_names
 from clew_nl2sql.sources.table_samples import SECONDS, ColumnDescription, sampled_table
 from clew_nl2sql.sql.function_calls import called_names, refuse_defined
 from clew_nl2sql.sql.guard import CheckedQuery
@@ -99,7 +99,7 @@ class PostgresSource:
             raise RefusedQueryError(f"PostgreSQL refuses the query: {_first_line(error)}") from error
         return "\n".join(row[0] for row in rows)
 
-    def run(self, query: CheckedQuery, max_rows: int) -> Result:
+    def run(self, query: CheckedQuery, max_rows: int) -> QueryResult:
         """The rows of a query."""
         import psycopg
 
@@ -114,7 +114,7 @@ class PostgresSource:
             raise self._lost(error) from error
         except psycopg.Error as error:
             raise QueryFailedError(f"PostgreSQL failed: {_first_line(error)}") from error
-        return Result(columns=names, rows=tuple(rows[:max_rows]), truncated=len(rows) > max_rows)
+        return QueryResult(columns=names, rows=tuple(rows[:max_rows]), truncated=len(rows) > max_rows)
 
     def _lost(self, error: Exception) -> SourceDownError | QueryTimeoutError:
         import psycopg

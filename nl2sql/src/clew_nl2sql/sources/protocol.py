@@ -15,7 +15,7 @@ from clew_nl2sql.planner.catalog import Catalog
 from clew_nl2sql.sql.guard import CheckedQuery
 
 
-class Result(msgspec.Struct, frozen=True, kw_only=True):
+class QueryResult(msgspec.Struct, frozen=True, kw_only=True):
     """Rows, at most as many as asked for; `truncated` says that there were more."""
 
     columns: tuple[str, ...]
@@ -40,7 +40,7 @@ class Source(Protocol):
         """Its own plan for a query, which is not executed. RefusedQueryError if it takes none such."""
         ...
 
-    def run(self, query: CheckedQuery, max_rows: int) -> Result:
+    def run(self, query: CheckedQuery, max_rows: int) -> QueryResult:
         """The rows of a query. QueryFailedError, QueryTimeoutError."""
         ...
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from clew_nl2sql.errors import QueryFailedError, QueryTimeoutError, RefusedQueryError, SourceDownError
 from clew_nl2sql.planner.catalog import Catalog, ForeignKey, Table
-from clew_nl2sql.sources.protocol import Result, distinct_names
+from clew_nl2sql.sources.protocol import QueryResult, distinct_names
 from clew_nl2sql.sources.table_samples import SECONDS, ColumnDescription, sampled_table
 from clew_nl2sql.sql.guard import CheckedQuery
 
@@ -57,7 +57,7 @@ class SQLiteSource:
             raise RefusedQueryError(f"SQLite refuses the query: {error}") from error
         return "\n".join(str(row[3]) for row in rows)
 
-    def run(self, query: CheckedQuery, max_rows: int) -> Result:
+    def run(self, query: CheckedQuery, max_rows: int) -> QueryResult:
         """The rows of a query."""
         try:
             with self._connection() as connection:
@@ -70,7 +70,7 @@ class SQLiteSource:
                     f"the query took longer than {self._timeout:g} s; ask for less, or raise the timeout"
                 ) from error
             raise QueryFailedError(f"SQLite failed: {error}") from error
-        return Result(columns=names, rows=tuple(rows[:max_rows]), truncated=len(rows) > max_rows)
+        return QueryResult(columns=names, rows=tuple(rows[:max_rows]), truncated=len(rows) > max_rows)
 
     @contextmanager
     def _connection(self) -> Iterator[sqlite3.Connection]:
