@@ -214,8 +214,8 @@ def test_before_recordings_are_looked_up_what_this_session_has_is_written() -> N
     class Session:
         run_id = "r"
 
-        def brace(self) -> None:
-            told.append("brace")
+        def before_call(self) -> None:
+            told.append("before call")
 
     class Strand:
         epoch = (1,)
@@ -228,7 +228,7 @@ def test_before_recordings_are_looked_up_what_this_session_has_is_written() -> N
         return []
 
     Recorder(Session(), recall)._history(Item())  # type: ignore[arg-type]
-    assert told == ["brace", "look up"]
+    assert told == ["before call", "look up"]
 
 
 def test_what_a_late_attempt_records_is_let_fall(tmp_path: Path) -> None:
